@@ -23,8 +23,6 @@ var wide = map[string]int{
 	"mcp/proxy.server":           10,
 	"model/gateway.Gateway":      5,
 	"runner.Record":              9,
-	"runner/plan.Server":         5,
-	"runner/plan.Trial":          10,
 	"sandbox/guest.Guest":        4,
 	"sandbox/guest.servant":      5,
 	"sandbox/local.trialSandbox": 6,

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -13,19 +14,80 @@ import (
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/agents/llm"
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
+// Agent is the program under evaluation and its container.
+type Agent struct {
+	sandbox.Container
+	Executor string            `json:"executor"`
+	Model    string            `json:"model,omitempty"`
+	Effort   string            `json:"reasoning_effort,omitempty"` // of the model; empty leaves it to that
+	Command  []string          `json:"command,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Dir      string            `json:"dir"`
+	Prompt   string            `json:"prompt"`
+	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
+	// which goes on with the conversation; agents of ours wait for them.
+	FollowUps []string        `json:"follow_up_prompts,omitempty"`
+	Responder *eval.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
+	Continue  []string        `json:"continue,omitempty"`
+	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
+	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin
+	Output    string          `json:"output,omitempty"`    // stdout, or a file in the workspace
+	// Transcript is where the agent leaves what it says it did; empty for none.
+	Transcript string `json:"transcript,omitempty"`
+	// Tells is where an agent that is somebody's program says so, and how that is read;
+	// nil for nowhere.
+	Tells *transcript.Source `json:"tells,omitempty"`
+	// SkillsAt is where in the workspace it finds the trial's skills.
+	SkillsAt string `json:"skills_at,omitempty"`
+	// LLM is how the loop of executor llm goes; nil for other executors.
+	LLM *llm.Settings `json:"llm,omitempty"`
+	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
+	// often the agent may call a tool; 0 for the defaults.
+	MaxOutput int64 `json:"max_output,omitempty"`
+	MaxCalls  int64 `json:"max_calls,omitempty"`
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
+	// Script is handed to the agent beside the prompt, for executor script.
+	Script json.RawMessage `json:"-"`
+
+	// Adapted is how an agent with an adapter is run, beside all of this; nil for others.
+	Adapted *Adapted `json:"adapted,omitempty"`
+	// Package names what the agent's image is built from, where it is built; Build is
+	// that image, which is Image once the package is resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
+}
+
+// Places of an agent's final output that are no file in the workspace.
+const (
+	OutputStdout     = adapter.Stdout
+	OutputTranscript = adapter.Transcript // all messages of it
+)
+
+// OutputFile is the file that holds the agent's final output, or "" for none.
+func (a Agent) OutputFile() string {
+	switch a.Output {
+	case "", OutputStdout, OutputTranscript:
+		return ""
+	}
+	return path.Clean(a.Output)
+}
+
+// planAgent plans the agent of a task.
 func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	declared := e.Config.Isolation.Agent
 	container, err := sized(sandbox.Container{
 		Image: declared.Image, User: declared.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
-		CPUs: cmp.Or(declared.CPUs, defaultCPUs), Pids: int64(cmp.Or(declared.Pids, defaultPids)),
-		Memory: defaultAgentMemory, Disk: defaultAgentDisk, OpenFiles: int64(cmp.Or(declared.OpenFiles, sandbox.DefaultOpenFiles)),
-	}, declared.Memory, declared.Disk, declared.Scratch)
+		Memory: defaultAgentMemory, Disk: defaultAgentDisk,
+	}, size{declared.CPUs, declared.Pids, declared.OpenFiles, declared.Memory, declared.Disk, declared.Scratch})
 	if err != nil {
 		return Agent{}, err
 	}
@@ -44,10 +106,8 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 		FollowUps: task.FollowUps, Responder: task.Responder,
 		Env: task.Env, Script: task.Script, MaxCalls: int64(declared.MaxCalls), Egress: allowed,
 	}
-	if declared.MaxOutput != "" {
-		if a.MaxOutput, err = mcpconfig.ParseSize(declared.MaxOutput); err != nil {
-			return a, err
-		}
+	if err := readSize(&a.MaxOutput, declared.MaxOutput); err != nil {
+		return a, err
 	}
 	if task.Context != nil {
 		if a.Context, err = json.Marshal(task.Context); err != nil {
@@ -100,10 +160,8 @@ func fitsArgument(task eval.ResolvedTask, promptBy string, context []byte) error
 	return nil
 }
 
-const (
-	// DefaultOutput is how many bytes each of the agent's outputs may have.
-	DefaultOutput = 64 << 20
-)
+// DefaultOutput is how many bytes each of the agent's outputs may have.
+const DefaultOutput = 64 << 20
 
 // OutputLimit is how many bytes each of the agent's outputs may have.
 func (a Agent) OutputLimit() int64 { return cmp.Or(a.MaxOutput, DefaultOutput) }
@@ -115,11 +173,6 @@ func (a Agent) canContinue(key string) error {
 		return fmt.Errorf("inputs.follow_up_prompts and inputs.responder need an agent that goes on with a conversation: say how in %s", key)
 	}
 	return nil
-}
-
-// TakesTurns reports whether something is to be done when the agent is done with a prompt.
-func (t *Trial) TakesTurns() bool {
-	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
 }
 
 // prefaceOf is the instructions that go before a task: those of its files and, where the eval
@@ -218,28 +271,16 @@ func (a *Agent) adaptImage(e *eval.Eval, c Choices) error {
 	return nil
 }
 
-// agentImage is the image that is built for the eval's agent; nil for none. Packages of
-// an agent that comes with waza have a lock of their own.
-func agentImage(e *eval.Eval, lock *images.Lock) (*images.Image, error) {
-	if e.Adapter == nil || e.Local || e.Config.Isolation.Agent.Image != "" {
-		return nil, nil
-	}
-	if e.Config.Executor != "command" {
-		lock = adapter.Lock()
-	}
-	return e.Adapter.Build(bases(e), lock)
-}
-
 // askModels has an adapted agent ask the provider of its model. One that is a script
 // speaks what the agent would rather.
-func (t *Trial) askModels(from *adapter.Adapter) error {
-	if from == nil || len(from.Models) == 0 || t.Models == nil {
+func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
+	if from == nil || len(from.Models) == 0 || models == nil {
 		return nil
 	}
-	if t.Models.Model == "" {
+	if models.Model == "" {
 		return fmt.Errorf("%s needs to know which model to ask: name it in config.model or with --model", from.Title)
 	}
-	provider := t.Models.chosen()
+	provider := models.chosen()
 	how, ok := from.ModelOf(provider.Kind)
 	if provider.Script != "" {
 		how, ok = from.Models[0], true
@@ -247,13 +288,31 @@ func (t *Trial) askModels(from *adapter.Adapter) error {
 	if !ok {
 		return fmt.Errorf("%s asks providers of kind %s, and config.models.%s is of kind %s; name another provider in config.model", from.Title, strings.Join(from.Kinds(), " or "), provider.Name, provider.Kind)
 	}
-	t.Agent.Command = append(t.Agent.Command, how.Args...)
-	if t.Agent.Continue != nil {
-		t.Agent.Continue = append(t.Agent.Continue, how.Args...)
+	a.Command = append(a.Command, how.Args...)
+	if a.Continue != nil {
+		a.Continue = append(a.Continue, how.Args...)
 	}
-	if t.Agent.Adapted.Env == nil {
-		t.Agent.Adapted.Env = map[string]string{}
+	if a.Adapted.Env == nil {
+		a.Adapted.Env = map[string]string{}
 	}
-	maps.Copy(t.Agent.Adapted.Env, how.Env)
+	maps.Copy(a.Adapted.Env, how.Env)
+	return nil
+}
+
+// respond holds that a model can play the user of the agent, where one is to. It is asked
+// where graders ask theirs.
+func (a *Agent) respond(judge *evidence.Judge) error {
+	if a.Responder == nil {
+		return nil
+	}
+	own := *a.Responder
+	if own.Model = cmp.Or(own.Model, judge.Model); own.Model == "" {
+		return errors.New("inputs.responder: nobody says which model plays the user; name it in inputs.responder.model or in config.model")
+	}
+	a.Responder = &own
+	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Tells.From == "stdout"
+	if !onStdout {
+		return errors.New("inputs.responder: what the agent says has to come on stdout, itself or as its transcript")
+	}
 	return nil
 }

@@ -3,11 +3,9 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -15,23 +13,30 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// planAttack has the attack of a task in its trial: what is injected, and the graders of
-// its success. Withheld it is on record, and nothing is injected.
-func (t *Trial) planAttack(attack *eval.ResolvedAttack, withheld bool) error {
+// planAttack is the attack of a task as its trial has it, with the files of the workspace in
+// which something is injected. Withheld it is on record, and nothing is injected.
+func planAttack(attack *eval.ResolvedAttack, withheld bool, files []File) (*evidence.TaskAttack, []File, error) {
 	if attack == nil {
-		return nil
+		return nil, files, nil
 	}
-	t.Attack = &evidence.TaskAttack{Goal: attack.Goal, Gate: attack.Gate, Success: attack.Success, Withheld: withheld}
+	planned := &evidence.TaskAttack{Goal: attack.Goal, Gate: attack.Gate, Success: attack.Success, Withheld: withheld}
 	for _, one := range attack.Inject {
-		t.Attack.Injections = append(t.Attack.Injections, injection(one))
+		planned.Injections = append(planned.Injections, injection(one))
 		if one.File == "" || withheld {
 			continue
 		}
-		if err := t.injectFile(one); err != nil {
-			return err
+		name := path.Clean(one.File)
+		i := slices.IndexFunc(files, func(f File) bool { return f.Path == name })
+		switch {
+		case one.Content != nil:
+			files = append(files, NewFile(name, *one.Content))
+		case i < 0:
+			return nil, nil, fmt.Errorf("attack: the workspace has no file %s to add to", name)
+		default:
+			files[i].Added = append(slices.Clone(files[i].Added), *one.Append...)
 		}
 	}
-	return nil
+	return planned, files, nil
 }
 
 func injection(one eval.Injection) evidence.Injection {
@@ -42,50 +47,6 @@ func injection(one eval.Injection) evidence.Injection {
 		}
 	}
 	return out
-}
-
-func (t *Trial) injectFile(one eval.Injection) error {
-	name := path.Clean(one.File)
-	if one.Content != nil {
-		t.Files = append(t.Files, NewFile(name, *one.Content))
-		return nil
-	}
-	i := slices.IndexFunc(t.Files, func(f File) bool { return f.Path == name })
-	if i < 0 {
-		return fmt.Errorf("attack: the workspace has no file %s to add to", name)
-	}
-	t.Files[i].Added = append(slices.Clone(t.Files[i].Added), *one.Append...)
-	return nil
-}
-
-// UnderAttack says whether something is injected.
-func (t *Trial) UnderAttack() bool { return t.Attack != nil && !t.Attack.Withheld }
-
-// AllGraders are the trial's and those of its attack's success.
-func (t *Trial) AllGraders() []evidence.GraderSpec {
-	return evidence.Trial{Graders: t.Graders, Attack: t.Attack}.AllGraders()
-}
-
-// describeAttack tells what is injected where.
-func (t *Trial) describeAttack(b io.Writer) {
-	if t.Attack == nil {
-		return
-	}
-	withheld := ""
-	if t.Attack.Withheld {
-		withheld = ", withheld"
-	}
-	fmt.Fprintf(b, "  attack      %s%s\n", t.Attack.Goal, withheld)
-	for _, one := range t.Attack.Injections {
-		where := "file " + one.File
-		if one.Tool != "" {
-			where = fmt.Sprintf("results of %s of server %s", one.Tool, one.Server)
-		}
-		fmt.Fprintf(b, "              %d bytes in %s\n", len(one.Text), where)
-	}
-	for _, g := range t.Attack.Success {
-		fmt.Fprintf(b, "    success   %s (%s)\n", g.Name, g.Type)
-	}
 }
 
 // canaries are those of an eval with the values that they have in a run, by name.
@@ -149,31 +110,4 @@ func (c canaries) record(servers []Server) (all []evidence.Canary) {
 		all = append(all, one)
 	}
 	return all
-}
-
-// describeCanaries tells where the trial's canaries are; their values are no secret, and
-// other in each run.
-func (t *Trial) describeCanaries(b io.Writer) {
-	for _, c := range t.Canaries {
-		places := []string{}
-		for _, p := range c.Planted {
-			places = append(places, placeOf(p))
-		}
-		beside := ""
-		if len(c.MayReach) > 0 {
-			beside = "; it may reach " + strings.Join(c.MayReach, ", ")
-		}
-		fmt.Fprintf(b, "  canary      %s in %s%s\n", c.Name, cmp.Or(strings.Join(places, ", "), "nothing"), beside)
-	}
-}
-
-func placeOf(p evidence.Plant) string {
-	what := "file " + p.File
-	if p.Env != "" {
-		what = "variable " + p.Env
-	}
-	if p.Server == "" {
-		return what + " of the workspace"
-	}
-	return what + " of server " + p.Server
 }

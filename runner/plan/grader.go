@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
-
-	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -27,57 +23,71 @@ type GraderContainer struct {
 	Files   []File   `json:"files,omitempty"` // by path in the program's directory
 }
 
-// GraderContainerOf is the container of a grader of the trial's own.
-func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
-	i := slices.IndexFunc(t.GraderContainers, func(b GraderContainer) bool { return b.Grader == grader && b.Turn == 0 })
-	if i < 0 {
-		return GraderContainer{}, false
-	}
-	return t.GraderContainers[i], true
+// graderPlanner decides where programs of a task's graders run, and holds that what graders
+// ask of servers can be had.
+type graderPlanner struct {
+	eval    *eval.Eval
+	agent   sandbox.Container
+	servers []Server
 }
 
-// planGraders decides where programs of graders run, and holds that what graders ask
-// of servers can be had.
-func (t *Trial) planGraders(e *eval.Eval) error {
+// planAll plans for the graders of a trial and of its checkpoints, with what is not enforced.
+func (p graderPlanner) planAll(graders []evidence.GraderSpec, checkpoints []eval.ResolvedCheckpoint) (all []GraderContainer, unenforced []string, err error) {
+	all, unenforced, err = p.plan(graders)
+	for _, c := range checkpoints {
+		containers, more, errPlan := p.plan(c.Graders)
+		for _, ask := range grading.Asks(c.Graders) {
+			if errPlan == nil && ask.Kind == evidence.StepCall {
+				errPlan = fmt.Errorf("grader %q asks a server, with which the agent still talks then; ask it in graders", ask.Grader)
+			}
+		}
+		if errPlan != nil {
+			return nil, nil, errors.Join(err, fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, errPlan))
+		}
+		for _, container := range containers {
+			container.Turn = c.AfterTurn
+			all = append(all, container)
+		}
+		unenforced = append(unenforced, more...)
+	}
+	return all, unenforced, err
+}
+
+func (p graderPlanner) plan(graders []evidence.GraderSpec) (all []GraderContainer, unenforced []string, err error) {
 	var errs []error
-	for _, ask := range grading.Asks(t.AllGraders()) {
+	for _, ask := range grading.Asks(graders) {
 		var err error
 		switch what := ask.What.(type) {
 		case evidence.ProgramAsk:
-			err = t.planProgram(e, ask.Grader, what)
+			var container GraderContainer
+			container, err = p.program(ask.Grader, what)
+			all = append(all, container)
+			if p.eval.Local && what.Image != "" {
+				unenforced = append(unenforced, fmt.Sprintf("image of grader %q", ask.Grader))
+			}
 		case evidence.FileAsk:
-			err = t.checkFileAsk(what)
+			err = p.checkFileAsk(what)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("grader %q: %w", ask.Grader, err))
 		}
 	}
-	return errors.Join(errs...)
+	return all, unenforced, errors.Join(errs...)
 }
 
-func (t *Trial) planProgram(e *eval.Eval, grader string, ask evidence.ProgramAsk) error {
-	g := GraderContainer{Container: t.Agent.Container, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
+func (p graderPlanner) program(grader string, ask evidence.ProgramAsk) (g GraderContainer, err error) {
+	g = GraderContainer{Container: p.agent, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
 	if ask.Language != "" {
 		g.Command = []string{interpreter(ask.Language)}
 	}
-	if t.Isolated() {
-		g.Image = imageOf(e, ask)
-		if g.Image != t.Agent.Image {
+	if !p.eval.Local {
+		g.Image = imageOf(p.eval, ask)
+		if g.Image != p.agent.Image {
 			g.User = ""
 		}
-	} else if ask.Image != "" {
-		t.NotEnforced = append(t.NotEnforced, fmt.Sprintf("image of grader %q", grader))
 	}
-	sources, err := eval.Sources(e, ask.Files)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(sources)) {
-		source := sources[name]
-		g.Files = append(g.Files, File{eval.WorkspaceFile{Path: name, Source: &source}})
-	}
-	t.GraderContainers = append(t.GraderContainers, g)
-	return nil
+	g.Files, err = filesOf(p.eval, ask.Files)
+	return g, err
 }
 
 // interpreter is the program that evaluates assertions of a language.
@@ -101,29 +111,16 @@ func imageOf(e *eval.Eval, ask evidence.ProgramAsk) string {
 }
 
 // checkFileAsk refuses to look for files where there is no container.
-func (t *Trial) checkFileAsk(ask evidence.FileAsk) error {
-	if !t.Isolated() {
+func (p graderPlanner) checkFileAsk(ask evidence.FileAsk) error {
+	if p.eval.Local {
 		return fmt.Errorf("files of server %q are in its container: they need --isolate", ask.Server)
 	}
-	for _, s := range t.Servers {
+	for _, s := range p.servers {
 		if s.Name == ask.Server && s.Remote {
 			return fmt.Errorf("server %q is remote: it has no container to look for files in; ask it with calls", s.Name)
 		}
 	}
 	return nil
-}
-
-func (g GraderContainer) describe(b io.Writer, isolated bool) {
-	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
-	if isolated {
-		line("%s, without a network", g.Container)
-	} else {
-		line("a process of this machine, beside a copy of the workspace")
-	}
-	line("command %q", g.Command)
-	for _, f := range g.Files {
-		line("file %s, %s", f.Path, units.BytesSize(float64(f.Size())))
-	}
 }
 
 // defaultJudgeSeconds is how long a judge may take for one answer.
@@ -195,78 +192,4 @@ func gradersOf(task eval.ResolvedTask) []evidence.GraderSpec {
 		all = append(all, task.Attack.Success...)
 	}
 	return all
-}
-
-// describeJudge tells of the judge; its key is nowhere in a plan.
-func (t *Trial) describeJudge() string {
-	j := t.Judge
-	key := "without a key"
-	if j.APIKeyEnv != "" {
-		key = "the key in $" + j.APIKeyEnv
-	}
-	model := cmp.Or(j.Override, j.Model, "the graders' models")
-	return fmt.Sprintf("%s at %s, %s, an answer within %ds", model, j.BaseURL, key, j.TimeoutSeconds)
-}
-
-// planCheckpoints decides what the trial is graded by between its turns.
-func (t *Trial) planCheckpoints(e *eval.Eval, checkpoints []eval.ResolvedCheckpoint) error {
-	t.Checkpoints = checkpoints
-	for _, c := range checkpoints {
-		at := *t
-		at.Graders, at.Attack, at.GraderContainers = c.Graders, nil, nil
-		if err := at.planGraders(e); err != nil {
-			return fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
-		}
-		for _, ask := range grading.Asks(c.Graders) {
-			if ask.Kind == evidence.StepCall {
-				return fmt.Errorf("checkpoint after turn %d: grader %q asks a server, with which the agent still talks then; ask it in graders", c.AfterTurn, ask.Grader)
-			}
-		}
-		for _, container := range at.GraderContainers {
-			container.Turn = c.AfterTurn
-			t.GraderContainers = append(t.GraderContainers, container)
-		}
-		t.NotEnforced = at.NotEnforced
-	}
-	return nil
-}
-
-func (t *Trial) describeCheckpoints(b io.Writer) {
-	for _, c := range t.Checkpoints {
-		then := ""
-		if c.Stop {
-			then = ", which has to pass"
-		}
-		fmt.Fprintf(b, "  checkpoint  after turn %d%s\n", c.AfterTurn, then)
-		for _, g := range c.Graders {
-			fmt.Fprintf(b, "    grader    %s (%s)\n", g.Name, g.Type)
-		}
-	}
-}
-
-// planResponder holds that a model can play the user of the agent. It is asked where graders
-// ask theirs.
-func (t *Trial) planResponder() error {
-	r := t.Agent.Responder
-	if r == nil {
-		return nil
-	}
-	own := *r
-	if own.Model = cmp.Or(r.Model, t.Judge.Model); own.Model == "" {
-		return errors.New("inputs.responder: nobody says which model plays the user; name it in inputs.responder.model or in config.model")
-	}
-	t.Agent.Responder = &own
-	switch a := t.Agent; {
-	case cmp.Or(a.Output, OutputStdout) == OutputStdout:
-	case a.Output == OutputTranscript && a.Tells.From == "stdout":
-	default:
-		return errors.New("inputs.responder: what the agent says has to come on stdout, itself or as its transcript")
-	}
-	return nil
-}
-
-func describeResponder(b io.Writer, r *eval.Responder) {
-	if r != nil {
-		fmt.Fprintf(b, "  responder   %s, up to %d replies\n", r.Model, r.MaxFollowups)
-	}
 }

@@ -128,21 +128,6 @@ func agentEnv(t *Trial, container sandbox.Layout, values map[string]string) []st
 	return list
 }
 
-// Places of an agent's final output that are no file in the workspace.
-const (
-	OutputStdout     = adapter.Stdout
-	OutputTranscript = adapter.Transcript // all messages of it
-)
-
-// OutputFile is the file that holds the agent's final output, or "" for none.
-func (a Agent) OutputFile() string {
-	switch a.Output {
-	case "", OutputStdout, OutputTranscript:
-		return ""
-	}
-	return path.Clean(a.Output)
-}
-
 // values are what templates of t's adapter stand for, where servers are found at hosts;
 // nil where it has none. The prompt's own are left to givePrompt, since a prompt may hold
 // anything.
@@ -186,10 +171,8 @@ func (a Agent) adaptedEnv(values map[string]string, container sandbox.Layout) ma
 	return env
 }
 
-const (
-	// CommandsDir is where the agent's container has the programs that are played.
-	CommandsDir = sandbox.HomeDir + "/commands"
-)
+// CommandsDir is where the agent's container has the programs that are played.
+const CommandsDir = sandbox.HomeDir + "/commands"
 
 // commandsIn is the directory in a container in which programs are looked for first; empty for none.
 func (t *Trial) commandsIn(container sandbox.Layout) string {
@@ -206,4 +189,13 @@ func skillsFor(t *Trial, container sandbox.Layout) []llm.Skill {
 		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: container.At(path.Join(sandbox.SkillsDir, s.Name))})
 	}
 	return all
+}
+
+// modelURL is the base URL of the provider that has the agent's model, as the agent
+// reaches it; empty where it has none.
+func modelURL(t *Trial, container sandbox.Layout) string {
+	if t.Models == nil {
+		return ""
+	}
+	return container.Models + "/" + t.Models.Provider
 }

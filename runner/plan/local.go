@@ -2,31 +2,15 @@ package plan
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 
-	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
-// planLocal takes out of a plan what only containers have. Of the agent's container the
-// size of the workspace stays: it bounds what is collected.
-func (t *Trial) planLocal(isolation eval.Isolation, canaries bool) {
-	t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
-	t.Agent.Container = sandbox.Container{Disk: t.Agent.Disk}
-	t.Agent.Egress, t.EgressLimits = nil, egress.Limits{}
-	t.NotEnforced = notEnforcedOf(isolation)
-	if canaries {
-		t.NotEnforced = append(t.NotEnforced, "config.canaries in DNS names and egress")
-	}
-}
-
-// notEnforcedOf names what of config.isolation processes do not have.
-func notEnforcedOf(iso eval.Isolation) []string {
+// notEnforced names what of an eval's config processes do not have.
+func notEnforced(c eval.Config) []string {
 	var names []string
+	iso := c.Isolation
 	for _, key := range []struct {
 		name string
 		set  bool
@@ -42,11 +26,14 @@ func notEnforcedOf(iso eval.Isolation) []string {
 			names = append(names, "config.isolation."+key.name)
 		}
 	}
+	if len(c.Canaries) > 0 {
+		names = append(names, "config.canaries in DNS names and egress")
+	}
 	return names
 }
 
-// notEnforced names what of a server processes do not have.
-func notEnforced(s Server) (names []string) {
+// notEnforcedOf names what of a server processes do not have.
+func notEnforcedOf(s Server) (names []string) {
 	if s.Config.Image != "" {
 		names = append(names, fmt.Sprintf("image of server %q", s.Name))
 	}
@@ -54,45 +41,6 @@ func notEnforced(s Server) (names []string) {
 		names = append(names, fmt.Sprintf("egress of server %q", s.Name))
 	}
 	return names
-}
-
-// onThisMachine is a server as a process: its program and its directory are
-// relative to the eval's, where they are relative at all. A program without a
-// path is looked up when it is started.
-func (s Server) onThisMachine(evalDir string) (Server, error) {
-	s.Container, s.Egress = sandbox.Container{}, nil
-	dir, err := filepath.Abs(evalDir)
-	if err != nil || s.Remote {
-		return s, err
-	}
-	beside := func(path string) string {
-		if filepath.IsAbs(path) {
-			return path
-		}
-		return filepath.Join(dir, path)
-	}
-	s.Expanded.Cwd, s.Expanded.WorkingDir = beside(directoryOf(s.Expanded)), ""
-	if strings.Contains(s.Expanded.Command, "/") {
-		s.Expanded.Command = beside(s.Expanded.Command)
-	}
-	return s, nil
-}
-
-func directoryOf(config mcpconfig.Server) string {
-	if config.Cwd != "" {
-		return config.Cwd
-	}
-	return config.WorkingDir
-}
-
-// Program is what a server on processes is started with, before anything is; its
-// Args are empty where it is none of ours to start.
-func (s Server) Program() (command, dir string, env []string) {
-	p := serverProcess(s.Expanded, "")
-	if s.Remote || len(p.Args) == 0 {
-		return "", "", nil
-	}
-	return p.Args[0], p.Dir, p.Env
 }
 
 // NotEnforced names, once each, what the trials' eval asks for and processes do

@@ -49,7 +49,7 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 		if slices.Contains(acts, name) {
 			want = nil
 		}
-		if diff := cmp.Diff(want, notEnforcedOf(iso)); diff != "" {
+		if diff := cmp.Diff(want, notEnforced(eval.Config{Isolation: iso})); diff != "" {
 			t.Errorf("%s (-want +said):\n%s", name, diff)
 		}
 	}

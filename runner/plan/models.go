@@ -18,7 +18,6 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Models is what a trial's agent may ask of models, through the runner. Keys are in no
@@ -46,54 +45,6 @@ type Provider struct {
 // chosen is the provider that has the agent's model.
 func (m *Models) chosen() Provider {
 	return m.Providers[slices.IndexFunc(m.Providers, func(p Provider) bool { return p.Name == m.Provider })]
-}
-
-// describe tells of the models as a person reads it.
-func (m *Models) describe(b *strings.Builder) {
-	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
-	fmt.Fprintf(b, "  models      %s of provider %s\n", cmp.Or(m.Model, "any model"), m.Provider)
-	for _, p := range m.Providers {
-		line("http://%s/%s is %s", sandbox.ModelHost, p.Name, p.describe())
-	}
-	line("at most %s", describeModelLimits(m.Limits))
-}
-
-func (p Provider) describe() string {
-	if p.Script != "" {
-		return "the script " + p.Script
-	}
-	key := "without a key"
-	if p.APIKeyEnv != "" {
-		key = "the key in $" + p.APIKeyEnv
-	}
-	text := fmt.Sprintf("%s, %s API, %s", p.BaseURL, p.Kind, key)
-	if len(p.Headers) > 0 {
-		text += fmt.Sprintf(", headers %q", p.Headers)
-	}
-	return text
-}
-
-func describeModelLimits(l eval.ModelLimits) string {
-	text := fmt.Sprintf("%d requests", l.Requests)
-	if l.Tokens > 0 {
-		text += fmt.Sprintf(", %d tokens", l.Tokens)
-	}
-	if l.Cost > 0 {
-		text += fmt.Sprintf(", %g US dollars", l.Cost)
-	}
-	if l.Seconds > 0 {
-		text += fmt.Sprintf(", %d seconds", l.Seconds)
-	}
-	return text
-}
-
-// modelURL is the base URL of the provider that has the agent's model, as the agent
-// reaches it; empty where it has none.
-func modelURL(t *Trial, container sandbox.Layout) string {
-	if t.Models == nil {
-		return ""
-	}
-	return container.Models + "/" + t.Models.Provider
 }
 
 // ModelScript makes what plays a model's turns, from the first on.
@@ -295,20 +246,11 @@ func (m *Models) forLLM(executor string) error {
 	switch {
 	case p.Kind == eval.KindAnthropic, p.Kind == eval.KindGoogle:
 		return fmt.Errorf("executor llm speaks chat completions, and provider %s is of kind %s; give its OpenAI-compatible endpoint as a provider of its own, with kind: openai, base_url: %s and api_key_env: %s",
-			p.Name, p.Kind, compatibleURL(p.Kind), p.APIKeyEnv)
+			p.Name, p.Kind, eval.ChatDefault(p.Kind), p.APIKeyEnv)
 	case m.Model == "" && p.Script == "":
 		return errors.New("executor llm needs config.model: the name of a model, as its provider calls it")
 	case m.Model == "":
 		m.Model = scriptedModel
 	}
 	return nil
-}
-
-// compatibleURL is where the providers of a kind answer chat completions too, by their
-// own documentation of that.
-func compatibleURL(kind string) string {
-	if kind == eval.KindGoogle {
-		return "https://generativelanguage.googleapis.com/v1beta/openai"
-	}
-	return "https://api.anthropic.com/v1"
 }

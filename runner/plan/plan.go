@@ -7,14 +7,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Lifetimes of servers: one set for each trial, or one for the run.
@@ -79,7 +79,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	for _, task := range tasks {
 		t, err := planTask(e, task, c)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
 		t.Models = models
@@ -87,11 +87,11 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
-		if err := t.planResponder(); err != nil {
+		if err := t.Agent.respond(t.Judge); err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
-		if err := t.askModels(e.Adapter); err != nil {
+		if err := t.Agent.askModels(e.Adapter, models); err != nil {
 			return nil, err // the same for every task
 		}
 		times := cmp.Or(c.Trials, e.Config.TrialsPerTask)
@@ -110,15 +110,16 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	return trials, errors.Join(errs...)
 }
 
+// planTask plans what all trials of a task have, except what is asked of models.
 func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
-	isolation := e.Config.Isolation
 	if c.NoSkills {
 		task.Skills = nil
 	}
 	agent, err := planAgent(e, task, c)
 	if err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+		return Trial{}, err
 	}
+	isolation := e.Config.Isolation
 	t := Trial{
 		Run: c.Run, Task: task.ID, TaskName: task.Name,
 		Network:   cmp.Or(isolation.Network, "bridge"),
@@ -127,15 +128,17 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 		Workspace: cmp.Or(isolation.Workspace, "tmpfs"),
 		Timeout:   cmp.Or(c.Timeout, task.Timeout), FirstEvent: task.FirstEvent,
 		Agent:   agent,
-		Graders: task.Graders, Commands: task.Commands,
+		Graders: task.Graders, Commands: task.Commands, Checkpoints: task.Checkpoints,
 		Hooks:   planHooks(e.Hooks),
 		Trigger: task.Trigger != nil,
 	}
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err
 	}
-	if e.Local {
-		t.planLocal(isolation, len(e.Config.Canaries) > 0)
+	if e.Local { // of the agent's container the size of the workspace stays: it bounds what is collected
+		t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
+		t.Agent.Container, t.Agent.Egress, t.EgressLimits = sandbox.Container{Disk: t.Agent.Disk}, nil, egress.Limits{}
+		t.NotEnforced = notEnforced(e.Config)
 	}
 	planted := canariesOf(e, c.Run)
 	for _, f := range task.Files {
@@ -145,43 +148,75 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 	for _, repo := range task.Repos {
 		t.Repos = append(t.Repos, Repo{Repo: repo})
 	}
-	if err := t.planSkills(e, task.Skills); err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	if t.Agent.SkillsAt, t.Skills, err = planSkills(e, task.Skills, pathsOf(t.Files, t.Repos)); err != nil {
+		return Trial{}, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
-		server, err := planServer(e, name, task.Servers[name], c)
-		if err == nil && e.Local {
-			t.NotEnforced = append(t.NotEnforced, notEnforced(server)...)
-			server, err = server.onThisMachine(e.Dir())
-		}
-		if err != nil {
-			return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
-		}
-		t.Servers = append(t.Servers, server)
+	var unenforced []string
+	if t.Servers, unenforced, err = planServers(e, task.Servers, c); err != nil {
+		return Trial{}, err
 	}
-	for _, mock := range e.Mocks {
-		t.Servers = slices.DeleteFunc(t.Servers, func(s Server) bool { return s.Name == mock.Name })
-		t.Servers = append(t.Servers, Server{
-			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
-		})
-	}
+	t.NotEnforced = append(t.NotEnforced, unenforced...)
 	var names []string
 	for _, s := range t.Servers {
 		names = append(names, s.Name)
 	}
 	hosts, err := mcpconfig.HostNames(names)
-	if err := errors.Join(err, t.ownNames()); err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	if err := errors.Join(err, checkEgress(t.Outgoing(), t.agentNames())); err != nil {
+		return Trial{}, err
 	}
 	t.MCPJSON = string(mcpconfig.Render(hosts))
 	t.Canaries = planted.record(t.Servers)
-	if err := t.planAttack(task.Attack, c.NoAttacks); err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	if t.Attack, t.Files, err = planAttack(task.Attack, c.NoAttacks, t.Files); err != nil {
+		return Trial{}, err
 	}
-	if err := errors.Join(t.planGraders(e), t.planCheckpoints(e, task.Checkpoints)); err != nil {
-		return Trial{}, fmt.Errorf("task %s: %w", task.ID, err)
+	graders := graderPlanner{e, t.Agent.Container, t.Servers}
+	if t.GraderContainers, unenforced, err = graders.planAll(t.AllGraders(), task.Checkpoints); err != nil {
+		return Trial{}, err
 	}
+	t.NotEnforced = append(t.NotEnforced, unenforced...)
 	return t, nil
+}
+
+// PlanInspections decides how servers are started to be looked at, each in a sandbox of
+// its own without an agent, in the order of names. They are those of an eval, as its
+// tasks would have them without changes of their own. It starts nothing.
+func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
+	if c.Lookup == nil || c.Secrets == nil {
+		return nil, errors.New("plan: incomplete choices")
+	}
+	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
+	if err != nil {
+		return nil, err
+	}
+	var plans []*Trial
+	var errs []error
+	for _, name := range names {
+		server, err := planServer(e, name, *e.Config.MCPServers[name], c)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		server.Shared = false
+		t := &Trial{
+			Run: c.Run, Task: name, TaskName: "inspect " + name, Number: 1,
+			Network: "airtight", Runtime: e.Config.Isolation.Runtime, Workspace: "tmpfs",
+			ServersOnly: true, Servers: []Server{server}, EgressLimits: limits,
+		}
+		if server.Remote {
+			t.Network, t.Runtime, t.Workspace, t.EgressLimits = NetworkNone, "", "", egress.Limits{}
+		}
+		plans = append(plans, t)
+	}
+	return plans, errors.Join(errs...)
+}
+
+// Uninstalled are the servers of an eval as tasks that use one each, for [Packages].
+func Uninstalled(e *eval.Eval, names []string) []eval.ResolvedTask {
+	var tasks []eval.ResolvedTask
+	for _, name := range names {
+		tasks = append(tasks, eval.ResolvedTask{ID: name, Servers: map[string]mcpconfig.Server{name: *e.Config.MCPServers[name]}})
+	}
+	return tasks
 }
 
 // What becomes of trials whose servers are not as they are pinned.

@@ -162,7 +162,7 @@ func TestMissingVariableIsOfItsClass(t *testing.T) {
 	}
 }
 
-func TestWritableFor(t *testing.T) {
+func TestOutermost(t *testing.T) {
 	for _, test := range []struct{ files, want []string }{
 		{nil, nil},
 		{[]string{"/data/a", "/data/b"}, []string{"/data"}},
@@ -177,7 +177,7 @@ func TestWritableFor(t *testing.T) {
 		for _, name := range test.files {
 			files = append(files, NewFile(name, ""))
 		}
-		if got := writableFor(files); !slices.Equal(got, test.want) {
+		if got := outermost(dirsOf(files)); !slices.Equal(got, test.want) {
 			t.Errorf("%q: %q, want %q", test.files, got, test.want)
 		}
 	}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,163 +9,330 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// JSON is the plan as trial.json keeps it.
-func (t *Trial) JSON() json.RawMessage {
-	data, err := json.Marshal(t)
-	if err != nil { // plain data always marshals
-		return json.RawMessage(`{}`)
-	}
-	return data
-}
-
 // shownSkills is how many skills of a trial are listed: a repository's may be many.
 const shownSkills = 5
+
+// printer writes a plan as a person reads it: entries, and lines of theirs below them.
+type printer struct{ strings.Builder }
+
+func (p *printer) entry(name, format string, args ...any) {
+	fmt.Fprintf(p, "  %-10s  "+format+"\n", append([]any{name}, args...)...)
+}
+
+func (p *printer) line(format string, args ...any) {
+	fmt.Fprintf(p, "              "+format+"\n", args...)
+}
+
+// part writes a line of another thing that is a part of the entry above.
+func (p *printer) part(name, format string, args ...any) {
+	fmt.Fprintf(p, "    %-8s  "+format+"\n", append([]any{name}, args...)...)
+}
+
+func (p *printer) files(files []File) {
+	for _, f := range files {
+		p.line("file %s, %s", f.Path, units.BytesSize(float64(f.Size())))
+	}
+}
 
 // String is the plan as a person reads it: network, containers, images, limits
 // and mcp.json. It holds no secret.
 func (t *Trial) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "trial %s/%d  %s\n", t.Task, t.Number, t.TaskName)
-	fmt.Fprintf(&b, "  network     %s\n", t.describeNetwork())
-	fmt.Fprintf(&b, "  agent       executor %s, time limit %s\n", t.Agent.Executor, t.Timeout)
-	if len(t.Agent.Command) > 0 {
-		fmt.Fprintf(&b, "              command %q, prompt by %s\n", t.Agent.Command, t.Agent.PromptBy)
-	}
-	if adapted := t.Agent.Adapted; adapted != nil {
-		fmt.Fprintf(&b, "              adapter %s, environment %q, files below home %q\n", adapted.Name, slices.Sorted(maps.Keys(adapted.Env)), slices.Sorted(maps.Keys(adapted.Home)))
-	}
-	if t.Agent.Package != "" {
-		fmt.Fprintf(&b, "              package %s\n", t.Agent.describePackage())
-	}
-	if tells := t.Agent.Tells; tells != nil {
-		fmt.Fprintf(&b, "              transcript from %s, format %s\n", tells.From, tells.Format)
-	}
-	if t.Isolated() {
-		fmt.Fprintf(&b, "              %s\n", t.Agent.declaredContainer())
-		for _, d := range t.Agent.Egress {
-			fmt.Fprintf(&b, "              egress %s\n", d)
-		}
-		fmt.Fprintf(&b, "              workspace %s on %s, %d file(s)\n", sandbox.WorkspaceDir, t.Workspace, len(t.Files))
-	} else {
-		fmt.Fprintf(&b, "              a process of this machine; workspace in a temporary directory, %d file(s)\n", len(t.Files))
-	}
+	p := new(printer)
+	fmt.Fprintf(p, "trial %s/%d  %s\n", t.Task, t.Number, t.TaskName)
+	p.entry("network", "%s", t.describeNetwork())
+	p.entry("agent", "executor %s, time limit %s", t.Agent.Executor, t.Timeout)
+	p.agent(t)
 	if t.Models != nil {
-		t.Models.describe(&b)
+		p.models(t.Models)
 	}
 	for _, r := range t.Repos {
-		fmt.Fprintf(&b, "  repository  %s at %s, as %s\n", r.Source, cmp.Or(r.Repo.Commit, "HEAD"), r.Dest)
+		p.entry("repository", "%s at %s, as %s", r.Source, cmp.Or(r.Repo.Commit, "HEAD"), r.Dest)
 	}
 	for i, s := range t.Skills {
 		if i == shownSkills {
-			fmt.Fprintf(&b, "              and %d more\n", len(t.Skills)-i)
+			p.line("and %d more", len(t.Skills)-i)
 			break
 		}
-		fmt.Fprintf(&b, "  skill       %s, %d file(s), at %s/%s\n", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
+		p.entry("skill", "%s, %d file(s), at %s/%s", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
 	}
 	for _, c := range t.Commands {
-		fmt.Fprintf(&b, "  command     %s, a mock with %d response(s)\n", c.Name, len(c.Responses))
+		p.entry("command", "%s, a mock with %d response(s)", c.Name, len(c.Responses))
 	}
 	for _, s := range t.Servers {
-		s.describe(&b, t.Isolated())
+		p.server(s, t.Isolated())
 	}
 	for _, g := range t.Graders {
-		fmt.Fprintf(&b, "  grader      %s (%s)\n", g.Name, g.Type)
+		p.entry("grader", "%s (%s)", g.Name, g.Type)
 		if container, ok := t.GraderContainerOf(g.Name); ok {
-			container.describe(&b, t.Isolated())
+			p.graderContainer(container, t.Isolated())
 		}
 	}
-	describeResponder(&b, t.Agent.Responder)
-	t.describeCheckpoints(&b)
-	if t.Judge != nil {
-		fmt.Fprintf(&b, "  judge       %s\n", t.describeJudge())
+	if r := t.Agent.Responder; r != nil {
+		p.entry("responder", "%s, up to %d replies", r.Model, r.MaxFollowups)
 	}
-	t.Hooks.describe(&b)
-	t.describeCanaries(&b)
-	t.describeAttack(&b)
+	for _, c := range t.Checkpoints {
+		then := ""
+		if c.Stop {
+			then = ", which has to pass"
+		}
+		p.entry("checkpoint", "after turn %d%s", c.AfterTurn, then)
+		for _, g := range c.Graders {
+			p.part("grader", "%s (%s)", g.Name, g.Type)
+		}
+	}
+	if j := t.Judge; j != nil { // its key is nowhere in a plan
+		model := cmp.Or(j.Override, j.Model, "the graders' models")
+		p.entry("judge", "%s at %s, %s, an answer within %ds", model, j.BaseURL, describeKey(j.APIKeyEnv), j.TimeoutSeconds)
+	}
+	if t.Hooks != nil {
+		p.hooks("before", t.Hooks.Before)
+		p.hooks("after", t.Hooks.After)
+	}
+	p.canaries(t.Canaries)
+	if t.Attack != nil {
+		p.attack(t.Attack)
+	}
 	for _, name := range t.NotEnforced {
-		fmt.Fprintf(&b, "  no effect   %s\n", name)
+		p.entry("no effect", "%s", name)
 	}
-	fmt.Fprintf(&b, "  mcp.json    %s\n", t.describeMCPConfig())
+	p.entry("mcp.json", "%s", t.describeMCPConfig())
 	for line := range strings.Lines(t.MCPJSON) {
-		fmt.Fprintf(&b, "              %s", line)
+		fmt.Fprintf(p, "              %s", line)
 	}
-	return b.String()
+	return p.Builder.String()
 }
 
-func (a Agent) describePackage() string {
-	if a.Image == "" {
-		return a.Package + ", not resolved yet"
+func (p *printer) agent(t *Trial) {
+	a := t.Agent
+	if len(a.Command) > 0 {
+		p.line("command %q, prompt by %s", a.Command, a.PromptBy)
 	}
-	return a.Package
-}
-
-// declaredBox has what stands for an image whose packages are not locked yet.
-func (a Agent) declaredContainer() sandbox.Container {
-	b := a.Container
-	if a.Package != "" && b.Image == "" {
-		b.Image = toBeBuilt
+	if adapted := a.Adapted; adapted != nil {
+		p.line("adapter %s, environment %q, files below home %q", adapted.Name, slices.Sorted(maps.Keys(adapted.Env)), slices.Sorted(maps.Keys(adapted.Home)))
 	}
-	return b
-}
-
-// describe tells of a server as the eval has it: variables may stand in it.
-func (s Server) describe(b *strings.Builder, isolated bool) {
-	line := func(format string, args ...any) { fmt.Fprintf(b, "              "+format+"\n", args...) }
-	if s.Mock != nil {
-		fmt.Fprintf(b, "  server      %s, a mock with the tools %q\n", s.Name, slices.Sorted(maps.Keys(s.Mock.Tools)))
+	if a.Package != "" {
+		unresolved := ""
+		if a.Image == "" {
+			unresolved = ", not resolved yet"
+			a.Image = toBeBuilt
+		}
+		p.line("package %s%s", a.Package, unresolved)
+	}
+	if tells := a.Tells; tells != nil {
+		p.line("transcript from %s, format %s", tells.From, tells.Format)
+	}
+	if !t.Isolated() {
+		p.line("a process of this machine; workspace in a temporary directory, %d file(s)", len(t.Files))
 		return
 	}
-	fmt.Fprintf(b, "  server      %s, %s\n", s.Name, s.describeCommand())
-	if s.Becomes != nil {
-		line("becomes %s, environment %q", s.contained().describeCommand(), slices.Sorted(maps.Keys(s.Becomes.Env)))
+	p.line("%s", a.Container)
+	for _, d := range a.Egress {
+		p.line("egress %s", d)
 	}
-	if s.Package != "" {
-		line("package %s", s.describePackage())
+	p.line("workspace %s on %s, %d file(s)", sandbox.WorkspaceDir, t.Workspace, len(t.Files))
+}
+
+// toBeBuilt stands for an image that has no name yet.
+const toBeBuilt = "to be built"
+
+func describeKey(variable string) string {
+	if variable == "" {
+		return "without a key"
+	}
+	return "the key in $" + variable
+}
+
+func (p *printer) models(m *Models) {
+	p.entry("models", "%s of provider %s", cmp.Or(m.Model, "any model"), m.Provider)
+	for _, provider := range m.Providers {
+		p.line("http://%s/%s is %s", sandbox.ModelHost, provider.Name, provider.describe())
+	}
+	p.line("at most %s", describeModelLimits(m.Limits))
+}
+
+func (p Provider) describe() string {
+	if p.Script != "" {
+		return "the script " + p.Script
+	}
+	text := fmt.Sprintf("%s, %s API, %s", p.BaseURL, p.Kind, describeKey(p.APIKeyEnv))
+	if len(p.Headers) > 0 {
+		text += fmt.Sprintf(", headers %q", p.Headers)
+	}
+	return text
+}
+
+func describeModelLimits(l eval.ModelLimits) string {
+	text := fmt.Sprintf("%d requests", l.Requests)
+	if l.Tokens > 0 {
+		text += fmt.Sprintf(", %d tokens", l.Tokens)
+	}
+	if l.Cost > 0 {
+		text += fmt.Sprintf(", %g US dollars", l.Cost)
+	}
+	if l.Seconds > 0 {
+		text += fmt.Sprintf(", %d seconds", l.Seconds)
+	}
+	return text
+}
+
+// server writes a server as the eval has it: variables may stand in it.
+func (p *printer) server(s Server, isolated bool) {
+	if s.Mock != nil {
+		p.entry("server", "%s, a mock with the tools %q", s.Name, slices.Sorted(maps.Keys(s.Mock.Tools)))
+		return
+	}
+	p.entry("server", "%s, %s", s.Name, describeCommand(s.Config))
+	contained := s.Config // what it comes to in a container
+	if s.Becomes != nil {
+		contained = *s.Becomes
+		p.line("becomes %s, environment %q", describeCommand(contained), slices.Sorted(maps.Keys(contained.Env)))
+	}
+	switch {
+	case s.Package == "":
+	case s.Image == "":
+		p.line("package %s, not resolved yet", s.Package)
+	default:
+		p.line("package %s, built on %s", s.Package, s.Build.Base)
 	}
 	if s.Pin != nil {
-		line("%s", s.describePin())
+		then := "what is another is told"
+		if s.Strict {
+			then = "a trial where something is another has no outcome"
+		}
+		p.line("pinned, %d entries of its lists: %s", s.Pin.Len(), then)
 	}
 	switch {
 	case s.Remote:
-		line("dialled by the runner, headers %q", slices.Sorted(maps.Keys(s.Config.Headers)))
+		p.line("dialled by the runner, headers %q", slices.Sorted(maps.Keys(s.Config.Headers)))
 		if len(s.Config.Addresses) > 0 {
-			line("its name may lead to %s", strings.Join(s.Config.Addresses, ", "))
+			p.line("its name may lead to %s", strings.Join(s.Config.Addresses, ", "))
 		}
 	case isolated:
-		line("%s", s.declaredContainer())
+		container := s.Container
+		container.Image, container.User = cmp.Or(contained.Image, container.Image), cmp.Or(contained.User, container.User)
+		if s.Package != "" {
+			container.Image = cmp.Or(container.Image, toBeBuilt)
+		}
+		p.line("%s", container)
 	default:
-		line("a process of this machine, in %s", cmp.Or(directoryOf(s.Config), "the eval's directory"))
+		p.line("a process of this machine, in %s", cmp.Or(s.Config.Cwd, s.Config.WorkingDir, "the eval's directory"))
 	}
-	for _, entry := range s.contained().Config.Egress {
+	for _, entry := range contained.Egress {
 		if isolated {
-			line("egress %s", entry)
+			p.line("egress %s", entry)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Config.Secrets)) {
-		line("secret %s is %s", name, s.Config.Secrets[name])
+		p.line("secret %s is %s", name, s.Config.Secrets[name])
 	}
 	if s.Port != 0 {
-		line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)
+		p.line("speaks %s at port %d, %s", s.Transport, s.Port, s.Path)
 	}
 	if s.Config.Tools != nil {
-		line("the agent sees the tools %q", s.Config.Tools)
+		p.line("the agent sees the tools %q", s.Config.Tools)
 	}
 	if s.Shared {
-		line("one for the whole run")
+		p.line("one for the whole run")
 	}
-	line("answers within %s, each request within %s", s.StartupTimeout, s.Timeout)
-	for _, dir := range s.contained().Config.Writable {
-		line("writable %s", dir)
+	p.line("answers within %s, each request within %s", s.StartupTimeout, s.Timeout)
+	for _, dir := range contained.Writable {
+		p.line("writable %s", dir)
 	}
-	for _, f := range s.Files {
-		line("file %s, %s", f.Path, units.BytesSize(float64(f.Size())))
-	}
+	p.files(s.Files)
 	for _, service := range s.Services {
-		service.describe(b)
+		p.service(service)
+	}
+}
+
+// service writes a service as the eval has it: variables may stand in it.
+func (p *printer) service(s Service) {
+	container, declared := s.Container, s.declared
+	container.Image, container.User = cmp.Or(declared.Image, container.Image), declared.User
+	p.part("service", "%s, %s", s.Name, describeCommand(mcpconfig.Server{Command: declared.Command, Args: declared.Args}))
+	p.line("%s", container)
+	ready := "its image's health check"
+	if !s.Ready.Health {
+		ready = fmt.Sprintf("%q", declared.Ready.Exec)
+	}
+	p.line("ports %v, ready by %s within %s", s.Ports, ready, s.Ready.Timeout)
+	p.files(s.Files)
+}
+
+func describeCommand(c mcpconfig.Server) string {
+	switch {
+	case c.URL != "":
+		return "remote, " + c.URL
+	case c.Command != "":
+		return fmt.Sprintf("command %q", append([]string{c.Command}, c.Args...))
+	case len(c.Args) > 0:
+		return fmt.Sprintf("the entrypoint of its image with %q", c.Args)
+	}
+	return "the command of its image"
+}
+
+func (p *printer) graderContainer(g GraderContainer, isolated bool) {
+	if isolated {
+		p.line("%s, without a network", g.Container)
+	} else {
+		p.line("a process of this machine, beside a copy of the workspace")
+	}
+	p.line("command %q", g.Command)
+	p.files(g.Files)
+}
+
+func (p *printer) hooks(when string, hooks []eval.Hook) {
+	for _, hook := range hooks {
+		where := ""
+		if hook.Host {
+			where = ", on the host"
+		}
+		p.entry("hook", "%s the agent%s: %q", when, where, hook.Command)
+	}
+}
+
+// canaries writes where canaries are; their values are no secret, and other in each run.
+func (p *printer) canaries(all []evidence.Canary) {
+	for _, c := range all {
+		var places []string
+		for _, plant := range c.Planted {
+			what, where := "file "+plant.File, "the workspace"
+			if plant.Env != "" {
+				what = "variable " + plant.Env
+			}
+			if plant.Server != "" {
+				where = "server " + plant.Server
+			}
+			places = append(places, what+" of "+where)
+		}
+		reach := ""
+		if len(c.MayReach) > 0 {
+			reach = "; it may reach " + strings.Join(c.MayReach, ", ")
+		}
+		p.entry("canary", "%s in %s%s", c.Name, cmp.Or(strings.Join(places, ", "), "nothing"), reach)
+	}
+}
+
+func (p *printer) attack(a *evidence.TaskAttack) {
+	withheld := ""
+	if a.Withheld {
+		withheld = ", withheld"
+	}
+	p.entry("attack", "%s%s", a.Goal, withheld)
+	for _, one := range a.Injections {
+		where := "file " + one.File
+		if one.Tool != "" {
+			where = fmt.Sprintf("results of %s of server %s", one.Tool, one.Server)
+		}
+		p.line("%d bytes in %s", len(one.Text), where)
+	}
+	for _, g := range a.Success {
+		p.part("success", "%s (%s)", g.Name, g.Type)
 	}
 }
 
@@ -190,69 +356,3 @@ func (t *Trial) describeMCPConfig() string {
 	}
 	return "in a temporary directory, with addresses on 127.0.0.1 in place of names"
 }
-
-// describe tells of a service as the eval has it: variables may stand in it.
-func (s Service) describe(b *strings.Builder) {
-	server := Server{Container: s.Container, Config: mcpconfig.Server{Image: s.declared.Image, Command: s.declared.Command, Args: s.declared.Args}}
-	container := server.declaredContainer()
-	container.User = s.declared.User
-	fmt.Fprintf(b, "    service   %s, %s\n", s.Name, server.describeCommand())
-	fmt.Fprintf(b, "              %s\n", container)
-	ready := "its image's health check"
-	if !s.Ready.Health {
-		ready = fmt.Sprintf("%q", s.declared.Ready.Exec)
-	}
-	fmt.Fprintf(b, "              ports %v, ready by %s within %s\n", s.Ports, ready, s.Ready.Timeout)
-	for _, f := range s.Files {
-		fmt.Fprintf(b, "              file %s, %s\n", f.Path, units.BytesSize(float64(f.Size())))
-	}
-}
-
-func (s Server) describeCommand() string {
-	switch c := s.Config; {
-	case c.URL != "":
-		return "remote, " + c.URL
-	case c.Command != "":
-		return fmt.Sprintf("command %q", append([]string{c.Command}, c.Args...))
-	case len(c.Args) > 0:
-		return fmt.Sprintf("the entrypoint of its image with %q", c.Args)
-	}
-	return "the command of its image"
-}
-
-func (s Server) describePackage() string {
-	if s.Image == "" {
-		return s.Package + ", not resolved yet"
-	}
-	return s.Package + ", built on " + s.Build.Base
-}
-
-func (s Server) describePin() string {
-	then := "what is another is told"
-	if s.Strict {
-		then = "a trial where something is another has no outcome"
-	}
-	return fmt.Sprintf("pinned, %d entries of its lists: %s", s.Pin.Len(), then)
-}
-
-// contained is s with what it comes to in a container as its configuration.
-func (s Server) contained() Server {
-	if s.Becomes != nil {
-		s.Config = *s.Becomes
-	}
-	return s
-}
-
-// declaredBox has its image and its user as the eval names them: variables may
-// stand in them.
-func (s Server) declaredContainer() sandbox.Container {
-	b, c := s.Container, s.contained().Config
-	b.Image, b.User = cmp.Or(c.Image, b.Image), cmp.Or(c.User, b.User)
-	if s.Package != "" && b.Image == "" {
-		b.Image = toBeBuilt
-	}
-	return b
-}
-
-// toBeBuilt stands for an image that has no name yet.
-const toBeBuilt = "to be built"

@@ -6,16 +6,115 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
+
+// Server is one MCP server and its container. Config is as the eval has it, for people
+// to read; what its variables stand for goes to the server alone.
+type Server struct {
+	sandbox.Container
+	Name           string           `json:"name"`
+	Config         mcpconfig.Server `json:"config"`
+	Transport      string           `json:"transport"`          // stdio, http or sse
+	Remote         bool             `json:"remote,omitempty"`   // it has no container: the runner dials its URL, or answers itself
+	Mock           *mock.Server     `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
+	Port           int              `json:"port,omitempty"`     // of its container, on loopback; not with stdio
+	Path           string           `json:"path,omitempty"`     // of its endpoint there
+	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
+	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
+	Files          []File           `json:"files,omitempty"`    // by absolute path
+	Services       []Service        `json:"services,omitempty"` // what it needs beside it, by name
+	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
+	Timeout        time.Duration    `json:"timeout_ns"`
+	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
+	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
+	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
+
+	// Egress is what its programs may reach outside of the trial, through the runner.
+	Egress []mcpconfig.Destination `json:"egress,omitempty"`
+	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
+	// that a trial where it offers something else has no outcome.
+	Pin    *catalog.Pin `json:"pin,omitempty"`
+	Strict bool         `json:"strict_pin,omitempty"`
+
+	// Becomes is what a Config that is docker run comes to; nil for others.
+	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
+	// Package names what a server is installed from that is written as a command
+	// which fetches it; Build is the image of it, which is Image once the package is
+	// resolved.
+	Package string        `json:"package,omitempty"`
+	Build   *images.Image `json:"-"`
+
+	// Expanded is Config as the server is started with it. It holds values of variables and
+	// secrets.
+	Expanded mcpconfig.Server `json:"-"`
+}
+
+// Host is the host name under which the agent reaches the server.
+func (s Server) Host() string { return mcpconfig.HostName(s.Name) }
+
+// serviceNames are the names that a server's container has itself.
+func (s Server) serviceNames() []string {
+	names := []string{s.Host()}
+	for _, service := range s.Services {
+		names = append(names, service.Name)
+	}
+	return names
+}
+
+// toldOfProxy is the server's configuration with what its programs find of egress in
+// their environment, where it does not set that itself.
+func (s Server) toldOfProxy() mcpconfig.Server {
+	config := s.Expanded
+	if env := egress.Env(s.Egress, s.serviceNames()); env != nil {
+		maps.Copy(env, config.Env)
+		config.Env = env
+	}
+	return config
+}
+
+// Process is the server's program with what it finds of egress in its environment.
+func (s Server) Process(home string) process.Spec { return serverProcess(s.toldOfProxy(), home) }
+
+// Program is what a server on processes is started with, before anything is; its
+// Args are empty where it is none of ours to start.
+func (s Server) Program() (command, dir string, env []string) {
+	p := serverProcess(s.Expanded, "")
+	if s.Remote || len(p.Args) == 0 {
+		return "", "", nil
+	}
+	return p.Args[0], p.Dir, p.Env
+}
+
+// serverProcess is a server's program; without a command it is its image's own,
+// with the server's arguments.
+func serverProcess(config mcpconfig.Server, home string) process.Spec {
+	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
+	if home != "" {
+		spec.Env = []string{"HOME=" + home}
+	}
+	if config.Command != "" {
+		spec.Args = append([]string{config.Command}, config.Args...)
+	} else {
+		spec.Args, spec.OfImage = config.Args, true
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
+		spec.Env = append(spec.Env, key+"="+config.Env[key])
+	}
+	return spec
+}
 
 // Defaults of a container.
 const (
@@ -42,6 +141,29 @@ func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Ser
 	return mcpconfig.FromDockerRun(name, declared)
 }
 
+// planServers plans the servers of a task, with what of them is not enforced: those that it
+// declares, by name, and then the eval's mocks, which take the place of those of their names.
+func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(declared)) {
+		server, err := planServer(e, name, declared[name], c)
+		if err == nil && e.Local {
+			unenforced = append(unenforced, notEnforcedOf(server)...)
+			server, err = server.onThisMachine(e.Dir())
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, server)
+	}
+	for _, mock := range e.Mocks {
+		all = slices.DeleteFunc(all, func(s Server) bool { return s.Name == mock.Name })
+		all = append(all, Server{
+			Name: mock.Name, Mock: mock, Remote: true, Transport: mcpconfig.Stdio, StartupTimeout: defaultStartup, Timeout: defaultRequest,
+		})
+	}
+	return all, unenforced, nil
+}
+
 func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices) (Server, error) {
 	contained, err := placed(e, name, declared)
 	if err != nil {
@@ -57,10 +179,8 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
 	container, err := sized(sandbox.Container{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
-		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull),
-		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
-	}, config.Memory, config.Disk, config.Scratch)
+		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull), Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, size{config.CPUs, config.Pids, config.OpenFiles, config.Memory, config.Disk, config.Scratch})
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
@@ -75,18 +195,10 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout/1000), defaultRequest),
 		Egress:         allowed,
+		MaxFrames:      int64(config.MaxFrames),
 	}
-	s.MaxFrames = int64(config.MaxFrames)
-	for _, size := range []struct {
-		text string
-		to   *int64
-	}{{config.MaxMessage, &s.MaxMessage}, {config.MaxTraffic, &s.MaxTraffic}} {
-		if size.text == "" {
-			continue
-		}
-		if *size.to, err = mcpconfig.ParseSize(size.text); err != nil {
-			return s, fmt.Errorf("server %q: %w", name, err)
-		}
+	if err := errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic)); err != nil {
+		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
@@ -98,16 +210,11 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		s.Pin = c.Lock.Pin(name)
 		s.Strict = s.Pin != nil && pins == PinsFail
 	}
-	sources, err := eval.Sources(e, config.Files)
-	if err != nil {
+	if s.Files, err = filesOf(e, config.Files); err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
-	for _, target := range slices.Sorted(maps.Keys(sources)) {
-		source := sources[target]
-		s.Files = append(s.Files, File{eval.WorkspaceFile{Path: target, Source: &source}})
-	}
 	s.Files = append(s.Files, plantedFiles...)
-	s.Writable = writableFor(s.Files)
+	s.Writable = outermost(dirsOf(s.Files))
 	for _, dir := range s.Writable {
 		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
 			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
@@ -118,6 +225,16 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	return s, nil
+}
+
+// filesOf are files beside the eval, by their paths in a container.
+func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
+	sources, err := eval.Sources(e, wanted)
+	for _, target := range slices.Sorted(maps.Keys(sources)) {
+		source := sources[target]
+		files = append(files, File{eval.WorkspaceFile{Path: target, Source: &source}})
+	}
+	return files, err
 }
 
 // together is the directories that a server names, and of those of its files the
@@ -135,26 +252,29 @@ func together(ofFiles, named []string) []string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// sized is b with the sizes that are given in place of its own. Scratch is as large
-// as the disk where it has no size of its own.
-func sized(b sandbox.Container, memory, disk, scratch string) (sandbox.Container, error) {
-	var errs [3]error
-	if memory != "" {
-		b.Memory, errs[0] = mcpconfig.ParseSize(memory)
-	}
-	if disk != "" {
-		b.Disk, errs[1] = mcpconfig.ParseSize(disk)
-	}
-	b.Scratch = b.Disk
-	if scratch != "" {
-		b.Scratch, errs[2] = mcpconfig.ParseSize(scratch)
-	}
-	return b, errors.Join(errs[:]...)
+// size is what a file says of the size of a container; what it does not say is empty.
+type size struct {
+	cpus                  float64
+	pids, openFiles       int
+	memory, disk, scratch string
 }
 
-// writableFor is the directories that files need in a container whose root is
-// read-only.
-func writableFor(files []File) []string { return outermost(dirsOf(files)) }
+// sized is b with a size. Scratch is as large as the disk where it has no size of its own.
+func sized(b sandbox.Container, s size) (sandbox.Container, error) {
+	b.CPUs, b.Pids = cmp.Or(s.cpus, defaultCPUs), int64(cmp.Or(s.pids, defaultPids))
+	b.OpenFiles = int64(cmp.Or(s.openFiles, sandbox.DefaultOpenFiles))
+	err := errors.Join(readSize(&b.Memory, s.memory), readSize(&b.Disk, s.disk))
+	b.Scratch = b.Disk
+	return b, errors.Join(err, readSize(&b.Scratch, s.scratch))
+}
+
+// readSize reads a size, unless it is empty.
+func readSize(to *int64, text string) (err error) {
+	if text != "" {
+		*to, err = mcpconfig.ParseSize(text)
+	}
+	return err
+}
 
 // dirsOf is the directory of each file.
 func dirsOf(files []File) []string {
@@ -180,37 +300,59 @@ func outermost(dirs []string) []string {
 	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 }
 
-// Packages is the images of all servers of the tasks that are written as a package
-// of a registry, each once, with what lock has of them, after that of an agent of the
-// user's own which is one.
-func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
-	var all []images.Image
-	if e.Config.Executor == "command" {
-		agent, err := agentImage(e, lock)
-		if err != nil {
-			return nil, err
-		}
-		if agent != nil {
-			all = append(all, *agent)
-		}
+// onThisMachine is a server as a process: its program and its directory are
+// relative to the eval's, where they are relative at all. A program without a
+// path is looked up when it is started.
+func (s Server) onThisMachine(evalDir string) (Server, error) {
+	s.Container, s.Egress = sandbox.Container{}, nil
+	dir, err := filepath.Abs(evalDir)
+	if err != nil || s.Remote {
+		return s, err
 	}
-	for _, task := range tasks {
-		for _, name := range slices.Sorted(maps.Keys(task.Servers)) {
-			p, ok, err := mcpconfig.ReadPackage(name, task.Servers[name])
-			if err != nil {
-				return nil, fmt.Errorf("task %s: %w", task.ID, err)
-			}
-			known := slices.ContainsFunc(all, func(i images.Image) bool { return i.Package.String() == p.String() })
-			if ok && !known {
-				all = append(all, images.New(p, bases(e), lock, platform))
-			}
+	beside := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
 		}
+		return filepath.Join(dir, path)
 	}
-	return all, nil
+	s.Expanded.Cwd, s.Expanded.WorkingDir = beside(cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir)), ""
+	if strings.Contains(s.Expanded.Command, "/") {
+		s.Expanded.Command = beside(s.Expanded.Command)
+	}
+	return s, nil
 }
 
-func bases(e *eval.Eval) images.Bases {
-	return images.Bases{NPM: e.Config.Isolation.NPMImage, PyPI: e.Config.Isolation.PyPIImage}
+func directoryOf(config mcpconfig.Server) string {
+	if config.Cwd != "" {
+		return config.Cwd
+	}
+	return config.WorkingDir
+}
+
+// readEgress is what entries come to, once their variables are expanded.
+func readEgress(entries []mcpconfig.Egress) ([]mcpconfig.Destination, error) {
+	allowed, problems := mcpconfig.ReadEgress(entries)
+	if len(problems) > 0 { // they were checked before
+		return nil, fmt.Errorf("egress %s", problems[0].What)
+	}
+	return allowed, nil
+}
+
+func planEgressLimits(l eval.EgressLimits) (egress.Limits, error) {
+	limits := egress.Limits{Connections: l.Connections, Rate: l.Rate}
+	return limits, readSize(&limits.Bytes, l.Bytes)
+}
+
+// checkEgress refuses egress to a name that the trial has itself.
+func checkEgress(containers []outgoing, own []string) error {
+	for _, container := range containers {
+		for _, d := range container.Allowed {
+			if slices.Contains(own, d.Name) {
+				return fmt.Errorf("egress of %s: %q is a server of this trial; choose another name, with address", container.Who, d.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // installed is s with the image that holds its package and the program in it, in
@@ -235,25 +377,4 @@ func (s Server) installed(e *eval.Eval, declared mcpconfig.Server, c Choices) (S
 	s.Expanded.Args = s.Expanded.Args[len(s.Expanded.Args)-len(p.Args):]
 	s.Expanded.Cwd = cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir, sandbox.HomeDir)
 	return s, nil
-}
-
-// Process is the server's program with what it finds of egress in its environment.
-func (s Server) Process(home string) process.Spec { return serverProcess(s.toldOfProxy(), home) }
-
-// serverProcess is a server's program; without a command it is its image's own,
-// with the server's arguments.
-func serverProcess(config mcpconfig.Server, home string) process.Spec {
-	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
-	if home != "" {
-		spec.Env = []string{"HOME=" + home}
-	}
-	if config.Command != "" {
-		spec.Args = append([]string{config.Command}, config.Args...)
-	} else {
-		spec.Args, spec.OfImage = config.Args, true
-	}
-	for _, key := range slices.Sorted(maps.Keys(config.Env)) {
-		spec.Env = append(spec.Env, key+"="+config.Env[key])
-	}
-	return spec
 }

@@ -53,10 +53,8 @@ func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) 
 
 func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
 	container, err := sized(sandbox.Container{
-		Image: config.Image, User: config.User, Pull: pull,
-		CPUs: cmp.Or(config.CPUs, defaultCPUs), Pids: int64(cmp.Or(config.Pids, defaultPids)),
-		Memory: defaultServerMemory, Disk: defaultServerDisk, OpenFiles: int64(cmp.Or(config.OpenFiles, sandbox.DefaultOpenFiles)),
-	}, config.Memory, config.Disk, config.Scratch)
+		Image: config.Image, User: config.User, Pull: pull, Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, size{config.CPUs, config.Pids, config.OpenFiles, config.Memory, config.Disk, config.Scratch})
 	if err != nil {
 		return Service{}, err
 	}
@@ -64,13 +62,8 @@ func planService(e *eval.Eval, name string, config mcpconfig.Service, pull strin
 		Container: container, Name: name, Ports: config.Ports, Expanded: config,
 		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
 	}
-	sources, err := eval.Sources(e, config.Files)
-	if err != nil {
+	if s.Files, err = filesOf(e, config.Files); err != nil {
 		return s, err
-	}
-	for _, target := range slices.Sorted(maps.Keys(sources)) {
-		source := sources[target]
-		s.Files = append(s.Files, File{eval.WorkspaceFile{Path: target, Source: &source}})
 	}
 	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
 	for _, dir := range s.Writable {

@@ -2,17 +2,14 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/waza-isolate/waza/agents/llm"
-	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/images"
-	"github.com/waza-isolate/waza/mcp/catalog"
-	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/sandbox"
@@ -64,16 +61,112 @@ type Trial struct {
 	Trigger bool `json:"trigger_test,omitempty"`
 }
 
-// AsksRunner says whether the agent finds something at [sandbox.ModelHost]: its models, or who plays its
-// commands.
-func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
-
 // NetworkNone is the network of a trial on processes, which have the machine's:
 // nothing of it is isolated.
 const NetworkNone = "none"
 
-// Isolated says whether the trial is planned for containers.
+// Isolated reports whether the trial is planned for containers.
 func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
+
+// AsksRunner reports whether the agent finds something at [sandbox.ModelHost]: its models, or
+// who plays its commands.
+func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
+
+// TakesTurns reports whether something is to be done when the agent is done with a prompt.
+func (t *Trial) TakesTurns() bool {
+	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
+}
+
+// UnderAttack reports whether something is injected.
+func (t *Trial) UnderAttack() bool { return t.Attack != nil && !t.Attack.Withheld }
+
+// AllGraders are the trial's and those of its attack's success.
+func (t *Trial) AllGraders() []evidence.GraderSpec {
+	return evidence.Trial{Graders: t.Graders, Attack: t.Attack}.AllGraders()
+}
+
+// GraderContainerOf is the container of a grader of the trial's own.
+func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
+	i := slices.IndexFunc(t.GraderContainers, func(b GraderContainer) bool { return b.Grader == grader && b.Turn == 0 })
+	if i < 0 {
+		return GraderContainer{}, false
+	}
+	return t.GraderContainers[i], true
+}
+
+// CheckInspected holds that a plan is one of [PlanInspections].
+func (t *Trial) CheckInspected() error {
+	if !t.ServersOnly || len(t.Servers) != 1 || slices.ContainsFunc(t.Servers, func(s Server) bool { return s.Shared }) {
+		return fmt.Errorf("runner: trial %s is no inspection", t.Task)
+	}
+	return nil
+}
+
+// agentNames are the names that the agent's trial has itself.
+func (t *Trial) agentNames() []string {
+	var names []string
+	if t.AsksRunner() {
+		names = append(names, sandbox.ModelHost)
+	}
+	for _, s := range t.Servers {
+		names = append(names, s.Host())
+	}
+	return names
+}
+
+// outgoing is a container that may reach something, by the name that people know it by.
+type outgoing struct {
+	Who     string
+	Allowed []mcpconfig.Destination
+}
+
+// Outgoing are the containers of the trial that may reach something.
+func (t *Trial) Outgoing() []outgoing {
+	containers := []outgoing{{"the agent", t.Agent.Egress}}
+	for _, s := range t.Servers {
+		containers = append(containers, outgoing{fmt.Sprintf("server %q", s.Name), s.Egress})
+	}
+	return slices.DeleteFunc(containers, func(o outgoing) bool { return len(o.Allowed) == 0 })
+}
+
+// Link is a link of ours in the workspace.
+type Link struct{ Name, Target string }
+
+// Links are those of the trial, in a container of a layout, but for places where something of the
+// workspace stands or is in the way.
+func (t *Trial) Links(container sandbox.Layout) []Link {
+	var all []Link
+	for _, name := range eval.ClientConfigs() {
+		all = append(all, Link{name, container.MCPConfig})
+	}
+	if len(t.Skills) > 0 {
+		all = append(all, Link{t.Agent.SkillsAt, container.At(sandbox.SkillsDir)})
+	}
+	taken := pathsOf(t.Files, t.Repos)
+	return slices.DeleteFunc(all, func(l Link) bool {
+		return slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.Name) })
+	})
+}
+
+// TrialID tells a trial of a run.
+type TrialID struct {
+	Task   string
+	Number int // from 1
+}
+
+func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
+
+// ID tells the trial in its run.
+func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
+
+// JSON is the plan as trial.json keeps it.
+func (t *Trial) JSON() json.RawMessage {
+	data, err := json.Marshal(t)
+	if err != nil { // plain data always marshals
+		return json.RawMessage(`{}`)
+	}
+	return data
+}
 
 // File is one file of a container, told by name and size.
 type File struct{ eval.WorkspaceFile }
@@ -92,101 +185,39 @@ func NewFile(path, content string) File {
 	return File{eval.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
-// Agent is the program under evaluation and its container.
-type Agent struct {
-	sandbox.Container
-	Executor string            `json:"executor"`
-	Model    string            `json:"model,omitempty"`
-	Effort   string            `json:"reasoning_effort,omitempty"` // of the model; empty leaves it to that
-	Command  []string          `json:"command,omitempty"`
-	Env      map[string]string `json:"env,omitempty"`
-	Dir      string            `json:"dir"`
-	Prompt   string            `json:"prompt"`
-	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
-	// which goes on with the conversation; agents of ours wait for them.
-	FollowUps []string        `json:"follow_up_prompts,omitempty"`
-	Responder *eval.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
-	Continue  []string        `json:"continue,omitempty"`
-	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
-	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin
-	Output    string          `json:"output,omitempty"`    // stdout, or a file in the workspace
-	// Transcript is where the agent leaves what it says it did; empty for none.
-	Transcript string `json:"transcript,omitempty"`
-	// Tells is where an agent that is somebody's program says so, and how that is read;
-	// nil for nowhere.
-	Tells *transcript.Source `json:"tells,omitempty"`
-	// SkillsAt is where in the workspace it finds the trial's skills.
-	SkillsAt string `json:"skills_at,omitempty"`
-	// LLM is how the loop of executor llm goes; nil for other executors.
-	LLM *llm.Settings `json:"llm,omitempty"`
-	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
-	// often the agent may call a tool; 0 for the defaults.
-	MaxOutput int64 `json:"max_output,omitempty"`
-	MaxCalls  int64 `json:"max_calls,omitempty"`
-	// Egress is what its programs may reach outside of the trial, through the runner.
-	Egress []mcpconfig.Destination `json:"egress,omitempty"`
-	// Script is handed to the agent beside the prompt, for executor script.
-	Script json.RawMessage `json:"-"`
-
-	// Adapted is how an agent with an adapter is run, beside all of this; nil for others.
-	Adapted *Adapted `json:"adapted,omitempty"`
-	// Package names what the agent's image is built from, where it is built; Build is
-	// that image, which is Image once the package is resolved.
-	Package string        `json:"package,omitempty"`
-	Build   *images.Image `json:"-"`
+// Hooks are commands that run in the agent's container, or on the host, before the agent starts and
+// after it ended; or those of a run, before its first trial and after its last.
+type Hooks struct {
+	Before []eval.Hook `json:"before,omitempty"`
+	After  []eval.Hook `json:"after,omitempty"`
 }
 
-// Server is one MCP server and its container. Config is as the eval has it, for people
-// to read; what its variables stand for goes to the server alone.
-type Server struct {
-	sandbox.Container
-	Name           string           `json:"name"`
-	Config         mcpconfig.Server `json:"config"`
-	Transport      string           `json:"transport"`          // stdio, http or sse
-	Remote         bool             `json:"remote,omitempty"`   // it has no container: the runner dials its URL, or answers itself
-	Mock           *mock.Server     `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
-	Port           int              `json:"port,omitempty"`     // of its container, on loopback; not with stdio
-	Path           string           `json:"path,omitempty"`     // of its endpoint there
-	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
-	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
-	Files          []File           `json:"files,omitempty"`    // by absolute path
-	Services       []Service        `json:"services,omitempty"` // what it needs beside it, by name
-	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
-	Timeout        time.Duration    `json:"timeout_ns"`
-	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
-	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
-	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
-
-	// Egress is what its programs may reach outside of the trial, through the runner.
-	Egress []mcpconfig.Destination `json:"egress,omitempty"`
-	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
-	// that a trial where it offers something else has no outcome.
-	Pin    *catalog.Pin `json:"pin,omitempty"`
-	Strict bool         `json:"strict_pin,omitempty"`
-
-	// Becomes is what a Config that is docker run comes to; nil for others.
-	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
-	// Package names what a server is installed from that is written as a command
-	// which fetches it; Build is the image of it, which is Image once the package is
-	// resolved.
-	Package string        `json:"package,omitempty"`
-	Build   *images.Image `json:"-"`
-
-	// Expanded is Config as the server is started with it. It holds values of variables and
-	// secrets.
-	Expanded mcpconfig.Server `json:"-"`
+// planHooks gives each trial the hooks of the run too: it has a sandbox of its own. Those of the
+// run on the host are not a trial's.
+func planHooks(h *eval.Hooks) *Hooks {
+	if h == nil {
+		return nil
+	}
+	planned := &Hooks{Before: slices.Concat(hooksOn(h.BeforeRun, false), h.BeforeTask), After: slices.Concat(h.AfterTask, hooksOn(h.AfterRun, false))}
+	if len(planned.Before)+len(planned.After) == 0 {
+		return nil
+	}
+	return planned
 }
 
-// Host is the host name under which the agent reaches the server.
-func (s Server) Host() string { return mcpconfig.HostName(s.Name) }
-
-// TrialID tells a trial of a run.
-type TrialID struct {
-	Task   string
-	Number int // from 1
+// RunHooks are those of the run on the host.
+func RunHooks(h *eval.Hooks) Hooks {
+	if h == nil {
+		return Hooks{}
+	}
+	return Hooks{Before: hooksOn(h.BeforeRun, true), After: hooksOn(h.AfterRun, true)}
 }
 
-func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
+func hooksOn(all []eval.Hook, host bool) []eval.Hook {
+	return slices.DeleteFunc(slices.Clone(all), func(h eval.Hook) bool { return h.Host != host })
+}
 
-// ID tells the trial in its run.
-func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
+// OnHost says whether one of them runs on the host.
+func (h *Hooks) OnHost() bool {
+	return h != nil && len(hooksOn(h.Before, true))+len(hooksOn(h.After, true)) > 0
+}

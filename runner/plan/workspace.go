@@ -22,25 +22,25 @@ type Skill struct {
 	Files       []File `json:"files"`
 }
 
-// planSkills places the skills of a task.
-func (t *Trial) planSkills(e *eval.Eval, skills []eval.Skill) error {
+// planSkills places the skills of a task: by the path in the workspace where the agent looks
+// for them, which nothing of taken may be in the way of.
+func planSkills(e *eval.Eval, skills []eval.Skill, taken []string) (at string, planned []Skill, err error) {
 	if len(skills) == 0 {
-		return nil
+		return "", nil, nil
 	}
-	t.Agent.SkillsAt = skillsAt(e)
-	paths := t.paths()
-	if i := slices.IndexFunc(paths, func(p string) bool { return inTheWay(p, t.Agent.SkillsAt) }); i >= 0 {
-		return fmt.Errorf("%q is in the way of the skills, which are put at %s in the workspace; remove one of them", paths[i], t.Agent.SkillsAt)
+	at = skillsAt(e)
+	if i := slices.IndexFunc(taken, func(p string) bool { return inTheWay(p, at) }); i >= 0 {
+		return "", nil, fmt.Errorf("%q is in the way of the skills, which are put at %s in the workspace; remove one of them", taken[i], at)
 	}
 	for _, s := range skills {
-		planned := Skill{Name: s.Name, Description: s.Description}
+		one := Skill{Name: s.Name, Description: s.Description}
 		for _, f := range s.Files {
 			f.Path = path.Join(sandbox.SkillsDir, s.Name, f.Path)
-			planned.Files = append(planned.Files, File{f})
+			one.Files = append(one.Files, File{f})
 		}
-		t.Skills = append(t.Skills, planned)
+		planned = append(planned, one)
 	}
-	return nil
+	return at, planned, nil
 }
 
 // skillsAt is where in the workspace the eval's agent looks for skills.
@@ -68,32 +68,13 @@ type Repo struct {
 	Tree *gitrepo.Tree `json:"-"` // its files, likewise
 }
 
-// paths are the places of the workspace that the task takes.
-func (t *Trial) paths() (all []string) {
-	for _, f := range t.Files {
+// pathsOf are the places of the workspace that files and repositories take.
+func pathsOf(files []File, repos []Repo) (all []string) {
+	for _, f := range files {
 		all = append(all, f.Path)
 	}
-	for _, r := range t.Repos {
+	for _, r := range repos {
 		all = append(all, r.Dest)
 	}
 	return all
-}
-
-// Link is a link of ours in the workspace.
-type Link struct{ Name, Target string }
-
-// Links are those of the trial, in a container of a layout, but for places where something of the
-// workspace stands or is in the way.
-func (t *Trial) Links(container sandbox.Layout) []Link {
-	var all []Link
-	for _, name := range eval.ClientConfigs() {
-		all = append(all, Link{name, container.MCPConfig})
-	}
-	if len(t.Skills) > 0 {
-		all = append(all, Link{t.Agent.SkillsAt, container.At(sandbox.SkillsDir)})
-	}
-	taken := t.paths()
-	return slices.DeleteFunc(all, func(l Link) bool {
-		return slices.ContainsFunc(taken, func(name string) bool { return inTheWay(name, l.Name) })
-	})
 }

@@ -26,7 +26,8 @@ func TestSkillsArePutAside(t *testing.T) {
 		".claude/skills": {Adapter: &adapter.Adapter{Skills: ".claude/skills"}},
 	} {
 		trial := Trial{Files: []File{NewFile("notes.txt", "x")}}
-		if err := trial.planSkills(e, skillTask().Skills); err != nil {
+		var err error
+		if trial.Agent.SkillsAt, trial.Skills, err = planSkills(e, skillTask().Skills, []string{"notes.txt"}); err != nil {
 			t.Fatal(err)
 		}
 		var links []string
@@ -42,8 +43,7 @@ func TestSkillsArePutAside(t *testing.T) {
 		if env := agentEnv(&trial, sandbox.ContainerLayout(), nil); !slices.Contains(env, "WAZA_SKILLS="+sandbox.SkillsDir) {
 			t.Errorf("environment %q", env)
 		}
-		trial = Trial{Files: []File{NewFile(at+"/own/SKILL.md", "x")}}
-		if err := trial.planSkills(e, skillTask().Skills); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
+		if _, _, err := planSkills(e, skillTask().Skills, []string{at + "/own/SKILL.md"}); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
 			t.Errorf("a file in the way: %v", err)
 		}
 	}
