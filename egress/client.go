@@ -3,6 +3,8 @@ package egress
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,8 +29,8 @@ const (
 // client is a connection of the container's.
 type client struct {
 	net.Conn
-	carrier *Proxy
-	place   Place
+	proxy *Proxy
+	place Place
 
 	again     bytes.Reader // what was read ahead, and is read first
 	asked     atomic.Bool  // something was asked for, and is told by who answers that
@@ -36,8 +38,8 @@ type client struct {
 	once      sync.Once
 }
 
-func newClient(c *Proxy, conn net.Conn, place Place) *client {
-	return &client{Conn: conn, carrier: c, place: place, transport: c.newTransport()}
+func newClient(p *Proxy, conn net.Conn, place Place) *client {
+	return &client{Conn: conn, proxy: p, place: place, transport: p.newTransport()}
 }
 
 // attend finds out what the connection says, and sees it through.
@@ -50,16 +52,16 @@ func (cl *client) attend() {
 	}
 	if first[0] == tlsHandshake && cl.place.Host != "" {
 		defer cl.done()
-		cl.carryTLS(first)
+		cl.spliceTLS(first)
 		return
 	}
 	cl.unread(first)
 	_ = cl.SetReadDeadline(time.Time{})
-	cl.carrier.plain.put(cl) // which ends with its Close
+	cl.proxy.plain.put(cl) // which ends with its Close
 }
 
-// carryTLS carries a connection to the host that its ClientHello names.
-func (cl *client) carryTLS(first []byte) {
+// spliceTLS connects to the host that its ClientHello names, and copies both ways.
+func (cl *client) spliceTLS(first []byte) {
 	name, raw, err := readHello(io.MultiReader(bytes.NewReader(first), cl.Conn))
 	_ = cl.SetReadDeadline(time.Time{})
 	ask := asked{name: cmp.Or(name, cl.place.Host), port: int(cl.place.At.Port()), by: byTLS}
@@ -74,7 +76,7 @@ func (cl *client) carryTLS(first []byte) {
 	default:
 		ask.name = host
 		cl.asked.Store(true)
-		far, err := cl.carrier.reach(cl.carrier.ctx, ask)
+		far, err := cl.proxy.reach(cl.proxy.ctx, ask)
 		if err != nil {
 			cl.Abort()
 			return
@@ -84,10 +86,10 @@ func (cl *client) carryTLS(first []byte) {
 	}
 }
 
-// refuse tells of what is not carried, and ends the connection.
+// refuse records why the connection goes nowhere, and ends it.
 func (cl *client) refuse(ask asked, why string) {
 	cl.asked.Store(true)
-	cl.carrier.refuse(ask, why)
+	cl.proxy.refuse(ask, why)
 	cl.Abort()
 }
 
@@ -134,15 +136,54 @@ func (cl *client) Abort() {
 // done closes the connection, and tells of it where nothing else was told.
 func (cl *client) done() {
 	cl.once.Do(func() {
-		c := cl.carrier
+		p := cl.proxy
 		cl.transport.CloseIdleConnections()
 		if !cl.asked.Load() {
-			c.ledger.tell(evidence.Egress{
+			p.ledger.tell(evidence.Egress{
 				Name: cl.place.Host, Port: int(cl.place.At.Port()), By: byHTTP,
 				Why: "it said neither by TLS nor by a request of HTTP that can be read where it is to go",
 			})
 		}
 		_ = cl.Conn.Close()
-		c.forget(cl)
+		p.forget(cl)
 	})
 }
+
+// maxHello is how much a ClientHello may be, with its records' headers. Those of
+// browsers are below 4 KiB.
+const maxHello = 32 << 10
+
+// tlsHandshake is the first byte of a TLS record that holds a handshake message; no
+// request of HTTP begins so.
+const tlsHandshake = 0x16
+
+var errNoHello = errors.New("it began as TLS does, and no ClientHello that can be read came")
+
+// readHello reads a ClientHello and returns the server's name in it, empty where it has
+// none, and all that was read. Nothing is answered.
+func readHello(r io.Reader) (name string, raw []byte, err error) {
+	var seen bytes.Buffer
+	var hello *tls.ClientHelloInfo
+	enough := errors.New("read")
+	err = tls.Server(listening{io.TeeReader(io.LimitReader(r, maxHello), &seen)}, &tls.Config{
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			hello = h
+			return nil, enough
+		},
+	}).Handshake()
+	if hello == nil {
+		return "", seen.Bytes(), errors.Join(errNoHello, err)
+	}
+	return hello.ServerName, seen.Bytes(), nil
+}
+
+// listening is a connection that is read, and never answered.
+type listening struct{ io.Reader }
+
+func (listening) Write(p []byte) (int, error)      { return len(p), nil }
+func (listening) Close() error                     { return nil }
+func (listening) LocalAddr() net.Addr              { return nil }
+func (listening) RemoteAddr() net.Addr             { return nil }
+func (listening) SetDeadline(time.Time) error      { return nil }
+func (listening) SetReadDeadline(time.Time) error  { return nil }
+func (listening) SetWriteDeadline(time.Time) error { return nil }

@@ -1,3 +1,20 @@
+// Package egress lets programs in a sandbox reach the outside hosts that the eval allows,
+// and no others.
+//
+// A container has no route anywhere. For each name that it may reach it has an address of its
+// own loopback, where connections are handed to the runner, and one for all of them,
+// where an HTTP proxy answers (Places). The Proxy takes them in here, and finds out
+// where each is meant to go: by what TLS or HTTP say in the clear, or by CONNECT. Where
+// its policy allows that, it resolves the name once, looks at every address that came,
+// dials one of those, and copies bytes. It does not open TLS, takes no notice of the
+// environment's proxies, and follows no redirect.
+//
+// Nothing rests on the container: whoever took over its guest can open connections to these
+// places, as any program there can. The package knows no engine, and not how places are
+// listened at.
+//
+// What is sent to a host that is allowed is that host's to pass on; and what names a
+// program asks for below a "*." is its choice.
 package egress
 
 import (
@@ -35,7 +52,7 @@ type Options struct {
 	Tap func(container, host string) io.Writer
 }
 
-// Proxy carries the connections of one container. It is made by New and ended by Close.
+// Proxy passes on the connections of one container. It is made by [New] and ended by [Proxy.Close].
 type Proxy struct {
 	container string
 	policy    policy
@@ -55,7 +72,7 @@ type Proxy struct {
 	open   map[io.Closer]struct{} // listeners and connections; guarded by mu
 }
 
-// New makes a carrier, which carries nothing before Serve.
+// New returns a proxy, which accepts nothing before [Proxy.Serve].
 func New(o Options) (*Proxy, error) {
 	if o.Container == "" || o.Record == nil {
 		return nil, errors.New("egress: incomplete options")
@@ -69,15 +86,15 @@ func New(o Options) (*Proxy, error) {
 	if o.Named == nil {
 		o.Named = func(string, string) {}
 	}
-	c := &Proxy{
+	p := &Proxy{
 		container: o.Container, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
 		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{container: o.Container, record: o.Record},
 		plain: newQueue(), open: map[io.Closer]struct{}{},
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	c.web = c.newWeb()
-	c.work.Go(func() { _ = c.web.Serve(c.plain) })
-	return c, nil
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.web = p.newWeb()
+	p.work.Go(func() { _ = p.web.Serve(p.plain) })
+	return p, nil
 }
 
 // lookup asks this machine's resolver for a name as it is, without its search domains.
@@ -87,19 +104,19 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 
 // Serve takes in what connects to a place, until its listener ends or Close is called.
 // It owns ln.
-func (c *Proxy) Serve(ln net.Listener, place Place) {
-	if !c.hold(ln) {
+func (p *Proxy) Serve(ln net.Listener, place Place) {
+	if !p.hold(ln) {
 		return
 	}
 	go func() {
-		defer c.forget(ln)
+		defer p.forget(ln)
 		defer func() { _ = ln.Close() }()
 		for {
 			conn, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			if in := newClient(c, conn, place); c.hold(in) {
+			if in := newClient(p, conn, place); p.hold(in) {
 				go in.attend()
 			}
 		}
@@ -108,46 +125,68 @@ func (c *Proxy) Serve(ln net.Listener, place Place) {
 
 // Close ends every connection and returns when all that was tried is told. It may be
 // called twice.
-func (c *Proxy) Close() {
-	c.mu.Lock()
-	was := c.closed
-	c.closed = true
-	open := slices.Collect(maps.Keys(c.open))
-	c.mu.Unlock()
-	c.cancel()
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	was := p.closed
+	p.closed = true
+	open := slices.Collect(maps.Keys(p.open))
+	p.mu.Unlock()
+	p.cancel()
 	for _, one := range open {
 		_ = one.Close()
 	}
-	_ = c.web.Close()
-	_ = c.plain.Close()
-	c.work.Wait()
+	_ = p.web.Close()
+	_ = p.plain.Close()
+	p.work.Wait()
 	if !was {
-		c.ledger.close()
+		p.ledger.close()
 	}
+}
+
+// Underway returns events of what is still open, like those of attempts that have ended: open
+// connections with what crossed them so far, and how many attempts are not reported one by one.
+// It calls nothing of [Options].
+func (p *Proxy) Underway() (events []evidence.Event) {
+	p.mu.Lock()
+	var open []*outbound
+	for one := range p.open {
+		if out, ok := one.(*outbound); ok {
+			open = append(open, out)
+		}
+	}
+	p.mu.Unlock()
+	slices.SortFunc(open, func(a, b *outbound) int { return a.began.Compare(b.began) })
+	for _, out := range open {
+		events = append(events, p.ledger.event(out.soFar("it is still open")))
+	}
+	if rest, some := p.ledger.rest(); some {
+		events = append(events, rest)
+	}
+	return events
 }
 
 // enter has Close wait until leave; after Close it is false.
-func (c *Proxy) enter() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		c.work.Add(1)
+func (p *Proxy) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.work.Add(1)
 	}
-	return !c.closed
+	return !p.closed
 }
 
-func (c *Proxy) leave() { c.work.Done() }
+func (p *Proxy) leave() { p.work.Done() }
 
 // hold has Close close one more thing, and wait until it is let. After Close it closes
 // it, and is false.
-func (c *Proxy) hold(one io.Closer) bool {
-	c.mu.Lock()
-	held := !c.closed
+func (p *Proxy) hold(one io.Closer) bool {
+	p.mu.Lock()
+	held := !p.closed
 	if held {
-		c.work.Add(1)
-		c.open[one] = struct{}{}
+		p.work.Add(1)
+		p.open[one] = struct{}{}
 	}
-	c.mu.Unlock()
+	p.mu.Unlock()
 	if !held {
 		_ = one.Close()
 	}
@@ -155,12 +194,12 @@ func (c *Proxy) hold(one io.Closer) bool {
 }
 
 // forget ends hold for a thing that is closed. One that was not held makes no difference.
-func (c *Proxy) forget(one io.Closer) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, held := c.open[one]; held {
-		delete(c.open, one)
-		c.work.Done()
+func (p *Proxy) forget(one io.Closer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, held := p.open[one]; held {
+		delete(p.open, one)
+		p.work.Done()
 	}
 }
 

@@ -73,12 +73,12 @@ func (o *outside) requests() []string {
 	return append([]string(nil), o.seen...)
 }
 
-// container is a carrier with its places on ports of this machine.
+// container is a proxy with its places on ports of this machine.
 type container struct {
-	t       *testing.T
-	carrier *Proxy
-	at      map[string]string // addresses by host:port of the place; the proxy's is ""
-	// stop ends the carrier and returns what it told.
+	t     *testing.T
+	proxy *Proxy
+	at    map[string]string // addresses by host:port of the place; the proxy's is ""
+	// stop ends the proxy and returns its events.
 	stop func() []evidence.Egress
 }
 
@@ -99,7 +99,7 @@ func newContainer(t *testing.T, o Options) *container {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &container{t: t, carrier: c, at: map[string]string{}}
+	b := &container{t: t, proxy: c, at: map[string]string{}}
 	for _, place := range Places(o.Allowed) {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -401,6 +401,6 @@ func TestAnswers(t *testing.T) {
 	}
 	b.stop() // with the connection under way
 	if _, err := r.ReadByte(); err == nil {
-		t.Error("the connection outlives its carrier")
+		t.Error("the connection outlives its proxy")
 	}
 }

@@ -35,55 +35,55 @@ type asked struct {
 	by   string
 }
 
-// refuse tells of what is not carried, and was not yet named.
-func (c *Proxy) refuse(a asked, why string) {
-	c.named(c.container, a.name)
-	c.tellRefused(a, why)
+// refuse records an attempt that goes nowhere and was not named yet.
+func (p *Proxy) refuse(a asked, why string) {
+	p.named(p.container, a.name)
+	p.tellRefused(a, why)
 }
 
-func (c *Proxy) tellRefused(a asked, why string) {
-	c.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
+func (p *Proxy) tellRefused(a asked, why string) {
+	p.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
 // reach connects to where a connection is to go. Here alone it is decided whether that
 // may be, and all that leaves is dialled. Its error wraps errRefused, or is that nobody
 // answers; both are told.
-func (c *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
+func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
-	c.named(c.container, a.name)
+	p.named(p.container, a.name)
 	refused := func(why string) (*outbound, error) {
-		c.tellRefused(a, why)
+		p.tellRefused(a, why)
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
-	to, ok := c.policy.find(a.name, a.port)
+	to, ok := p.policy.find(a.name, a.port)
 	if defence.EgressPolicy && !ok {
 		return refused("the eval does not allow it")
 	}
-	if !c.enter() {
+	if !p.enter() {
 		return refused("the trial is over")
 	}
-	defer c.leave()
-	if why := c.allowance.begin(); why != "" {
+	defer p.leave()
+	if why := p.allowance.begin(); why != "" {
 		return refused(why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	addrs, why := c.addresses(ctx, to, a)
+	defer context.AfterFunc(p.ctx, cancel)()
+	addrs, why := p.addresses(ctx, to, a)
 	if why != "" {
-		c.allowance.end()
+		p.allowance.end()
 		return refused(why)
 	}
 	conn, at, err := dial(ctx, addrs)
 	told := evidence.Egress{Name: a.name, Port: a.port, By: a.by, Allowed: true, Address: at.String()}
 	if err != nil {
-		c.allowance.end()
+		p.allowance.end()
 		told.Why, told.MS = err.Error(), time.Since(began).Milliseconds()
-		c.ledger.tell(told)
+		p.ledger.tell(told)
 		return nil, err
 	}
-	out := &outbound{Conn: conn, carrier: c, began: began, told: told, clear: io.Discard}
-	if !c.hold(out) {
+	out := &outbound{Conn: conn, proxy: p, began: began, told: told, clear: io.Discard}
+	if !p.hold(out) {
 		return nil, fmt.Errorf("%w: the trial is over", errRefused)
 	}
 	return out, nil
@@ -91,7 +91,7 @@ func (c *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 
 // addresses is where a name is, or why none of that is dialled. One address that is
 // refused refuses all: which of them is dialled is nobody's choice.
-func (c *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
+func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
 	if to.Address.IsValid() {
 		port := to.Port
 		if port == 0 {
@@ -102,12 +102,12 @@ func (c *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked
 	var addrs []netip.Addr
 	if addr, err := netip.ParseAddr(a.name); err == nil {
 		addrs = []netip.Addr{addr}
-	} else if addrs, err = c.resolve(ctx, a.name); err != nil || len(addrs) == 0 {
+	} else if addrs, err = p.resolve(ctx, a.name); err != nil || len(addrs) == 0 {
 		return nil, "its name does not resolve"
 	}
 	for _, addr := range addrs {
 		addr = addr.Unmap()
-		if why := c.policy.refuses(addr, a.port); defence.EgressPolicy && why != "" {
+		if why := p.policy.refuses(addr, a.port); defence.EgressPolicy && why != "" {
 			return nil, why
 		}
 		at = append(at, netip.AddrPortFrom(addr, uint16(a.port)))
@@ -131,7 +131,7 @@ func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.
 // closed.
 type outbound struct {
 	net.Conn
-	carrier *Proxy
+	proxy   *Proxy
 	began   time.Time
 	out, in atomic.Int64
 	once    sync.Once
@@ -145,7 +145,7 @@ type outbound struct {
 func (o *outbound) inTheClear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.clear = o.carrier.tap(o.carrier.container, o.told.Name)
+	o.clear = o.proxy.tap(o.proxy.container, o.told.Name)
 }
 
 // because says why the connection is about to end; the first reason counts.
@@ -180,7 +180,7 @@ func (o *outbound) Write(p []byte) (int, error) {
 }
 
 func (o *outbound) spend(n int) error {
-	why := o.carrier.allowance.spend(n)
+	why := o.proxy.allowance.spend(n)
 	if why == "" {
 		return nil
 	}
@@ -202,9 +202,21 @@ func (o *outbound) Abort() {
 func (o *outbound) Close() error {
 	err := o.Conn.Close()
 	o.once.Do(func() {
-		o.carrier.allowance.end()
-		o.carrier.ledger.tell(o.soFar(""))
-		o.carrier.forget(o)
+		o.proxy.allowance.end()
+		o.proxy.ledger.tell(o.soFar(""))
+		o.proxy.forget(o)
 	})
 	return err
+}
+
+// soFar returns the record of a connection up to now; why is for one without a reason.
+func (o *outbound) soFar(why string) evidence.Egress {
+	o.mu.Lock()
+	told := o.told
+	o.mu.Unlock()
+	if told.Why == "" {
+		told.Why = why
+	}
+	told.Out, told.In, told.MS = o.out.Load(), o.in.Load(), time.Since(o.began).Milliseconds()
+	return told
 }

@@ -97,11 +97,11 @@ func TestNameIsResolvedOnce(t *testing.T) {
 		},
 	})
 	ask := asked{name: "api.example", port: 80, by: byHTTP}
-	at, why := b.carrier.addresses(t.Context(), b.carrier.policy.allowed[0], ask)
+	at, why := b.proxy.addresses(t.Context(), b.proxy.policy.allowed[0], ask)
 	if why != "" || len(at) != 1 || at[0] != netip.MustParseAddrPort("192.88.98.1:80") || questions.Load() != 1 {
 		t.Errorf("%v, %q after %d questions", at, why, questions.Load())
 	}
-	if at, why := b.carrier.addresses(t.Context(), b.carrier.policy.allowed[0], ask); why == "" {
+	if at, why := b.proxy.addresses(t.Context(), b.proxy.policy.allowed[0], ask); why == "" {
 		t.Errorf("the second answer is not looked at: %v", at)
 	}
 	if seen := o.requests(); len(seen) != 0 {
@@ -227,7 +227,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What is at work when the carrier is closed ends with it.
+// What is at work when the proxy is closed ends with it.
 func TestClose(t *testing.T) {
 	o := newOutside(t)
 	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:443", o.secure), pinned("api.example:80", o.plain))})
@@ -254,7 +254,7 @@ func TestClose(t *testing.T) {
 	if carried != 1 {
 		t.Errorf("told %+v", told)
 	}
-	b.carrier.Close()
+	b.proxy.Close()
 }
 
 // Only so many attempts are told one by one.

@@ -14,7 +14,7 @@ import (
 // tunnel answers CONNECT. Whoever speaks first is let: a host may, so it is connected to
 // before anything of the container is seen.
 func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
-	far, err := cl.carrier.reach(cl.carrier.ctx, ask)
+	far, err := cl.proxy.reach(cl.proxy.ctx, ask)
 	if err != nil {
 		deny(w, err)
 		return

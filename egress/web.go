@@ -27,9 +27,9 @@ const (
 
 // newWeb serves what is said in plain HTTP. Requests are read and written anew, so what
 // two readers would take for different requests does not get through.
-func (c *Proxy) newWeb() *http.Server {
+func (p *Proxy) newWeb() *http.Server {
 	return &http.Server{
-		Handler:           http.HandlerFunc(c.serveHTTP),
+		Handler:           http.HandlerFunc(p.serveHTTP),
 		ReadHeaderTimeout: helloTimeout,
 		IdleTimeout:       idle,
 		MaxHeaderBytes:    maxHeader,
@@ -43,7 +43,7 @@ func (c *Proxy) newWeb() *http.Server {
 type clientKey struct{}
 
 // newTransport is for the requests of one connection of the container.
-func (c *Proxy) newTransport() *http.Transport {
+func (p *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 			name, port, err := net.SplitHostPort(addr)
@@ -54,7 +54,7 @@ func (c *Proxy) newTransport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			out, err := c.reach(ctx, asked{name: name, port: number, by: byHTTP})
+			out, err := p.reach(ctx, asked{name: name, port: number, by: byHTTP})
 			if err != nil {
 				return nil, err
 			}
@@ -69,17 +69,17 @@ func (c *Proxy) newTransport() *http.Transport {
 	}
 }
 
-func (c *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	cl := r.Context().Value(clientKey{}).(*client)
-	if !c.enter() {
+	if !p.enter() {
 		return
 	}
-	defer c.leave()
+	defer p.leave()
 	cl.asked.Store(true)
 	ask, why := cl.target(r)
 	switch {
 	case why != "":
-		c.refuse(ask, why)
+		p.refuse(ask, why)
 		deny(w, errors.New(why))
 	case r.Method == http.MethodConnect:
 		cl.tunnel(w, ask)
@@ -88,7 +88,7 @@ func (c *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deny answers a request that is not carried.
+// deny answers a request that is refused.
 func deny(w http.ResponseWriter, why error) {
 	status := http.StatusForbidden
 	var failed *net.OpError

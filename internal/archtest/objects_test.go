@@ -15,18 +15,13 @@ var wide = map[string]int{
 	"containers.Backend":         15,
 	"containers.engine":          16,
 	"containers.trialSandbox":    10,
-	"egress.Proxy":               4,
 	"internal/browsertest.Page":  4,
 	"mcp/proxy.Proxy":            4,
 	"mcp/proxy.link":             5,
 	"mcp/proxy.prober":           6,
 	"mcp/proxy.server":           10,
-	"model/gateway.Gateway":      5,
 	"runner.Record":              9,
-	"sandbox/guest.Guest":        4,
-	"sandbox/guest.servant":      5,
 	"sandbox/local.trialSandbox": 6,
-	"sandbox/probe.Aims":         4,
 	"sandbox/sandboxtest.suite":  7,
 }
 

@@ -21,9 +21,15 @@ import (
 // that hold its output open.
 const outputGrace = 2 * time.Second
 
-// exec runs a program and carries its stdio until it has ended.
-func (s *servant) exec(l *link, req request) error {
-	p, err := s.start(req)
+// programs starts programs for the runner, and has those observed that are to be.
+type programs struct {
+	reaper   *reaper
+	observer observer
+}
+
+// exec runs a program and passes its stdio on until it has ended.
+func (ps *programs) exec(l *link, req request) error {
+	p, err := ps.start(req)
 	if err != nil {
 		return err
 	}
@@ -31,7 +37,7 @@ func (s *servant) exec(l *link, req request) error {
 		p.signal(syscall.SIGKILL)
 	}
 	var input, outputs sync.WaitGroup
-	input.Go(func() { s.takeInput(p, l) })
+	input.Go(func() { ps.takeInput(p, l) })
 	defer input.Wait()
 	outputs.Go(func() { splice(p.stdout, &dataWriter{link: l, data: kindData, eof: kindEOF}) })
 	outputs.Go(func() { splice(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
@@ -73,7 +79,7 @@ type program struct {
 	ended  <-chan unix.WaitStatus
 }
 
-func (s *servant) start(req request) (*program, error) {
+func (ps *programs) start(req request) (*program, error) {
 	env := process.WithPath(append(os.Environ(), req.Env...), req.First)
 	if len(req.Args) == 0 {
 		return nil, errors.New("no command")
@@ -94,7 +100,7 @@ func (s *servant) start(req request) (*program, error) {
 		}
 	}
 	p := &program{stdin: ends[1], stdout: ends[2], stderr: ends[4]}
-	p.pid, p.ended, err = s.fork(req, path, &syscall.ProcAttr{
+	p.pid, p.ended, err = ps.fork(req, path, &syscall.ProcAttr{
 		Dir:   req.Dir,
 		Env:   dedupe(env),
 		Files: []uintptr{ends[0].Fd(), ends[3].Fd(), ends[5].Fd()},
@@ -109,13 +115,13 @@ func (s *servant) start(req request) (*program, error) {
 }
 
 // fork starts a program, and has it watched where that is asked for and can be.
-func (s *servant) fork(req request, path string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
+func (ps *programs) fork(req request, path string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
 	if req.Watch {
-		if w := s.observer.begin(req.Dirs); w != nil {
-			return w.start(s.reaper, path, req.Args, attr)
+		if w := ps.observer.begin(req.Dirs); w != nil {
+			return w.start(ps.reaper, path, req.Args, attr)
 		}
 	}
-	return s.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
+	return ps.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
 }
 
 // goFirst has the kernel end the program rather than us where the container runs
@@ -129,23 +135,23 @@ func (p *program) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid, s) }
 
 // signal is a verb of its own, so that a program that does not read its stdin
 // can still be ended.
-func (s *servant) signal(l *link, req request) error {
+func (ps *programs) signal(l *link, req request) error {
 	signal := unix.SignalNum(string(req.Signal))
 	if signal == 0 {
 		return fmt.Errorf("unknown signal %q", req.Signal)
 	}
-	s.reaper.signal(req.PID, signal)
+	ps.reaper.signal(req.PID, signal)
 	return l.writeJSON(kindReply, reply{})
 }
 
 // takeInput passes stdin on. The stream's end is the runner's word that nobody
 // waits for the program any more.
-func (s *servant) takeInput(p *program, l *link) {
+func (ps *programs) takeInput(p *program, l *link) {
 	for {
 		k, data, err := l.message()
 		switch {
 		case err != nil:
-			s.reaper.signal(p.pid, syscall.SIGKILL)
+			ps.reaper.signal(p.pid, syscall.SIGKILL)
 			l.stopWriting()
 			return
 		case k == kindData:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Guest is the runner's end of the talk with one container's process 1.
+// Guest is the runner's end of the session with one container's process 1.
 type Guest struct {
 	session *yamux.Session
 	hello   Hello
@@ -29,9 +28,8 @@ type Guest struct {
 	incoming sync.WaitGroup
 }
 
-// Connect starts the talk over pipe, the container's stdin and stdout, and waits
-// until the guest has said who it is. It owns pipe from then on, also when it
-// fails.
+// Connect starts the session over pipe, the container's stdin and stdout, and waits until the
+// guest has said hello. It owns pipe from then on, even if it fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 	g := &Guest{accepts: make(map[uint64]*listener), done: make(chan struct{})}
 	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(8*time.Second))
@@ -47,19 +45,6 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 	return g, nil
 }
 
-// muxConfig is the same at both ends but for the patience with a silent peer:
-// the guest's is shorter than what a runner's death may take to show.
-func muxConfig(patience time.Duration) *yamux.Config {
-	config := yamux.DefaultConfig()
-	config.AcceptBacklog = acceptedAhead
-	config.EnableKeepAlive = false // see watchPulse
-	config.ConnectionWriteTimeout = patience
-	config.StreamOpenTimeout = 0            // ends the whole session for one slow stream
-	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
-	config.LogOutput = io.Discard
-	return config
-}
-
 func (g *Guest) greet(ctx context.Context) error {
 	r, err := g.call(ctx, request{Verb: "hello"})
 	if err != nil {
@@ -72,15 +57,15 @@ func (g *Guest) greet(ctx context.Context) error {
 	return nil
 }
 
-// Hello is what the guest said of itself when it was connected.
+// Hello returns what the guest said of itself when it was connected.
 func (g *Guest) Hello() Hello { return g.hello }
 
-// Done is closed when the session ends, and with it the container. Where the guest broke a
-// rule, that is before anything else that uses the session fails.
+// Done returns a channel that is closed when the session ends, and with it the container. If the
+// guest broke a rule, it is closed before anything else that uses the session fails.
 func (g *Guest) Done() <-chan struct{} { return g.done }
 
-// Err is why the session ended on its own: the guest went away, or broke a rule,
-// which is an ErrProtocol. It is nil until then, and after Close.
+// Err returns why the session ended on its own: the guest went away, or broke a rule, which is
+// an [ErrProtocol]. It is nil until then, and after [Guest.Close].
 func (g *Guest) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -250,10 +235,9 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	return nil
 }
 
-// Get writes the tree at dir of the container to w as tar. Symbolic links are
-// told, not followed; those to a path of omit are left out, and so is a directory
-// that holds nothing else. The bytes are the guest's word: whoever reads the tar
-// must take it as hostile.
+// Get writes the tree at dir of the container to w as tar. Symbolic links are written and not
+// followed; those to a path of omit are left out, and so is a directory that holds nothing else.
+// The guest may send any bytes: readers must treat the tar as hostile.
 func (g *Guest) Get(ctx context.Context, dir string, omit []string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "get", Dir: dir, Omit: omit}, w)
 }
@@ -272,10 +256,9 @@ func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
 	return errors.Join(err, closeStream(l.stream))
 }
 
-// Find writes what stands at an absolute path of the container to w, as a tar of that
-// one entry, or of none where nothing is there. No link is followed: where one stands
-// on the way it is told in the place of what is behind it. The bytes are the guest's
-// word.
+// Find writes what is at an absolute path of the container to w, as a tar of that one entry, or
+// an empty tar if nothing is there. No link is followed: a link on the way is written in place of
+// what it leads to. The guest may send any bytes.
 func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
 }
@@ -298,22 +281,6 @@ func receive(l *link, w io.Writer) error {
 			return err
 		}
 	}
-}
-
-// Resolve has the guest answer DNS on the container's loopback: names with their
-// addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
-// below the rest of it. It returns once the guest listens; told is called for each
-// question until the session ends.
-func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
-	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
-	if err != nil {
-		return err
-	}
-	g.incoming.Go(func() {
-		defer func() { _ = closeStream(l.stream) }()
-		hearQuestions(l, g.done, told)
-	})
-	return nil
 }
 
 // Exec starts a program in the container. With sole, everything else in the

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/hashicorp/yamux"
 	"golang.org/x/time/rate"
 )
 
@@ -16,36 +17,38 @@ const (
 	spareRoom = 28
 )
 
-// gate keeps a guest's connections under the runner's guard, which counts those
-// of all listeners together.
-type gate struct {
-	slots chan struct{}
-	pace  *rate.Limiter
+// relay hands connections to addresses of this container over to the runner. It keeps them
+// under the runner's guard, which counts those of all listeners together.
+type relay struct {
+	session *yamux.Session
+	slots   chan struct{}
+	pace    *rate.Limiter
 }
 
-func newGate() *gate {
-	return &gate{
-		slots: make(chan struct{}, inboundLimit()-spareRoom),
-		pace:  rate.NewLimiter(inboundRate/2, inboundBurst/2),
+func newRelay(session *yamux.Session) *relay {
+	return &relay{
+		session: session,
+		slots:   make(chan struct{}, inboundLimit()-spareRoom),
+		pace:    rate.NewLimiter(inboundRate/2, inboundBurst/2),
 	}
 }
 
 // enter waits for its turn; it is false where closed came first.
-func (g *gate) enter(closed <-chan struct{}) bool {
+func (r *relay) enter(closed <-chan struct{}) bool {
 	select {
-	case g.slots <- struct{}{}:
+	case r.slots <- struct{}{}:
 	case <-closed:
 		return false
 	}
-	time.Sleep(g.pace.Reserve().Delay())
+	time.Sleep(r.pace.Reserve().Delay())
 	return true
 }
 
-func (g *gate) leave() { <-g.slots }
+func (r *relay) leave() { <-r.slots }
 
 // accept listens until the runner ends the stream, and opens a stream of our own
 // for each connection.
-func (s *servant) accept(l *link, req request) error {
+func (r *relay) accept(l *link, req request) error {
 	ln, err := net.Listen("tcp", req.Addr)
 	if err != nil {
 		return err
@@ -68,18 +71,18 @@ func (s *servant) accept(l *link, req request) error {
 		case err != nil: // out of descriptors, or the peer was gone already
 			time.Sleep(10 * time.Millisecond)
 			continue
-		case !s.gate.enter(closed):
+		case !r.enter(closed):
 			return c.Close()
 		}
 		go func() {
-			defer s.gate.leave()
-			s.handIn(c.(*net.TCPConn), req.Accept)
+			defer r.leave()
+			r.handIn(c.(*net.TCPConn), req.Accept)
 		}()
 	}
 }
 
-func (s *servant) handIn(c *net.TCPConn, accept uint64) {
-	stream, err := s.session.Open()
+func (r *relay) handIn(c *net.TCPConn, accept uint64) {
+	stream, err := r.session.Open()
 	if err != nil {
 		_ = c.Close()
 		return
@@ -124,3 +127,15 @@ func join(l *link, c *net.TCPConn) {
 }
 
 type onlyWriter struct{ io.Writer }
+
+func dial(l *link, req request) error {
+	c, err := net.DialTimeout("tcp", req.Addr, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	if err := l.writeJSON(kindReply, reply{Addr: c.LocalAddr().String()}); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	join(l, c.(*net.TCPConn))
+	return nil
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -89,14 +88,13 @@ func killAll() {
 	}
 }
 
-// servant is the guest's end of the session.
+// servant is the guest's end of the session. It hands each request to the part of the guest
+// that carries it out.
 type servant struct {
-	session *yamux.Session
-	reaper  *reaper
-	gate    *gate
-	meter   meter
-	// observer sees what watched programs do.
-	observer observer
+	session  *yamux.Session
+	programs *programs
+	relay    *relay
+	meter    meter
 }
 
 func newServant(pipe io.ReadWriteCloser) (*servant, error) {
@@ -104,7 +102,7 @@ func newServant(pipe io.ReadWriteCloser) (*servant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &servant{session: session, reaper: newReaper(), gate: newGate()}, nil
+	return &servant{session: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}, nil
 }
 
 func (s *servant) serve() error {
@@ -146,11 +144,11 @@ func (s *servant) do(l *link, req request) error {
 		}
 		return l.writeJSON(kindReply, reply{Hello: &hello})
 	case "exec":
-		return s.exec(l, req)
+		return s.programs.exec(l, req)
 	case "signal":
-		return s.signal(l, req)
+		return s.programs.signal(l, req)
 	case "accept":
-		return s.accept(l, req)
+		return s.relay.accept(l, req)
 	case "dial":
 		return dial(l, req)
 	case "put":
@@ -162,11 +160,11 @@ func (s *servant) do(l *link, req request) error {
 	case "resolve":
 		return resolve(l, req)
 	case "usage":
-		return s.usage(l, req)
+		return s.meter.report(l, req)
 	case "watch":
-		return s.watch(l, req)
+		return s.meter.watch(l, req)
 	case "observe":
-		return s.observe(l)
+		return s.programs.observer.report(l)
 	default:
 		return fmt.Errorf("unknown verb %q", req.Verb)
 	}
@@ -230,17 +228,5 @@ func stream(l *link, write func(io.Writer) error) error {
 		_ = l.fail(err)
 	}
 	<-ended
-	return nil
-}
-
-func dial(l *link, req request) error {
-	c, err := net.DialTimeout("tcp", req.Addr, 10*time.Second)
-	if err != nil {
-		return err
-	}
-	if err := l.writeJSON(kindReply, reply{Addr: c.LocalAddr().String()}); err != nil {
-		return errors.Join(err, c.Close())
-	}
-	join(l, c.(*net.TCPConn))
 	return nil
 }

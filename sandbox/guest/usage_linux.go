@@ -47,20 +47,21 @@ func disksOf(dirs []string) map[string]observe.Disk {
 	return disks
 }
 
-func (s *servant) usage(l *link, req request) error {
-	used := s.meter.read(req.Dirs)
+// report answers with what is used.
+func (m *meter) report(l *link, req request) error {
+	used := m.read(req.Dirs)
 	return l.writeJSON(kindReply, reply{Usage: &used})
 }
 
-// watch replies with what is used, and tells again whenever the container has run
-// into a limit since, until the runner ends the stream.
-func (s *servant) watch(l *link, req request) error {
+// watch answers with what is used, and reports again whenever the container has run into a
+// limit since, until the runner ends the stream.
+func (m *meter) watch(l *link, req request) error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		l.drain()
 	}()
-	used := s.meter.read(req.Dirs)
+	used := m.read(req.Dirs)
 	if err := l.writeJSON(kindReply, reply{Usage: &used}); err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (s *servant) watch(l *link, req request) error {
 			return nil
 		case <-ticker.C:
 		}
-		used := s.meter.read(req.Dirs)
+		used := m.read(req.Dirs)
 		breaches := used.Breaches()
 		if reflect.DeepEqual(breaches, told) {
 			continue
