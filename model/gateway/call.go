@@ -9,10 +9,12 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/endtoend"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -24,8 +26,8 @@ type call struct {
 	to       route
 	shape    dialect.Name // that errors are told in
 	record   evidence.ModelCall
-	began    time.Time // for what it took
-	answer   kept
+	began    time.Time      // for what it took
+	answer   bounded.Head   // what is recorded of it
 	watch    *dialect.Watch // looks at the answer; sees nothing of what is no model's turn
 	w        http.ResponseWriter
 	left     bool // the agent takes no more
@@ -41,7 +43,7 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 	c := &call{
 		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
 		watch:  dialect.NewWatch("", ""),
-		answer: kept{memory: g.memory, limit: maxKept},
+		answer: bounded.Head{Limit: maxKept, Share: g.memory},
 		record: evidence.ModelCall{
 			Seq: g.next(), Provider: p.Name, Method: method, Path: to.String(),
 			Request: body, Start: g.rec.Now(),
@@ -65,7 +67,7 @@ func (c *call) understand(made evidence.ModelCall) {
 			c.model = asked.Model
 		}
 	}
-	c.digest = c.gateway.digest(made.Method, made.Path, made.Request)
+	c.digest = cleanDigest(c.gateway.clean, made.Method, made.Path, made.Request)
 }
 
 // isPriced says whether the model has a price, and which it is, where costs are limited.
@@ -114,7 +116,7 @@ var (
 func (c *call) refuse(why string) {
 	c.instead(overBudget(why))
 	c.record.Outcome, c.record.Error = evidence.ModelBudget, why
-	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.bytes)))
+	c.gateway.allowed.spend(dialect.Usage{}, 0, 0, int64(len(c.record.Request)+len(c.answer.Bytes())))
 	c.write()
 	c.gateway.rec.Event(evidence.Event{Kind: "limit", Where: "agent", Message: why + "; the request was refused"})
 	if c.gateway.allowed.exhausted() {
@@ -127,7 +129,7 @@ func (c *call) instead(why refusal) {
 	body := why.write(c.w, c.shape)
 	c.record.Status, c.record.ContentType = why.status, contentJSON
 	c.record.FirstByte = c.gateway.rec.Now()
-	c.answer.add(body)
+	_, _ = c.answer.Write(body) // it never fails
 	c.replaced = true
 }
 
@@ -147,7 +149,9 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 		return c.failed(ctx, errors.New(why))
 	}
 	if why := c.provider.refusesKey(answer.StatusCode); why != "" {
-		c.gateway.refused(c.provider.Name, why)
+		if c.gateway.health.refused(c.provider.Name, why) {
+			c.gateway.rec.Event(evidence.Event{Kind: "unauthorized", Where: c.provider.Name, Message: why})
+		}
 	}
 	c.begin(answer)
 	return c.copy(ctx, answer, silence)
@@ -266,8 +270,8 @@ func (a toAgent) Write(p []byte) (int, error) {
 	if a.record.FirstByte.IsZero() {
 		a.record.FirstByte = a.gateway.rec.Now()
 	}
-	a.answer.add(p)
-	_, _ = a.watch.Write(p) // it never fails
+	_, _ = a.answer.Write(p) // neither fails
+	_, _ = a.watch.Write(p)
 	if a.record.FirstToken.IsZero() && a.watch.Said() {
 		a.record.FirstToken = a.gateway.rec.Now()
 	}
@@ -291,3 +295,85 @@ func (c *call) flush() {
 		c.left = true
 	}
 }
+
+// finish says what came of a call that a provider was asked, and counts it.
+func (c *call) finish(broken error) {
+	c.record.Outcome = evidence.ModelOK
+	told := c.told()
+	if errors.Is(broken, context.Canceled) && told.Stop != "" && told.Usage != nil && told.Error == "" {
+		broken = nil // the answer was complete: some agents do not wait for the stream's end
+	}
+	switch {
+	case errors.Is(broken, errTimeUp):
+		c.record.Outcome = evidence.ModelBudget
+		c.gateway.allowed.blame(errTimeUp.Error())
+	case errors.Is(broken, context.Canceled), errors.Is(broken, errClosed):
+		c.record.Outcome = evidence.ModelCancelled
+	case broken != nil:
+		c.record.Outcome = evidence.ModelTransport
+	case c.record.Status >= 400 || told.Error != "":
+		c.record.Outcome, c.record.Error = evidence.ModelRefused, told.Error
+	}
+	if broken != nil {
+		c.record.Error = broken.Error()
+	}
+	c.gateway.health.lastTurn(c.record)
+	c.count(told.Usage, broken == nil)
+	c.write()
+}
+
+// told is what the answer says, as far as that can be read.
+func (c *call) told() dialect.Response {
+	if !c.record.IsTurn() {
+		return dialect.Response{}
+	}
+	if c.truncated() > 0 {
+		return dialect.Response{Usage: c.watch.Usage(nil)}
+	}
+	c.gateway.decoding.Lock()
+	defer c.gateway.decoding.Unlock()
+	told, err := dialect.ReadResponse(c.shape, c.record.Status, c.record.ContentType, c.answer.Bytes())
+	if err != nil {
+		return dialect.Response{}
+	}
+	return told
+}
+
+// count adds the call to what the trial has come to. A model's turn that nobody counts to
+// its end is estimated, for limits alone: to leave before the count comes must save nothing.
+func (c *call) count(usage *dialect.Usage, whole bool) {
+	<-c.understood
+	c.record.Usage = usage
+	var counted dialect.Usage
+	if c.record.IsTurn() && c.record.Status < 400 && (usage == nil || !whole) {
+		counted = estimate(int64(len(c.record.Request)), c.answer.Size())
+	}
+	if usage != nil {
+		usage := *usage
+		usage.Input, usage.Output = max(usage.Input, counted.Input), max(usage.Output, counted.Output)
+		counted = usage
+	}
+	cost := 0.0
+	if price, ok := c.provider.Prices[c.model]; ok {
+		cost = costOf(price, counted)
+		if c.record.Usage != nil && whole {
+			c.record.Cost = &cost
+		}
+	}
+	c.gateway.allowed.spend(counted, cost, time.Since(c.began), int64(len(c.record.Request)+len(c.answer.Bytes())))
+}
+
+// truncated returns how many bytes of the answer are not kept.
+func (c *call) truncated() int64 { return c.answer.Size() - int64(len(c.answer.Bytes())) }
+
+// write records the call, and gives back the memory of its answer.
+func (c *call) write() {
+	c.record.Response, c.record.Truncated = c.answer.Bytes(), c.truncated()
+	c.record.End = c.gateway.rec.Now()
+	<-c.understood
+	c.record.Model, c.record.RequestSHA256 = c.model, c.digest
+	c.gateway.rec.ModelCall(c.record)
+	c.gateway.memory.Give(int64(len(c.answer.Bytes())))
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

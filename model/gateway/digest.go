@@ -5,9 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// cleaner is a recorder that writes a text, or a document of JSON, as it keeps it.
+// cleaner is a recorder that can write a text, or a document of JSON, as it keeps it.
 type cleaner interface {
 	Clean(w io.Writer, doc []byte) error
 }
@@ -17,19 +21,174 @@ func writeWhole(w io.Writer, doc []byte) error {
 	return err
 }
 
-// digest is that of a request as it is kept: one of anything else would tell whether a
-// guess at what was left out is right.
-func (g *Gateway) digest(method, path string, body []byte) string {
+// cleanDigest returns the digest of a request as it is recorded, by a function that writes a
+// text or a document of JSON as the recorder keeps it. A digest of what was left out would
+// confirm guesses at it.
+func cleanDigest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
 	var kept bytes.Buffer
-	_ = g.clean(&kept, []byte(path)) // buffers and hashes take everything
+	_ = clean(&kept, []byte(path)) // buffers and hashes take everything
 	path = kept.String()
 	if len(body) <= maxNormal {
 		kept.Reset()
-		_ = g.clean(&kept, body)
+		_ = clean(&kept, body)
 		return digest(method, path, kept.Bytes())
 	}
 	sum := sha256.New()
 	_, _ = io.WriteString(sum, method+"\n"+path+"\n")
-	_ = g.clean(sum, body)
+	_ = clean(sum, body)
 	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// maxNormal is the size of the largest body whose meaning is read. The digest of a larger one,
+// and of one with too many values, is that of its bytes.
+const maxNormal = 16 << 20
+
+// identities returns the members of a request's object that name the user or the conversation
+// and that no model sees.
+func identities() []string {
+	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
+}
+
+// digest returns a SHA-256 that requests of the same meaning share: of method, path and body. Of
+// a JSON object the members in identities are left out, what varies in its strings is replaced
+// (see steadyText), and the rest is taken in canonical form. Any other body counts as it is.
+func digest(method, path string, body []byte) string {
+	sum := sha256.New()
+	_, _ = sum.Write([]byte(method + "\n" + path + "\n"))
+	_, _ = sum.Write(normal(body))
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+func normal(body []byte) []byte {
+	if len(body) > maxNormal || dialect.HasTooMany(body) {
+		return body
+	}
+	value, err := jsonvalue.Parse(body)
+	object, ok := value.(map[string]any)
+	if err != nil || !ok {
+		return body
+	}
+	for _, name := range identities() {
+		delete(object, name)
+	}
+	return []byte(jsonvalue.Form(steady(object)))
+}
+
+// steady returns v with what varies in its strings replaced. Keys stay.
+func steady(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			v[key] = steady(item)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = steady(item)
+		}
+	case string:
+		return steadyText(v)
+	}
+	return v
+}
+
+// steadyText returns text with words in place of what differs each time: UUIDs, dates as
+// 2006-01-02 with or without a time, and ports of this machine.
+func steadyText(text string) string {
+	var out strings.Builder
+	done := 0
+	for i := 0; i < len(text); {
+		next := strings.IndexAny(text[i:], "-:")
+		if next < 0 {
+			break
+		}
+		i += next
+		start, end, word := varyingAt(text, i)
+		if end == 0 || start < done {
+			i++
+			continue
+		}
+		out.WriteString(text[done:start])
+		out.WriteString(word)
+		done, i = end, end
+	}
+	if done == 0 {
+		return text
+	}
+	out.WriteString(text[done:])
+	return out.String()
+}
+
+// varyingAt finds what varies around the hyphen or colon at i; end is 0 if nothing does.
+func varyingAt(text string, i int) (start, end int, word string) {
+	if text[i] == ':' {
+		return portAt(text, i)
+	}
+	if start = i - 8; fits(text, start, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx") {
+		return start, start + 36, "UUID"
+	}
+	if start = i - 4; fits(text, start, "0000-00-00") && !fits(text, start-1, "0") {
+		return start, timeBehind(text, start+10), "DATE"
+	}
+	return 0, 0, ""
+}
+
+// timeBehind returns the end of a date whose day ends at i: after its time, if it has one.
+func timeBehind(text string, i int) int {
+	if !fits(text, i, "T00:00") && !fits(text, i, " 00:00") {
+		return i
+	}
+	i += 6
+	if fits(text, i, ":00") {
+		i += 3
+		if fits(text, i, ".0") {
+			for i++; fits(text, i, "0"); i++ {
+			}
+		}
+	}
+	switch {
+	case fits(text, i, "Z"):
+		i++
+	case fits(text, i, "+00:00"), fits(text, i, "-00:00"):
+		i += 6
+	}
+	return i
+}
+
+// portAt finds the port behind the colon at i of an address of this machine.
+func portAt(text string, i int) (start, end int, word string) {
+	if !strings.HasSuffix(text[:i], "127.0.0.1") && !strings.HasSuffix(text[:i], "localhost") {
+		return 0, 0, ""
+	}
+	for end = i + 1; fits(text, end, "0"); end++ {
+	}
+	if end == i+1 {
+		return 0, 0, ""
+	}
+	return i + 1, end, "PORT"
+}
+
+// fits reports whether text has a pattern at i: 0 stands for a digit, x for a hexadecimal one,
+// and any other byte for itself.
+func fits(text string, i int, pattern string) bool {
+	if i < 0 || i+len(pattern) > len(text) {
+		return false
+	}
+	for n := range len(pattern) {
+		c := text[i+n]
+		digit := c >= '0' && c <= '9'
+		switch pattern[n] {
+		case '0':
+			if !digit {
+				return false
+			}
+		case 'x':
+			if lower := c | 0x20; !digit && (lower < 'a' || lower > 'f') {
+				return false
+			}
+		case c:
+		default:
+			return false
+		}
+	}
+	return true
 }

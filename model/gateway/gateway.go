@@ -1,3 +1,18 @@
+// Package gateway is the agent's gateway to models, at http://model: it adds keys, passes
+// bytes on, records, and enforces limits. A request for /PROVIDER/rest goes to that
+// provider's base URL and rest, with the provider's key in place of whatever credentials
+// came, and the answer goes back as it comes, byte for byte. Each request is recorded with
+// its whole answer.
+//
+// Bytes are never encoded anew: a copy of them is read for what they say. Two things are
+// kept from the agent: cookies, and a provider's secrets, which are blanked at their
+// length wherever an answer holds them.
+//
+// It is no httputil.ReverseProxy, which does not say which side broke an answer off; the
+// record of a request does.
+//
+// It asks nobody by itself: it follows no redirect and repeats nothing, since agents do
+// that. It knows nothing of trials and where it is served.
 package gateway
 
 import (
@@ -24,6 +39,15 @@ type Recorder interface {
 	Now() time.Time
 }
 
+// Bounds of what is held and recorded.
+const (
+	maxRequest   = dialect.MaxBody // bytes of a request; a larger one is refused
+	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
+	maxKept      = dialect.MaxBody // bytes of an answer that are recorded
+	maxMemory    = 256 << 20       // bytes of requests and answers that are held at once
+	maxKeptInAll = 1 << 30         // bytes of both in a trial, beyond which no request is passed on; maxMemory beyond that the agent is ended
+)
+
 // maxNotes is how many events a gateway records of requests that are none to a provider.
 const maxNotes = 200
 
@@ -36,6 +60,7 @@ type Gateway struct {
 	clean     func(w io.Writer, doc []byte) error // as a cleaner does
 	allowed   *allowance
 	memory    *bounded.Budget
+	health    *health
 	notes     atomic.Int64
 	exhausted chan struct{}
 	exhaust   func()     // closes it
@@ -44,12 +69,10 @@ type Gateway struct {
 	ctx    context.Context // of every call
 	cancel context.CancelCauseFunc
 
-	mu      sync.Mutex
-	closed  bool              // guarded by mu
-	calls   sync.WaitGroup    // Add guarded by mu
-	seq     int               // guarded by mu
-	refuses map[string]string // what to tell of providers that refused their keys; guarded by mu
-	down    map[string]string // why providers did not answer the last turn that was asked of them; guarded by mu
+	mu     sync.Mutex
+	closed bool           // guarded by mu
+	calls  sync.WaitGroup // Add guarded by mu
+	seq    int            // guarded by mu
 }
 
 var errClosed = errors.New("the trial is over")
@@ -61,7 +84,8 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}), refuses: map[string]string{}, down: map[string]string{},
+		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}),
+		health: &health{refuses: map[string]string{}, down: map[string]string{}},
 	}
 	if c, ok := rec.(cleaner); ok {
 		g.clean = c.Clean
@@ -102,15 +126,29 @@ func (g *Gateway) Overspent() string { return g.allowed.overspent() }
 // then on it gets no answers.
 func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
 
-// Refused says of each provider that refused its key what a person can do.
-func (g *Gateway) Refused() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []string
-	for _, name := range sortedKeys(g.refuses) {
-		all = append(all, g.refuses[name])
+// Refused returns, for each provider that refused its key, what a person can do.
+func (g *Gateway) Refused() []string { return g.health.refusals() }
+
+// Down asks each provider that failed the agent's last turn for the list of its models, since an
+// agent may provoke errors. It returns what to do about the first provider that fails in the
+// same way; nil if all can be asked.
+func (g *Gateway) Down(ctx context.Context) error {
+	failed := g.health.failed()
+	for _, name := range sortedKeys(failed) {
+		p := g.providers[name]
+		status, err := p.check(ctx)
+		if classOf(status, err) != failed[name] {
+			continue
+		}
+		switch {
+		case failed[name] == downKey:
+			return errors.New(p.refusesKey(status))
+		case err != nil:
+			return fmt.Errorf("model provider %q cannot be reached, neither by waza itself: %s; look at config.models.%s.base_url and at the network", name, g.secrets.Blank(err.Error()), name)
+		}
+		return fmt.Errorf("model provider %q answers %d, also to waza itself; run again later, or name another provider in config.model", name, status)
 	}
-	return all
+	return nil
 }
 
 // begin says whether the gateway still takes requests. Where it does, the caller ends it

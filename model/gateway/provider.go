@@ -1,14 +1,19 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Provider is where models are asked.
@@ -81,4 +86,105 @@ func (p Provider) refusesKey(status int) string {
 		return fmt.Sprintf("the model provider %q answered %d and has no key; name the variable that holds one in config.models.%[1]s.api_key_env", p.Name, status)
 	}
 	return fmt.Sprintf("the model provider %q answered %d to its key; set the environment variable %s to one that is valid there", p.Name, status, p.KeyEnv)
+}
+
+// checkTimeout bounds a request of our own to a provider.
+const checkTimeout = 15 * time.Second
+
+// Classes of a provider's failures: an agent that provokes one error is not excused by another.
+const (
+	downKey    = "refuses its key"
+	downServer = "does not answer"
+)
+
+// classOf returns the class of an answer's status, or of an error in its place; empty if the
+// provider can be asked.
+func classOf(status int, err error) string {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return downKey
+	case err != nil, status >= 500:
+		return downServer
+	}
+	return ""
+}
+
+// health is what a gateway has learned of its providers.
+type health struct {
+	mu      sync.Mutex
+	refuses map[string]string // what to do about providers that refused their keys; guarded by mu
+	down    map[string]string // classes of the providers whose last turn failed; guarded by mu
+}
+
+// refused remembers that a provider refuses its key, and reports whether that is new.
+func (h *health) refused(provider, why string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, known := h.refuses[provider]
+	h.refuses[provider] = why
+	return !known
+}
+
+// refusals returns, for each provider that refused its key, what a person can do.
+func (h *health) refusals() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []string
+	for _, name := range sortedKeys(h.refuses) {
+		all = append(all, h.refuses[name])
+	}
+	return all
+}
+
+// lastTurn remembers how a provider did with the last turn that was asked of it.
+func (h *health) lastTurn(c evidence.ModelCall) {
+	var err error
+	switch {
+	case !c.IsTurn(), c.Outcome == evidence.ModelCancelled, c.Outcome == evidence.ModelBudget:
+		return
+	case c.Outcome == evidence.ModelTransport:
+		err = errors.New(c.Error)
+	}
+	class := classOf(c.Status, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(h.down, c.Provider); class != "" {
+		h.down[c.Provider] = class
+	}
+}
+
+// failed returns the classes of the providers whose last turn failed, by name.
+func (h *health) failed() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.down)
+}
+
+// listPath is where providers of a kind list their models.
+func listPath(kind string) string {
+	switch kind {
+	case eval.KindAnthropic:
+		return "v1/models"
+	case eval.KindGoogle:
+		return "v1beta/models"
+	}
+	return "models"
+}
+
+// check asks for the list of models, and returns the status of the answer.
+func (p Provider) check(ctx context.Context) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.BaseURL.JoinPath(listPath(p.Kind)).String(), nil)
+	if err != nil {
+		return 0, err
+	}
+	p.authorize(r.Header)
+	answer, err := p.Transport.RoundTrip(r)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, answer.Body, 64<<10) // so that the connection can be used again
+	return answer.StatusCode, nil
 }
