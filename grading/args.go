@@ -88,37 +88,30 @@ func (c argCheck) differences(arguments json.RawMessage) []string {
 	return found
 }
 
-// compileWaza makes a check of a matcher of waza's whose like package match has not;
-// nil of anything else.
+// wazaMatchers compile those of waza's matchers whose like package match has not. They return
+// nil for what is one of package match's.
+var wazaMatchers = map[string]func(json.RawMessage) (valueCheck, error){
+	"contains": compileContains, "json_schema": compileValueSchema, "range": compileRange, "regex": compileRegex,
+}
+
+// compileWaza makes a check of a matcher of waza's; nil of anything else.
 func compileWaza(raw json.RawMessage) (valueCheck, error) {
 	object := members(raw)
-	for _, kind := range []string{"regex", "contains", "range", "json_schema"} {
-		value, ok := object[kind]
+	for _, kind := range sortedKeys(object) {
+		compile, ok := wazaMatchers[kind]
 		if !ok {
 			continue
 		}
 		if len(object) > 1 {
 			return nil, fmt.Errorf("%s stands beside other keys, and a matcher has one key; for an object with such a key write {equals: {...}}", kind)
 		}
-		check, err := compileKind(kind, value)
+		check, err := compile(object[kind])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", kind, err)
 		}
 		return check, nil
 	}
 	return nil, nil
-}
-
-func compileKind(kind string, raw json.RawMessage) (valueCheck, error) {
-	switch kind {
-	case "regex":
-		return compileRegex(raw)
-	case "contains":
-		return compileContains(raw)
-	case "range":
-		return compileRange(raw)
-	}
-	return compileValueSchema(raw)
 }
 
 func compileRegex(raw json.RawMessage) (valueCheck, error) {
@@ -162,22 +155,15 @@ func nonEmpty(raw json.RawMessage) (string, error) {
 // bound is one end of a range.
 type bound struct {
 	words string
-	at    string // a number as JSON writes it
 	holds func(comparison int) bool
+	at    string // a number as JSON writes it
 }
 
-func newBound(key string) (b bound, ok bool) {
-	switch key {
-	case "gte":
-		return bound{words: "at least", holds: func(c int) bool { return c >= 0 }}, true
-	case "lte":
-		return bound{words: "at most", holds: func(c int) bool { return c <= 0 }}, true
-	case "gt":
-		return bound{words: "more than", holds: func(c int) bool { return c > 0 }}, true
-	case "lt":
-		return bound{words: "less than", holds: func(c int) bool { return c < 0 }}, true
-	}
-	return bound{}, false
+var boundsByKey = map[string]bound{
+	"gte": {words: "at least", holds: func(c int) bool { return c >= 0 }},
+	"lte": {words: "at most", holds: func(c int) bool { return c <= 0 }},
+	"gt":  {words: "more than", holds: func(c int) bool { return c > 0 }},
+	"lt":  {words: "less than", holds: func(c int) bool { return c < 0 }},
 }
 
 // compileRange reads waza's range; nil of a list, which is one of package match.
@@ -191,7 +177,7 @@ func compileRange(raw json.RawMessage) (valueCheck, error) {
 	}
 	var bounds []bound
 	for _, key := range sortedKeys(ends) {
-		b, ok := newBound(key)
+		b, ok := boundsByKey[key]
 		if !ok {
 			return nil, fmt.Errorf("%q is none of gte, lte, gt and lt", key)
 		}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 // BehaviorConfig configures the behavior grader: limits on what the agent did.
@@ -12,24 +15,20 @@ import (
 type BehaviorConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 is no limit"`
-	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" jsonschema:"limit of MCP tool calls; 0 allows none"`
+	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" min:"0" jsonschema:"limit of tool calls of every source; 0 is no limit"`
+	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" min:"0" jsonschema:"limit of MCP tool calls; 0 allows none"`
 	MCPServers          map[string]ServerBehavior `json:"mcp_servers,omitempty" jsonschema:"limits on single servers, by name"`
 	RequiredMCPServers  []string                  `json:"required_mcp_servers,omitempty" jsonschema:"servers of which a tool was called"`
 	ForbiddenMCPServers []string                  `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool was called"`
 	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
 	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
-	MaxTokens           int                       `json:"max_tokens,omitempty" jsonschema:"limit of tokens, in and out; 0 is no limit"`
-	MaxIterations       int                       `json:"max_iterations,omitempty" jsonschema:"limit of the model's turns; 0 is no limit"`
-	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
+	MaxTokens           int                       `json:"max_tokens,omitempty" min:"0" jsonschema:"limit of tokens, in and out; 0 is no limit"`
+	MaxIterations       int                       `json:"max_iterations,omitempty" min:"0" jsonschema:"limit of the model's turns; 0 is no limit"`
+	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" min:"0" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
 }
 
-// Validate refuses an empty config, limits below zero, servers of which nothing is
-// said and names of tools that are none.
+// Validate refuses an empty config, and servers without a limit.
 func (c *BehaviorConfig) Validate() error {
-	if c.MaxToolCalls < 0 || c.MaxTokens < 0 || c.MaxIterations < 0 || c.MaxDurationMS < 0 || c.MaxMCPCalls != nil && *c.MaxMCPCalls < 0 {
-		return errors.New("a limit is below zero")
-	}
 	if !c.aboutMCP() && !c.aboutTools() && c.MaxDurationMS == 0 && c.MaxTokens == 0 && c.MaxIterations == 0 && len(c.MCPServers) == 0 {
 		return errEmpty
 	}
@@ -158,4 +157,51 @@ func (c *BehaviorConfig) servers(r *report, s *subject) {
 		found := s.callsTo(server)
 		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describeCalls(found))
 	}
+}
+
+// ServerBehavior limits what an agent did with one MCP server. Its tools are exact
+// names, or /expressions/ over whole names.
+type ServerBehavior struct {
+	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of calls of its tools; 0 allows none"`
+	MaxErrors      *int         `json:"max_errors,omitempty" min:"0" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
+	RequiredTools  []match.Tool `json:"required_tools,omitempty" jsonschema:"tools that were called"`
+	ForbiddenTools []match.Tool `json:"forbidden_tools,omitempty" jsonschema:"tools that were not called"`
+}
+
+func (b ServerBehavior) validate() error {
+	if b.MaxCalls == nil && b.MaxErrors == nil && len(b.RequiredTools)+len(b.ForbiddenTools) == 0 {
+		return errEmpty
+	}
+	return nil
+}
+
+func (b ServerBehavior) grade(r *report, s *subject, server string) error {
+	if !s.declared(server) {
+		return fmt.Errorf("the trial has no server %s", quote(server))
+	}
+	if err := s.seen(server); err != nil {
+		return err
+	}
+	calls := s.callsTo(server)
+	if b.MaxCalls != nil {
+		r.check(len(calls) <= *b.MaxCalls, "Expected at most %d calls to server %s; found %d: %s.",
+			*b.MaxCalls, quote(server), len(calls), describeCalls(calls))
+	}
+	if b.MaxErrors != nil {
+		failed := filter(calls, isError)
+		r.check(len(failed) <= *b.MaxErrors, "Expected at most %d failed calls to server %s; found %d: %s.",
+			*b.MaxErrors, quote(server), len(failed), describeCalls(failed))
+	}
+	for _, tool := range b.RequiredTools {
+		r.check(len(callsOf(calls, tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
+	}
+	for _, tool := range b.ForbiddenTools {
+		found := callsOf(calls, tool)
+		r.check(len(found) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describeCalls(found))
+	}
+	return nil
+}
+
+func callsOf(calls []evidence.Call, tool match.Tool) []evidence.Call {
+	return filter(calls, func(call evidence.Call) bool { return tool.Matches(call.Tool) })
 }

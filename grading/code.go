@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -17,9 +16,6 @@ const (
 	JavaScript = "javascript"
 )
 
-// maxAssertions bounds how much a code grader has to say.
-const maxAssertions = 1000
-
 // CodeConfig configures the code grader: expressions over what the trial left, which
 // are evaluated after the agent has stopped. Each is one check.
 type CodeConfig struct {
@@ -27,19 +23,13 @@ type CodeConfig struct {
 
 	Assertions []string `json:"assertions,omitempty" jsonschema:"expressions that are true, over output, outcome, transcript, tool_calls, errors, duration_ms and workspace; none passes"`
 	Language   string   `json:"language,omitempty" enum:"python javascript" jsonschema:"of the expressions; default python"`
-	Timeout    int      `json:"timeout,omitempty" jsonschema:"seconds that all of them may take; default 30"`
+	Timeout    int      `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds that all of them may take; default 30"`
 	Image      string   `json:"image,omitempty" jsonschema:"image of their container, which has python3 or node; default config.isolation.pypi_image or npm_image"`
 }
 
-// Validate refuses languages that are not known and empty expressions.
+// Validate refuses an image that is none and empty expressions.
 func (c *CodeConfig) Validate() error {
-	errs := []error{checkProgram(c.Timeout, c.Image, nil)}
-	if !slices.Contains([]string{"", Python, JavaScript}, c.Language) {
-		errs = append(errs, fmt.Errorf("language: %q is none of %s, %s", c.Language, Python, JavaScript))
-	}
-	if len(c.Assertions) > maxAssertions {
-		errs = append(errs, fmt.Errorf("assertions: more than %d", maxAssertions))
-	}
+	errs := []error{checkProgram(c.Image, nil)}
 	for i, expression := range c.Assertions {
 		if strings.TrimSpace(expression) == "" {
 			errs = append(errs, fmt.Errorf("assertions[%d]: empty", i))

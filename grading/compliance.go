@@ -13,29 +13,29 @@ import (
 // servers. Gates hold or fail; parts have a score, whose weighted mean is the
 // grader's. It passes where every gate holds and the score reaches the threshold.
 type ComplianceConfig struct {
-	Server            Names           `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	Match             string          `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
-	ReadOnly          []NamePattern   `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
-	ExpectToolsUsed   []ExpectedCall  `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
-	RejectTools       []NamePattern   `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
-	Before            [][]NamePattern `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
-	MaxToolErrors     *int            `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
-	Errors            *ErrorRules     `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int            `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
-	Schema            *SchemaRules    `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
-	Wire              *WireRules      `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
-	Resources         *ReadRules      `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
-	Prompts           *ReadRules      `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
-	RugPull           string          `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
-	Weights           *PartWeights    `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
-	Threshold         *float64        `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
+	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
+	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
+	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
+	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
+	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
+	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
+	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
+	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
+	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
+	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
+	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
+	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
+	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
+	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
 	Judged
 }
 
 // ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
 // arguments, once.
 type ExpectedCall struct {
-	Tool   NamePattern       `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Tool   match.Tool        `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
 	Server string            `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
 	Count  *CallCount        `json:"count,omitempty" jsonschema:"how often; once where left out"`
 	AnyOf  []ToolOf          `json:"any_of,omitempty" jsonschema:"tools that do as well"`
@@ -50,8 +50,8 @@ type CallCount struct {
 
 // ToolOf is a tool and the server it is of.
 type ToolOf struct {
-	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Tool   match.Tool `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
 }
 
 // SchemaRules hold calls to what servers list.
@@ -68,8 +68,8 @@ type WireRules struct {
 
 // ReadRules are about resources or prompts.
 type ReadRules struct {
-	Expect []NamePattern `json:"expect,omitempty" jsonschema:"each was asked for with success: exact names or URIs, or /expressions/"`
-	Reject []NamePattern `json:"reject,omitempty" jsonschema:"none was asked for, whatever came of it: exact names or URIs, or /expressions/"`
+	Expect []match.Tool `json:"expect,omitempty" jsonschema:"each was asked for with success: exact names or URIs, or /expressions/"`
+	Reject []match.Tool `json:"reject,omitempty" jsonschema:"none was asked for, whatever came of it: exact names or URIs, or /expressions/"`
 }
 
 // ErrorRules say which calls count as errors.
@@ -82,9 +82,9 @@ type ErrorRules struct {
 
 // ExpectedError describes errors that are meant to come.
 type ExpectedError struct {
-	Tool   NamePattern `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
-	Server string      `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Code   *int64      `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
+	Tool   match.Tool `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
+	Code   *int64     `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
 }
 
 // Recovery says when a later success makes an error good.

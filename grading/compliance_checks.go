@@ -52,9 +52,9 @@ func (e *ExpectedCall) compile() (match.Expected, error) {
 			return match.Expected{}, fmt.Errorf("args.%w", err)
 		}
 	}
-	made := match.Once(match.Target{Server: e.Server, Tool: e.Tool.Tool, Args: args})
+	made := match.Once(match.Target{Server: e.Server, Tool: e.Tool, Args: args})
 	for _, other := range e.AnyOf {
-		made.Targets = append(made.Targets, match.Target{Server: other.Server, Tool: other.Tool.Tool, Args: args})
+		made.Targets = append(made.Targets, match.Target{Server: other.Server, Tool: other.Tool, Args: args})
 	}
 	if e.Count != nil {
 		made.Min, made.Max = e.least(), match.Unlimited
@@ -85,7 +85,7 @@ func given(call evidence.Call) match.Call {
 // it may: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
 func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 	return call.ReadOnly != nil && *call.ReadOnly ||
-		slices.ContainsFunc(c.ReadOnly, func(p NamePattern) bool { return p.Matches(call.Tool) })
+		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
 }
 
 // inTurns puts calls that were made at once, each before any of them had ended, in the
@@ -154,7 +154,7 @@ func (c *ComplianceConfig) counts(sel selection) gate {
 func (sel selection) describe(i int) string {
 	var names []string
 	for _, target := range sel.expected[i].Targets {
-		name := NamePattern{target.Tool}.String()
+		name := target.Tool.String()
 		if target.Server != "" {
 			name += " of " + target.Server
 		}

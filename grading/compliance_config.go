@@ -20,7 +20,10 @@ const (
 )
 
 // SetShort reads an entry that is a tool's name and nothing more.
-func (e *ExpectedCall) SetShort(tool string) error { return e.Tool.set(tool) }
+func (e *ExpectedCall) SetShort(tool string) (err error) {
+	e.Tool, err = match.CompileTool(tool)
+	return err
+}
 
 // UnmarshalJSON reads a tool's name, or an entry as a mapping.
 func (e *ExpectedCall) UnmarshalJSON(data []byte) error {
@@ -66,12 +69,6 @@ func (c *ComplianceConfig) Validate() error {
 			wrong("before[%d]: give at least two tools, the first of which comes before the second", i)
 		}
 	}
-	if limit := c.MaxToolErrors; limit != nil && *limit < 0 {
-		wrong("max_tool_errors: below zero")
-	}
-	if limit := c.MaxDuplicateCalls; limit != nil && *limit < 0 {
-		wrong("max_duplicate_calls: below zero")
-	}
 	if len(c.ExpectToolsUsed) == 0 && (c.mode() == match.Superset || c.mode() == match.InOrder) && c.Match != "" {
 		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
 	}
@@ -79,9 +76,6 @@ func (c *ComplianceConfig) Validate() error {
 		wrong("read_only: only match: effects tells reads from writes")
 	}
 	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil), c.Weights.validate())
-	if t := c.Threshold; t != nil && (*t < 0 || *t > 1) {
-		wrong("threshold: %v is not between 0 and 1", *t)
-	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -116,17 +110,6 @@ func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Rejec
 
 func (e *ExpectedCall) validate(field string) error {
 	var errs []error
-	if e.Tool.empty() {
-		errs = append(errs, fmt.Errorf("%s.tool: missing", field))
-	}
-	for i, other := range e.AnyOf {
-		if other.Tool.empty() {
-			errs = append(errs, fmt.Errorf("%s.any_of[%d].tool: missing", field, i))
-		}
-	}
-	if e.least() < 0 {
-		errs = append(errs, fmt.Errorf("%s.count.min: below zero", field))
-	}
 	if most, said := e.most(); said && most < max(e.least(), 1) {
 		errs = append(errs, fmt.Errorf("%s.count: at most %d and at least %d; for none at all use reject_tools", field, most, e.least()))
 	}
@@ -143,19 +126,6 @@ func (r *ErrorRules) validate(limited bool) error {
 		return nil
 	}
 	var errs []error
-	for i, kind := range r.Count {
-		if !slices.Contains([]string{"tool", "protocol", "transport", "timeout"}, kind) {
-			errs = append(errs, fmt.Errorf("errors.count[%d]: %q is none of tool, protocol, transport and timeout", i, kind))
-		}
-	}
-	for i, e := range r.Expected {
-		if e.Tool.empty() {
-			errs = append(errs, fmt.Errorf("errors.expected[%d].tool: missing", i))
-		}
-	}
-	if r.Recovery != nil && r.Recovery.Window < 1 {
-		errs = append(errs, errors.New("errors.recovery.window: give the number of calls, at least 1"))
-	}
 	if r.Count != nil && !limited {
 		errs = append(errs, errors.New("errors.count: it is for max_tool_errors, which is not there"))
 	}
@@ -170,9 +140,6 @@ func (w *PartWeights) validate() error {
 		return nil
 	}
 	selection, params, failed := weightOf(w.Selection), weightOf(w.Params), weightOf(w.Errors)
-	if min(selection, params, failed) < 0 {
-		return errors.New("weights: below zero")
-	}
 	if selection+params+failed == 0 {
 		return errors.New("weights: all are zero")
 	}
@@ -216,7 +183,7 @@ const (
 func (r *ReadRules) reads(name string, reads []capture.Read) gate {
 	g := gate{name: name}
 	what := name[:len(name)-1]
-	named := func(p NamePattern) []capture.Read {
+	named := func(p match.Tool) []capture.Read {
 		return filter(reads, func(read capture.Read) bool { return p.Matches(read.Name) })
 	}
 	for _, p := range r.Reject {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 func TestEveryTypeHasASchema(t *testing.T) {
@@ -73,7 +74,7 @@ func TestValidate(t *testing.T) {
 		{"file", `{"must_exist":["/a"]}`, "absolute"},
 		{"file", `{"must_not_exist":["a/../../b"]}`, "leads out"},
 		{"file", `{"must_not_exist":[".."]}`, "leads out"},
-		{"file", `{"content_patterns":[{"path":""}]}`, "not a path"},
+		{"file", `{"content_patterns":[{"path":""}]}`, "content_patterns[0].path must not be empty"},
 		{"file", `{"content_patterns":[{"path":"a","must_match":["("]}]}`, "content_patterns[0].must_match[0]"},
 		{"tool_constraint", `{}`, "no check"},
 		{"tool_constraint", `{"expect_tools":[{"tool":" "}]}`, "expect_tools[0].tool: missing"},
@@ -94,8 +95,8 @@ func TestValidate(t *testing.T) {
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":{"gt":"1"}}}}]}`, "gt: must be a number"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":[2,1]}}}]}`, "2 is more than 1"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"json_schema":{"type":"strin"}}}}]}`, "q: json_schema: "},
-		{"action_sequence", `{"matching_mode":"exact","expected_actions":["a"]}`, `"exact" is none of exact_match, in_order_match, any_order_match`},
-		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":[]}`, "expected_actions: empty"},
+		{"action_sequence", `{"matching_mode":"exact","expected_actions":["a"]}`, `must be exact_match, in_order_match or any_order_match, not "exact"`},
+		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":[]}`, "expected_actions must not be empty"},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["a","mcp:s","mcp:s/t/u"]}`, "expected_actions[1]"},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["a","mcp:s/t/u"]}`, ""},
 		{"skill_invocation", `{}`, "no check"},
@@ -105,11 +106,11 @@ func TestValidate(t *testing.T) {
 		{"skill_invocation", `{"mode":"in_order","required_skills":["a"," "]}`, "required_skills[1]"},
 		{"tool_calls", `{}`, "no check"},
 		{"tool_calls", `{"max_calls":0}`, ""},
-		{"tool_calls", `{"max_calls":-1}`, "max_calls: below zero"},
+		{"tool_calls", `{"max_calls":-1}`, "max_calls must be at least 0, not -1"},
 		{"tool_calls", `{"min_calls":2,"max_calls":1}`, "more than max_calls"},
 		{"tool_calls", `{"expect":[{"tool":"("}]}`, "expect[0].tool"},
 		{"tool_calls", `{"expect":[{"tool":"a","args":{"x":{"regex":""}}}]}`, "expect[0].args.x: regex"},
-		{"diff", `{}`, "no check"},
+		{"diff", `{}`, "missing key \"expected_files\""},
 		{"diff", `{"expected_files":[{"path":"a"}]}`, "neither snapshot nor contains"},
 		{"diff", `{"expected_files":[{"path":"../a","contains":["x"]}]}`, "leads out"},
 		{"diff", `{"expected_files":[{"path":"a","contains":["x","- "]}]}`, "contains[1]: no text"},
@@ -126,22 +127,34 @@ func TestValidate(t *testing.T) {
 		{"tool_constraint", `{"reject_tools":[{"tool":"a","path_pattern":"("}]}`, "reject_tools[0].path_pattern"},
 		{"behavior", `{}`, "no check"},
 		{"behavior", `{"max_mcp_calls":0}`, ""},
-		{"behavior", `{"max_mcp_calls":-1}`, "below zero"},
+		{"behavior", `{"max_mcp_calls":-1}`, "at least 0"},
 		{"behavior", `{"mcp_servers":{"a":{}}}`, "mcp_servers.a: no check"},
-		{"behavior", `{"mcp_servers":{"a":{"max_calls":-1}}}`, "mcp_servers.a: max_calls: below zero"},
-		{"behavior", `{"mcp_servers":{"a":{"required_tools":["/(/"]}}}`, `mcp_servers.a: tool "/(/"`},
+		{"behavior", `{"mcp_servers":{"a":{"max_calls":-1}}}`, "mcp_servers.a.max_calls must be at least 0"},
+		{"behavior", `{"mcp_servers":{"a":{"required_tools":["/(/"]}}}`, "mcp_servers.a.required_tools[0]: error parsing"},
+		{"program", `{}`, `missing key "command"`},
+		{"program", `{"command":"a","timeout":-1}`, "timeout must be at least 0"},
+		{"program", `{"command":"a","files":{"../x":"x"}}`, `files: "../x"`},
+		{"program", `{"command":"a","image":"b c"}`, "image: must not hold blanks"},
+		{"code", `{"language":"ruby"}`, `must be python or javascript, not "ruby"`},
+		{"code", `{"assertions":["True"," "]}`, "assertions[1]: empty"},
+		{"state", `{"server":"a"}`, "no check"},
+		{"state", `{"server":"a","files":[{"path":"x"}]}`, "files[0].path"},
+		{"state", `{"server":"a","files":[{"path":"/x","exists":false,"contains":"a"}]}`, "exists: false has nothing beside it"},
+		{"state", `{"server":"a","calls":[{"tool":"x","arguments":[]}]}`, "calls[0].arguments: must be an object"},
+		{"state", `{"server":"a","calls":[{"tool":"x","matches":"("}]}`, "matches[0]"},
+		{"state", `{"server":"a","calls":[{"tool":"x","result":{"match":"near"}}]}`, "calls[0].result.match"},
 		{"mcp_compliance", `{"server":"a"}`, "no check"},
-		{"mcp_compliance", `{"max_tool_errors":-1}`, "below zero"},
+		{"mcp_compliance", `{"max_tool_errors":-1}`, "at least 0"},
 		{"mcp_compliance", `{"server":[],"max_tool_errors":1}`, "server: empty"},
 		{"mcp_compliance", `{"expect_tools_used":["/","//","/a|b/"]}`, ""},
 		{"mcp_compliance", `{"expect_tools_used":[""]}`, "an empty name"},
 		{"mcp_compliance", `{"expect_tools_used":["/(/"]}`, "missing closing"},
 		{"mcp_compliance", `{"reject_tools":["/a)|(b/"]}`, "unexpected )"},
-		{"mcp_compliance", `{"expect_tools_used":[{"server":"s"}]}`, "expect_tools_used[0].tool: missing"},
-		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","arg":{}}]}`, "unknown field"},
-		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","any_of":[{"server":"s"}]}]}`, "any_of[0].tool: missing"},
+		{"mcp_compliance", `{"expect_tools_used":[{"server":"s"}]}`, "add expect_tools_used[0].tool"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","arg":{}}]}`, `unknown key "arg"`},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","any_of":[{"server":"s"}]}]}`, "add expect_tools_used[0].any_of[0].tool"},
 		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","count":{"min":3,"max":2}}]}`, "expect_tools_used[0].count: at most 2 and at least 3"},
-		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","count":{"min":0,"max":0}}]}`, "use reject_tools"},
+		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","count":{"min":0,"max":0}}]}`, "count.max must be at least 1"},
 		{"mcp_compliance", `{"expect_tools_used":[{"tool":"a","args":{"values":{"x":{"regex":"("},"y":{"range":[2,1]}}}}]}`, "expect_tools_used[0].args.values.y.range"},
 		{"mcp_compliance", `{"match":"superset","max_tool_errors":0}`, "it checks nothing without expect_tools_used"},
 		{"mcp_compliance", `{"match":"effects"}`, ""},
@@ -150,18 +163,23 @@ func TestValidate(t *testing.T) {
 		{"mcp_compliance", `{"expect_tools_used":["a"],"errors":{"count":["tool"],"recovery":{"window":1}}}`, "errors.count: it is for max_tool_errors"},
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"count":["tools"]}}`, "errors.count[0]"},
 		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"recovery":{"window":0}}}`, "errors.recovery.window"},
-		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"expected":[{"code":1}]}}`, "errors.expected[0].tool: missing"},
+		{"mcp_compliance", `{"max_tool_errors":0,"errors":{"expected":[{"code":1}]}}`, "add errors.expected[0].tool"},
 		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"selection":0,"params":0,"errors":0}}`, "weights: all are zero"},
-		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"errors":-1}}`, "weights: below zero"},
-		{"mcp_compliance", `{"max_tool_errors":0,"threshold":1.5}`, "threshold: 1.5"},
+		{"mcp_compliance", `{"max_tool_errors":0,"weights":{"errors":-1}}`, "weights.errors must be at least 0"},
+		{"mcp_compliance", `{"max_tool_errors":0,"threshold":1.5}`, "threshold must be at most 1, not 1.5"},
 		{"mcp_compliance", `{"rug_pull":"warn"}`, "no check"},
 		{"mcp_compliance", `{"wire":{"unbacked_claims":"fail"}}`, ""},
 		{"mcp_compliance", `{"schema":{}}`, "no check"},
 	} {
 		config, _ := grading.NewConfig(test.kind)
-		err := json.Unmarshal([]byte(test.config), config)
+		doc, err := strictyaml.Parse("config", []byte(test.config))
 		if err == nil {
-			err = config.(interface{ Validate() error }).Validate()
+			doc.Strict()
+			doc.Decode(config)
+			err = doc.Err()
+		}
+		if rules, ok := config.(interface{ Validate() error }); ok && err == nil {
+			err = rules.Validate()
 		}
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s %s: %v; want %q", test.kind, test.config, err, test.want)

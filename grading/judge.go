@@ -20,9 +20,6 @@ type JudgeConfig struct {
 	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's word passes"`
 }
 
-// maxSamples is how often a judge can be asked the same.
-const maxSamples = 25
-
 // Ways to make one score of several.
 const (
 	byMedian   = "median"
@@ -30,20 +27,6 @@ const (
 	byMin      = "min"
 	byMajority = "majority"
 )
-
-func (c JudgeConfig) check() error {
-	var errs []error
-	if c.Samples < 0 || c.Samples > maxSamples {
-		errs = append(errs, fmt.Errorf("judge.samples: not from 1 to %d", maxSamples))
-	}
-	if known := []string{"", byMedian, byMean, byMin, byMajority}; !slices.Contains(known, c.Aggregate) {
-		errs = append(errs, fmt.Errorf("judge.aggregate: not one of %s", strings.Join(known[1:], ", ")))
-	}
-	if c.MinScore != nil && !(*c.MinScore >= 0 && *c.MinScore <= 1) {
-		errs = append(errs, errors.New("judge.min_score: not from 0 to 1"))
-	}
-	return errors.Join(errs...)
-}
 
 func (c JudgeConfig) samples() int { return cmp.Or(c.Samples, 1) }
 
@@ -204,7 +187,7 @@ func (c Judged) checkJudged(alone bool) error {
 	case alone && c.Rubric != "" && config.MinScore == nil:
 		return errors.New("rubric: alone it decides nothing; set judge.min_score, or check something else too")
 	}
-	return config.check()
+	return nil
 }
 
 func (c Judged) judgeConfig() JudgeConfig {

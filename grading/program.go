@@ -17,7 +17,6 @@ import (
 const (
 	// defaultSeconds is how long what graders have done may take.
 	defaultSeconds = 30
-	maxSeconds     = 3600
 
 	// workspaceDir is where programs find the workspace.
 	workspaceDir = "/workspace"
@@ -30,24 +29,20 @@ type ProgramConfig struct {
 
 	Command string            `json:"command" jsonschema:"the program: a name that is looked up in PATH, or a path"`
 	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
-	Timeout int               `json:"timeout,omitempty" jsonschema:"seconds it may take; default 30"`
+	Timeout int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds it may take; default 30"`
 	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's"`
 	Files   map[string]string `json:"files,omitempty" jsonschema:"files beside the program, in its working directory: path there to path beside the eval"`
 }
 
-// Validate refuses a config without a command, and limits and paths that make no
-// sense.
+// Validate refuses arguments and paths that make no sense.
 func (c *ProgramConfig) Validate() error {
 	var errs []error
-	if c.Command == "" {
-		errs = append(errs, errors.New("command: missing"))
-	}
 	for i, arg := range append([]string{c.Command}, c.Args...) {
 		if strings.ContainsRune(arg, 0) {
 			errs = append(errs, fmt.Errorf("%s: holds a NUL character", argument(i)))
 		}
 	}
-	return errors.Join(append(errs, checkProgram(c.Timeout, c.Image, c.Files))...)
+	return errors.Join(append(errs, checkProgram(c.Image, c.Files))...)
 }
 
 func argument(i int) string {
@@ -57,9 +52,9 @@ func argument(i int) string {
 	return fmt.Sprintf("args[%d]", i-1)
 }
 
-// checkProgram holds what every program has to reason.
-func checkProgram(timeout int, image string, files map[string]string) error {
-	errs := []error{checkSeconds("timeout", timeout)}
+// checkProgram refuses an image and files' paths that no program can have.
+func checkProgram(image string, files map[string]string) error {
+	var errs []error
 	if strings.ContainsAny(image, " \t\r\n\x00") {
 		errs = append(errs, errors.New("image: must not hold blanks"))
 	}
@@ -69,13 +64,6 @@ func checkProgram(timeout int, image string, files map[string]string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func checkSeconds(field string, seconds int) error {
-	if seconds < 0 || seconds > maxSeconds {
-		return fmt.Errorf("%s: must be from 0, which is the default of %d, to %d seconds", field, defaultSeconds, maxSeconds)
-	}
-	return nil
 }
 
 func (c *ProgramConfig) ask() evidence.ProgramAsk {

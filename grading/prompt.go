@@ -18,23 +18,12 @@ type PromptConfig struct {
 
 const modePairwise = "pairwise"
 
-// Validate refuses an empty prompt, and settings of one mode in the other.
+// Validate refuses settings of one mode in the other.
 func (c *PromptConfig) Validate() error {
-	q, _ := c.inquiry()
-	var errs []error
-	if c.Prompt == "" {
-		errs = append(errs, errors.New("prompt: empty"))
+	if c.Mode == modePairwise && c.Judge != nil {
+		return errors.New("judge: in mode pairwise the judge is asked twice, once in each order, and the better output wins; leave it out")
 	}
-	switch c.Mode {
-	case "", "independent":
-	case modePairwise:
-		if c.Judge != nil {
-			errs = append(errs, errors.New("judge: in mode pairwise the judge is asked twice, once in each order, and the better output wins; leave it out"))
-		}
-	default:
-		errs = append(errs, errors.New("mode: neither independent nor pairwise"))
-	}
-	return errors.Join(append(errs, q.check())...)
+	return nil
 }
 
 // judgement has waza's rule that no criterion may fail as the least score.

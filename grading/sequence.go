@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 // ActionSequenceConfig configures the action_sequence grader: which tools were used
@@ -19,12 +20,9 @@ type ActionSequenceConfig struct {
 	ExpectedActions []string `json:"expected_actions" jsonschema:"tools by their exact names: of a builtin tool TOOL, of an MCP call mcp:SERVER/TOOL, SERVER-TOOL or TOOL; as often as listed"`
 }
 
-// Validate refuses an empty list, an unknown mode and what names no tool.
+// Validate refuses what names no tool.
 func (c *ActionSequenceConfig) Validate() error {
-	errs := []error{knownMode("matching_mode", c.MatchingMode, "_match")}
-	if len(c.ExpectedActions) == 0 {
-		errs = append(errs, errors.New("expected_actions: empty"))
-	}
+	var errs []error
 	for i, name := range c.ExpectedActions {
 		if err := validAction(name); err != nil {
 			errs = append(errs, fmt.Errorf("expected_actions[%d]: %w", i, err))
@@ -39,16 +37,6 @@ const (
 	inOrder  = "in_order"
 	anyOrder = "any_order"
 )
-
-// knownMode refuses a mode that is none; suffix is what a grader writes behind the
-// names of modes, but for exact_match.
-func knownMode(key, mode, suffix string) error {
-	known := []string{"exact_match", inOrder + suffix, anyOrder + suffix}
-	if slices.Contains(known, mode) {
-		return nil
-	}
-	return fmt.Errorf("%s: %q is none of %s", key, mode, strings.Join(known, ", "))
-}
 
 func validAction(name string) error {
 	if strings.TrimSpace(name) == "" {
@@ -137,6 +125,27 @@ type sequence struct {
 }
 
 func (q *sequence) all() []capture.Use { return slices.Concat(q.uses.calls, q.uses.own) }
+
+// missing lists the expected entries that no use is left for, each use standing for one
+// entry. As many entries as possible get one.
+func (q *sequence) missing() []string {
+	kinds := map[string][]capture.Use{} // all of a name fit alike
+	for _, use := range q.all() {
+		kinds[q.name(use)] = append(kinds[q.name(use)], use)
+	}
+	names := sortedKeys(kinds)
+	var capacity []int
+	for _, name := range names {
+		capacity = append(capacity, len(kinds[name]))
+	}
+	var missing []string
+	for i, kind := range match.Fill(capacity, len(q.expected), func(kind, i int) bool { return q.is(q.expected[i], kinds[names[kind]][0]) }) {
+		if kind < 0 {
+			missing = append(missing, q.expected[i])
+		}
+	}
+	return missing
+}
 
 // names are those of what there was, in an order that it may have had.
 func (q *sequence) names() []string {

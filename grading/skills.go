@@ -23,14 +23,14 @@ type SkillInvocationConfig struct {
 	AllowExtra      *bool    `json:"allow_extra,omitempty" jsonschema:"false fails in_order and any_order where there are more invocations than required ones; default true"`
 }
 
-// Validate refuses an empty config, a missing or unknown mode and empty names.
+// Validate refuses an empty config, a missing mode and empty names.
 func (c *SkillInvocationConfig) Validate() error {
 	if len(c.RequiredSkills)+len(c.ForbiddenSkills) == 0 && !c.none() {
 		return errEmpty
 	}
 	var errs []error
-	if len(c.RequiredSkills) > 0 || c.Mode != "" {
-		errs = append(errs, knownMode("mode", c.Mode, ""))
+	if len(c.RequiredSkills) > 0 && c.Mode == "" {
+		errs = append(errs, errors.New(`mode: "" is none of exact_match, in_order, any_order`))
 	}
 	if c.AllowExtra != nil && c.RequiredSkills == nil {
 		errs = append(errs, errors.New("allow_extra: goes with required_skills"))

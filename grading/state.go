@@ -37,7 +37,7 @@ type StateFile struct {
 type StateCall struct {
 	Tool      string            `json:"tool" jsonschema:"exact name of the tool; also one that the agent may not see"`
 	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"an object"`
-	Timeout   int               `json:"timeout,omitempty" jsonschema:"seconds it may take; default 30"`
+	Timeout   int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds it may take; default 30"`
 	Error     bool              `json:"error,omitempty" jsonschema:"true where the call is to fail: as a tool's error, or a protocol's"`
 	Contains  Names             `json:"contains,omitempty" jsonschema:"strings that the text of the answer holds; one or a list"`
 	Matches   Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that match somewhere in the text of the answer; one or a list"`
@@ -50,11 +50,8 @@ const maxStateAsks = 100
 // Validate refuses an empty config and what makes no sense in it.
 func (c *StateConfig) Validate() error {
 	var errs []error
-	if c.Server == "" {
-		errs = append(errs, errors.New("server: missing"))
-	}
 	if len(c.Files)+len(c.Calls) == 0 {
-		return errors.Join(append(errs, errEmpty)...)
+		return errEmpty
 	}
 	if len(c.Files) > maxStateAsks || len(c.Calls) > maxStateAsks {
 		errs = append(errs, fmt.Errorf("at most %d files and as many calls can be looked at", maxStateAsks))
@@ -82,12 +79,10 @@ func (f StateFile) validate() error {
 func (c StateCall) validate() error {
 	arguments := map[string]json.RawMessage{}
 	switch {
-	case c.Tool == "":
-		return errors.New("tool: missing")
 	case len(c.Arguments) > 0 && (jsontext.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil):
 		return errors.New("arguments: must be an object")
 	}
-	return errors.Join(checkSeconds("timeout", c.Timeout), expectations(c.Contains, c.Matches, "result", c.Result))
+	return expectations(c.Contains, c.Matches, "result", c.Result)
 }
 
 // expectations refuses what cannot be looked for.

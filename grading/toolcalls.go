@@ -13,8 +13,8 @@ type ToolCallsConfig struct {
 
 	RequiredTools  []string     `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
 	ForbiddenTools []string     `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
-	MinCalls       *int         `json:"min_calls,omitempty" jsonschema:"least number of tool calls of every source"`
-	MaxCalls       *int         `json:"max_calls,omitempty" jsonschema:"limit of tool calls of every source; 0 allows none"`
+	MinCalls       *int         `json:"min_calls,omitempty" min:"0" jsonschema:"least number of tool calls of every source"`
+	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of tool calls of every source; 0 allows none"`
 	Expect         []ToolExpect `json:"expect,omitempty" jsonschema:"each describes a use that there was"`
 }
 
@@ -32,14 +32,6 @@ func (c *ToolCallsConfig) Validate() error {
 		return errEmpty
 	}
 	var errs []error
-	for _, bound := range []struct {
-		key   string
-		value *int
-	}{{"min_calls", c.MinCalls}, {"max_calls", c.MaxCalls}} {
-		if bound.value != nil && *bound.value < 0 {
-			errs = append(errs, fmt.Errorf("%s: below zero", bound.key))
-		}
-	}
 	if c.MinCalls != nil && c.MaxCalls != nil && *c.MinCalls > *c.MaxCalls {
 		errs = append(errs, fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls))
 	}

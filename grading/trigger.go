@@ -2,7 +2,6 @@ package grading
 
 import (
 	"errors"
-	"fmt"
 	"path"
 	"strings"
 	"unicode"
@@ -26,25 +25,10 @@ type TriggerConfig struct {
 
 	SkillPath string   `json:"skill_path" jsonschema:"a SKILL.md, or a directory that holds one; relative to the eval, or to where waza was started"`
 	Mode      string   `json:"mode" enum:"positive negative" jsonschema:"positive passes from the threshold on, negative below it"`
-	Threshold *float64 `json:"threshold,omitempty" jsonschema:"from 0 to 1; default 0.6"`
+	Threshold *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"from 0 to 1; default 0.6"`
 
 	words   map[string]bool // of the skill; filled by Hold
 	phrases []string        // that its description says it is used for
-}
-
-// Validate refuses a config without a skill or a mode, and thresholds that nothing meets.
-func (c *TriggerConfig) Validate() error {
-	var errs []error
-	if c.SkillPath == "" {
-		errs = append(errs, errors.New("skill_path: missing"))
-	}
-	if c.Mode != triggerPositive && c.Mode != triggerNegative {
-		errs = append(errs, fmt.Errorf("mode: %q is none of positive, negative", c.Mode))
-	}
-	if c.Threshold != nil && (*c.Threshold < 0 || *c.Threshold > 1) {
-		errs = append(errs, errors.New("threshold: must be from 0 to 1"))
-	}
-	return errors.Join(errs...)
 }
 
 // Files names the SKILL.md.

@@ -1,5 +1,44 @@
 package match
 
+// weight is what a pair is worth, or all pairs together. The fields count in their
+// order: however much there is of a later one, it never outweighs an earlier one.
+type weight struct {
+	filled int64 // required slots
+	share  int64 // of constraints that hold, in parts of whole
+	spared int64 // calls that would else be too much, then optional slots; see worth
+}
+
+// whole is a share of 1: divisible by all numbers up to 22, so that sums of shares
+// are exact where no slot has more constraints than that.
+const whole = 232_792_560
+
+// shareOf is the share of constraints that hold, rounded down: less than whole
+// unless all do.
+func shareOf(f Fit) int64 {
+	if f.Full() {
+		return whole
+	}
+	return int64(f.Satisfied) * whole / int64(f.Total)
+}
+
+func (w weight) plus(o weight) weight {
+	return weight{w.filled + o.filled, w.share + o.share, w.spared + o.spared}
+}
+
+func (w weight) minus(o weight) weight {
+	return weight{w.filled - o.filled, w.share - o.share, w.spared - o.spared}
+}
+
+func (w weight) less(o weight) bool {
+	if w.filled != o.filled {
+		return w.filled < o.filled
+	}
+	if w.share != o.share {
+		return w.share < o.share
+	}
+	return w.spared < o.spared
+}
+
 // row is what columns are assigned to, as many as its capacity at most.
 type row struct {
 	capacity int
@@ -40,6 +79,22 @@ func assign(rows []row, cols int) []int {
 		}
 	}
 	return a.owner
+}
+
+// Fill assigns columns to rows that they fit, as many as can be and to each row at most its
+// capacity: for each of the cols the row, or -1. Of columns that cannot all be assigned the
+// earlier ones are.
+func Fill(capacity []int, cols int, fits func(row, col int) bool) []int {
+	rows := make([]row, len(capacity))
+	for r := range rows {
+		rows[r].capacity = capacity[r]
+		for c := range cols {
+			if fits(r, c) {
+				rows[r].edges = append(rows[r].edges, edge{c, weight{filled: 1, spared: int64(cols - c)}})
+			}
+		}
+	}
+	return assign(rows, cols)
 }
 
 type colState uint8

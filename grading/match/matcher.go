@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
@@ -195,24 +196,8 @@ func (s set) covers(given []any) bool {
 	if len(given) != len(s.items) {
 		return false
 	}
-	rows := make([]row, len(s.items))
-	for i, item := range s.items {
-		rows[i].capacity = 1
-		for j, value := range given {
-			if takes(item, value) {
-				rows[i].edges = append(rows[i].edges, edge{col: j, weight: weight{filled: 1}})
-			}
-		}
-		if len(rows[i].edges) == 0 {
-			return false
-		}
-	}
-	for _, row := range assign(rows, len(given)) {
-		if row < 0 {
-			return false
-		}
-	}
-	return true
+	one := slices.Repeat([]int{1}, len(s.items))
+	return !slices.Contains(Fill(one, len(given), func(item, value int) bool { return takes(s.items[item], given[value]) }), -1)
 }
 
 func (s set) String() string {

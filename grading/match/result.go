@@ -1,5 +1,7 @@
 package match
 
+import "strings"
+
 // result tells in full what was found.
 func (m *matching) result() Result {
 	var r Result
@@ -51,4 +53,104 @@ func (m *matching) beside(i int) Beside {
 		_, found.Fit = m.fit(found.Expected, i)
 	}
 	return found
+}
+
+// Nearest is the call that comes nearest to an expectation which none fills.
+type Nearest struct {
+	Call int
+	Why  Reason
+	Fit  // to the expectation, but for the reason
+}
+
+// Reason is why a call that comes near does not fill a slot. The first is the
+// nearest.
+type Reason int
+
+// The reasons.
+const (
+	OutOfOrder  Reason = iota // it is one of those expected, and not in its place
+	Failed                    // it is one of those expected, and did not succeed
+	OtherServer               // a tool of that name on another server
+	OtherName                 // a tool whose name differs in case and separators alone
+)
+
+// nearest finds the call that comes nearest to expectation e, out of those that stand
+// for nothing. It is nil where none does.
+func (m *matching) nearest(e int) *Nearest {
+	var best *Nearest
+	var meant Target
+	share := int64(none)
+	for i, call := range m.all {
+		if _, taken := m.paired[i]; taken {
+			continue
+		}
+		for _, target := range m.expected[e].Targets {
+			why, ok := near(target, call)
+			if !ok || best != nil && why > best.Why {
+				continue
+			}
+			now := shareOf(target.Args.fit(m.given[i], false))
+			if best == nil || why < best.Why || now > share {
+				best, meant, share = &Nearest{Call: i, Why: why}, target, now
+			}
+		}
+	}
+	if best != nil {
+		best.Fit = meant.Args.fit(m.given[best.Call], true)
+	}
+	return best
+}
+
+func near(target Target, call Call) (Reason, bool) {
+	switch {
+	case target.Names(call.Server, call.Tool) && call.OK:
+		return OutOfOrder, true
+	case target.Names(call.Server, call.Tool):
+		return Failed, true
+	case target.Tool.Matches(call.Tool):
+		return OtherServer, true
+	}
+	return OtherName, fold(target.Tool.text) == fold(call.Tool)
+}
+
+// fold is what names share that are easily taken for one another.
+func fold(name string) string {
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
+}
+
+// Scores rate a result. With E the slots that are expected (the required ones, and
+// the optional ones that are filled), M those that are filled, and X the calls that
+// are too much:
+type Scores struct {
+	Recall    float64  // |M| / |E|; 1 where E is empty
+	Precision float64  // |M| / (|M| + |X|); where both are empty 1
+	Selection float64  // F1 of both; where E is empty 1 if X is too, else 0
+	Params    *float64 // sum over M of the share of satisfied constraints, / |E|; nil where E is empty
+}
+
+// Scores rates r.
+func (r Result) Scores() Scores {
+	slots, filled, share := 0, len(r.Pairs), int64(0)
+	for _, missing := range r.Missing {
+		slots += missing.Count
+	}
+	slots += filled
+	for _, pair := range r.Pairs {
+		share += shareOf(pair.Fit)
+	}
+	s := Scores{Recall: 1, Precision: 1}
+	if filled+len(r.TooMuch) > 0 {
+		s.Precision = float64(filled) / float64(filled+len(r.TooMuch))
+	}
+	if slots == 0 {
+		s.Selection = s.Precision
+		return s
+	}
+	s.Recall = float64(filled) / float64(slots)
+	if filled > 0 {
+		s.Selection = 2 * s.Precision * s.Recall / (s.Precision + s.Recall)
+	}
+	params := float64(share) / float64(whole) / float64(slots)
+	s.Params = &params
+	return s
 }

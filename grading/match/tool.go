@@ -1,12 +1,12 @@
 package match
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Tool is the name of a tool, exact and case-sensitive, or an expression over whole
@@ -14,6 +14,15 @@ import (
 type Tool struct {
 	text       string
 	expression *regexp.Regexp // nil for a name
+}
+
+// UnmarshalJSON reads a string as [CompileTool] does.
+func (t *Tool) UnmarshalJSON(data []byte) (err error) {
+	var text string
+	if err = json.Unmarshal(data, &text); err == nil {
+		*t, err = CompileTool(text)
+	}
+	return err
 }
 
 // IsExpression reports whether text is written as an expression over whole names.
@@ -45,8 +54,13 @@ func (t Tool) Matches(name string) bool {
 	return t.text == name
 }
 
-// String is what t was compiled from.
-func (t Tool) String() string { return t.text }
+// String returns t for a sentence: a name in quotes, an expression as it is.
+func (t Tool) String() string {
+	if t.expression != nil {
+		return shorten(t.text)
+	}
+	return quote(t.text)
+}
 
 // Target describes calls of one server's tool, or of several tools.
 type Target struct {
@@ -58,14 +72,6 @@ type Target struct {
 // Names reports whether a call of tool on server is meant, whatever its arguments.
 func (t Target) Names(server, tool string) bool {
 	return (t.Server == "" || t.Server == server) && t.Tool.Matches(tool)
-}
-
-// String is SERVER/TOOL, or TOOL where any server is meant.
-func (t Target) String() string {
-	if t.Server == "" {
-		return t.Tool.String()
-	}
-	return t.Server + "/" + t.Tool.String()
 }
 
 // key is what targets that are written alike share.
@@ -91,15 +97,6 @@ const Unlimited = -1
 // Once expects one call to one of the targets.
 func Once(targets ...Target) Expected { return Expected{Targets: targets, Min: 1, Max: 1} }
 
-// String names e by its targets.
-func (e Expected) String() string {
-	names := make([]string, len(e.Targets))
-	for i, target := range e.Targets {
-		names[i] = target.String()
-	}
-	return strings.Join(names, " or ")
-}
-
 // key is what expectations share that say the same.
 func (e Expected) key() string {
 	keys := make([]string, len(e.Targets))
@@ -108,4 +105,54 @@ func (e Expected) key() string {
 	}
 	slices.Sort(keys)
 	return fmt.Sprint(keys, e.Min, e.Max)
+}
+
+// Takes reports whether c is of one of e's tools, with arguments that are all as e
+// expects them.
+func (e Expected) Takes(c Call) bool {
+	given := decode(c.Arguments)
+	for _, target := range e.Targets {
+		if target.Names(c.Server, c.Tool) && target.Args.fit(given, false).Full() {
+			return true
+		}
+	}
+	return false
+}
+
+// Names reports whether c is of one of e's tools, whatever its arguments.
+func (e Expected) Names(c Call) bool {
+	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
+}
+
+// Mode says which calls may be beside the expected ones, and whether their order
+// counts.
+type Mode string
+
+// The modes. A call that failed fills no slot and is never too much; one that its client
+// gave up fills none either.
+const (
+	Effects   Mode = "effects"   // any order; beside them calls that are known to change nothing
+	Superset  Mode = "superset"  // any order; any beside them
+	Unordered Mode = "unordered" // any order; none beside them
+	InOrder   Mode = "in_order"  // in order; any beside them
+	Exact     Mode = "exact"     // in order; none beside them
+	Subset    Mode = "subset"    // any order; each may be missing; none beside them
+)
+
+func (m Mode) ordered() bool { return m == InOrder || m == Exact }
+
+// What a call is that stands for nothing expected, as the weight of sparing it: one
+// too much outweighs all optional slots.
+const (
+	fine    int64 = 0
+	tooMuch int64 = 1 << 40
+)
+
+// beside is what a call that succeeded, or was given up, is where it stands for nothing expected.
+func (m Mode) beside(c Call) int64 {
+	switch {
+	case c.Excused || m == Superset || m == InOrder || m == Effects && c.ReadOnly:
+		return fine
+	}
+	return tooMuch
 }
