@@ -2,20 +2,21 @@ package results
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 )
 
 // Builder computes a run's results from its trials. It takes in one at a time and
 // keeps what figures need: not what calls and agents said.
 type Builder struct {
-	run    Run
-	trials map[string][]taken // by task
-	marker marker
-	define definer
+	run      Run
+	trials   map[string][]taken // by task
+	catalogs catalogs
 }
 
 // taken is what is kept of a trial.
@@ -30,7 +31,7 @@ type taken struct {
 
 // NewBuilder is for a run of which no trial is known yet.
 func NewBuilder(run Run) *Builder {
-	b := &Builder{run: run, trials: map[string][]taken{}, marker: marker{}, define: definer{}}
+	b := &Builder{run: run, trials: map[string][]taken{}, catalogs: catalogs{}}
 	for _, task := range run.Tasks {
 		b.trials[task.ID] = nil
 	}
@@ -44,10 +45,9 @@ func (b *Builder) Add(trial Trial) error {
 		return fmt.Errorf("results: trial %d is of task %q, which the run does not have", trial.Number, trial.Task)
 	}
 	t := taken{result: outline(trial), used: used(trial), failedServer: trial.FailedServer}
-	t.listed = b.define.define(t.result.Servers, trial.Catalogs)
+	t.listed = b.catalogs.look(t.result.Servers, trial.Catalogs)
 	t.result.Models, t.answers = modelsOf(trial)
 	t.result.Usage = t.result.SessionDigest.Usage
-	b.marker.mark(t.result.Servers, trial.Catalogs)
 	b.trials[trial.Task] = append(b.trials[trial.Task], t)
 	return nil
 }
@@ -155,7 +155,7 @@ func outline(trial Trial) RunResult {
 		Validations:   validations(trial.Verdicts.Verdicts),
 		Attack:        attackOf(trial),
 		SessionDigest: digest(trial),
-		Servers:       serverReports(trial),
+		Servers:       trial.Reports(),
 		Judge:         judgeOf(trial.Steps),
 		Narration:     narration(trial),
 		Responder:     trial.Responder,
@@ -226,4 +226,76 @@ func milliseconds(from, to time.Time) int64 {
 		return 0
 	}
 	return max(0, to.Sub(from).Milliseconds())
+}
+
+// Run is what is known of a run as a whole.
+type Run struct {
+	ID            string // unique, so that no two runs overwrite each other
+	EvalName      string
+	Skill         string
+	Labels        map[string]json.RawMessage
+	Model         string
+	Executor      string
+	JudgeModel    string // empty where no grader asks one
+	Timeout       time.Duration
+	TrialsPerTask int
+	Isolated      bool     // trials ran in containers
+	Weak          []string // attacks that get out of these
+	Started       time.Time
+	Ended         time.Time
+	Metrics       []MetricSpec
+	Tasks         []TaskInfo // in the order to report
+	NoAttacks     bool       // what attacks inject was left out
+	NoSkills      bool       // skills were left out
+	IsBaseline    bool       // likewise, to compare the same with skills
+	Group         string     // of its tasks; empty where they are not grouped
+}
+
+// MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.
+type MetricSpec struct {
+	Name      string  `json:"name"`
+	Weight    float64 `json:"weight"`
+	Threshold float64 `json:"threshold,omitempty"`
+}
+
+// TaskInfo is a task that the run was to run.
+type TaskInfo struct {
+	ID     string
+	Name   string
+	Labels map[string]json.RawMessage
+
+	Trigger *TriggerTest // nil unless it is a prompt of trigger_tests.yaml
+}
+
+// Trial is one attempt of one trial: its evidence and its verdicts.
+type Trial struct {
+	evidence.Trial
+	Path       string // of its evidence, in the run's directory
+	Verdicts   evidence.Verdicts
+	Calls      []evidence.Call
+	Catalogs   []evidence.Catalog
+	Events     []evidence.Event // those that OfServers says it of
+	Observed   []evidence.Observed
+	Stderr     map[string]Written         // by server
+	Echoes     map[string][]evidence.Echo // by server
+	Transcript []evidence.TranscriptEvent
+	Steps      []evidence.Step      // also those of checkpoints
+	Narration  *evidence.Narration  // nil without a transcript
+	Gateway    bool                 // ours was in the way to the trial's models
+	Models     []evidence.ModelCall // without their bytes
+}
+
+// Narration is what the agent tells of its calls, held against them.
+type Narration struct {
+	Sentences []string `json:"sentences,omitempty"` // where they differ, in words
+	evidence.Narration
+}
+
+func narration(trial Trial) *Narration {
+	if trial.Narration == nil {
+		return nil
+	}
+	n := Narration{Sentences: capture.Tell(*trial.Narration, trial.Calls).All(), Narration: *trial.Narration}
+	n.Tools = nil // narration.json has the names that were compared
+	return &n
 }

@@ -63,7 +63,7 @@ func strange(t *testing.T, number int) Trial {
 }
 
 func TestConduct(t *testing.T) {
-	got := serverReports(strange(t, 1))[0].Conduct
+	got := strange(t, 1).Reports()[0].Conduct
 	if len(got.Files) != maxConduct || got.More["files"] != 2 {
 		t.Errorf("%d files, more %v", len(got.Files), got.More)
 	}

@@ -49,8 +49,8 @@ func TestMarks(t *testing.T) {
 // A catalog is looked at once, in whatever order its tools come, and of one that is
 // another in each trial no more than a few.
 func TestLooksAreBounded(t *testing.T) {
-	m := marker{}
-	of := func(tools ...evidence.Tool) *Marks { return m.of(evidence.Catalog{Server: "s", Tools: tools}) }
+	m := catalogs{}
+	of := func(tools ...evidence.Tool) *Marks { return m.of(evidence.Catalog{Server: "s", Tools: tools}).marks }
 	bad, good := evidence.Tool{Name: "bad", Description: secretive}, evidence.Tool{Name: "good"}
 	if one, other := of(bad, good), of(good, bad); one == nil || one != other || len(m["s"]) != 1 {
 		t.Errorf("%v, %v: looked at %d", one, other, len(m["s"]))
@@ -62,7 +62,7 @@ func TestLooksAreBounded(t *testing.T) {
 	if len(m["s"]) != maxLooks || len(last.Places) != 0 || last.Unlooked == "" {
 		t.Errorf("looked at %d, %+v", len(m["s"]), last)
 	}
-	if m.of(evidence.Catalog{Server: "another", Tools: []evidence.Tool{bad}}).Count() != 1 {
+	if m.of(evidence.Catalog{Server: "another", Tools: []evidence.Tool{bad}}).marks.Count() != 1 {
 		t.Error("one server's catalogs keep another's from being looked at")
 	}
 	if marks := of(bad, good); marks.Count() != 1 {
@@ -85,9 +85,9 @@ func TestMarksAreBounded(t *testing.T) {
 	if all := r.Servers[0].Marks; !slices.Equal(all.Places, first.Places) {
 		t.Errorf("%+v", all)
 	}
-	long := marker{}.of(evidence.Catalog{Tools: []evidence.Tool{
+	long := catalogs{}.of(evidence.Catalog{Tools: []evidence.Tool{
 		{Name: "a", Description: strings.Repeat("a ", 1<<16)}, {Name: "b", Description: strings.Repeat("b ", 1<<16)}, {Name: "c", Description: secretive},
-	}})
+	}}).marks
 	if len(long.Places) != 0 || !strings.Contains(long.Unlooked, "not looked at") {
 		t.Errorf("%+v", long)
 	}

@@ -2,162 +2,268 @@ package results
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/waza-isolate/waza/evidence"
 )
 
+// Limits of a results.json that is read: it may be anybody's.
+const (
+	maxValue  = 64 << 20         // bytes of a value without parts, such as a string
+	maxListed = 1 << 20          // trials in all
+	maxName   = 200              // characters of a name that are kept
+	maxFigure = 1 << 40          // of a count, of a time in milliseconds
+	maxTook   = 1000 * 24 * 3600 // seconds that a trial is said to have taken
+	maxHead   = 4 << 20          // bytes before the tasks
+)
+
+// lenient reads what a results.json holds of others' JSON, which may repeat names.
+var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+
+// fileOutline, fileTask and fileTrial are what is read of a results.json.
+type fileOutline struct {
+	EvalName label `json:"eval_name"`
+	Config   struct {
+		Agent      label `json:"engine_type"`
+		Model      label `json:"model_id"`
+		Isolated   bool  `json:"isolated"`
+		TimeoutSec int64 `json:"timeout_sec"`
+		Judge      label `json:"judge_model"`
+		NoAttacks  bool  `json:"no_attacks"`
+	} `json:"config"`
+	Servers []struct {
+		Name     label `json:"name"`
+		Catalogs []struct {
+			SHA256 label `json:"sha256"`
+		} `json:"catalogs"`
+	} `json:"servers"`
+	Tasks []fileTask `json:"tasks"`
+}
+
+type fileTask struct {
+	ID   label       `json:"test_id"`
+	Runs []fileTrial `json:"runs"`
+}
+
+type fileTrial struct {
+	Status     label `json:"status"`
+	Outcome    label `json:"outcome"`
+	DurationMS int64 `json:"duration_ms"`
+	Session    struct {
+		MCPCalls int64         `json:"mcp_tool_calls"`
+		Usage    *ModelFigures `json:"usage"` // by the agent's account, which upstream has
+	} `json:"session_digest"`
+	Models *struct { // by the gateway's account
+		Tokens struct {
+			Input  int64 `json:"input"`
+			Output int64 `json:"output"`
+		} `json:"tokens"`
+		Cost *float64 `json:"cost"`
+	} `json:"models"`
+	Attack struct {
+		Result label `json:"result"`
+	} `json:"attack"`
+}
+
+// label is a name for a person to see: what would control a terminal is left out, and so is
+// what is more than a name.
+type label string
+
+// UnmarshalJSONFrom implements [jsonv2.UnmarshalerFrom].
+func (l *label) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	var s string
+	err := jsonv2.UnmarshalDecode(dec, &s)
+	*l = label(name(s))
+	return err
+}
+
+// name is a stranger's text as far as it is one.
+func name(s string) string {
+	printable := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
+	return shorten(printable, maxName)
+}
+
+func shorten(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	return string(runes[:width-1]) + "…"
+}
+
+// limitedReader ends a text of which too much is read before a value of it ends.
+type limitedReader struct {
+	r    io.Reader
+	read int64
+	dec  *jsontext.Decoder
+}
+
+var (
+	errLong = fmt.Errorf("a value is longer than %d MiB", maxValue>>20)
+	errMany = fmt.Errorf("more than %d tasks and trials", maxListed)
+)
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	left := maxValue - (l.read - l.dec.InputOffset())
+	if left <= 0 {
+		return 0, errLong
+	}
+	n, err := l.r.Read(p[:min(int64(len(p)), left)])
+	l.read += int64(n)
+	return n, err
+}
+
 // ReadOutline reads a results.json, one value at a time. Whatever it says is bounded,
 // and what it does not say is left out; what cannot be one is an error.
 func ReadOutline(r io.Reader) (Outline, error) {
-	w := &outlineReader{walker: newWalker(r), tasks: map[string]bool{}}
-	err := w.members(map[string]func() error{
-		"eval_name": w.text(&w.outline.EvalName),
-		"config": func() error {
-			return w.members(map[string]func() error{
-				"engine_type": w.text(&w.outline.Agent),
-				"model_id":    w.text(&w.outline.Model),
-				"isolated":    w.truth(&w.outline.Isolated),
-				"timeout_sec": w.count(&w.outline.TimeoutSec),
-				"judge_model": w.text(&w.outline.Judge),
-				"no_attacks":  w.truth(&w.outline.NoAttacks),
-			})
-		},
-		"servers": func() error { return w.elements(w.server) },
-		"tasks":   func() error { w.hasTasks = true; return w.elements(w.task) },
-	})
-	switch {
-	case err == nil && !w.hasTasks:
-		err = errors.New("it names no tasks")
-	case err == nil && !w.ended():
-		err = errors.New("more stands behind it")
+	file, err := readOutline(r)
+	var outline Outline
+	if err == nil {
+		outline, err = file.outline()
 	}
 	if err != nil {
 		return Outline{}, fmt.Errorf("no results.json: %w", err)
 	}
-	return w.outline, nil
+	return outline, nil
 }
 
-type outlineReader struct {
-	*walker
-	outline  Outline
-	hasTasks bool
-	tasks    map[string]bool // by id
-	trials   int             // in all
-}
-
-// server reads which catalogs of tools a server had.
-func (w *outlineReader) server() error {
-	var name string
-	var digests []string
-	err := w.members(map[string]func() error{
-		"name": w.text(&name),
-		"catalogs": func() error {
-			return w.elements(func() error {
-				var digest string
-				err := w.members(map[string]func() error{"sha256": w.text(&digest)})
-				if err != nil {
-					return err
-				}
-				digests = append(digests, digest)
-				return w.more()
-			})
-		},
-	})
-	if err != nil || name == "" {
-		return err
+func readOutline(r io.Reader) (file fileOutline, err error) {
+	in := &limitedReader{r: r}
+	in.dec = jsontext.NewDecoder(in, lenient)
+	hasTasks, listed := false, 0
+	count := func() error {
+		if listed++; listed > maxListed {
+			return errMany
+		}
+		return jsonv2.SkipFunc
 	}
-	for _, digest := range digests {
-		w.outline.addCatalog(name, digest)
-	}
-	return w.more()
-}
-
-func (w *outlineReader) task() error {
-	var task TaskOutline
-	err := w.members(map[string]func() error{
-		"test_id": w.text(&task.ID),
-		"runs":    func() error { return w.elements(func() error { return w.trial(&task) }) },
-	})
+	err = jsonv2.UnmarshalDecode(in.dec, &file, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]fileTask) error { hasTasks = true; return jsonv2.SkipFunc }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *fileTask) error { return count() }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *fileTrial) error { return count() }),
+	)))
+	var other *jsonv2.SemanticError
 	switch {
+	case errors.Is(err, errLong):
+		return file, errLong
+	case errors.Is(err, errMany):
+		return file, errMany
+	case errors.As(err, &other):
+		value := shorten(cmp.Or(string(other.JSONValue), other.JSONKind.String()), 40)
+		return file, fmt.Errorf("%s stands where %s should, at %s/", value, wanted(other.GoType), other.JSONPointer)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return file, io.ErrUnexpectedEOF
 	case err != nil:
-		return err
-	case task.ID == "":
-		return errors.New("a task has no test_id")
-	case w.tasks[task.ID]:
-		return fmt.Errorf("two tasks are called %s", task.ID)
+		return file, err
+	case !hasTasks:
+		return file, errors.New("it names no tasks")
 	}
-	w.tasks[task.ID] = true
-	w.outline.Tasks = append(w.outline.Tasks, task)
-	return w.more()
+	if _, err := in.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return file, errors.New("more stands behind it")
+	}
+	return file, nil
 }
 
-func (w *outlineReader) trial(of *TaskOutline) error {
-	var trial TrialOutline
-	var status, outcome, attack string
-	var took int64
-	err := w.members(map[string]func() error{
-		"status":      w.text(&status),
-		"outcome":     w.text(&outcome),
-		"duration_ms": w.count(&took),
-		"session_digest": func() error {
-			return w.members(map[string]func() error{
-				"mcp_tool_calls": w.count(&trial.MCPCalls),
-				"usage":          func() error { return w.usage(&trial) },
-			})
-		},
-		"models": func() error { return w.models(&trial) },
-		"attack": func() error { return w.members(map[string]func() error{"result": w.text(&attack)}) },
-	})
+// wanted names what is read into a type.
+func wanted(t reflect.Type) string {
+	if t == nil {
+		return "another value"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int64:
+		return "a count"
+	case reflect.Float64:
+		return "an amount"
+	case reflect.Slice:
+		return "a list"
+	}
+	return "an object"
+}
+
+func (f fileOutline) outline() (Outline, error) {
+	o := Outline{
+		EvalName: string(f.EvalName), Agent: string(f.Config.Agent), Model: string(f.Config.Model), Isolated: f.Config.Isolated,
+		TimeoutSec: f.Config.TimeoutSec, Judge: string(f.Config.Judge), NoAttacks: f.Config.NoAttacks,
+	}
+	for _, s := range f.Servers {
+		for _, c := range s.Catalogs {
+			if s.Name != "" {
+				o.addCatalog(string(s.Name), string(c.SHA256))
+			}
+		}
+	}
+	known := map[label]bool{}
+	for _, t := range f.Tasks {
+		switch {
+		case t.ID == "":
+			return o, errors.New("a task has no test_id")
+		case known[t.ID]:
+			return o, fmt.Errorf("two tasks are called %s", t.ID)
+		}
+		known[t.ID] = true
+		task := TaskOutline{ID: string(t.ID)}
+		for _, run := range t.Runs {
+			trial, err := run.outline()
+			if err != nil {
+				return o, err
+			}
+			task.Trials = append(task.Trials, trial)
+		}
+		o.Tasks = append(o.Tasks, task)
+	}
+	return o, countable(f.Config.TimeoutSec)
+}
+
+func (f fileTrial) outline() (t TrialOutline, err error) {
+	t.Models = f.Session.Usage
+	if m := f.Models; m != nil {
+		t.Models = &ModelFigures{InputTokens: m.Tokens.Input, OutputTokens: m.Tokens.Output, Cost: m.Cost}
+	}
+	t.MCPCalls = f.Session.MCPCalls
+	err = countable(f.DurationMS, t.MCPCalls)
+	if m := t.Models; m != nil && err == nil {
+		err = countable(m.InputTokens, m.OutputTokens)
+		if m.Cost != nil && !(*m.Cost >= 0 && *m.Cost <= maxFigure) {
+			err = fmt.Errorf("%g stands where an amount should", *m.Cost)
+		}
+	}
 	if err != nil {
-		return err
+		return t, err
 	}
-	trial.Duration = time.Duration(min(took, int64(maxTook/time.Millisecond))) * time.Millisecond
-	if trial.Outcome, err = classOf(outcome, Status(status)); err != nil {
-		return err
+	t.Duration = min(time.Duration(f.DurationMS)*time.Millisecond, maxTook*time.Second)
+	if t.Outcome, err = classOf(string(f.Outcome), Status(f.Status)); err != nil {
+		return t, err
 	}
-	if trial.Attack, err = attackEnd(attack); err != nil {
-		return err
-	}
-	of.Trials = append(of.Trials, trial)
-	return w.more()
+	t.Attack, err = attackEnd(string(f.Attack.Result))
+	return t, err
 }
 
-// maxTook is the most that a trial is said to have taken.
-const maxTook = 1000 * 24 * time.Hour
-
-// models reads what model calls of a trial took, by the gateway's account.
-func (w *outlineReader) models(of *TrialOutline) error {
-	m := &ModelFigures{}
-	of.Models = m
-	return w.members(map[string]func() error{
-		"cost": w.amount(&m.Cost),
-		"tokens": func() error {
-			return w.members(map[string]func() error{"input": w.count(&m.InputTokens), "output": w.count(&m.OutputTokens)})
-		},
-	})
-}
-
-// usage reads the same by the agent's account, which upstream has. It counts where there
-// is no other.
-func (w *outlineReader) usage(of *TrialOutline) error {
-	var m ModelFigures
-	err := w.members(map[string]func() error{"input_tokens": w.count(&m.InputTokens), "output_tokens": w.count(&m.OutputTokens)})
-	if of.Models == nil {
-		of.Models = &m
-	}
-	return err
-}
-
-// more counts one more of what the outline holds.
-func (w *outlineReader) more() error {
-	w.trials++
-	if w.trials > maxListed {
-		return fmt.Errorf("more than %d tasks and trials", maxListed)
+// countable fails for numbers that count nothing.
+func countable(all ...int64) error {
+	for _, n := range all {
+		if n < 0 || n > maxFigure {
+			return fmt.Errorf("%d stands where a count should", n)
+		}
 	}
 	return nil
 }
@@ -188,3 +294,40 @@ func classOf(outcome string, status Status) (evidence.Class, error) {
 	}
 	return "", fmt.Errorf("a trial ended as %q, which is no outcome", cmp.Or(outcome, string(status)))
 }
+
+// ReadHead reads what a results.json of ours begins with: the run in figures, without
+// its servers and tasks. It reads no further.
+func ReadHead(r io.Reader) (Results, error) {
+	var head Results
+	dec := jsontext.NewDecoder(io.LimitReader(r, maxHead), lenient)
+	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
+		return Results{}, errors.Join(errNoHead, err)
+	}
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return Results{}, errors.Join(errNoHead, err)
+		}
+		key := token.String()
+		to, wanted := map[string]any{
+			"eval_id": &head.EvalID, "skill": &head.Skill, "eval_name": &head.EvalName, "timestamp": &head.Timestamp,
+			"config": &head.Config, "summary": &head.Summary, "metrics": &head.Metrics, "labels": &head.Labels,
+		}[key]
+		if !wanted {
+			break
+		}
+		value, err := dec.ReadValue()
+		if err == nil {
+			err = json.Unmarshal(value, to)
+		}
+		if err != nil {
+			return Results{}, fmt.Errorf("%w: %q: %w", errNoHead, key, err)
+		}
+	}
+	if head.EvalName == "" {
+		return Results{}, errNoHead
+	}
+	return head, nil
+}
+
+var errNoHead = errors.New("no results.json")

@@ -17,7 +17,7 @@ func TestServerReports(t *testing.T) {
 	exit := func(server, conn, message, signal string, asked bool) evidence.Event {
 		return evidence.Event{Kind: "server_exit", Where: server, Message: message, Data: map[string]any{"conn": conn, "signal": signal, "asked": asked}}
 	}
-	got := serverReports(Trial{
+	got := Trial{
 		Trial: evidence.Trial{Servers: []evidence.ServerRecord{{Name: "files"}, {Name: "web"}, {Name: "calm"}}},
 		Calls: []evidence.Call{
 			call(1, "a", evidence.OutcomeOK), call(2, "b", evidence.OutcomeTransportError),
@@ -33,7 +33,7 @@ func TestServerReports(t *testing.T) {
 			{Kind: "container_exit", Where: "web", Message: "process 1 of its container went away: EOF"},
 			{Kind: "container_exit", Where: "agent", Message: "?"},
 		},
-	})
+	}.Reports()
 	const why = "nothing on record tells of it"
 	unseen := map[string]string{"files": why, "programs": why, "connections": why}
 	want := []ServerReport{
@@ -51,7 +51,7 @@ func TestServerReports(t *testing.T) {
 	for i := range 100 {
 		many.Events = append(many.Events, exit("files", "", fmt.Sprintf("exited with code %d", i), "", false))
 	}
-	if ends := serverReports(many)[0].Ends; len(ends) != maxEnds+1 || ends[maxEnds] != "and 92 more" {
+	if ends := many.Reports()[0].Ends; len(ends) != maxEnds+1 || ends[maxEnds] != "and 92 more" {
 		t.Errorf("%q", ends)
 	}
 }
@@ -65,14 +65,14 @@ func TestServerReportsTellRugPulls(t *testing.T) {
 	}}
 	trial := Trial{Trial: evidence.Trial{Servers: []evidence.ServerRecord{{Name: "files"}, {Name: "web"}}}, Catalogs: []evidence.Catalog{catalog}}
 	want := []string{`the input schema of tool "x" changed in frame 6, from {} to {"required":["key"]}`}
-	got := serverReports(trial)
+	got := trial.Reports()
 	if diff := cmp.Diff(want, got[0].RugPulls); diff != "" || got[1].RugPulls != nil {
 		t.Errorf("%s %q", diff, got[1].RugPulls)
 	}
 	for range 100 {
 		trial.Catalogs[0].Changes = append(trial.Catalogs[0].Changes, catalog.Changes[1])
 	}
-	if pulls := serverReports(trial)[0].RugPulls; len(pulls) != maxEnds+1 || pulls[maxEnds] != "and 93 more" {
+	if pulls := trial.Reports()[0].RugPulls; len(pulls) != maxEnds+1 || pulls[maxEnds] != "and 93 more" {
 		t.Errorf("%q", pulls)
 	}
 }

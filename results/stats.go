@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // Stats is a task's counted runs in figures. Scores of a run are the mean of its
@@ -152,4 +154,123 @@ func bootstrap(values []float64) Interval {
 		Lower: means[resamples*25/1000], Upper: means[resamples*975/1000-1], Mean: mean(values),
 		ConfidenceLevel: confidence, NumBootstraps: resamples,
 	}
+}
+
+// passAtK estimates, of a task that passed c of n trials, the chance that at least one
+// of k further trials passes, for each k from 1 to n: 1 - C(n-c, k)/C(n, k), which is
+// unbiased. For k above n there is no such estimate.
+func passAtK(c, n int) []float64 {
+	curve := allAmong(n-c, n)
+	for i, none := range curve {
+		curve[i] = 1 - none
+	}
+	return curve
+}
+
+// passHatK estimates likewise the chance that all of k further trials pass:
+// C(c, k)/C(n, k).
+func passHatK(c, n int) []float64 { return allAmong(c, n) }
+
+// allAmong is, for each k from 1 to n, the chance that k drawn from n without putting
+// any back are all among c of them. It multiplies chances, so that no binomial
+// coefficient overflows.
+func allAmong(c, n int) []float64 {
+	chances := make([]float64, n)
+	p := 1.0
+	for drawn := range n {
+		p *= float64(max(c-drawn, 0)) / float64(n-drawn)
+		chances[drawn] = p
+	}
+	return chances
+}
+
+// meanCurve is the mean over tasks of curves, as far as the shortest goes.
+func meanCurve(curves [][]float64) []float64 {
+	if len(curves) == 0 {
+		return nil
+	}
+	shortest := len(curves[0])
+	for _, curve := range curves {
+		shortest = min(shortest, len(curve))
+	}
+	means := make([]float64, shortest)
+	for k := range means {
+		for _, curve := range curves {
+			means[k] += curve[k]
+		}
+		means[k] /= float64(len(curves))
+	}
+	return means
+}
+
+// Consistency says whether a task passes every time.
+type Consistency string
+
+// A task's trials that count.
+const (
+	Always Consistency = "always" // each passed
+	Mixed  Consistency = "mixed"  // some passed
+	Never  Consistency = "never"  // none passed
+)
+
+func consistency(passed, all int) Consistency {
+	switch passed {
+	case all:
+		return Always
+	case 0:
+		return Never
+	}
+	return Mixed
+}
+
+// ConsistencyCounts is how many tasks are of which consistency.
+type ConsistencyCounts struct {
+	Always int `json:"always"`
+	Mixed  int `json:"mixed"`
+	Never  int `json:"never"`
+}
+
+func (c *ConsistencyCounts) add(of Consistency) {
+	switch of {
+	case Always:
+		c.Always++
+	case Mixed:
+		c.Mixed++
+	case Never:
+		c.Never++
+	}
+}
+
+// What an mcp_compliance verdict tells of parts of its score: its details have a map of
+// these, each with a score from 0 to 1 and its weight.
+const (
+	detailParts   = "parts"
+	partSelection = "selection"
+	partParams    = "params"
+)
+
+// parts are, of the runs that have it, the mean of a part over the run's verdicts. A
+// verdict that could not be reached has none.
+func parts(runs []RunResult, name string) (values []float64) {
+	for _, r := range runs {
+		var own []float64
+		for _, grader := range slices.Sorted(maps.Keys(r.Validations)) {
+			v := r.Validations[grader]
+			if value, ok := part(v, name); ok && v.Type == "mcp_compliance" && v.Result != evidence.VerdictError {
+				own = append(own, value)
+			}
+		}
+		if len(own) > 0 {
+			values = append(values, mean(own))
+		}
+	}
+	return values
+}
+
+// part reads a part as a verdict's file has it.
+func part(v Validation, name string) (float64, bool) {
+	all, _ := v.Details[detailParts].(map[string]any)
+	one, _ := all[name].(map[string]any)
+	score, ok := one["score"].(float64)
+	return score, ok && score >= 0 && score <= 1
 }

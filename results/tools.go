@@ -1,9 +1,16 @@
 package results
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/finding"
 )
 
 // ToolCard is how a tool of a server fared over the run's trials that count. A tool stands
@@ -115,31 +122,6 @@ func definitions(catalog evidence.Catalog) (all []definition) {
 	return all
 }
 
-// definer keeps the definitions of alike catalogs once.
-type definer map[string]map[Listed][]definition
-
-// define is what each server of a trial listed.
-func (d definer) define(reports []ServerReport, catalogs []evidence.Catalog) map[string][]definition {
-	servers := map[string][]definition{}
-	for _, report := range reports {
-		for _, catalog := range catalogs {
-			if report.Catalog == nil || catalog.Server != report.Name {
-				continue
-			}
-			if d[report.Name] == nil {
-				d[report.Name] = map[Listed][]definition{}
-			}
-			known, ok := d[report.Name][*report.Catalog]
-			if !ok {
-				known = definitions(catalog)
-				d[report.Name][*report.Catalog] = known
-			}
-			servers[report.Name] = known
-		}
-	}
-	return servers
-}
-
 // toolCards gathers what is told of a server's tools in trials.
 type toolCards struct {
 	names  []string
@@ -197,4 +179,143 @@ func (t *toolCards) all() (all []ToolCard, more int) {
 func (c *ToolCard) called(use toolUse) {
 	c.Calls, c.Errors, c.Unknown = use.calls, use.errors, use.unknown
 	c.MedianDurationMS = median(sorted(use.elapsed))
+}
+
+// Listed is what a server had listed at the end of a trial, in short.
+type Listed struct {
+	SHA256 string `json:"sha256"`           // as [evidence.Catalog] has it
+	Tools  int    `json:"tools"`            // that the agent was shown
+	Hidden int    `json:"hidden,omitempty"` // that were kept from it
+	Bytes  int    `json:"bytes"`            // of the shown ones: name, description and input schema as JSON without space
+	Tokens int    `json:"tokens_estimate"`  // that they take of a model's context: a quarter of Bytes
+}
+
+// CardCatalog is a catalog of tools that a server had in some of the trials.
+type CardCatalog struct {
+	Trials int `json:"trials"`
+	Listed
+}
+
+// bytesPerToken is about what tokenizers of models come to on English and JSON.
+const bytesPerToken = 4
+
+func listed(catalog evidence.Catalog) *Listed {
+	l := &Listed{SHA256: catalog.SHA256}
+	for _, tool := range catalog.Tools {
+		switch {
+		case tool.Removed > 0:
+		case tool.Hidden:
+			l.Hidden++
+		default:
+			l.Tools++
+			l.Bytes += definitionBytes(tool)
+		}
+	}
+	l.Tokens = tokens(l.Bytes)
+	return l
+}
+
+func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
+
+// definitionBytes is how long a tool is as a model is shown it.
+func definitionBytes(tool evidence.Tool) int {
+	shown, _ := evidence.Marshal(struct { // JSON that was read from JSON
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+	}{tool.Name, tool.Description, tool.InputSchema})
+	return len(shown)
+}
+
+// Marks are the places that package finding marks in what a server says of its tools.
+type Marks struct {
+	Places   []finding.Mark `json:"places"`
+	More     int            `json:"more,omitempty"`     // that are counted and not listed; of a run, in each different catalog
+	Unlooked string         `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
+}
+
+// Count is how many places are marked, listed or not.
+func (m Marks) Count() int { return len(m.Places) + m.More }
+
+// add takes in those of another catalog.
+func (m *Marks) add(other Marks) {
+	more := fold(&m.Places, other.Places, func(m finding.Mark) any { return m }, func(*finding.Mark, finding.Mark) {}, nil)
+	m.More += other.More + more
+	m.Unlooked = cmp.Or(m.Unlooked, other.Unlooked)
+}
+
+// maxLooks is how many different catalogs of one server are looked at: each may take a
+// second where a server means harm.
+const maxLooks = 16
+
+// catalogs has what is told of each different catalog of a server, which is looked at once.
+type catalogs map[string]map[[sha256.Size]byte]looked
+
+// looked is what is told of a catalog.
+type looked struct {
+	tools []definition
+	marks *Marks
+}
+
+// look returns what each server of a trial listed, and adds the marks of that to the
+// server's report.
+func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[string][]definition {
+	tools := map[string][]definition{}
+	for _, catalog := range listed {
+		for i := range reports {
+			if reports[i].Name == catalog.Server {
+				one := c.of(catalog)
+				reports[i].Marks, tools[catalog.Server] = one.marks, one.tools
+			}
+		}
+	}
+	return tools
+}
+
+func (c catalogs) of(listed evidence.Catalog) looked {
+	tools := catalog.List{Kind: catalog.Tools}
+	sum := sha256.New()
+	for _, tool := range slices.SortedStableFunc(slices.Values(listed.Tools), byName) {
+		raw := said(tool)
+		_, _ = fmt.Fprintf(sum, "%x %t %t ", sha256.Sum256(raw), tool.Hidden, tool.Removed > 0) // it never fails
+		tools.Entries = append(tools.Entries, catalog.Entry{Key: tool.Name, Raw: raw})
+	}
+	key := [sha256.Size]byte(sum.Sum(nil))
+	if one, known := c[listed.Server][key]; known {
+		return one
+	}
+	if c[listed.Server] == nil {
+		c[listed.Server] = map[[sha256.Size]byte]looked{}
+	}
+	one := looked{tools: definitions(listed)}
+	if len(c[listed.Server]) == maxLooks {
+		one.marks = &Marks{Places: []finding.Mark{}, Unlooked: fmt.Sprintf("of its different catalogs the first %d were looked at", maxLooks)}
+		return one
+	}
+	one.marks = marksOf(tools)
+	c[listed.Server][key] = one
+	return one
+}
+
+func byName(a, b evidence.Tool) int { return cmp.Compare(a.Name, b.Name) }
+
+func marksOf(tools catalog.List) *Marks {
+	found := finding.Briefly(catalog.Catalog{Lists: []catalog.List{tools}})
+	if len(found.Places) == 0 && found.Unlooked == "" {
+		return nil
+	}
+	marks := &Marks{Places: []finding.Mark{}}
+	marks.add(Marks{Places: found.Places, Unlooked: found.Unlooked})
+	return marks
+}
+
+// said is what a server says of a tool, as far as it is on record.
+func said(tool evidence.Tool) json.RawMessage {
+	raw, _ := evidence.Marshal(struct { // JSON that was read from JSON
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		InputSchema json.RawMessage `json:"inputSchema,omitempty"`
+		Annotations json.RawMessage `json:"annotations,omitempty"`
+	}{tool.Name, tool.Description, tool.InputSchema, tool.Annotations})
+	return raw
 }
