@@ -1,10 +1,21 @@
+// Package report renders runs as HTML pages, in one file or served.
+//
+// What it shows was captured of strangers. All of it goes through html/template and, where
+// it is of one line or could change the order of what is shown, through internal/visible;
+// the only script and style are our own, named by hash in a Content-Security-Policy. It
+// reads run directories and knows no engine, network or process.
 package report
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
 	"html/template"
 	"io"
+	"io/fs"
 	"iter"
+	"strings"
 	"sync"
 	plain "text/template"
 
@@ -91,4 +102,54 @@ func (p Page) write(w io.Writer) error {
 // One is a document's only page.
 func One(p Page) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) { yield(p, nil) }
+}
+
+//go:embed assets templates
+var files embed.FS
+
+// Style and scripts are all of the pages' own, each in the order of its files' names. The
+// early script runs before any page is read, the other behind them all.
+var (
+	style  = sync.OnceValue(func() string { return joined("assets/*.css") })
+	early  = sync.OnceValue(func() string { return joined("assets/early.js") })
+	script = sync.OnceValue(func() string { return joined("assets/[0-9]*.js") })
+)
+
+func joined(pattern string) string {
+	names, err := fs.Glob(files, pattern)
+	if err != nil {
+		panic(err) // the pattern is ours
+	}
+	var all strings.Builder
+	for _, name := range names {
+		content, err := files.ReadFile(name)
+		if err != nil {
+			panic(err) // it was embedded
+		}
+		all.Write(content)
+	}
+	return all.String()
+}
+
+// Policy is the Content-Security-Policy of every page: our style and scripts by their
+// hashes, no other, and nothing from anywhere. Pages of a server may ask that.
+func Policy(served bool) string {
+	if !defence.PagePolicy {
+		return ""
+	}
+	parts := []string{
+		"default-src 'none'", "style-src " + hashed(style()), "script-src " + hashed(early()) + " " + hashed(script()),
+		"img-src data:", "base-uri 'none'",
+	}
+	if served {
+		parts = append(parts, "form-action 'self'", "connect-src 'self'")
+	} else {
+		parts = append(parts, "form-action 'none'")
+	}
+	return strings.Join(parts, "; ")
+}
+
+func hashed(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

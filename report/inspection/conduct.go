@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker/go-units"
-
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
 // maxLines is how many lines of one list of conduct are shown, unless all is wanted.
@@ -22,12 +21,16 @@ func (p *page) conduct(s Server) {
 	}
 	p.section("what it did, by the word of its container's process 1 and of the runner")
 	if d := s.Did; d != nil {
-		p.did("files", fileLines(d), d.More["files"], d.Unseen["files"])
-		p.did("programs", programLines(d), d.More["programs"], d.Unseen["programs"])
-		p.did("connections", connectionLines(d), d.More["connections"], d.Unseen["connections"])
-		p.did("names asked", nameLines(d), d.More["names"], "")
-		p.did("egress", egressLines(d), d.More["egress"], "")
-		p.did("secrets said", secretLines(d), d.More["secrets"], "")
+		lines := map[string][]string{}
+		for _, act := range view.Acts(d) {
+			lines[act.List] = append(lines[act.List], text.Visible(fmt.Sprintf("%s %s, %s", act.What, act.Which, act.How)))
+		}
+		for _, list := range []struct{ label, name string }{
+			{"files", observe.Files}, {"programs", observe.Programs}, {"connections", observe.Connections},
+			{"names asked", "names"}, {"egress", "egress"}, {"secrets said", "secrets"},
+		} {
+			p.did(list.label, lines[list.name], d.More[list.name], d.Unseen[list.name])
+		}
 		for _, limit := range d.Limits {
 			p.label("limit", "%s", text.Visible(limit))
 		}
@@ -79,60 +82,6 @@ func (p *page) did(label string, lines []string, more int, unseen string) {
 	}
 }
 
-func fileLines(d *results.Conduct) (lines []string) {
-	for _, f := range d.Files {
-		lines = append(lines, text.Visible(f.What+" "+f.Path))
-	}
-	return lines
-}
-
-func programLines(d *results.Conduct) (lines []string) {
-	for _, program := range d.Programs {
-		lines = append(lines, text.Fit(times(program.Count)+text.Visible(strings.Join(append([]string{program.Path}, program.Args...), " ")), 200))
-	}
-	return lines
-}
-
-func connectionLines(d *results.Conduct) (lines []string) {
-	for _, c := range d.Connections {
-		lines = append(lines, times(c.Count)+text.Visible(c.Network+" "+c.Address))
-	}
-	return lines
-}
-
-func nameLines(d *results.Conduct) (lines []string) {
-	for _, n := range d.Names {
-		answered := "no answer was given"
-		if n.Answered {
-			answered = "answered"
-		}
-		lines = append(lines, fmt.Sprintf("%s%s, %s", times(n.Count), text.Visible(n.Name), answered))
-	}
-	return lines
-}
-
-func egressLines(d *results.Conduct) (lines []string) {
-	for _, e := range d.Egress {
-		lines = append(lines, fmt.Sprintf("%s:%d, %s, %d refused, %s out, %s in", text.Visible(e.Name), e.Port,
-			text.Count(e.Connections, "connection"), e.Refused, units.HumanSize(float64(e.Out)), units.HumanSize(float64(e.In))))
-	}
-	return lines
-}
-
-func secretLines(d *results.Conduct) (lines []string) {
-	for _, e := range d.Secrets {
-		lines = append(lines, fmt.Sprintf("%s, %s, %s to stderr", text.Visible(e.Secret), text.Count(e.Frames, "time")+" in messages", text.Count(e.Stderr, "time")))
-	}
-	return lines
-}
-
-func times(n int) string {
-	if n <= 1 {
-		return ""
-	}
-	return fmt.Sprintf("%d× ", n)
-}
-
 // used says what a server took.
 func used(s Server) string {
 	if s.Used == nil {
@@ -144,7 +93,7 @@ func used(s Server) string {
 	}
 	var all []string
 	if u.Memory != nil {
-		all = append(all, "memory at most "+units.BytesSize(float64(u.Memory.Peak)))
+		all = append(all, "memory at most "+view.Bytes(u.Memory.Peak))
 	}
 	if u.CPU != nil {
 		all = append(all, fmt.Sprintf("CPU %.1f s", *u.CPU))

@@ -7,6 +7,7 @@ package inspection
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -146,4 +147,30 @@ type Answered struct {
 	Answer  json.RawMessage  `json:"answer,omitempty"` // a result or an error, as the server wrote it
 	Message string           `json:"message,omitempty"`
 	Marks   finding.Marks    `json:"marks"`
+}
+
+// Mark marks places in what each server says. What names a tool of another server that
+// was looked at beside it is one.
+func (r *Report) Mark() {
+	for i := range r.Servers {
+		var others []string
+		for j, other := range r.Servers {
+			if j != i {
+				others = append(others, other.tools()...)
+			}
+		}
+		r.Servers[i].Marks = finding.Offer(r.Servers[i].Offer, others)
+	}
+}
+
+// tools are the names of the tools that a server lists.
+func (s Server) tools() (names []string) {
+	for _, l := range s.Offer.Lists {
+		if l.Kind == catalog.Tools {
+			for _, e := range l.Entries {
+				names = append(names, e.Key)
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }

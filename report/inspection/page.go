@@ -2,6 +2,7 @@ package inspection
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -225,4 +226,19 @@ func columns(rows [][]string, limits ...int) []string {
 		lines = append(lines, b.String())
 	}
 	return lines
+}
+
+// Options is how a report is printed. Width is that of the terminal; 0 is any.
+type Options struct {
+	Width int
+	Full  bool   // texts and schemas whole
+	Dir   string // where the evidence is
+}
+
+// Print writes a report for a person.
+func Print(w io.Writer, r Report, o Options) error {
+	p := &page{Options: o}
+	p.report(r)
+	_, err := io.WriteString(w, p.out.String())
+	return err
 }

@@ -1,6 +1,17 @@
+// Package view decides what a person is shown of a run, whatever shows it: pages, comments
+// in Markdown, JUnit XML or a terminal. [Run] has the verdict on a run and what is missing
+// of it; [Task] how a task's trials ended; [Why] why a trial did not pass; [Remarks] and
+// [Events] what to look at in a server before trusting it; [Figure] and [Difference] how
+// runs differ.
+//
+// It is pure. Its texts quote strangers, so whoever shows them makes them harmless in its
+// own format.
 package view
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -43,4 +54,132 @@ func (r Run) Trials() (n int) {
 		n += len(task.Runs)
 	}
 	return n
+}
+
+// The words of a run's verdict.
+const (
+	Passed     = "Passed"
+	Failed     = "Failed"
+	Incomplete = "Incomplete"
+	AtWork     = "At work"
+)
+
+// Exit codes of a run; see results.Results.ExitCode.
+const (
+	codePassed = 0
+	codeFailed = 1
+)
+
+// Verdict is the verdict on the run, in a word.
+func (r Run) Verdict() string {
+	switch {
+	case r.AtWork:
+		return AtWork
+	case r.incomplete():
+		return Incomplete
+	case r.Results.ExitCode() == codePassed:
+		return Passed
+	}
+	return Failed
+}
+
+// Reasons are sentences that say what the verdict rests on.
+func (r Run) Reasons() []string {
+	said := slices.Concat(r.ToldMissing(), r.toldOutcomes())
+	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
+		said = append(said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, Several(a.Trials, "trial")))
+	}
+	for _, m := range r.Results.Unmet() {
+		said = append(said, fmt.Sprintf("%s %s.", m.Identifier, Lack(m)))
+	}
+	return said
+}
+
+// incomplete says that trials lack an outcome, other than by failing fast.
+func (r Run) incomplete() bool {
+	code := r.Results.ExitCode()
+	if r.Missing() > 0 && !(r.FailFast && code == codeFailed) {
+		return true
+	}
+	return code != codePassed && code != codeFailed
+}
+
+// Missing is how many of the trials that were planned did not come to an end.
+func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
+
+// ToldMissing says of a run that is incomplete what is missing, a sentence for each; of
+// others nothing.
+func (r Run) ToldMissing() (said []string) {
+	if r.AtWork || !r.incomplete() {
+		return nil
+	}
+	outcomes := r.Outcomes()
+	missing, infra := r.Missing(), outcomes[evidence.ClassInfra]
+	switch {
+	case missing > 0 && r.Interrupted:
+		said = append(said, fmt.Sprintf("It was interrupted: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
+	case missing > 0 && r.Ended.IsZero():
+		said = append(said, fmt.Sprintf("It broke off: %s.", ofTrials(missing, r.Planned, "has no outcome", "have no outcome")))
+	case missing > 0:
+		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome")+".")
+	}
+	if infra > 0 {
+		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which tells nothing of the agent", "ended as infra, which tells nothing of the agent")+".")
+	}
+	if missing == 0 && infra == 0 {
+		said = append(said, "There is no trial.")
+	}
+	return said
+}
+
+// toldOutcomes says how the trials ended that tell of the agent.
+func (r Run) toldOutcomes() []string {
+	outcomes := r.Outcomes()
+	passed := outcomes[evidence.ClassPass]
+	all := r.Trials() - outcomes[evidence.ClassInfra]
+	switch {
+	case all == 0:
+		return nil
+	case passed == all:
+		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.tasksTold(), "task"))}
+	}
+	var others []string
+	for _, class := range evidence.Classes() {
+		if n := outcomes[class]; n > 0 && class != evidence.ClassPass && class != evidence.ClassInfra {
+			others = append(others, fmt.Sprintf("%d %s", n, class))
+		}
+	}
+	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
+}
+
+// tasksTold is how many tasks have a trial that tells of the agent.
+func (r Run) tasksTold() (n int) {
+	for _, t := range r.Results.Tasks {
+		if t.Stats != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Outcomes counts trials by how they ended.
+func (r Run) Outcomes() map[evidence.Class]int {
+	counts := map[evidence.Class]int{}
+	for _, t := range r.Results.Tasks {
+		for _, run := range t.Runs {
+			counts[run.Outcome]++
+		}
+	}
+	return counts
+}
+
+func ofTrials(n, all int, one, more string) string {
+	did := more
+	if n == 1 {
+		did = one
+	}
+	if n == all {
+		return fmt.Sprintf("%s %s", Several(n, "trial"), did)
+	}
+	return fmt.Sprintf("%s of %s %s", Number(n), Several(all, "trial"), did)
 }

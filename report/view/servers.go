@@ -12,6 +12,7 @@ import (
 
 // Act is something that a server did beside answering.
 type Act struct {
+	List    string // of [results.Conduct], by its name in JSON
 	What    string // what it did
 	Which   string // with what, in a stranger's words
 	How     string
@@ -25,37 +26,37 @@ func Acts(c *results.Conduct) (all []Act) {
 		return nil
 	}
 	for _, e := range c.Secrets {
-		all = append(all, Act{"said the secret", e.Secret, fmt.Sprintf("%s in messages, %d on stderr", Times(e.Frames), e.Stderr), true})
+		all = append(all, Act{"secrets", "said the secret", e.Secret, fmt.Sprintf("%s in messages, %d on stderr", Times(e.Frames), e.Stderr), true})
 	}
 	for _, n := range c.Connections {
-		all = append(all, Act{"tried to connect to", n.Address, fmt.Sprintf("%s, %s", n.Network, Times(n.Count)), n.Network == observe.Unknown || n.Outside()})
+		all = append(all, Act{observe.Connections, "tried to connect to", n.Address, fmt.Sprintf("%s, %s", n.Network, Times(n.Count)), n.Network == observe.Unknown || n.Outside()})
 	}
 	for _, n := range c.Names {
 		answer := "without an answer"
 		if n.Answered {
 			answer = "answered: it is of the trial"
 		}
-		all = append(all, Act{"asked for the name", n.Name, fmt.Sprintf("%s, %s", Times(n.Count), answer), !n.Answered})
+		all = append(all, Act{"names", "asked for the name", n.Name, fmt.Sprintf("%s, %s", Times(n.Count), answer), !n.Answered})
 	}
 	for _, h := range c.Egress {
 		did := "asked for the host"
 		if h.Refused > 0 {
 			did = "was refused egress to"
 		}
-		all = append(all, Act{did, fmt.Sprintf("%s:%d", h.Name, h.Port), carried(h), h.Refused > 0})
+		all = append(all, Act{"egress", did, fmt.Sprintf("%s:%d", h.Name, h.Port), carried(h), h.Refused > 0})
 	}
 	for _, l := range c.Limits {
-		all = append(all, Act{"ran into a limit", l, "", true})
+		all = append(all, Act{"limits", "ran into a limit", l, "", true})
 	}
 	for _, p := range c.Programs {
-		all = append(all, Act{"started", strings.Join(append([]string{p.Path}, p.Args[min(1, len(p.Args)):]...), " "), Times(p.Count), false})
+		all = append(all, Act{observe.Programs, "started", strings.Join(append([]string{p.Path}, p.Args[min(1, len(p.Args)):]...), " "), Times(p.Count), false})
 	}
 	for _, f := range c.Files {
 		kind := f.Kind
 		if kind == "" {
 			kind = "file"
 		}
-		all = append(all, Act{strings.TrimSpace(f.What + " the " + kind), f.Path, Bytes(f.Size), false})
+		all = append(all, Act{observe.Files, strings.TrimSpace(f.What + " the " + kind), f.Path, Bytes(f.Size), false})
 	}
 	return all
 }
