@@ -101,7 +101,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 		t.Fatal(err)
 	}
 	before := snapshot(t, dir)
-	if err := Regrade(dir); err != nil {
+	if err := GradeTrials(dir); err != nil {
 		t.Fatal(err)
 	}
 	again, err := Summarise(dir, sealed)
@@ -121,7 +121,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 	if err := os.WriteFile(filepath.Join(dir, kept), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := sealed.Changed(dir); err != nil || !slices.Equal(changed, []string{kept}) {
+	if changed, err := sealed.Files.Changed(dir); err != nil || !slices.Equal(changed, []string{kept}) {
 		t.Errorf("changed %q, %v", changed, err)
 	}
 }

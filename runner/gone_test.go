@@ -22,10 +22,10 @@ func TestGone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := record.Gone(dir), []string{"trials/buy/1", "trials/buy/2/" + evidence.FramesFile}; !slices.Equal(got, want) {
+		if got, want := record.Files.Gone(dir), []string{"trials/buy/1", "trials/buy/2/" + evidence.FramesFile}; !slices.Equal(got, want) {
 			t.Errorf("gone are %q, want %q", got, want)
 		}
-		if changed, err := record.Changed(dir); err != nil || len(changed) > 0 {
+		if changed, err := record.Files.Changed(dir); err != nil || len(changed) > 0 {
 			t.Errorf("changed are %q, %v: what is gone is not", changed, err)
 		}
 		if err := record.Reseal(dir); err != nil {
@@ -34,13 +34,13 @@ func TestGone(t *testing.T) {
 		if _, sealed := record.Files["trials/buy/2/"+evidence.VerdictsFile]; sealed || record.Files["trials/buy/1/"+evidence.TrialFile] == "" {
 			t.Error("verdicts that are gone stay sealed, or evidence does not")
 		}
-		if emptied, err := record.Emptied(dir); err != nil || emptied || len(summary.Tasks) == 0 {
+		if emptied, err := record.Files.Emptied(dir); err != nil || emptied || len(summary.Tasks) == 0 {
 			t.Errorf("%v, %v: it has a trial", emptied, err)
 		}
 		if err := os.RemoveAll(at()); err != nil {
 			t.Fatal(err)
 		}
-		if emptied, err := record.Emptied(dir); err != nil || !emptied {
+		if emptied, err := record.Files.Emptied(dir); err != nil || !emptied {
 			t.Errorf("%v, %v: it has no trial any more", emptied, err)
 		}
 	})

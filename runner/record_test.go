@@ -102,7 +102,7 @@ func TestGradingAgainChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Regrade(dir); err != nil {
+		if err := GradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Summarise(dir, read); err != nil {
@@ -149,7 +149,7 @@ func TestGradingWhatACrashLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Regrade(dir); err != nil {
+		if err := GradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
 		graded, err := Summarise(dir, record)
@@ -276,7 +276,7 @@ func TestChangedSetAside(t *testing.T) {
 		if err := os.WriteFile(file, []byte("{}"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := (Record{Files: map[string]string{name: "another"}}).Changed(dir); err != nil || !slices.Equal(changed, []string{name}) {
+		if changed, err := (Seal{name: "another"}).Changed(dir); err != nil || !slices.Equal(changed, []string{name}) {
 			t.Errorf("%s: changed %q, %v", name, changed, err)
 		}
 	}

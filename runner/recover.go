@@ -1,11 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
+	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,11 +38,12 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
+	seals := r.Files.byTrial()
 	lost := false
 	for _, task := range r.Tasks {
 		for number := 1; number <= r.TrialsOf(task); number++ {
 			id := plan.TrialID{Task: task.ID, Number: number}
-			result, err := r.recoverTrial(ctx, dir, id, c)
+			result, err := recoverTrial(ctx, dir, r, id, seals, c)
 			var damaged *damage
 			switch {
 			case errors.As(err, &damaged):
@@ -71,7 +75,8 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c trial.Consulting) (Result, error) {
+// recoverTrial is what a run left of a trial. What was sealed of it is in seals.
+func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, seals map[string]Seal, c trial.Consulting) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
@@ -90,7 +95,15 @@ func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c
 		result.Verdicts.Class = result.Trial.Class // its evidence may be half set aside
 		return result, nil
 	}
-	if err := r.damageIn(run, id); err != nil {
+	sealed := seals[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
+	if gone := sealed.Gone(run); len(gone) > 0 {
+		return result, &damage{gone[0] + " is missing"}
+	}
+	changed, err := sealed.Changed(run)
+	if len(changed) > 0 {
+		return result, &damage{changed[0] + " was changed after the run"}
+	}
+	if err != nil {
 		return result, err
 	}
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
@@ -106,21 +119,86 @@ func (r Record) recoverTrial(ctx context.Context, run string, id plan.TrialID, c
 	return result, err
 }
 
-// damageIn is the first file of a trial that is no longer as the run sealed it.
-func (r Record) damageIn(run string, id plan.TrialID) error {
-	of := Record{Files: map[string]string{}}
-	for name, sum := range r.Files {
-		within, ok := strings.CutPrefix(name, path.Join(trialsDir, id.Task, strconv.Itoa(id.Number))+"/")
-		if top, _, _ := strings.Cut(within, "/"); ok && !isAside(top) {
-			of.Files[name] = sum
+// movingDir is the one, among the numbers from 1 in the directories of what is aside,
+// that is being filled.
+const movingDir = "moving"
+
+func isAside(name string) bool {
+	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
+}
+
+// wasSetAside says whether a file of a run directory, by its path in it, is of
+// something that was set aside.
+func wasSetAside(file string) bool {
+	parts := strings.Split(file, "/")
+	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
+}
+
+// SetAside makes room in the directory of a trial that is to be run: what is there
+// goes into [evidence.AttemptsDir] where it is an attempt that ended, else into
+// [evidence.InterruptedDir].
+func (r Recovered) SetAside(run string, id plan.TrialID) error {
+	kind := evidence.InterruptedDir
+	if r.again[id] {
+		kind = evidence.AttemptsDir
+	}
+	return setAside(TrialDir(run, id.Task, id.Number), kind)
+}
+
+// setAside moves all of a trial into a new directory of a kind. Where that was
+// begun before and a crash came between, it is completed first. A trial that is
+// half moved has no trial.json: that goes first.
+func setAside(dir evidence.Dir, kind string) error {
+	for _, begun := range []string{evidence.AttemptsDir, evidence.InterruptedDir} {
+		if _, err := os.Stat(filepath.Join(string(dir), begun, movingDir)); err == nil {
+			kind = begun
 		}
 	}
-	if gone := of.Gone(run); len(gone) > 0 {
-		return &damage{gone[0] + " is missing"}
+	entries, err := os.ReadDir(string(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	changed, err := of.Changed(run)
-	if len(changed) > 0 {
-		return &damage{changed[0] + " was changed after the run"}
+	if err != nil {
+		return err
 	}
-	return err
+	moving := filepath.Join(string(dir), kind, movingDir)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return isAside(e.Name()) })
+	if _, err := os.Stat(moving); len(entries) == 0 && err != nil {
+		return nil
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(rank(a), rank(b)) })
+	if err := os.MkdirAll(moving, 0o755); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Rename(filepath.Join(string(dir), e.Name()), filepath.Join(moving, e.Name())); err != nil {
+			return err
+		}
+	}
+	number, err := countAside(dir, kind)
+	if err != nil {
+		return err
+	}
+	return os.Rename(moving, filepath.Join(string(dir), kind, strconv.Itoa(number+1)))
+}
+
+func rank(e fs.DirEntry) int {
+	if e.Name() == evidence.TrialFile {
+		return 0
+	}
+	return 1
+}
+
+// countAside is how many directories of a kind a trial has.
+func countAside(dir evidence.Dir, kind string) (count int, err error) {
+	entries, err := os.ReadDir(filepath.Join(string(dir), kind))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			count = max(count, n)
+		}
+	}
+	return count, err
 }

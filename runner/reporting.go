@@ -38,6 +38,22 @@ func (r Record) Report(dir string, summary results.Results) error {
 	)
 }
 
+// ReportInto writes the reports of the ended run in dir into it, from what is there: nothing
+// is graded again. It warns of evidence that is missing.
+func ReportInto(dir string, warn func(error)) error {
+	record, held, err := takeEnded(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = held.Close() }()
+	WarnOfGone(dir, record, warn)
+	run, err := Reported(dir, record)
+	if err != nil {
+		return err
+	}
+	return errors.Join(record.Report(dir, run.Results), record.Reseal(dir))
+}
+
 // WriteReport writes the report of the runs in the directories dirs as one file of HTML:
 // where they are several, side by side. It writes nothing to them, and does not need the
 // runs to have ended. It holds what figures need of all runs, and one trial at a time.

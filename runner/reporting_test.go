@@ -60,7 +60,7 @@ func TestReportsAreSealed(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, ReportFile), []byte("another"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if changed, err := record.Changed(dir); err != nil || len(changed) > 0 {
+		if changed, err := record.Files.Changed(dir); err != nil || len(changed) > 0 {
 			t.Errorf("%q, %v: who writes a report changes no evidence", changed, err)
 		}
 	})

@@ -39,18 +39,14 @@ type Resumption struct {
 // Resume completes a run that ended early, as it was begun: what had finished is kept. The
 // job is nil where no trial was left to run, or where it could not be planned.
 func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
-	if _, err := ReadRecord(r.Dir); err != nil {
+	record, held, err := take(r.Dir)
+	if errors.As(err, new(Mistake)) {
 		return nil, Outcome{}, mistake("--resume: %w", err)
 	}
-	held, err := Hold(r.Dir)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
 	defer func() { _ = held.Close() }()
-	record, err := ReadRecord(r.Dir) // as it is now that nobody else writes to it
-	if err != nil {
-		return nil, Outcome{}, mistake("--resume: %w", err)
-	}
 	if r.Isolated != nil && *r.Isolated != record.Isolated {
 		return nil, Outcome{}, mistake("--isolate cannot be changed with --resume: a run goes on as it was begun")
 	}

@@ -1,3 +1,7 @@
+// Package runner runs the trials of an eval, as package plan has planned them, and keeps the
+// run directory. [Run] is a run from its plan to its report, and [Resume] completes one
+// that ended early. [Regrade] repeats the verdicts of a run from its directory, and [Inspect]
+// looks at MCP servers alone.
 package runner
 
 import (

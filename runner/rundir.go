@@ -2,9 +2,15 @@ package runner
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // runDir is a run directory that this process has just made and holds.
@@ -49,4 +55,43 @@ func (d *runDir) removeMade() error {
 		}
 	}
 	return nil
+}
+
+// Hold takes a run directory for this process, until it closes what is returned or
+// ends, however that is. It fails with [sandbox.ErrAlive] where another has it. On file
+// systems that know no locks it holds nothing.
+func Hold(dir string) (*os.File, error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, errors.Join(fmt.Errorf("%s: %w", dir, sandbox.ErrAlive), file.Close())
+	}
+	mark(file)
+	return file, nil
+}
+
+// take holds the run directory dir for this process until held is closed, and reads its
+// record. That somebody else has it is [sandbox.ErrAlive]; that it is not a run directory is
+// a [Mistake].
+func take(dir string) (record Record, held io.Closer, err error) {
+	if _, err := ReadRecord(dir); err != nil {
+		return record, nil, Mistake{err}
+	}
+	held, err = Hold(dir)
+	if err != nil {
+		return record, nil, err
+	}
+	record, err = ReadRecord(dir) // as it is now that nobody else writes to it
+	if err != nil {
+		return record, nil, errors.Join(Mistake{err}, held.Close())
+	}
+	return record, held, nil
 }

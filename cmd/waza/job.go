@@ -131,7 +131,7 @@ func (s *state) host(o runOptions, shown **progress) runner.Host {
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
 		CheckScript: checkScript, CheckModelScript: checkModelScript,
 		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
-		Warn: func(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) },
+		Warn: s.warn,
 		Say: func(what string) {
 			if o.loudness != quiet {
 				s.sayTo(what)

@@ -10,7 +10,6 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/runner"
 )
 
 func mcpFlag() cli.Flag {
@@ -73,9 +72,5 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 	}
 }
 
-// warnOfGone names evidence that the run left and that is not there.
-func (s *state) warnOfGone(record runner.Record, dir string) {
-	for _, name := range record.Gone(dir) {
-		fmt.Fprintf(s.stderr, "warning: %s is missing\n", text.Inert(name))
-	}
-}
+// warn says what failed and harms no trial.
+func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) }

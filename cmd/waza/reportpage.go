@@ -72,7 +72,7 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 		if err != nil {
 			return usage("%w", err)
 		}
-		s.warnOfGone(record, dir)
+		runner.WarnOfGone(dir, record, s.warn)
 		records = append(records, record)
 	}
 	if f == formatDefault {
@@ -88,30 +88,19 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 	return s.comment(run, file)
 }
 
-// reportInto writes the reports of the run in dir into it.
+// reportInto writes the reports of the run in dir into it, and prints where they are.
 func (s reportCommand) reportInto(dir string) error {
 	const elsewhere = "--output writes its page elsewhere"
-	record, held, err := takeRun(dir)
-	if errors.Is(err, sandbox.ErrAlive) {
+	err := runner.ReportInto(dir, s.warn)
+	switch {
+	case err == nil:
+		return errors.Join(s.wrote(filepath.Join(dir, runner.ReportFile)), s.wrote(filepath.Join(dir, runner.JUnitFile)))
+	case errors.Is(err, sandbox.ErrAlive):
 		return usage("%w: %s", err, elsewhere)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = held.Close() }()
-	s.warnOfGone(record, dir)
-	run, err := runner.Reported(dir, record)
-	if err != nil {
-		return infra(err)
-	}
-	err = errors.Join(record.Report(dir, run.Results), record.Reseal(dir))
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+	case !errors.As(err, new(runner.Mistake)) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		return usage("%s cannot be written to: %s", dir, elsewhere)
 	}
-	if err != nil {
-		return infra(err)
-	}
-	return errors.Join(s.wrote(filepath.Join(dir, runner.ReportFile)), s.wrote(filepath.Join(dir, runner.JUnitFile)))
+	return infra(err)
 }
 
 // differ refuses a run that is named twice.

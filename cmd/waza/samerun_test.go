@@ -149,7 +149,7 @@ func isNumber(v any) bool { _, ok := v.(float64); return ok }
 func unsealed(t *testing.T, p *project) (names []string) {
 	t.Helper()
 	record := p.record()
-	changed, err := record.Changed(p.path("run"))
+	changed, err := record.Files.Changed(p.path("run"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ var wide = map[string]int{
 	"mcp/proxy.link":             5,
 	"mcp/proxy.prober":           6,
 	"mcp/proxy.server":           10,
-	"runner.Record":              9,
 	"sandbox/local.trialSandbox": 6,
 	"sandbox/sandboxtest.suite":  7,
 }

@@ -80,7 +80,7 @@ func (r *Run) has(task string, number int) bool {
 func (r *Run) End() {
 	r.t.Helper()
 	r.Record.Ended = time.Now().UTC()
-	err := runner.Regrade(r.Dir)
+	err := runner.GradeTrials(r.Dir)
 	if err == nil {
 		_, err = runner.Summarise(r.Dir, r.Record)
 	}

@@ -1,0 +1,257 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner/trial"
+)
+
+// Regrading asks for an ended run to be graded again from its evidence.
+type Regrading struct {
+	Dir string // the run directory
+	// Ask asks judges what they have not answered, and Consulting says how.
+	Ask        bool
+	Consulting trial.Consulting
+	// Snapshots is the path of an eval whose snapshots become what the run left; empty for
+	// none. The record, which may be a stranger's, does not say where the eval is.
+	Snapshots string
+
+	Host
+}
+
+// Regrade repeats every verdict of a run from its directory, which it holds meanwhile, and
+// writes results and reports. No engine, agent or server is needed.
+func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
+	record, held, err := takeEnded(r.Dir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = held.Close() }()
+	if err := r.warnOfChanges(record); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.askJudges(ctx, record); err != nil {
+		return Outcome{}, err
+	}
+	if err := r.updateSnapshots(record); err != nil {
+		return Outcome{}, err
+	}
+	if err := GradeTrials(r.Dir); err != nil {
+		return Outcome{}, err
+	}
+	out := Outcome{Dir: r.Dir, Record: record}
+	if out.Results, err = Summarise(r.Dir, record); err != nil {
+		return Outcome{}, err
+	}
+	err = errors.Join(record.Report(r.Dir, out.Results), record.Reseal(r.Dir))
+	out.Reported = err == nil
+	return out, err
+}
+
+// takeEnded reads the record of the run in dir, which is held until held is closed. It
+// refuses a run that has lost all its trials: what would be written of it is less than what
+// is there.
+func takeEnded(dir string) (record Record, held io.Closer, err error) {
+	record, held, err = take(dir)
+	if err != nil {
+		return record, nil, err
+	}
+	emptied, err := record.Files.Emptied(dir)
+	if emptied {
+		err = mistake("%s: no trial of the run is there any more, and its results stay as they are", dir)
+	}
+	if err != nil {
+		return record, nil, errors.Join(err, held.Close())
+	}
+	return record, held, nil
+}
+
+// warnOfChanges names evidence that is not as the run left it.
+func (r Regrading) warnOfChanges(record Record) error {
+	WarnOfGone(r.Dir, record, r.Warn)
+	changed, err := record.Files.Changed(r.Dir)
+	for _, name := range changed {
+		r.Warn(fmt.Errorf("%s was changed after the run", text.Inert(name)))
+	}
+	return err
+}
+
+// WarnOfGone names evidence that the run in dir left and that is missing.
+func WarnOfGone(dir string, record Record, warn func(error)) {
+	for _, name := range record.Files.Gone(dir) {
+		warn(fmt.Errorf("%s is missing", text.Inert(name)))
+	}
+}
+
+// askJudges asks the judges of all trials, and takes what they answered into the record.
+func (r Regrading) askJudges(ctx context.Context, record Record) (err error) {
+	if !r.Ask {
+		return nil
+	}
+	put := 0
+	defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
+	trials, err := Trials(r.Dir)
+	if err != nil {
+		return err
+	}
+	for _, trial := range trials {
+		asked, err := r.Consulting.Ask(ctx, trial)
+		put += asked
+		if asked > 0 {
+			_, failed := grade(trial)
+			err = errors.Join(err, record.renew(r.Dir, trial, evidence.StepsFile), failed)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// updateSnapshots writes what the run left over the snapshots of an eval, and takes the
+// trials that compare with them into the record.
+func (r Regrading) updateSnapshots(record Record) error {
+	if r.Snapshots == "" {
+		return nil
+	}
+	e, tasks, err := eval.Load(r.Snapshots, eval.Options{
+		CheckScript: r.CheckScript, CheckModelScript: r.CheckModelScript, Local: !record.Isolated,
+		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
+	})
+	if err != nil {
+		return Mistake{err}
+	}
+	r.Notice(e.Warnings)
+	if e.Name != record.Eval.Name {
+		return mistake("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, r.Snapshots, e.Name)
+	}
+	snapshots := NewSnapshots(e, tasks, r.Say)
+	trials, err := Trials(r.Dir)
+	if err != nil {
+		return err
+	}
+	for _, trial := range trials {
+		took, err := snapshots.take(trial)
+		if took {
+			err = errors.Join(err, record.renew(r.Dir, trial, evidence.TrialFile))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GradeTrials grades every trial of a run directory from its evidence alone.
+func GradeTrials(dir string) error {
+	trials, err := Trials(dir)
+	if err != nil {
+		return err
+	}
+	for _, trial := range trials {
+		if _, err := grade(trial); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// grade grades a trial from its evidence, and keeps the verdicts there.
+func grade(dir evidence.Dir) (evidence.Verdicts, error) {
+	verdicts, err := grading.Grade(dir)
+	if err != nil {
+		return verdicts, err
+	}
+	return verdicts, dir.WriteVerdicts(verdicts)
+}
+
+// Snapshots writes what trials leave in their workspaces over the snapshots that diff
+// graders compare with. Of several trials the first that leaves a file decides, and the
+// others are compared with that.
+type Snapshots struct {
+	eval  *eval.Eval
+	names map[string]bool // of the eval's snapshots: a run directory may be a stranger's
+	say   func(string)
+
+	mu    sync.Mutex
+	taken map[string][]byte // guarded by mu
+}
+
+// NewSnapshots writes the snapshots of an eval and its tasks, and says which.
+func NewSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Snapshots {
+	s := &Snapshots{eval: e, names: map[string]bool{}, say: say, taken: map[string][]byte{}}
+	add := func(graders []evidence.GraderSpec) {
+		for _, g := range graders {
+			if g.Type == "diff" {
+				for name := range g.Files {
+					s.names[name] = true
+				}
+			}
+		}
+	}
+	for _, task := range tasks {
+		add(task.Graders)
+		for _, checkpoint := range task.Checkpoints {
+			add(checkpoint.Graders)
+		}
+	}
+	return s
+}
+
+// take has the diff graders of a trial that ended compare with what snapshots are now, and
+// reports whether it has any. One that broke changes no snapshot.
+func (s *Snapshots) take(dir evidence.Dir) (took bool, err error) {
+	trial, err := dir.Trial()
+	if err != nil || trial.Class != "" {
+		return false, err
+	}
+	for _, checkpoint := range trial.Checkpoints {
+		in, err := s.take(dir.Checkpoint(checkpoint.AfterTurn))
+		if took = took || in; err != nil {
+			return took, err
+		}
+	}
+	var own bool
+	for _, grader := range trial.Graders {
+		left := grading.Snapshots(dir, grader)
+		for _, name := range slices.Sorted(maps.Keys(left)) {
+			own = true
+			if grader.Files[name], err = s.one(name, left[name], trial); err != nil {
+				return took, err
+			}
+		}
+	}
+	if !own {
+		return took, nil
+	}
+	return true, dir.WriteTrial(trial)
+}
+
+// one writes a snapshot, unless another trial did, and returns what it is.
+func (s *Snapshots) one(name string, content []byte, trial evidence.Trial) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if taken, ok := s.taken[name]; ok {
+		return taken, nil
+	}
+	if !s.names[name] {
+		return nil, fmt.Errorf("the run has a snapshot %q and the eval has none of that name", name)
+	}
+	status, err := s.eval.WriteSnapshot(name, content)
+	if err != nil {
+		return nil, err
+	}
+	s.taken[name] = content
+	s.say(fmt.Sprintf("snapshot %s %s, from %s/%d", name, status, trial.Task, trial.Number))
+	return content, nil
+}

@@ -1,0 +1,188 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
+)
+
+// Seal is the SHA-256 of every file of a run directory, by its path with slashes, as the
+// run left them. Some of the files are written again by grading: see [regraded].
+type Seal map[string]string
+
+// sealOf is the seal of a run directory as it is now. run.json, which holds the seal, is not
+// in it.
+func sealOf(dir string) (Seal, error) {
+	seal := Seal{}
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, file)
+		if err != nil || name == RunFile {
+			return err
+		}
+		seal[filepath.ToSlash(name)], err = files.Digest(file)
+		return err
+	})
+	return seal, err
+}
+
+// renew takes in files of the run directory dir as they are now. It skips missing files.
+func (s Seal) renew(dir string, names ...string) error {
+	for _, name := range names {
+		sum, err := digestIn(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s[name] = sum
+	}
+	return nil
+}
+
+// renewTrial takes in a file of a trial and of its checkpoints.
+func (s Seal) renewTrial(dir string, trial evidence.Dir, name string) error {
+	checkpoints, err := fs.Glob(os.DirFS(string(trial)), evidence.CheckpointsDir+"/*/"+name)
+	if err != nil {
+		return err
+	}
+	for _, file := range append(checkpoints, name) {
+		path, err := filepath.Rel(dir, filepath.Join(string(trial), filepath.FromSlash(file)))
+		if err == nil {
+			err = s.renew(dir, filepath.ToSlash(path))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renewGraded takes in what grading has written again, and drops what of it is missing.
+func (s Seal) renewGraded(dir string) error {
+	names := []string{ReportFile, JUnitFile} // which an interrupted run may lack
+	for name := range s {
+		if regraded(name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		delete(s, name)
+	}
+	return s.renew(dir, names...)
+}
+
+// Changed lists evidence in the run directory dir that is not as it was when the run was
+// sealed. [Seal.Gone] lists what is missing.
+func (s Seal) Changed(dir string) ([]string, error) {
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if regraded(name) {
+			continue
+		}
+		sum, err := digestIn(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if sum != s[name] {
+			changed = append(changed, name)
+		}
+	}
+	return changed, nil
+}
+
+// Gone lists evidence that is missing from the run directory dir, by path: files, or the
+// directory of a trial that is missing altogether. Progress is not evidence.
+func (s Seal) Gone(dir string) []string {
+	exists := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	var gone []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if regraded(name) || name == evidence.ProgressFile || exists(name) {
+			continue
+		}
+		if trial := trialOf(name); trial != "" && !exists(trial) {
+			name = trial
+		}
+		gone = append(gone, name)
+	}
+	return slices.Compact(gone)
+}
+
+// Emptied reports whether the run left trials in its directory dir that are all gone.
+func (s Seal) Emptied(dir string) (bool, error) {
+	had := false
+	for name := range s {
+		had = had || trialOf(name) != "" && path.Base(name) == evidence.TrialFile
+	}
+	if !had {
+		return false, nil
+	}
+	left, err := Trials(dir)
+	return len(left) == 0, err
+}
+
+// byTrial divides the seal by the directories of trials. What was set aside in them is left
+// out.
+func (s Seal) byTrial() map[string]Seal {
+	all := map[string]Seal{}
+	for name, sum := range s {
+		trial := trialOf(name)
+		if trial == "" || wasSetAside(name) {
+			continue
+		}
+		if all[trial] == nil {
+			all[trial] = Seal{}
+		}
+		all[trial][name] = sum
+	}
+	return all
+}
+
+// trialOf is the directory of the trial that a file of a run directory belongs to, by their
+// paths in it; empty for a file of no trial.
+func trialOf(file string) string {
+	parts := strings.Split(file, "/")
+	if len(parts) < 4 || parts[0] != trialsDir {
+		return ""
+	}
+	return path.Join(parts[:3]...)
+}
+
+// regraded reports whether grading writes a file.
+func regraded(name string) bool {
+	if wasSetAside(name) {
+		return false
+	}
+	switch path.Base(name) {
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile, ReportFile, JUnitFile:
+		return true
+	}
+	return false
+}
+
+// digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes.
+func digestIn(dir, name string) (string, error) {
+	file, err := evidence.Open(dir, filepath.FromSlash(name))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	return files.DigestOf(file)
+}

@@ -1,0 +1,272 @@
+package runner
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// Files of a run directory, beside its trials.
+const (
+	RunFile     = "run.json"
+	ResultsFile = "results.json"
+	// BaselineFile is what the same run came to without skills, where there is one.
+	BaselineFile = "baseline.json"
+)
+
+// Trials lists the trials that have ended in a run directory, by task and number.
+func Trials(dir string) ([]evidence.Dir, error) {
+	found, err := fs.Glob(os.DirFS(dir), trialsDir+"/*/*/"+evidence.TrialFile)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, byTaskAndNumber)
+	var dirs []evidence.Dir
+	for _, file := range found {
+		dirs = append(dirs, evidence.Dir(filepath.Join(dir, filepath.FromSlash(path.Dir(file)))))
+	}
+	return dirs, nil
+}
+
+// byTaskAndNumber orders paths of trials: 10 comes after 2.
+func byTaskAndNumber(a, b string) int {
+	a, b = path.Dir(a), path.Dir(b)
+	return cmp.Or(
+		cmp.Compare(path.Dir(a), path.Dir(b)),
+		cmp.Compare(len(path.Base(a)), len(path.Base(b))),
+		cmp.Compare(a, b),
+	)
+}
+
+// Summarise computes a run's results from its directory and writes results.json. It
+// holds the evidence of one trial at a time.
+func Summarise(dir string, r Record) (results.Results, error) {
+	summary, found, err := compute(dir, r)
+	if err != nil {
+		return results.Results{}, err
+	}
+	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
+		return summary.Write(w, func(task string, number int) (results.Trial, error) {
+			return readTrial(found[plan.TrialID{Task: task, Number: number}])
+		})
+	})
+}
+
+// Complete is a run of a task with what its trial says, as results.json has it.
+func Complete(dir, task string, run results.RunResult) (results.RunResult, error) {
+	trial, err := readTrial(evidence.Dir(filepath.Join(dir, trialsDir, task, strconv.Itoa(run.RunNumber))))
+	if err != nil {
+		return run, err
+	}
+	return run.Complete(trial), nil
+}
+
+// compute computes a run's results over the trials that have verdicts, and says where
+// these are.
+func compute(dir string, r Record) (results.Results, map[plan.TrialID]evidence.Dir, error) {
+	dirs, err := Trials(dir)
+	if err != nil {
+		return results.Results{}, nil, err
+	}
+	builder := results.NewBuilder(r.info())
+	found := map[plan.TrialID]evidence.Dir{}
+	for _, d := range dirs {
+		trial, err := readTrial(d)
+		if err != nil {
+			return results.Results{}, nil, err
+		}
+		if trial.Verdicts.Class == "" {
+			continue
+		}
+		found[plan.TrialID{Task: trial.Task, Number: trial.Number}] = d
+		if err := addTrial(builder, d, trial); err != nil {
+			return results.Results{}, nil, err
+		}
+	}
+	computed := builder.Results()
+	return computed, found, addBaseline(dir, &computed)
+}
+
+// addBaseline holds results against those of the same run without skills, where the run
+// directory has them.
+func addBaseline(dir string, to *results.Results) error {
+	data, err := evidence.ReadFile(dir, BaselineFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var base results.Results
+	if err == nil {
+		err = json.Unmarshal(data, &base)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", BaselineFile, err)
+	}
+	return to.Against(base)
+}
+
+// WriteBaseline keeps in the run directory dir what the run in baseline came to, but for what
+// agents said: that is in the run's own results.json.
+func WriteBaseline(dir, baseline string) error {
+	record, err := ReadRecord(baseline)
+	if err != nil {
+		return err
+	}
+	base, _, err := compute(baseline, record)
+	if err != nil {
+		return err
+	}
+	data, err := evidence.MarshalIndent(base)
+	if err != nil {
+		return err
+	}
+	return evidence.WriteFile(filepath.Join(dir, BaselineFile), data)
+}
+
+// addTrial adds a trial and the attempts that came before it.
+func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
+	if err := to.Add(trial); err != nil {
+		return err
+	}
+	earlier, err := d.Earlier()
+	if err != nil {
+		return err
+	}
+	for _, attempt := range earlier {
+		verdicts := evidence.Verdicts{Class: attempt.Class, Reason: attempt.Reason, Message: attempt.Message}
+		if err := to.Add(results.Trial{Trial: attempt, Verdicts: verdicts}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTrial reads one trial's evidence and verdicts. A trial that a crash kept
+// from being graded has no verdicts.
+func readTrial(d evidence.Dir) (results.Trial, error) {
+	var t results.Trial
+	var err error
+	if t.Trial, err = d.Trial(); err != nil {
+		return t, err
+	}
+	t.Path = filepath.ToSlash(string(TrialDir("", t.Task, t.Number)))
+	if t.Verdicts, err = d.Verdicts(); errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	} else if err != nil {
+		return t, err
+	}
+	return readRecorded(d, t)
+}
+
+// readRecorded is t with what its evidence holds beside trial.json.
+func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
+	var err error
+	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if n, err := d.Narration(); err == nil {
+		t.Narration = &n
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.Catalogs, err = d.Catalogs(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	if t.Events, err = d.Events(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return t, err
+	}
+	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
+	if err := readConduct(d, &t); err != nil {
+		return t, err
+	}
+	if t.Steps, err = d.Steps(); err != nil {
+		return t, err
+	}
+	for _, c := range t.Checkpoints {
+		steps, err := d.Checkpoint(c.AfterTurn).Steps()
+		if err != nil {
+			return t, err
+		}
+		t.Steps = append(t.Steps, steps...)
+	}
+	t.Gateway = d.Gateway(t.Trial)
+	for call, err := range d.ModelCalls() {
+		if err != nil {
+			break // grading has said what is wrong with it
+		}
+		call.Request, call.Response = nil, nil
+		t.Models = append(t.Models, call)
+	}
+	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
+	return t, nil
+}
+
+// readConduct reads what a trial's servers did beside answering.
+func readConduct(d evidence.Dir, t *results.Trial) (err error) {
+	if t.Observed, err = d.Observed(); err != nil {
+		return err
+	}
+	if len(t.Redacted) > 0 {
+		if t.Echoes, err = d.Echoes(t.Trial); err != nil {
+			return err
+		}
+	}
+	t.Stderr = map[string]results.Written{}
+	for _, s := range t.Servers {
+		bytes, lines, err := d.ServerWrote(s.Name)
+		if err != nil {
+			return err
+		}
+		t.Stderr[s.Name] = results.Written{Bytes: bytes, Lines: lines}
+	}
+	return nil
+}
+
+// ReadEntry reads a run to compare: its directory, or a results.json, which may be of
+// upstream waza's making. What the run was made with is told by a run.json beside its
+// results; without one that can be read it is not known.
+func ReadEntry(path string) (results.Entry, error) {
+	entry := results.Entry{Path: path}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return entry, fmt.Errorf("%s is no run directory and no %s: it is not there", path, ResultsFile)
+	}
+	if err != nil {
+		return entry, err
+	}
+	dir, open := path, func() (*os.File, error) { return evidence.Open(path, ResultsFile) }
+	if !info.IsDir() {
+		dir, open = filepath.Dir(path), func() (*os.File, error) { return os.Open(path) }
+		if !info.Mode().IsRegular() {
+			return entry, fmt.Errorf("%s is no file", path)
+		}
+	}
+	if record, err := ReadRecord(dir); err == nil {
+		entry.Made = record.Settings()
+	} else if errors.Is(err, evidence.ErrNotPlain) {
+		return entry, err
+	}
+	file, err := open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return entry, fmt.Errorf("%s is no run directory: it has no %s", dir, ResultsFile)
+	}
+	if err != nil {
+		return entry, err
+	}
+	defer func() { _ = file.Close() }()
+	if entry.Outline, err = results.ReadOutline(file); err != nil {
+		return entry, fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return entry, nil
+}
