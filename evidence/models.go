@@ -1,10 +1,12 @@
 package evidence
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"time"
-	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -49,7 +51,7 @@ type ModelCall struct {
 // say.
 func (c ModelCall) IsTurn() bool { return c.Dialect != "" }
 
-// modelCall is a line of models.jsonl. Bytes are kept as frames keep theirs: as text
+// modelCall is a line of models.jsonl as it is read. Bytes are kept as frames keep theirs: as text
 // where they are UTF-8, else in base64.
 type modelCall struct {
 	modelHead
@@ -64,10 +66,35 @@ type modelHead ModelCall
 
 // MarshalJSON keeps Request and Response to the byte.
 func (c ModelCall) MarshalJSON() ([]byte, error) {
-	line := modelCall{modelHead: modelHead(c)}
-	line.Request, line.RequestB64 = textOrBytes(c.Request)
-	line.Response, line.ResponseB64 = textOrBytes(c.Response)
-	return Marshal(line)
+	var out bytes.Buffer
+	_, err := c.write(&out, nil, max(len(c.Request), len(c.Response)))
+	return out.Bytes(), err
+}
+
+// write writes c as JSON with the secrets taken out of it, and limit bytes kept of its request
+// and of its response. It returns what it replaced.
+func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redact.Found, err error) {
+	truncated, redacted := c.Truncated, c.Redacted
+	c.Truncated, c.Redacted = 0, 0
+	head, err := Marshal(modelHead(c))
+	if err != nil {
+		return all, err
+	}
+	head, all = secrets.JSON(head)
+	var payloads []payload
+	for _, p := range []payload{{"request", c.Request}, {"response", c.Response}} {
+		if p.raw != nil {
+			payloads = append(payloads, p)
+		}
+	}
+	found, err := writeLine(w, secrets, limit, head, payloads, func(found redact.Found, over int64) any {
+		return struct {
+			Truncated int64 `json:"truncated,omitempty"`
+			Redacted  int   `json:"redacted,omitempty"`
+		}{truncated + over, redacted + all.Spans + found.Spans}
+	})
+	all.Add(found)
+	return all, err
 }
 
 // UnmarshalJSON is the inverse of MarshalJSON.
@@ -80,14 +107,6 @@ func (c *ModelCall) UnmarshalJSON(b []byte) error {
 	c.Request = bytesOf(line.Request, line.RequestB64)
 	c.Response = bytesOf(line.Response, line.ResponseB64)
 	return nil
-}
-
-func textOrBytes(b []byte) (*string, []byte) {
-	if b == nil || !utf8.Valid(b) {
-		return nil, b
-	}
-	text := string(b)
-	return &text, nil
 }
 
 func bytesOf(text *string, b []byte) []byte {

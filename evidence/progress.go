@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
+	"golang.org/x/sys/unix"
 )
 
 // ProgressFile is in a run's directory: what its trials came to, as it happened.
@@ -36,8 +34,6 @@ type Progress struct {
 func (p Progress) valid() bool { return p.Task != "" && p.Number > 0 && p.Phase != "" }
 
 const (
-	// maxProgress is how many bytes of progress.jsonl are read, from its end.
-	maxProgress = 8 << 20
 	// maxProgressLine is how long a line that is read can be.
 	maxProgressLine = 16 << 10
 	// maxProgressMessage is how much of a message is kept.
@@ -98,35 +94,8 @@ func (l *ProgressLog) Append(p Progress) error {
 // Close ends the log.
 func (l *ProgressLog) Close() error { return l.file.Close() }
 
-// ReadProgress reads what progress.jsonl has of the run in dir, in its order: nothing
-// where there is none. Of a file of more than 8 MiB it reads the end. Lines that tell
-// of no phase, as a torn one does, are left out. The file may be in the writing.
-func ReadProgress(dir string) ([]Progress, error) {
-	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	size, err := regularSize(file)
-	if err != nil {
-		return nil, err
-	}
-	from := max(0, size-maxProgress)
-	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
-	if err != nil {
-		return nil, err
-	}
-	if from > 0 {
-		_, tail, _ = bytes.Cut(tail, []byte("\n"))
-	}
-	return ParseProgress(tail), nil
-}
-
-// ParseProgress is what lines of progress.jsonl tell. Those that tell of no phase, as a
-// torn one does, or are longer than 16 KiB are left out.
+// ParseProgress reads lines of progress.jsonl. Lines without a phase, as a torn one is, and
+// lines of more than 16 KiB are left out.
 func ParseProgress(lines []byte) (all []Progress) {
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var p Progress
@@ -148,3 +117,16 @@ func regularSize(file *os.File) (int64, error) {
 	}
 	return info.Size(), nil
 }
+
+// Phase is where a trial is in its life.
+type Phase string
+
+const (
+	PhaseStart   Phase = "starting"
+	PhaseProbe   Phase = "probing servers"
+	PhaseAgent   Phase = "agent at work"
+	PhaseCollect Phase = "collecting"
+	PhaseJudge   Phase = "asking the judge"
+	PhaseAgain   Phase = "once more" // it ended as infra, or failed and has attempts left
+	PhaseDone    Phase = "done"
+)

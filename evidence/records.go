@@ -485,3 +485,30 @@ func (t Trial) Outcome(v Verdicts) (Class, Reason, string) {
 	}
 	return v.Class, v.Reason, message
 }
+
+// Origin says who asked for a call, by the record of what models were asked and
+// answered.
+type Origin string
+
+const (
+	// OriginModel is a call that a model asked for.
+	OriginModel Origin = "model"
+	// OriginOutOfBand is one that no model asked for: the record of their answers is
+	// whole, and has no such use of a tool left.
+	OriginOutOfBand Origin = "out_of_band"
+	// OriginUnknown is one of which that cannot be told: no gateway was in the way of the
+	// agent's models, the record is not whole, or more calls than one may be what was
+	// asked for.
+	OriginUnknown Origin = "unknown"
+)
+
+// ImageRecords is the images of a run, by reference.
+type ImageRecords map[string]ImageRecord
+
+// ImageRecord is what an image of a run was.
+type ImageRecord struct {
+	ID string `json:"id"` // on the engine: the digest of its configuration
+	// Digests are the image's in the repositories it was pulled from, as
+	// name@sha256:…; none for one that was built here.
+	Digests []string `json:"digests,omitempty"`
+}

@@ -40,11 +40,8 @@ func parseNumber(n string) decimal {
 	return decimal{negative, significant, power}
 }
 
-// NumberForm writes a JSON number as digits and a power of ten, so that 1, 1.0 and
-// 10e-1 are one.
-func NumberForm(n string) string { return string(AppendNumberForm(nil, n)) }
-
-// AppendNumberForm appends the [NumberForm] of n to out.
+// AppendNumberForm appends a JSON number to out as digits and a power of ten, so that 1, 1.0
+// and 10e-1 are one.
 func AppendNumberForm(out []byte, n string) []byte {
 	d := parseNumber(n)
 	switch {
@@ -58,7 +55,7 @@ func AppendNumberForm(out []byte, n string) []byte {
 	return strconv.AppendInt(append(append(out, d.digits...), 'e'), d.exponent, 10)
 }
 
-// sameNumber reports whether a and b share a [NumberForm].
+// sameNumber reports whether a and b have the same form; see [AppendNumberForm].
 func sameNumber(a, b string) bool {
 	if a == b {
 		return true
