@@ -42,14 +42,6 @@ type slot struct {
 	id    string
 }
 
-// deltas read one event of a stream, or an answer that is none.
-var deltas = map[Name]func([]byte) (delta, error){
-	Chat:      chatDelta,
-	Responses: responsesDelta,
-	Messages:  messagesDelta,
-	Generate:  generateDelta,
-}
-
 // assembly puts an answer together.
 type assembly struct {
 	head   Response

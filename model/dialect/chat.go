@@ -48,17 +48,31 @@ func (c chatCall) named() (name, args string) {
 	return "", ""
 }
 
-func chatRequest(body []byte) (Request, error) {
+func chatRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
 		Model    string        `json:"model"`
 		Stream   bool          `json:"stream"`
 		Messages []chatMessage `json:"messages"`
 		Tools    []chatTool    `json:"tools"`
+
+		MaxTokens           int64 `json:"max_tokens"`
+		MaxCompletionTokens int64 `json:"max_completion_tokens"`
+		StreamOptions       struct {
+			IncludeUsage bool `json:"include_usage"`
+		} `json:"stream_options"`
+		ResponseFormat struct {
+			Type       string       `json:"type"`
+			JSONSchema schemaFormat `json:"json_schema"`
+		} `json:"response_format"`
 	}
 	if err := decode(body, &asked); err != nil {
 		return Request{}, err
 	}
-	request := Request{Model: asked.Model, Stream: asked.Stream}
+	request := Request{
+		Model: asked.Model, Stream: asked.Stream,
+		Format:    schemaOf(schemaFormat{asked.ResponseFormat.Type, asked.ResponseFormat.JSONSchema.Schema}),
+		MaxTokens: max(asked.MaxTokens, asked.MaxCompletionTokens), UsageInStream: asked.StreamOptions.IncludeUsage,
+	}
 	var system []string
 	for _, message := range asked.Messages {
 		switch message.Role {
@@ -70,11 +84,11 @@ func chatRequest(body []byte) (Request, error) {
 	}
 	request.System = strings.Join(system, "\n")
 	for _, tool := range asked.Tools {
-		f := tool.Function
-		if f.Name == "" {
+		f, custom := tool.Function, tool.Function.Name == ""
+		if custom {
 			f = tool.Custom
 		}
-		request.Tools = append(request.Tools, Tool{Name: f.Name, Description: f.Description, Schema: f.Parameters})
+		request.Tools = append(request.Tools, Tool{Name: ToolName{Local: f.Name}, Description: f.Description, Schema: f.Parameters, NoFunction: custom})
 	}
 	return request, nil
 }
@@ -172,3 +186,108 @@ func (d *delta) takeChat(choice int, added *chatAdded) {
 		d.pieces = append(d.pieces, piece{slot: at, use: true, id: call.ID, name: name, text: args})
 	}
 }
+
+// chatWhole writes an answer that is not streamed.
+func chatWhole(a Answer) any {
+	message := object{"role": "assistant", "content": textOrNull(a), "refusal": nil}
+	if calls := chatUses(a); len(calls) > 0 {
+		message["tool_calls"] = calls
+	}
+	return object{
+		"id": a.ID("chatcmpl", 0), "object": "chat.completion", "created": created, "model": a.Model,
+		"choices": []any{object{"index": 0, "message": message, "logprobs": nil, "finish_reason": chatStop(a)}},
+		"usage":   chatCounts(a),
+	}
+}
+
+func textOrNull(a Answer) any {
+	if a.Text == "" && len(a.Uses) > 0 {
+		return nil
+	}
+	return a.Text
+}
+
+func chatUses(a Answer) []any {
+	var calls []any
+	for i, u := range a.Uses {
+		calls = append(calls, object{
+			"id": a.ID("call", i+1), "type": "function",
+			"function": object{"name": u.Tool.String(), "arguments": string(u.Arguments)},
+		})
+	}
+	return calls
+}
+
+func chatStop(a Answer) string {
+	if len(a.Uses) > 0 {
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+func chatCounts(a Answer) object {
+	return object{
+		"prompt_tokens": a.Usage.Input, "completion_tokens": a.Usage.Output, "total_tokens": a.Usage.Input + a.Usage.Output,
+		"prompt_tokens_details":     object{"cached_tokens": a.Usage.Cached},
+		"completion_tokens_details": object{"reasoning_tokens": 0},
+	}
+}
+
+// chatEvents writes an answer as a stream.
+func chatEvents(a Answer) []Event {
+	var all []Event
+	chunk := func(delta object, stop any) {
+		made := chatChunk(a, []any{object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": stop}})
+		if a.UsageInStream {
+			made["usage"] = nil
+		}
+		all = append(all, Event{Data: made})
+	}
+	chunk(object{"role": "assistant", "content": ""}, nil)
+	for _, word := range words(a.Text) {
+		chunk(object{"content": word}, nil)
+	}
+	for i, u := range a.Uses {
+		function := object{"name": u.Tool.String(), "arguments": ""}
+		chunk(object{"tool_calls": []any{object{"index": i, "id": a.ID("call", i+1), "type": "function", "function": function}}}, nil)
+		for _, piece := range pieces(u.Arguments) {
+			chunk(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": piece}}}}, nil)
+		}
+	}
+	chunk(object{}, chatStop(a))
+	if a.UsageInStream {
+		last := chatChunk(a, []any{})
+		last["usage"] = chatCounts(a)
+		all = append(all, Event{Data: last})
+	}
+	return append(all, Event{Data: doneWord})
+}
+
+func chatChunk(a Answer, choices []any) object {
+	return object{"id": a.ID("chatcmpl", 0), "object": "chat.completion.chunk", "created": created, "model": a.Model, "choices": choices}
+}
+
+// openAIFailure writes an error as both APIs of OpenAI have it.
+func openAIFailure(f Failure) any {
+	kind, code := "invalid_request_error", any(nil)
+	switch {
+	case f.Type != "":
+		kind, code = f.Type, f.Type
+	case f.Status == 401:
+		code = "invalid_api_key"
+	case f.Status == 404:
+		code = "not_found"
+	case f.Status == 429:
+		kind, code = "rate_limit_error", "rate_limit_exceeded"
+	case f.Status >= 500:
+		kind = "server_error"
+	}
+	return object{"error": object{"message": f.Message, "type": kind, "param": nil, "code": code}}
+}
+
+// openAIModel writes one model of a list.
+func openAIModel(model string) object {
+	return object{"id": model, "object": "model", "created": created, "owned_by": "script"}
+}
+
+func openAIModels(models []any, _ []string) any { return object{"object": "list", "data": models} }

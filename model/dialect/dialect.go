@@ -1,13 +1,18 @@
-// Package dialect reads requests and answers of four model APIs, streamed or not: OpenAI's
-// chat completions and responses, Anthropic's messages, Google's generateContent.
+// Package dialect reads and writes requests, answers and errors of four model APIs, streamed or
+// not: OpenAI's chat completions and responses, Anthropic's messages, Google's generateContent.
+// Each API is one file.
 //
 // It is pure: bytes in, values out. Nothing that it reads is believed to be well
 // formed, and what it does not know it leaves out.
 package dialect
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"math"
+	"strings"
+)
 
-// Name is one of the shapes.
+// Name names one of the APIs.
 type Name string
 
 const (
@@ -17,6 +22,32 @@ const (
 	Generate  Name = "generate_content" // POST …/models/MODEL:generateContent, :streamGenerateContent
 )
 
+// api is how one API reads and writes.
+type api struct {
+	request func(path string, body []byte) (Request, error)
+	delta   func(event []byte) (delta, error) // of one event of a stream, or of a whole answer
+	whole   func(Answer) any
+	events  func(Answer) []Event
+	failure func(Failure) any
+	model   func(name string) object
+	models  func(all []any, names []string) any
+}
+
+// apiOf returns the API of a name; for an unknown one, chat completions, which reads nothing.
+func apiOf(name Name) api {
+	switch name {
+	case Chat:
+		return api{chatRequest, chatDelta, chatWhole, chatEvents, openAIFailure, openAIModel, openAIModels}
+	case Responses:
+		return api{responsesRequest, responsesDelta, writeResponses, responsesEvents, openAIFailure, openAIModel, openAIModels}
+	case Messages:
+		return api{messagesRequest, messagesDelta, writeMessages, messagesEvents, messagesFailure, messagesModel, messagesModels}
+	case Generate:
+		return api{generateRequest, generateDelta, generateWhole, generateEvents, generateFailure, generateModel, generateModels}
+	}
+	return api{nil, nil, chatWhole, chatEvents, openAIFailure, openAIModel, openAIModels}
+}
+
 // Request is what an agent asks a model: the whole conversation so far.
 type Request struct {
 	Model  string
@@ -24,13 +55,34 @@ type Request struct {
 	System string
 	Tools  []Tool
 	Items  []Item
+
+	Format        json.RawMessage // JSON Schema of the answer; nil for text
+	MaxTokens     int64           // of the answer; 0 for no limit
+	UsageInStream bool            // a stream of chat completions is to end with the usage
+	Previous      string          // id of the answer that this one follows, where the request holds no history
+	References    []string        // ids of items that the history names and does not hold
+}
+
+// ToolName is the name of a tool as uses of it are written.
+type ToolName struct {
+	Local     string
+	Namespace string // around Local, for agents that keep the two apart; empty for others
+}
+
+// String returns the name with its namespace, joined as Codex joins them: mcp__SERVER__TOOL.
+func (t ToolName) String() string {
+	if t.Namespace == "" {
+		return t.Local
+	}
+	return strings.TrimSuffix(t.Namespace, "__") + "__" + t.Local
 }
 
 // Tool is a tool that the model may use, under the name that the agent gave it.
 type Tool struct {
-	Name        string
+	Name        ToolName
 	Description string
 	Schema      json.RawMessage
+	NoFunction  bool // it takes something other than a JSON object
 }
 
 // Roles of items.
@@ -55,7 +107,7 @@ type Use struct {
 	Arguments json.RawMessage // a JSON value; a string of it where that is no JSON
 }
 
-// Result is what the agent tells the model of a tool's use.
+// Result is the result of a tool's use, as the agent sends it to the model.
 type Result struct {
 	ID    string // of the use
 	Name  string // of the tool, where the dialect says so
@@ -63,11 +115,11 @@ type Result struct {
 	Error bool
 }
 
-// Key is what a use shares with its results: its id, or the tool's name where the dialect
-// gives uses none.
+// Key returns what a use shares with its results: its id, or the tool's name if the API gives
+// uses no ids.
 func (u Use) Key() string { return resultKey(u.ID, u.Name) }
 
-// Key is that of the use which the result is of.
+// Key returns the [Use.Key] of the result's use.
 func (r Result) Key() string { return resultKey(r.ID, r.Name) }
 
 // resultKey keeps ids and names apart.
@@ -84,8 +136,8 @@ type Response struct {
 	Model string
 	Text  string
 	Uses  []Use
-	Stop  string // the dialect's own word for why the answer ended; empty where it was cut off
-	Usage *Usage // nil where the provider tells nothing
+	Stop  string // the API's word for why the answer ended; empty if it was cut off
+	Usage *Usage // nil if the provider counts nothing
 	Error string // the provider's message, where the answer is an error
 }
 
@@ -97,4 +149,89 @@ type Usage struct {
 	Cached      int64 `json:"cached,omitempty"`       // of the input, read from a cache
 	CacheWrites int64 `json:"cache_writes,omitempty"` // of the input, written to one
 	Reasoning   int64 `json:"reasoning,omitempty"`    // of the output, not shown
+}
+
+// ends are the ends of the APIs' paths, below any base URL.
+var ends = []struct {
+	suffix string
+	name   Name
+}{
+	{"/chat/completions", Chat},
+	{"/responses", Responses},
+	{"/messages", Messages},
+	{generate, Generate},
+	{streamGenerate, Generate},
+}
+
+const (
+	generate       = ":generateContent"
+	streamGenerate = ":streamGenerateContent"
+)
+
+// Of returns the API in which a request asks for a model's turn, by its method and the end of
+// its path. Other requests, such as those for a list of models, belong to none.
+func Of(method, path string) (Name, bool) {
+	if method != "POST" {
+		return "", false
+	}
+	path = withoutQuery(path)
+	for _, end := range ends {
+		if strings.HasSuffix("/"+strings.TrimPrefix(path, "/"), end.suffix) {
+			return end.name, true
+		}
+	}
+	return "", false
+}
+
+// modelIn returns the model that a path of generateContent names, between its last slash and
+// its last colon.
+func modelIn(path string) string {
+	path = withoutQuery(path)
+	path = path[strings.LastIndexByte(path, '/')+1:]
+	if colon := strings.LastIndexByte(path, ':'); colon >= 0 {
+		path = path[:colon]
+	}
+	return path
+}
+
+func withoutQuery(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return path
+}
+
+// Total is all tokens of a call, read and written.
+func (u Usage) Total() int64 { return sum(u.Input, u.Output) }
+
+// Plus is the tokens of two calls.
+func (u Usage) Plus(other Usage) Usage {
+	return Usage{
+		Input:       sum(u.Input, other.Input),
+		Output:      sum(u.Output, other.Output),
+		Cached:      sum(u.Cached, other.Cached),
+		CacheWrites: sum(u.CacheWrites, other.CacheWrites),
+		Reasoning:   sum(u.Reasoning, other.Reasoning),
+	}
+}
+
+// counted is what a provider told, with no count below 0 and no part above its whole.
+func counted(u Usage) *Usage {
+	u.Input, u.Output = atLeast0(u.Input), atLeast0(u.Output)
+	u.Cached = min(atLeast0(u.Cached), u.Input)
+	u.CacheWrites = min(atLeast0(u.CacheWrites), u.Input-u.Cached)
+	u.Reasoning = min(atLeast0(u.Reasoning), u.Output)
+	return &u
+}
+
+func atLeast0(n int64) int64 { return max(n, 0) }
+
+// sum adds counts that are not negative, and stays at the largest number.
+func sum(counts ...int64) int64 {
+	total := int64(0)
+	for _, n := range counts {
+		if n > math.MaxInt64-total {
+			return math.MaxInt64
+		}
+		total += n
+	}
+	return total
 }

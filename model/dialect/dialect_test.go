@@ -59,6 +59,8 @@ func TestReadRequest(t *testing.T) {
 		path, body string
 		stream     bool
 		items      []Item
+		limit      int64
+		tool       ToolName // mcp__shop__find where it is left out
 	}{
 		{name: "chat", dialect: Chat, items: conversation("c1"), stream: true, body: `{"model":"m","stream":true,
 			"stream_options":{"include_usage":true},
@@ -73,13 +75,13 @@ func TestReadRequest(t *testing.T) {
 			{"type":"function_call","call_id":"c1","name":"mcp__shop__find","arguments":"{\"sku\":\"A\",\"n\":9007199254740993}"},
 			{"type":"function_call_output","call_id":"c1","output":"six\nleft"}],
 			"tools":[{"type":"function","name":"mcp__shop__find","description":"Finds.","parameters":{"type":"object"}},{"type":"web_search"}]}`},
-		{name: "responses with a namespace", dialect: Responses, items: split, body: `{"model":"m",
+		{name: "responses with a namespace", dialect: Responses, items: split, tool: ToolName{"find", "mcp__shop"}, body: `{"model":"m",
 			"input":[{"role":"developer","content":"Be brief."},{"role":"user","content":"How many?"},
 			{"role":"assistant","content":"I look."},
 			{"type":"function_call","call_id":"c1","namespace":"mcp__shop","name":"find","arguments":"{\"sku\":\"A\",\"n\":9007199254740993}"},
 			{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"six"},{"type":"input_text","text":"left"}]}],
 			"tools":[{"type":"namespace","name":"mcp__shop","tools":[{"type":"function","name":"find","description":"Finds.","parameters":{"type":"object"}}]}]}`},
-		{name: "messages", dialect: Messages, items: failed, stream: true, body: `{"model":"m","stream":true,"max_tokens":9,
+		{name: "messages", dialect: Messages, limit: 9, items: failed, stream: true, body: `{"model":"m","stream":true,"max_tokens":9,
 			"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],
 			"messages":[{"role":"user","content":"How many?"},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"I look."},{"type":"tool_use","id":"toolu_1","name":"mcp__shop__find","input":{"sku":"A","n":9007199254740993}}]},
@@ -93,9 +95,17 @@ func TestReadRequest(t *testing.T) {
 			"tools":[{"functionDeclarations":[{"name":"mcp__shop__find","description":"Finds.","parametersJsonSchema":{"type":"object"}}]}]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.tool == (ToolName{}) {
+				c.tool.Local = "mcp__shop__find"
+			}
 			want := Request{
 				Model: "m", Stream: c.stream, System: "Be brief.", Items: c.items,
-				Tools: []Tool{{Name: "mcp__shop__find", Description: "Finds.", Schema: json.RawMessage(`{"type":"object"}`)}},
+				Tools:         []Tool{{Name: c.tool, Description: "Finds.", Schema: json.RawMessage(`{"type":"object"}`)}},
+				MaxTokens:     c.limit,
+				UsageInStream: c.dialect == Chat,
+			}
+			if name := want.Tools[0].Name.String(); name != "mcp__shop__find" {
+				t.Errorf("the tool is called %q", name)
 			}
 			got, err := ReadRequest(c.dialect, c.path, []byte(c.body))
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {

@@ -1,7 +1,10 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -25,6 +28,26 @@ type googlePart struct {
 	} `json:"functionResponse"`
 }
 
+type googleConfig struct {
+	MaxOutputTokens    int64           `json:"maxOutputTokens"`
+	ResponseMIMEType   string          `json:"responseMimeType"`
+	ResponseSchema     json.RawMessage `json:"responseSchema"`
+	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema"`
+}
+
+// format returns the schema of an answer that is to be JSON; nil for text.
+func (c googleConfig) format() json.RawMessage {
+	switch {
+	case c.ResponseMIMEType != "application/json":
+		return nil
+	case len(c.ResponseJSONSchema) > 0:
+		return c.ResponseJSONSchema
+	case len(c.ResponseSchema) > 0:
+		return c.ResponseSchema
+	}
+	return anyObject
+}
+
 func generateRequest(path string, body []byte) (Request, error) {
 	var asked struct {
 		Contents          []googleContent `json:"contents"`
@@ -37,6 +60,7 @@ func generateRequest(path string, body []byte) (Request, error) {
 				JSONSchema  json.RawMessage `json:"parametersJsonSchema"`
 			} `json:"functionDeclarations"`
 		} `json:"tools"`
+		GenerationConfig googleConfig `json:"generationConfig"`
 	}
 	if err := decode(body, &asked); err != nil {
 		return Request{}, err
@@ -45,6 +69,7 @@ func generateRequest(path string, body []byte) (Request, error) {
 		Model:  modelIn(path),
 		Stream: strings.HasSuffix(withoutQuery(path), streamGenerate),
 		System: asked.SystemInstruction.item().Text,
+		Format: asked.GenerationConfig.format(), MaxTokens: asked.GenerationConfig.MaxOutputTokens,
 	}
 	for _, given := range asked.Contents {
 		request.Items = append(request.Items, given.item())
@@ -55,7 +80,7 @@ func generateRequest(path string, body []byte) (Request, error) {
 			if schema == nil {
 				schema = f.JSONSchema
 			}
-			request.Tools = append(request.Tools, Tool{Name: f.Name, Description: f.Description, Schema: schema})
+			request.Tools = append(request.Tools, Tool{Name: ToolName{Local: f.Name}, Description: f.Description, Schema: schema})
 		}
 	}
 	return request, nil
@@ -161,3 +186,82 @@ func (d *delta) takeGoogle(candidate int, part googlePart) {
 		d.pieces = append(d.pieces, piece{slot: slot{part: candidate}, text: part.Text})
 	}
 }
+
+// generateWhole writes an answer that is not streamed.
+func generateWhole(a Answer) any {
+	parts := []any{}
+	if a.hasText() {
+		parts = append(parts, object{"text": a.Text})
+	}
+	return generateBody(a, append(parts, generateUses(a)...), "STOP", a.Usage.Output)
+}
+
+func generateUses(a Answer) []any {
+	var parts []any
+	for i, u := range a.Uses {
+		parts = append(parts, object{"functionCall": object{
+			"id": a.ID("call", i+1), "name": u.Tool.String(), "args": u.Arguments,
+		}})
+	}
+	return parts
+}
+
+func generateBody(a Answer, parts []any, stop string, output int64) object {
+	candidate := object{"index": 0, "content": object{"role": "model", "parts": parts}}
+	if stop != "" {
+		candidate["finishReason"] = stop
+	}
+	usage := object{"promptTokenCount": a.Usage.Input, "candidatesTokenCount": output, "totalTokenCount": a.Usage.Input + output}
+	if a.Usage.Cached > 0 {
+		usage["cachedContentTokenCount"] = a.Usage.Cached
+	}
+	return object{
+		"candidates": []any{candidate}, "usageMetadata": usage,
+		"modelVersion": a.Model, "responseId": a.ID("r", 0),
+	}
+}
+
+// generateEvents writes an answer as a stream: the text in words, and then all uses in one event.
+func generateEvents(a Answer) []Event {
+	var all []Event
+	for _, word := range words(a.Text) {
+		all = append(all, Event{Data: generateBody(a, []any{object{"text": word}}, "", 0)})
+	}
+	last := generateUses(a)
+	if len(last) == 0 {
+		last = []any{object{"text": ""}}
+	}
+	return append(all, Event{Data: generateBody(a, last, "STOP", a.Usage.Output)})
+}
+
+// generateFailure writes an error.
+func generateFailure(f Failure) any {
+	word := map[int]string{
+		400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+		429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED",
+	}[f.Status]
+	body := object{"code": f.Status, "message": f.Message, "status": cmp.Or(f.GoogleStatus, word, "UNKNOWN")}
+	switch {
+	case f.RetryAfter != nil:
+		body["details"] = []any{object{
+			"@type":      "type.googleapis.com/google.rpc.RetryInfo",
+			"retryDelay": fmt.Sprintf("%ss", strconv.FormatFloat(*f.RetryAfter, 'f', -1, 64)),
+		}}
+	case f.Quota: // for longer than a client would wait
+		body["details"] = []any{object{
+			"@type":      "type.googleapis.com/google.rpc.QuotaFailure",
+			"violations": []any{object{"quotaId": "TrialPerDay", "description": f.Message}},
+		}}
+	}
+	return object{"error": body}
+}
+
+func generateModel(model string) object {
+	return object{
+		"name": "models/" + model, "displayName": model, "version": "001",
+		"inputTokenLimit": tokenLimit, "outputTokenLimit": tokenLimit,
+		"supportedGenerationMethods": []string{"generateContent", "streamGenerateContent", "countTokens"},
+	}
+}
+
+func generateModels(models []any, _ []string) any { return object{"models": models} }

@@ -2,7 +2,7 @@ package dialect
 
 import "encoding/json"
 
-func messagesRequest(body []byte) (Request, error) {
+func messagesRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
 		Model    string  `json:"model"`
 		Stream   bool    `json:"stream"`
@@ -16,11 +16,20 @@ func messagesRequest(body []byte) (Request, error) {
 			Description string          `json:"description"`
 			InputSchema json.RawMessage `json:"input_schema"`
 		} `json:"tools"`
+
+		MaxTokens    int64        `json:"max_tokens"`
+		OutputFormat schemaFormat `json:"output_format"`
+		OutputConfig struct {
+			Format schemaFormat `json:"format"`
+		} `json:"output_config"`
 	}
 	if err := decode(body, &asked); err != nil {
 		return Request{}, err
 	}
-	request := Request{Model: asked.Model, Stream: asked.Stream, System: asked.System.said()}
+	request := Request{
+		Model: asked.Model, Stream: asked.Stream, System: asked.System.said(),
+		Format: schemaOf(asked.OutputFormat, asked.OutputConfig.Format), MaxTokens: asked.MaxTokens,
+	}
 	for _, message := range asked.Messages {
 		item := Item{Role: User, Text: message.Content.said()}
 		if message.Role == Assistant {
@@ -33,7 +42,7 @@ func messagesRequest(body []byte) (Request, error) {
 	}
 	for _, tool := range asked.Tools {
 		request.Tools = append(request.Tools, Tool{
-			Name: tool.Name, Description: tool.Description, Schema: tool.InputSchema,
+			Name: ToolName{Local: tool.Name}, Description: tool.Description, Schema: tool.InputSchema,
 		})
 	}
 	return request, nil
@@ -156,4 +165,109 @@ func (b *block) delta(at slot) delta {
 		return delta{thinks: true}
 	}
 	return delta{}
+}
+
+// writeMessages writes an answer that is not streamed.
+func writeMessages(a Answer) any {
+	content := []any{}
+	if a.hasText() {
+		content = append(content, object{"type": "text", "text": a.Text})
+	}
+	for i, u := range a.Uses {
+		content = append(content, messagesUse(a, i, u.Arguments))
+	}
+	return messagesBody(a, content, messagesStop(a), a.Usage.Output)
+}
+
+func messagesBody(a Answer, content []any, stop any, output int64) object {
+	return object{
+		"id": a.ID("msg", 0), "type": "message", "role": "assistant", "model": a.Model,
+		"content": content, "stop_reason": stop, "stop_sequence": nil,
+		"usage": messagesCounts(a, output),
+	}
+}
+
+// messagesCounts counts tokens that were read from a cache apart from the others.
+func messagesCounts(a Answer, output int64) object {
+	return object{
+		"input_tokens": a.Usage.Input - a.Usage.Cached, "cache_creation_input_tokens": 0,
+		"cache_read_input_tokens": a.Usage.Cached, "output_tokens": output,
+	}
+}
+
+func messagesUse(a Answer, i int, input json.RawMessage) object {
+	return object{"type": "tool_use", "id": a.ID("toolu", i+1), "name": a.Uses[i].Tool.String(), "input": input}
+}
+
+func messagesStop(a Answer) string {
+	if len(a.Uses) > 0 {
+		return "tool_use"
+	}
+	return "end_turn"
+}
+
+// messagesEvents writes an answer as a stream.
+func messagesEvents(a Answer) []Event {
+	s := messagesStream{}
+	s.add("message_start", object{"message": messagesBody(a, []any{}, nil, 1)})
+	if a.hasText() {
+		s.block(object{"type": "text", "text": ""}, "text_delta", "text", words(a.Text))
+	}
+	for i, u := range a.Uses {
+		s.block(messagesUse(a, i, json.RawMessage("{}")), "input_json_delta", "partial_json", append([]string{""}, pieces(u.Arguments)...))
+	}
+	s.add("message_delta", object{
+		"delta": object{"stop_reason": messagesStop(a), "stop_sequence": nil},
+		"usage": messagesCounts(a, a.Usage.Output),
+	})
+	s.add("message_stop", object{})
+	return s.all
+}
+
+type messagesStream struct {
+	blocks int // so far
+	all    []Event
+}
+
+func (s *messagesStream) add(kind string, fields object) {
+	fields["type"] = kind
+	s.all = append(s.all, Event{kind, fields})
+}
+
+// block adds a block of content in deltas, each with a piece in the field key.
+func (s *messagesStream) block(start object, kind, key string, pieces []string) {
+	s.add("content_block_start", object{"index": s.blocks, "content_block": start})
+	if s.blocks == 0 {
+		s.add("ping", object{})
+	}
+	for _, piece := range pieces {
+		s.add("content_block_delta", object{"index": s.blocks, "delta": object{"type": kind, key: piece}})
+	}
+	s.add("content_block_stop", object{"index": s.blocks})
+	s.blocks++
+}
+
+// messagesFailure writes an error.
+func messagesFailure(f Failure) any {
+	kind := map[int]string{
+		401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+		413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
+	}[f.Status]
+	switch {
+	case f.Type != "" && f.Status != 429:
+		kind = f.Type
+	case kind == "" && f.Status >= 500:
+		kind = "api_error"
+	case kind == "":
+		kind = "invalid_request_error"
+	}
+	return object{"type": "error", "error": object{"type": kind, "message": f.Message}}
+}
+
+func messagesModel(model string) object {
+	return object{"type": "model", "id": model, "display_name": model, "created_at": "2023-11-14T22:13:20Z"}
+}
+
+func messagesModels(models []any, names []string) any {
+	return object{"data": models, "has_more": false, "first_id": names[0], "last_id": names[len(names)-1]}
 }

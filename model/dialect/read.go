@@ -33,7 +33,11 @@ func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	if HasTooMany(body) {
 		return Request{}, fmt.Errorf("a request of %s with more than %d values: %w", name, maxValues, ErrTooLarge)
 	}
-	request, err := readRequest(name, path, body)
+	read := apiOf(name).request
+	if read == nil {
+		return Request{}, fmt.Errorf("%q is no shape of requests", name)
+	}
+	request, err := read(path, body)
 	if err != nil {
 		return Request{}, fmt.Errorf("a request of %s: %w", name, err)
 	}
@@ -69,20 +73,6 @@ func deploymentIn(path string) string {
 	return name
 }
 
-func readRequest(name Name, path string, body []byte) (Request, error) {
-	switch name {
-	case Chat:
-		return chatRequest(body)
-	case Responses:
-		return responsesRequest(body)
-	case Messages:
-		return messagesRequest(body)
-	case Generate:
-		return generateRequest(path, body)
-	}
-	return Request{}, fmt.Errorf("%q is no shape of requests", name)
-}
-
 // ReadResponse reads a whole answer, streamed or not. One that was cut off gives what
 // was there, with an error only where that is nothing at all. What is beyond the bounds
 // is left out, with an error that is [ErrTooLarge]. An answer with an error's status
@@ -91,8 +81,8 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 	if len(body) > MaxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
 	}
-	read, ok := deltas[name]
-	if !ok {
+	read := apiOf(name).delta
+	if read == nil {
 		return Response{}, fmt.Errorf("%q is no shape of responses", name)
 	}
 	var answer assembly
@@ -122,6 +112,28 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 		return Response{}, fmt.Errorf("a response of %s: nothing of it can be read", name)
 	}
 	return response, nil
+}
+
+// anyObject is the schema of an answer that is to be JSON of any kind.
+var anyObject = json.RawMessage(`{"type":"object"}`)
+
+// schemaFormat is the format of an answer as OpenAI's and Anthropic's APIs ask for it.
+type schemaFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// schemaOf returns the schema of the first format that asks for JSON; nil for text.
+func schemaOf(formats ...schemaFormat) json.RawMessage {
+	for _, format := range formats {
+		switch {
+		case format.Type == "json_schema" && len(format.Schema) > 0:
+			return format.Schema
+		case format.Type == "json_schema" || format.Type == "json_object":
+			return anyObject
+		}
+	}
+	return nil
 }
 
 // plainError is the message of an error that is in no shape of ours.
@@ -235,3 +247,10 @@ func decode(raw []byte, into any) error {
 	}
 	return err
 }
+
+// maxValues is how many values a JSON text has at most that is decoded: one of two bytes
+// takes a hundred in memory.
+const maxValues = 1 << 19
+
+// HasTooMany says whether a JSON text has so many values that it is not decoded.
+func HasTooMany(text []byte) bool { return jsontext.MoreThan(maxValues, text) }

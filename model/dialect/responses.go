@@ -43,23 +43,35 @@ func (in *responsesInput) UnmarshalJSON(raw []byte) error {
 	return decode(raw, (*[]responsesItem)(in))
 }
 
-func responsesRequest(body []byte) (Request, error) {
+func responsesRequest(_ string, body []byte) (Request, error) {
 	var asked struct {
 		Model        string          `json:"model"`
 		Stream       bool            `json:"stream"`
 		Instructions content         `json:"instructions"`
 		Input        responsesInput  `json:"input"`
 		Tools        []responsesTool `json:"tools"`
+
+		MaxOutputTokens    int64  `json:"max_output_tokens"`
+		PreviousResponseID string `json:"previous_response_id"`
+		Text               struct {
+			Format schemaFormat `json:"format"`
+		} `json:"text"`
 	}
 	if err := decode(body, &asked); err != nil {
 		return Request{}, err
 	}
-	request := Request{Model: asked.Model, Stream: asked.Stream}
+	request := Request{
+		Model: asked.Model, Stream: asked.Stream, Format: schemaOf(asked.Text.Format),
+		MaxTokens: asked.MaxOutputTokens, Previous: asked.PreviousResponseID,
+	}
 	system := []string{}
 	if text := asked.Instructions.said(); text != "" {
 		system = append(system, text)
 	}
 	for _, given := range asked.Input {
+		if given.Type == "item_reference" {
+			request.References = append(request.References, given.ID)
+		}
 		if given.Role == "system" || given.Role == "developer" {
 			system = append(system, given.Content.said())
 		} else if item, ok := given.item(); ok {
@@ -73,30 +85,30 @@ func responsesRequest(body []byte) (Request, error) {
 	return request, nil
 }
 
-// flat is the tool, or those of a namespace. Tools of the provider's own have no name.
+// flat returns the tool, or those of a namespace. Tools of the provider's own have no name.
 func (t responsesTool) flat() []Tool {
 	if t.Type != "namespace" {
 		if t.Name == "" {
 			return nil
 		}
-		return []Tool{{Name: t.Name, Description: t.Description, Schema: t.Parameters}}
+		return []Tool{t.tool("")}
 	}
 	tools := make([]Tool, 0, len(t.Tools))
 	for _, inner := range t.Tools {
-		tools = append(tools, Tool{
-			Name: within(t.Name, inner.Name), Description: inner.Description, Schema: inner.Parameters,
-		})
+		tools = append(tools, inner.tool(t.Name))
 	}
 	return tools
 }
 
-// within is a tool's name with its namespace, parted as Codex parts them: mcp__SERVER__TOOL.
-func within(namespace, name string) string {
-	if namespace == "" {
-		return name
+func (t responsesTool) tool(namespace string) Tool {
+	return Tool{
+		Name: ToolName{Local: t.Name, Namespace: namespace}, Description: t.Description,
+		Schema: t.Parameters, NoFunction: t.Type != "function",
 	}
-	return strings.TrimSuffix(namespace, "__") + "__" + name
 }
+
+// within returns a tool's name with its namespace.
+func within(namespace, name string) string { return ToolName{name, namespace}.String() }
 
 func (i responsesItem) item() (Item, bool) {
 	switch i.Type {
@@ -225,4 +237,110 @@ func (i *responsesItem) delta(at slot) delta {
 		}}}
 	}
 	return delta{}
+}
+
+// writeResponses writes an answer that is not streamed.
+func writeResponses(a Answer) any { return responsesBody(a, "completed", responsesOutput(a)) }
+
+func responsesBody(a Answer, status string, output []any) object {
+	body := object{
+		"id": a.ID("resp", 0), "object": "response", "created_at": created, "status": status, "model": a.Model, "output": output,
+		"error": nil, "incomplete_details": nil, "instructions": nil, "metadata": object{}, "parallel_tool_calls": true,
+		"previous_response_id": nil, "store": false, "temperature": 1, "text": object{"format": object{"type": "text"}},
+		"tool_choice": "auto", "tools": []any{}, "top_p": 1, "truncation": "disabled", "usage": nil,
+	}
+	if status == "completed" {
+		body["usage"] = object{
+			"input_tokens": a.Usage.Input, "input_tokens_details": object{"cached_tokens": a.Usage.Cached},
+			"output_tokens": a.Usage.Output, "output_tokens_details": object{"reasoning_tokens": 0},
+			"total_tokens": a.Usage.Input + a.Usage.Output,
+		}
+	}
+	return body
+}
+
+func responsesOutput(a Answer) []any {
+	output := []any{}
+	if a.hasText() {
+		output = append(output, responsesMessage(a, "completed", []any{responsesText(a.Text)}))
+	}
+	for i, u := range a.Uses {
+		output = append(output, responsesCall(a, i, "completed", string(u.Arguments)))
+	}
+	return output
+}
+
+func responsesMessage(a Answer, status string, content []any) object {
+	return object{"id": a.ID("msg", 0), "type": "message", "status": status, "role": "assistant", "content": content}
+}
+
+func responsesText(text string) object {
+	return object{"type": "output_text", "annotations": []any{}, "logprobs": []any{}, "text": text}
+}
+
+func responsesCall(a Answer, i int, status, arguments string) object {
+	tool := a.Uses[i].Tool
+	call := object{
+		"id": a.ID("fc", i+1), "type": "function_call", "status": status,
+		"call_id": a.ID("call", i+1), "name": tool.Local, "arguments": arguments,
+	}
+	if tool.Namespace != "" {
+		call["namespace"] = tool.Namespace
+	}
+	return call
+}
+
+// responsesEvents writes an answer as a stream.
+func responsesEvents(a Answer) []Event {
+	s := responsesStream{answer: a}
+	s.add("response.created", object{"response": responsesBody(a, "in_progress", []any{})})
+	s.add("response.in_progress", object{"response": responsesBody(a, "in_progress", []any{})})
+	if a.hasText() {
+		s.message()
+	}
+	for i := range a.Uses {
+		s.call(i)
+	}
+	s.add("response.completed", object{"response": writeResponses(a)})
+	return s.all
+}
+
+// responsesStream gathers events, which are numbered.
+type responsesStream struct {
+	answer Answer
+	output int // items so far
+	all    []Event
+}
+
+func (s *responsesStream) add(kind string, fields object) {
+	fields["type"], fields["sequence_number"] = kind, len(s.all)
+	s.all = append(s.all, Event{kind, fields})
+}
+
+func (s *responsesStream) message() {
+	id, text := s.answer.ID("msg", 0), s.answer.Text
+	in := func(more object) object {
+		more["item_id"], more["output_index"], more["content_index"] = id, s.output, 0
+		return more
+	}
+	s.add("response.output_item.added", object{"output_index": s.output, "item": responsesMessage(s.answer, "in_progress", []any{})})
+	s.add("response.content_part.added", in(object{"part": responsesText("")}))
+	for _, word := range words(text) {
+		s.add("response.output_text.delta", in(object{"delta": word, "logprobs": []any{}}))
+	}
+	s.add("response.output_text.done", in(object{"text": text, "logprobs": []any{}}))
+	s.add("response.content_part.done", in(object{"part": responsesText(text)}))
+	s.add("response.output_item.done", object{"output_index": s.output, "item": responsesMessage(s.answer, "completed", []any{responsesText(text)})})
+	s.output++
+}
+
+func (s *responsesStream) call(i int) {
+	id, arguments := s.answer.ID("fc", i+1), s.answer.Uses[i].Arguments
+	s.add("response.output_item.added", object{"output_index": s.output, "item": responsesCall(s.answer, i, "in_progress", "")})
+	for _, piece := range pieces(arguments) {
+		s.add("response.function_call_arguments.delta", object{"item_id": id, "output_index": s.output, "delta": piece})
+	}
+	s.add("response.function_call_arguments.done", object{"item_id": id, "output_index": s.output, "arguments": string(arguments)})
+	s.add("response.output_item.done", object{"output_index": s.output, "item": responsesCall(s.answer, i, "completed", string(arguments))})
+	s.output++
 }

@@ -1,8 +1,13 @@
 package dialect
 
-import "bytes"
+import (
+	"bytes"
 
-// Watch looks at an answer as it goes by. It holds no more than one event of a stream.
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/sse"
+)
+
+// Watch reads an answer as it passes. It holds no more than one event of a stream.
 // It is not safe for concurrent use.
 type Watch struct {
 	name        Name
@@ -14,10 +19,9 @@ type Watch struct {
 	usage       *Usage
 }
 
-// NewWatch watches an answer in the shape of the name. In one that it does not know it
-// sees nothing.
+// NewWatch returns a Watch of an answer of an API; of an unknown API it sees nothing.
 func NewWatch(name Name, contentType string) *Watch {
-	return &Watch{name: name, contentType: contentType, read: deltas[name]}
+	return &Watch{name: name, contentType: contentType, read: apiOf(name).delta}
 }
 
 // Write takes what comes next of the answer's body. It never fails.
@@ -60,13 +64,12 @@ func (w *Watch) look(event []byte) {
 	w.usage = merge(w.usage, d.usage)
 }
 
-// Said tells whether something of what the model answers has come: a word, a thought,
-// or a tool that it asks for. An answer that is no stream says something at once.
+// Said reports whether a part of the answer has come: a word, a thought, or a tool that the model
+// asks for. An answer that is no stream has one at once.
 func (w *Watch) Said() bool { return w.said }
 
-// Usage is what the provider has told so far of the call's tokens; nil where that is
-// nothing. For an answer that is no stream it needs the whole, which for a stream it
-// does not look at.
+// Usage returns what the provider has counted so far; nil for nothing. It needs the whole of an
+// answer that is no stream, and ignores it for a stream.
 func (w *Watch) Usage(whole []byte) *Usage {
 	if w.split != nil {
 		w.split.end(w.look)
@@ -80,3 +83,104 @@ func (w *Watch) Usage(whole []byte) *Usage {
 	}
 	return response.Usage
 }
+
+// splitter parts an answer into the JSON texts that it is made of, as it comes. What it
+// gives is valid until feed returns.
+type splitter interface {
+	feed(chunk []byte, yield func(event []byte))
+	// end gives what was whole but for its terminator.
+	end(yield func(event []byte))
+	// left tells whether something was left out for its length.
+	left() bool
+}
+
+// splitterFor chooses by the content type, and where that says nothing by the first
+// bytes: an event's line never begins with a bracket.
+func splitterFor(contentType string, start []byte) splitter {
+	start = bytes.TrimLeft(start, " \t\r\n")
+	switch {
+	case sse.IsContentType(contentType):
+		return &events{}
+	case len(start) > 0 && (start[0] == '{' || start[0] == '['):
+		return &elements{}
+	}
+	return &events{}
+}
+
+// part is what is held of an event or an element. One above maxEvent is left out.
+type part struct {
+	held    []byte
+	spoiled bool // it is too long
+	lost    bool // one was
+}
+
+func (p *part) keep(piece []byte) {
+	if p.spoiled = p.spoiled || len(p.held)+len(piece) > maxEvent; p.spoiled {
+		p.held, p.lost = p.held[:0], true
+		return
+	}
+	p.held = append(p.held, piece...)
+}
+
+// take returns what is held unless that is too long, and begins the next. It is valid until
+// that is kept.
+func (p *part) take() []byte {
+	whole := p.held
+	p.held, p.spoiled = p.held[:0], false
+	return whole
+}
+
+func (p *part) left() bool { return p.lost }
+
+// events splits server-sent events and gives the data of each.
+type events struct {
+	part
+	scan sse.Scanner
+}
+
+func (e *events) feed(chunk []byte, yield func([]byte)) {
+	for len(chunk) > 0 {
+		n, whole := e.scan.Scan(chunk)
+		e.keep(chunk[:n])
+		if whole {
+			e.end(yield)
+		}
+		chunk = chunk[n:]
+	}
+}
+
+func (e *events) end(yield func([]byte)) {
+	if data := sse.Parse(e.take()).Data(); data != nil {
+		yield(data)
+	}
+}
+
+// elements splits a JSON array into its elements, where they are objects. An object that
+// stands alone is one too.
+type elements struct {
+	part
+	scan jsontext.Scanner
+}
+
+func (e *elements) feed(chunk []byte, yield func([]byte)) {
+	for {
+		if !e.scan.Within() {
+			begin := bytes.IndexByte(chunk, '{')
+			if begin < 0 {
+				return
+			}
+			chunk = chunk[begin:]
+		}
+		n, whole := e.scan.Scan(chunk)
+		e.keep(chunk[:n])
+		if !whole {
+			return
+		}
+		if element := e.take(); len(element) > 0 {
+			yield(element)
+		}
+		chunk = chunk[n:]
+	}
+}
+
+func (e *elements) end(func([]byte)) {}

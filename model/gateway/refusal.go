@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"net/http"
 	"strconv"
 
@@ -47,32 +46,11 @@ func shapeOf(kind string) dialect.Name {
 	return dialect.Chat
 }
 
-// body is the refusal as JSON.
+// body returns the refusal as the API has errors.
 func (r refusal) body(shape dialect.Name) []byte {
-	switch shape {
-	case dialect.Messages:
-		kind := r.kind
-		if r.status == http.StatusTooManyRequests {
-			kind = "rate_limit_error"
-		}
-		return encode(map[string]any{"type": "error", "error": map[string]any{"type": kind, "message": r.message}})
-	case dialect.Generate:
-		return encode(map[string]any{"error": map[string]any{
-			"code": r.status, "message": r.message, "status": r.google, "details": r.details(),
-		}})
-	}
-	return encode(map[string]any{"error": map[string]any{"message": r.message, "type": r.kind, "param": nil, "code": r.kind}})
-}
-
-// details tell Google's clients that a quota is used up for longer than they would wait.
-func (r refusal) details() []any {
-	if r.status != http.StatusTooManyRequests {
-		return []any{}
-	}
-	return []any{map[string]any{
-		"@type":      "type.googleapis.com/google.rpc.QuotaFailure",
-		"violations": []any{map[string]any{"quotaId": "TrialPerDay", "description": r.message}},
-	}}
+	return shape.Failure(dialect.Failure{
+		Status: r.status, Message: r.message, Type: r.kind, GoogleStatus: r.google, Quota: r.status == http.StatusTooManyRequests,
+	})
 }
 
 // write answers w. Clients of OpenAI and Anthropic heed X-Should-Retry.
@@ -90,11 +68,3 @@ func (r refusal) write(w http.ResponseWriter, shape dialect.Name) []byte {
 }
 
 const contentJSON = "application/json"
-
-func encode(v any) []byte {
-	body, err := json.Marshal(v)
-	if err != nil { // plain data always marshals
-		return []byte(`{}`)
-	}
-	return body
-}

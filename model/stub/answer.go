@@ -1,59 +1,42 @@
 package stub
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// answer is what the model answers, before it takes a dialect's shape.
-type answer struct {
-	mark   mark
-	digest string // of the request
-	model  string
-	text   string
-	uses   []use
-	usage  dialect.Usage
-}
-
-// use is a call of an offered tool.
-type use struct {
-	tool      offered
-	arguments json.RawMessage
-}
-
-// created is when every answer was made, in seconds of Unix time: answers to the same
-// request are the same.
-const created = 1_700_000_000
-
-// newAnswer is an answer to r that says text.
-func newAnswer(r *request, m mark, text string) answer {
-	a := answer{mark: m, digest: r.digest(), model: r.Model, text: text}
-	return a.counted(r)
-}
-
-// counted is a with its tokens counted.
-func (a answer) counted(r *request) answer {
-	size := int64(len(a.text))
-	for _, u := range a.uses {
-		size += int64(len(u.tool.full()) + len(u.arguments))
+// newAnswer returns an answer to r that says text, with ids of m's turn.
+func newAnswer(r *request, m mark, text string) dialect.Answer {
+	digest := r.digest()
+	a := dialect.Answer{
+		Model: r.Model, Text: text, UsageInStream: r.UsageInStream,
+		ID: func(prefix string, n int) string { return m.of(n).id(prefix, digest) },
 	}
-	a.usage = dialect.Usage{Input: tokens(r.size), Output: tokens(size)}
+	a.Usage = usageOf(r, a)
 	return a
+}
+
+// usageOf counts the tokens of a request and an answer.
+func usageOf(r *request, a dialect.Answer) dialect.Usage {
+	size := int64(len(a.Text))
+	for _, u := range a.Uses {
+		size += int64(len(u.Tool.String()) + len(u.Arguments))
+	}
+	return dialect.Usage{Input: tokens(r.size), Output: tokens(size)}
 }
 
 // tokens is how many tokens a text of size bytes has, roughly.
 func tokens(size int64) int64 { return max(1, (size+3)/4) }
-
-// id is the id of the answer as a whole.
-func (a answer) id(prefix string) string { return a.mark.id(prefix, a.digest) }
-
-// idOf is the id of the nth use.
-func (a answer) idOf(prefix string, n int) string { return a.mark.of(n+1).id(prefix, a.digest) }
 
 // digest tells requests with different histories apart, however they are streamed.
 func (r *request) digest() string {
@@ -68,39 +51,153 @@ func (r *request) digest() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// words are text in pieces, each a word with what is before it.
-func words(text string) []string {
-	var all []string
-	for text != "" {
-		start := len(text) - len(strings.TrimLeft(text, " \n"))
-		end := strings.IndexAny(text[start:], " \n")
-		if end < 0 {
-			return append(all, text)
+// named reports whether a tool is called name, or its whole name ends with it after something
+// that is no letter and no digit.
+func named(t dialect.ToolName, name string) bool {
+	return t.Local == name || endsWith(t.String(), name)
+}
+
+func endsWith(full, end string) bool {
+	before, found := strings.CutSuffix(full, end)
+	return found && (before == "" || !isWord(rune(before[len(before)-1])))
+}
+
+func isWord(c rune) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// pick finds the tool that c means among those offered. The error says what is there.
+func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
+	surely, perhaps := c.fitting(tools)
+	for _, found := range [][]dialect.ToolName{surely, perhaps} {
+		switch {
+		case len(found) == 1:
+			return found[0], nil
+		case len(found) > 1:
+			return dialect.ToolName{}, fmt.Errorf("the script calls %s, and more than one offered tool fits: %s; add its server to the call", c, names(found))
 		}
-		all = append(all, text[:start+end])
-		text = text[start+end:]
 	}
-	return all
+	return dialect.ToolName{}, fmt.Errorf("the script calls %s, and no such tool is offered; offered are: %s", c, names(tools))
 }
 
-// pieces are arguments in parts of a few characters.
-func pieces(arguments json.RawMessage) []string {
-	const size = 12
-	var all []string
-	runes := []rune(string(arguments))
-	for start := 0; start < len(runes); start += size {
-		all = append(all, string(runes[start:min(start+size, len(runes))]))
+// fitting are the tools that c can mean, each once: with a server those whose names are
+// made of its name and the tool's, in a way that agents have, and else those of the
+// tool's own name; without one those of the whole name, and else of that end.
+func (c call) fitting(tools []dialect.ToolName) (surely, perhaps []dialect.ToolName) {
+	readings := make([]capture.Resolution, len(tools))
+	if c.server != "" {
+		all := make([]string, len(tools))
+		for i, t := range tools {
+			all[i] = t.String()
+		}
+		readings = capture.Resolve(map[string][]string{c.server: {c.tool}}, all...)
 	}
-	return all
+	for i, t := range tools {
+		ofServer := readings[i].Kind == capture.NameTool && !readings[i].Bare
+		switch {
+		case ofServer || c.server == "" && t.String() == c.tool:
+			surely = with(surely, t)
+		case readings[i].Bare || c.server == "" && named(t, c.tool):
+			perhaps = with(perhaps, t)
+		}
+	}
+	return surely, perhaps
 }
 
-// encode is v as compact JSON, with < and > as they are.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
+func with(tools []dialect.ToolName, t dialect.ToolName) []dialect.ToolName {
+	if slices.Contains(tools, t) {
+		return tools
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return append(tools, t)
+}
+
+func (c call) String() string {
+	if c.server == "" {
+		return fmt.Sprintf("%q", c.tool)
+	}
+	return fmt.Sprintf("%q of server %q", c.tool, c.server)
+}
+
+// shownNames bounds how many names a message has.
+const shownNames = 200
+
+func names(tools []dialect.ToolName) string {
+	if len(tools) == 0 {
+		return "none"
+	}
+	return strings.Join(text.Some(tools, shownNames, func(t dialect.ToolName) string { return excerpt(t.String()) }), ", ")
+}
+
+// schema is what of a JSON Schema says what an example is; Google's writes types in
+// capitals.
+type schema struct {
+	Type       any               `json:"type"` // a name or a list of them
+	Enum       []json.RawMessage `json:"enum"`
+	Const      json.RawMessage   `json:"const"`
+	Properties map[string]schema `json:"properties"`
+	Required   []string          `json:"required"`
+	Items      *schema           `json:"items"`
+	AnyOf      []schema          `json:"anyOf"`
+}
+
+// maxExampleDepth bounds how deep an example goes.
+const maxExampleDepth = 16
+
+// example is a small JSON value that fits a schema, as far as its types and enums go.
+func example(raw json.RawMessage) string {
+	var s schema
+	if jsontext.Unmarshal(raw, &s) != nil {
+		return "{}"
+	}
+	encoded, err := evidence.Marshal(s.example(0))
+	if err != nil {
+		return "{}"
+	}
+	return string(encoded)
+}
+
+func (s schema) example(depth int) any {
+	switch {
+	case depth > maxExampleDepth:
+		return nil
+	case len(s.Const) > 0:
+		return s.Const
+	case len(s.Enum) > 0:
+		return s.Enum[0]
+	case len(s.AnyOf) > 0:
+		return s.AnyOf[0].example(depth + 1)
+	}
+	switch s.kind() {
+	case "string":
+		return neutral
+	case "integer", "number":
+		return 0
+	case "boolean":
+		return false
+	case "array":
+		return []any{}
+	case "null":
+		return nil
+	}
+	made := map[string]any{}
+	for _, name := range s.Required {
+		if _, done := made[name]; done {
+			continue // a list that says so again and again is costly at every depth
+		}
+		made[name] = s.Properties[name].example(depth + 1)
+	}
+	return made
+}
+
+func (s schema) kind() string {
+	switch t := s.Type.(type) {
+	case string:
+		return strings.ToLower(t)
+	case []any:
+		if len(t) > 0 {
+			name, _ := t[0].(string)
+			return strings.ToLower(name)
+		}
+	}
+	return ""
 }

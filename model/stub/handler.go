@@ -1,13 +1,20 @@
 package stub
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -46,13 +53,12 @@ type exchange struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	route route
-	shape shape
 	model string
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &exchange{handler: h, w: w, r: r, route: routeOf(r)}
-	e.shape, e.model = shapeOf(e.route.dialect), e.route.model
+	e.model = e.route.model
 	switch e.route.action {
 	case listing:
 		e.list()
@@ -64,13 +70,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (e *exchange) list() {
-	found, ok := e.script.list(e.route.dialect, e.route.model)
-	if !ok {
-		e.refuse(http.StatusNotFound, fmt.Sprintf("the script has no model %q", excerpt(e.route.model)))
+	shape, model := e.route.dialect, e.route.model
+	if model == "" {
+		e.report(http.StatusOK, "models")
+		e.send(http.StatusOK, shape.Models(e.script.models))
+		return
+	}
+	if !slices.Contains(e.script.models, model) {
+		e.refuse(http.StatusNotFound, fmt.Sprintf("the script has no model %q", excerpt(model)))
 		return
 	}
 	e.report(http.StatusOK, "models")
-	e.send(http.StatusOK, found)
+	e.send(http.StatusOK, shape.Model(model))
 }
 
 func (e *exchange) serve() {
@@ -92,7 +103,7 @@ func (e *exchange) serve() {
 	e.model, asked.asArray = asked.Model, e.route.asArray
 	if e.route.action == counting {
 		e.report(http.StatusOK, "tokens counted")
-		e.send(http.StatusOK, count(asked))
+		e.send(http.StatusOK, asked.dialect.TokenCount(tokens(asked.size)))
 		return
 	}
 	asked.clean = e.clean
@@ -120,7 +131,7 @@ func (e *exchange) play(asked *request, made played) {
 		return
 	}
 	e.report(http.StatusOK, made.what)
-	body, err := e.encoded(asked, made.answer)
+	body, err := encode(asked, made.answer)
 	if err != nil { // every part of an answer encodes
 		panic(err)
 	}
@@ -132,14 +143,14 @@ func (e *exchange) fail(f *failure, what string) {
 		e.w.Header().Set("Retry-After", strconv.FormatFloat(*f.retryAfter, 'f', -1, 64))
 	}
 	e.report(f.status, what)
-	e.send(f.status, e.shape.failure(f.status, f.message, f.retryAfter))
+	e.send(f.status, e.route.dialect.Failure(dialect.Failure{Status: f.status, Message: f.message, RetryAfter: f.retryAfter}))
 }
 
 // refuse answers with an error that says what is wrong with the request, or with the
 // script for it.
 func (e *exchange) refuse(status int, message string) {
 	e.report(status, message)
-	e.send(status, e.shape.failure(status, message, nil))
+	e.send(status, e.route.dialect.Failure(dialect.Failure{Status: status, Message: message}))
 }
 
 func (e *exchange) report(status int, what string) {
@@ -149,12 +160,165 @@ func (e *exchange) report(status int, what string) {
 }
 
 // send writes a JSON answer.
-func (e *exchange) send(status int, v any) {
-	content, err := encode(v)
-	if err != nil {
-		panic(err) // objects of ours always encode
-	}
+func (e *exchange) send(status int, content []byte) {
 	e.w.Header().Set("Content-Type", "application/json")
 	e.w.WriteHeader(status)
 	_, _ = e.w.Write(content) // an agent that left needs no answer
+}
+
+// route is what a request's path and method ask for.
+type route struct {
+	dialect dialect.Name // empty for what has no shape of its own
+	action  action
+	model   string // of a list: the one that is wanted; empty for all
+	asArray bool   // a stream as one JSON array
+}
+
+type action int
+
+const (
+	nothing action = iota
+	answering
+	counting
+	listing
+)
+
+// routeOf reads a path by its end, whatever is before it.
+func routeOf(r *http.Request) route {
+	path := strings.TrimRight(r.URL.Path, "/")
+	name, isTurn := dialect.Of(r.Method, path)
+	switch {
+	case isTurn:
+		return route{dialect: name, action: answering, asArray: r.URL.Query().Get("alt") != "sse"}
+	case r.Method == http.MethodGet:
+		return listRoute(path, r.Header.Get("anthropic-version") != "")
+	case r.Method != http.MethodPost:
+		return route{}
+	case strings.HasSuffix(path, "/messages/count_tokens"):
+		return route{dialect: dialect.Messages, action: counting}
+	case strings.HasSuffix(path, ":countTokens"):
+		return route{dialect: dialect.Generate, action: counting}
+	default:
+		return route{}
+	}
+}
+
+// listRoute tells the lists of models apart: Google's by the version in the path,
+// Anthropic's by the header that its clients send.
+func listRoute(path string, anthropic bool) route {
+	before, model, found := strings.Cut(path+"/", "/models/")
+	made := route{action: listing, dialect: dialect.Chat, model: strings.TrimSuffix(model, "/")}
+	switch {
+	case !found:
+		return route{}
+	case strings.HasSuffix(before, "/v1beta"):
+		made.dialect = dialect.Generate
+	case anthropic:
+		made.dialect = dialect.Messages
+	}
+	return made
+}
+
+// body is an answer as it crosses the wire, in the parts that are sent at once.
+type body struct {
+	contentType string
+	parts       [][]byte
+	stream      bool
+}
+
+// encode writes an answer as the request wants it.
+func encode(asked *request, a dialect.Answer) (body, error) {
+	if !asked.Stream {
+		content, err := asked.dialect.Whole(a)
+		return body{contentType: "application/json", parts: [][]byte{content}}, err
+	}
+	events := asked.dialect.Events(a)
+	if asked.dialect == dialect.Generate && asked.asArray {
+		return arrayOf(events)
+	}
+	made := body{contentType: sse.ContentType, stream: true}
+	for _, event := range events {
+		part, err := lines(event)
+		if err != nil {
+			return body{}, err
+		}
+		made.parts = append(made.parts, part)
+	}
+	return made, nil
+}
+
+// lines returns an event as a stream of events has it.
+func lines(e dialect.Event) ([]byte, error) {
+	data, err := e.Encode()
+	var out bytes.Buffer
+	_, _ = sse.Message{Type: e.Type, Data: data}.WriteTo(&out) // a buffer takes all
+	return out.Bytes(), err
+}
+
+// arrayOf returns events as elements of one JSON array.
+func arrayOf(events []dialect.Event) (body, error) {
+	made := body{contentType: "application/json", stream: true}
+	before := "["
+	for i, event := range events {
+		content, err := event.Encode()
+		if err != nil {
+			return body{}, err
+		}
+		part := append([]byte(before), content...)
+		if i == len(events)-1 {
+			part = append(part, ']')
+		}
+		made.parts = append(made.parts, part)
+		before = ",\r\n"
+	}
+	return made, nil
+}
+
+// write sends b, or with trouble half of it.
+func (b body) write(w http.ResponseWriter, r *http.Request, t *trouble) {
+	w.Header().Set("Content-Type", b.contentType)
+	if b.stream {
+		w.Header().Set("Cache-Control", "no-cache")
+	} else {
+		w.Header().Set("Content-Length", strconv.Itoa(len(b.parts[0])))
+	}
+	w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(w)
+	for i, part := range b.parts {
+		half := t != nil && i == len(b.parts)/2
+		if half {
+			part = part[:len(part)/2]
+		}
+		if _, err := w.Write(part); err != nil {
+			return
+		}
+		_ = out.Flush() // what cannot flush sends it all at the end
+		if half {
+			t.breakOff(out, r)
+		}
+	}
+}
+
+// breakOff ends an answer in its middle. It does not return.
+func (t *trouble) breakOff(out *http.ResponseController, r *http.Request) {
+	wait(r.Context(), t.stall)
+	if t.cut == "reset" {
+		if conn, _, err := out.Hijack(); err == nil {
+			reset(conn)
+		}
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// reset closes a connection so that its peer sees a reset.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // where it fails, the peer sees a plain end
+	}
+	_ = conn.Close()
+}
+
+// wait returns after d, or when ctx ends; then with false.
+func wait(ctx context.Context, d time.Duration) bool {
+	return ctx.Err() == nil && retry.Sleep(ctx, d) == nil
 }

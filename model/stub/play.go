@@ -1,13 +1,21 @@
 package stub
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // played is what a request is given: an answer, or trouble, with words for a log.
 type played struct {
-	answer  answer
+	answer  dialect.Answer
 	line    *line // with the answer's delay; nil where no turn is played
 	trouble *trouble
 	what    string
@@ -82,12 +90,12 @@ func (s *Script) asideFor(r *request) (string, bool) {
 			return a.say, true
 		}
 	}
-	if r.format != nil {
-		return example(r.format), true
+	if r.Format != nil {
+		return example(r.Format), true
 	}
 	last := strings.TrimSpace(r.last())
 	warming := !r.previous.there && len(r.Items) <= 1 && (last == "" || strings.EqualFold(last, "warmup"))
-	if warming || r.maxTokens == 1 || len(r.tools) == 0 && s.callsTools() {
+	if warming || r.MaxTokens == 1 || len(r.tools) == 0 && s.callsTools() {
 		return neutral, true
 	}
 	return "", false
@@ -106,38 +114,38 @@ func (s *Script) callsTools() bool {
 }
 
 // answer is l as an answer to r.
-func (l *line) answer(r *request, m mark) (answer, error) {
+func (l *line) answer(r *request, m mark) (dialect.Answer, error) {
 	results := r.results(len(r.Items))
 	text, err := l.say.text(results)
 	if err != nil {
-		return answer{}, err
+		return dialect.Answer{}, err
 	}
 	a := newAnswer(r, m, text)
 	for _, c := range l.calls {
 		made, err := c.use(r.tools, results)
 		if err != nil {
-			return answer{}, err
+			return dialect.Answer{}, err
 		}
-		a.uses = append(a.uses, made)
+		a.Uses = append(a.Uses, made)
 	}
-	a = a.counted(r)
+	a.Usage = usageOf(r, a)
 	if l.usage != nil {
-		a.usage = *l.usage
+		a.Usage = *l.usage
 	}
 	return a, nil
 }
 
-func (c call) use(tools []offered, results []string) (use, error) {
+func (c call) use(tools []dialect.ToolName, results []string) (dialect.AnswerUse, error) {
 	tool, err := c.pick(tools)
 	if err != nil {
-		return use{}, err
+		return dialect.AnswerUse{}, err
 	}
 	filled, err := fill(c.arguments, results)
 	if err != nil {
-		return use{}, err
+		return dialect.AnswerUse{}, err
 	}
-	encoded, err := encode(filled)
-	return use{tool, encoded}, err
+	encoded, err := evidence.Marshal(filled)
+	return dialect.AnswerUse{Tool: tool, Arguments: encoded}, err
 }
 
 // String names t for a log.
@@ -150,4 +158,124 @@ func (t *trouble) String() string {
 	default:
 		return "cut"
 	}
+}
+
+// maxUnmarked bounds the turns without ids that are looked into: each may take looking
+// at all before it.
+const maxUnmarked = 1000
+
+// position is the turn of c that the request asks for: the one after all that its
+// history shows. The ids of calls tell; where there are none, a turn counts that calls
+// what the script calls next, or says what it says next.
+func (c conversation) position(r *request) int {
+	next := 0
+	if r.previous.there {
+		next = r.previous.turn + 1
+	}
+	for _, m := range r.referenced {
+		next = max(next, m.turn+1)
+	}
+	unmarked := 0
+	for i, item := range r.Items {
+		if item.Role != dialect.Assistant {
+			continue
+		}
+		if turn, marked := latest(item.Uses); marked {
+			next = max(next, turn+1)
+			continue
+		}
+		unmarked++
+		if next < len(c.steps) && unmarked < maxUnmarked && c.steps[next].made(r, i) {
+			next++
+		}
+	}
+	return next
+}
+
+// latest is the last turn that the ids of uses tell of.
+func latest(uses []dialect.Use) (turn int, marked bool) {
+	for _, use := range uses {
+		if m, ok := readMark(use.ID); ok {
+			turn, marked = max(turn, m.turn), true
+		}
+	}
+	return turn, marked
+}
+
+// made reports whether the nth item looks like what s answers there.
+func (s step) made(r *request, nth int) bool {
+	item := r.Items[nth]
+	switch {
+	case s.answer == nil:
+		return false
+	case len(s.answer.calls) > 0:
+		return slices.ContainsFunc(item.Uses, func(use dialect.Use) bool {
+			surely, perhaps := s.answer.calls[0].fitting([]dialect.ToolName{{Local: use.Name}})
+			return len(surely)+len(perhaps) > 0
+		})
+	}
+	text, err := s.answer.say.text(r.results(nth))
+	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
+}
+
+// mark is what the ids of an answer carry: where in the script it comes from.
+type mark struct {
+	conversation, turn int
+	nth                int // call of the turn, from 1; 0 is the answer as a whole
+	there              bool
+}
+
+var markPattern = regexp.MustCompile(`_script_(\d{1,6})_(\d{1,6})_(\d{1,6})_`)
+
+// of is the mark of the nth call of m's turn.
+func (m mark) of(nth int) mark {
+	m.nth = nth
+	return m
+}
+
+// compare orders marks by turn, and by call in it.
+func (m mark) compare(other mark) int {
+	return cmp.Or(cmp.Compare(m.turn, other.turn), cmp.Compare(m.nth, other.nth))
+}
+
+// id is an id of m's in the answer to the request whose digest is given.
+func (m mark) id(prefix, digest string) string {
+	return fmt.Sprintf("%s_script_%d_%d_%d_%s", prefix, m.conversation, m.turn, m.nth, digest)
+}
+
+// readMark is the mark in an id, and whether there is one.
+func readMark(id string) (mark, bool) {
+	found := markPattern.FindStringSubmatch(id)
+	if found == nil {
+		return mark{}, false
+	}
+	var numbers [3]int
+	for i := range numbers {
+		numbers[i], _ = strconv.Atoi(found[i+1]) // digits, few enough
+	}
+	return mark{numbers[0], numbers[1], numbers[2], true}, true
+}
+
+// memory counts the troubles that requests have had, by digest: they leave nothing in
+// a conversation.
+type memory struct {
+	mu   sync.Mutex
+	seen map[string]int // guarded by mu
+}
+
+// maxRemembered bounds the requests that are remembered.
+const maxRemembered = 100_000
+
+// next is how many of total troubles the request has had, and counts one more.
+func (m *memory) next(key string, total int) int {
+	if total == 0 {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	had, known := m.seen[key]
+	if had < total && (known || len(m.seen) < maxRemembered) {
+		m.seen[key] = had + 1
+	}
+	return had
 }

@@ -2,23 +2,26 @@ package stub
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // request is what an agent asks, in whatever shape it came.
 type request struct {
-	dialect.Request // but for Tools; all that the model said in one turn is one item
-	demands
+	dialect.Request // all that the model said in one turn is one item
 
-	dialect dialect.Name
-	tools   []offered
-	prompt  string                   // all that the user said
-	told    []told                   // what tools answered, as it came
-	size    int64                    // of all that the model reads, in bytes
-	asArray bool                     // a stream as one JSON array, not as events
-	clean   func(json []byte) []byte // of what ids must not tell; nil for all
+	dialect    dialect.Name
+	tools      []dialect.ToolName       // that can be called as functions
+	previous   mark                     // of the answer that this one follows, where the request holds no history
+	referenced []mark                   // of items that the history names and does not hold
+	prompt     string                   // all that the user said
+	told       []told                   // what tools answered, as it came
+	size       int64                    // of all that the model reads, in bytes
+	asArray    bool                     // a stream as one JSON array, not as events
+	clean      func(json []byte) []byte // of what ids must not tell; nil for all
 }
 
 // read is the request in body, which was sent to path in shape name.
@@ -27,12 +30,17 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &request{Request: asked, dialect: name, demands: demandsOf(name, body)}
+	r := &request{Request: asked, dialect: name}
 	r.Items = inTurns(asked.Items)
-	r.tools = r.responsesTools()
-	if name != dialect.Responses {
-		for _, t := range asked.Tools {
-			r.tools = append(r.tools, offered{name: t.Name})
+	for _, t := range asked.Tools {
+		if !t.NoFunction {
+			r.tools = append(r.tools, t.Name)
+		}
+	}
+	r.previous, _ = readMark(asked.Previous)
+	for _, id := range asked.References {
+		if m, ok := readMark(id); ok {
+			r.referenced = append(r.referenced, m)
 		}
 	}
 	r.size = sizeOf(asked)
@@ -65,7 +73,7 @@ func joined(a, b string) string {
 func sizeOf(r dialect.Request) int64 {
 	size := len(r.System)
 	for _, t := range r.Tools {
-		size += len(t.Name) + len(t.Description) + len(t.Schema)
+		size += len(t.Name.String()) + len(t.Description) + len(t.Schema)
 	}
 	for _, item := range r.Items {
 		size += len(item.Text)
@@ -99,14 +107,122 @@ func (r *request) last() string {
 	return ""
 }
 
-// demands are what a request asks for beside the conversation.
-type demands struct {
-	format    json.RawMessage // JSON Schema of the answer; nil for text
-	maxTokens int64           // of the answer; 0 for no limit
-	usage     bool            // a stream of chat completions that ends with usage
+// told is what a tool answered.
+type told struct {
+	item int // of the conversation
+	mark mark
+	text string // as its server said it
+}
 
-	// Of responses.
-	previous   mark   // of the answer that this one follows, where the request holds no history
-	referenced []mark // of items that the history holds by their ids
-	given      []responsesTool
+// toldIn are the results of the script's own calls, where results tell whose they are.
+func toldIn(items []dialect.Item) []told {
+	var all []told
+	for i, item := range items {
+		for _, result := range item.Results {
+			if m, ours := readMark(result.ID); ours || result.ID == "" {
+				all = append(all, told{i, m, unwrapped(result.Text)})
+			}
+		}
+	}
+	return all
+}
+
+// results are what tools answered before an item, in the order of their calls: agents
+// give those of calls made at once as they come.
+func (r *request) results(before int) []string {
+	end, _ := slices.BinarySearchFunc(r.told, before, func(t told, item int) int { return t.item - item })
+	all := slices.Clone(r.told[:end])
+	slices.SortStableFunc(all, func(a, b told) int { return a.mark.compare(b.mark) })
+	texts := make([]string, len(all))
+	for i, one := range all {
+		texts[i] = one.text
+	}
+	return texts
+}
+
+// maxWraps bounds how many layers are taken off a result.
+const maxWraps = 8
+
+// unwrapped is what a tool's server said, out of what an agent made of it: agents hand
+// on MCP's lists of content, put an object or a tag around them, or lines before.
+func unwrapped(text string) string {
+	for range maxWraps {
+		inner, ok := unwrap(text)
+		if !ok {
+			break
+		}
+		text = inner
+	}
+	return text
+}
+
+func unwrap(text string) (string, bool) {
+	trimmed := strings.TrimSpace(text)
+	if strings.HasPrefix(trimmed, "Wall time:") { // Codex
+		_, output, found := strings.Cut(trimmed, "\nOutput:\n")
+		return output, found
+	}
+	if inner, tagged := strings.CutPrefix(trimmed, "<untrusted_context>"); tagged { // Gemini CLI
+		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
+		return strings.TrimSpace(inner), tagged
+	}
+	if text, twice := toldTwice(trimmed); twice { // Copilot CLI
+		return text, true
+	}
+	var parts []part
+	if jsontext.Unmarshal([]byte(trimmed), &parts) == nil && len(parts) > 0 {
+		for _, p := range parts {
+			if p.Type != "text" {
+				return "", false
+			}
+		}
+		return textOf(parts), true
+	}
+	return unwrapObject(trimmed)
+}
+
+// toldTwice takes off the structured content of a result that follows its text, where
+// both are JSON.
+func toldTwice(text string) (string, bool) {
+	if !strings.HasPrefix(text, "{") {
+		return "", false
+	}
+	var scan jsontext.Scanner
+	end, _ := scan.Scan([]byte(text))
+	first, second := text[:end], strings.TrimSpace(text[end:])
+	twice := strings.HasPrefix(second, "{") && jsontext.Valid([]byte(first)) && jsontext.Valid([]byte(second))
+	return first, twice
+}
+
+// unwrapObject takes off {"output": …} and {"content": […]}.
+func unwrapObject(text string) (string, bool) {
+	var around map[string]json.RawMessage
+	if jsontext.Unmarshal([]byte(text), &around) != nil {
+		return "", false
+	}
+	for _, key := range []string{"output", "error"} {
+		var inner string
+		if len(around) == 1 && jsontext.Unmarshal(around[key], &inner) == nil {
+			return inner, true
+		}
+	}
+	var parts []part
+	if jsontext.Unmarshal(around["content"], &parts) != nil || len(parts) == 0 || parts[0].Type != "text" {
+		return "", false
+	}
+	return textOf(parts), true
+}
+
+// part is one part of a result.
+type part struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+func textOf(parts []part) string {
+	var all string
+	for _, p := range parts {
+		all = joined(all, p.Text)
+	}
+	return all
 }

@@ -1,0 +1,144 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// Answer is an answer of a model to be written.
+type Answer struct {
+	Model string
+	Text  string
+	Uses  []AnswerUse
+	Usage Usage
+	// ID returns an id that begins with a prefix: of the answer as a whole for n = 0, else of
+	// the nth use.
+	ID func(prefix string, n int) string
+	// UsageInStream has a stream of chat completions end with the usage.
+	UsageInStream bool
+}
+
+// AnswerUse is a tool that an answer asks for.
+type AnswerUse struct {
+	Tool      ToolName
+	Arguments json.RawMessage // an object
+}
+
+// hasText reports whether an answer has text: it does if it has nothing else.
+func (a Answer) hasText() bool { return a.Text != "" || len(a.Uses) == 0 }
+
+// Event is one event of a stream.
+type Event struct {
+	Type string // empty where the API names none
+	Data any    // encoded by [Event.Encode]
+}
+
+// Encode returns the data of the event.
+func (e Event) Encode() ([]byte, error) {
+	if word, ok := e.Data.(rawText); ok {
+		return []byte(word), nil
+	}
+	return encode(e.Data)
+}
+
+type rawText string
+
+// doneWord ends a stream of chat completions.
+const doneWord = rawText("[DONE]")
+
+// Failure is an error of a provider to be written.
+type Failure struct {
+	Status       int // of HTTP
+	Message      string
+	Type         string   // as OpenAI and Anthropic name it; empty for that of the status
+	GoogleStatus string   // as Google names it; empty for that of the status
+	RetryAfter   *float64 // seconds; only Google has it in the body
+	Quota        bool     // a quota is used up; only Google has it apart from the type
+}
+
+// Whole returns an answer that is not streamed, as JSON.
+func (n Name) Whole(a Answer) ([]byte, error) { return encode(apiOf(n).whole(a)) }
+
+// Events returns an answer as the events of a stream.
+func (n Name) Events(a Answer) []Event { return apiOf(n).events(a) }
+
+// Failure returns the body of an error, as JSON.
+func (n Name) Failure(f Failure) []byte { return mustEncode(apiOf(n).failure(f)) }
+
+// Model returns the description of a model, as JSON.
+func (n Name) Model(model string) []byte { return mustEncode(apiOf(n).model(model)) }
+
+// Models returns a list of models, of which there is at least one, as JSON.
+func (n Name) Models(models []string) []byte {
+	all := make([]any, len(models))
+	for i, model := range models {
+		all[i] = apiOf(n).model(model)
+	}
+	return mustEncode(apiOf(n).models(all, models))
+}
+
+// TokenCount returns the number of tokens of a request, as JSON.
+func (n Name) TokenCount(tokens int64) []byte {
+	if n == Generate {
+		return mustEncode(object{"totalTokens": tokens})
+	}
+	return mustEncode(object{"input_tokens": tokens})
+}
+
+const (
+	// created is when every answer and model was made, in seconds of Unix time: answers to
+	// the same request are the same.
+	created = 1_700_000_000
+	// tokenLimit is how many tokens models are said to take, of input and of output.
+	tokenLimit = 1_000_000
+)
+
+// object is a JSON object.
+type object map[string]any
+
+// words returns text in pieces, each a word with the blanks before it.
+func words(text string) []string {
+	var all []string
+	for text != "" {
+		start := len(text) - len(strings.TrimLeft(text, " \n"))
+		end := strings.IndexAny(text[start:], " \n")
+		if end < 0 {
+			return append(all, text)
+		}
+		all = append(all, text[:start+end])
+		text = text[start+end:]
+	}
+	return all
+}
+
+// pieces returns arguments in parts of a few characters.
+func pieces(arguments json.RawMessage) []string {
+	const size = 12
+	var all []string
+	runes := []rune(string(arguments))
+	for start := 0; start < len(runes); start += size {
+		all = append(all, string(runes[start:min(start+size, len(runes))]))
+	}
+	return all
+}
+
+// encode returns v as compact JSON, with < and > as they are.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// mustEncode is encode for objects of strings and numbers.
+func mustEncode(v any) []byte {
+	body, err := encode(v)
+	if err != nil {
+		panic(err)
+	}
+	return body
+}
