@@ -1,8 +1,10 @@
 package llm
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/internal/session"
@@ -84,4 +86,36 @@ func (b block) shown() string {
 	default:
 		return fmt.Sprintf("[a block of type %s, which is not known here]", quote(b.Type))
 	}
+}
+
+// Bounds of the pictures that one result brings.
+const (
+	maxPictures = 8
+	maxPicture  = 5 << 20 // bytes of base64
+)
+
+// picture is a picture as a data URL.
+type picture string
+
+// picture is that of a block, where models can be shown it.
+func (b block) picture() (picture, bool) {
+	known := slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, b.MIMEType)
+	if b.Type != "image" || !known || len(b.Data) > maxPicture {
+		return "", false
+	}
+	if _, err := base64.StdEncoding.DecodeString(b.Data); err != nil {
+		return "", false
+	}
+	return picture("data:" + b.MIMEType + ";base64," + b.Data), true
+}
+
+// part is a piece of a message that is not text alone.
+type part struct {
+	Type  string `json:"type"`
+	Text  string `json:"text,omitempty"`
+	Image *image `json:"image_url,omitempty"`
+}
+
+type image struct {
+	URL picture `json:"url"`
 }

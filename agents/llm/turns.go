@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // work goes on until the model asks for no tool.
@@ -102,4 +106,55 @@ func (r result) report() json.RawMessage {
 		key = "error"
 	}
 	return encode(map[string]string{key: head(r.text, maxShown)})
+}
+
+// head is the beginning of a text, and how much more there was.
+func head(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	kept := strings.ToValidUTF8(text[:limit], "")
+	return fmt.Sprintf("%s\n[%d more bytes are left out]", kept, len(text)-len(kept))
+}
+
+// quote makes a stranger's text fit into a sentence.
+func quote(said string) string { return text.Quote(said, 300) }
+
+// encode is a value as JSON; nil for what JSON cannot hold.
+func encode(value any) json.RawMessage {
+	raw, err := evidence.Marshal(value)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// systemPrompt is what the model is told before the task.
+func systemPrompt(o Options) string {
+	parts := []string{"You are an agent. Do what the user asks, with the tools that you have. Nobody answers questions on the way: decide yourself. When you are done, say the result and use no tool."}
+	if o.has(ToolsFiles) || o.has(ToolsShell) {
+		parts = append(parts, "Your workspace is "+o.Workspace+"; paths are relative to "+o.start()+".")
+	}
+	if len(o.Context) > 0 {
+		parts = append(parts, "The task's context, as JSON:\n"+string(o.Context))
+	}
+	if len(o.Skills) > 0 {
+		lines := []string{"These skills are there: instructions for kinds of work. Where one fits, read it with the tool skill before you begin."}
+		for _, s := range o.Skills {
+			lines = append(lines, fmt.Sprintf("- %s: %s", s.Name, strings.Join(strings.Fields(s.Description), " ")))
+		}
+		parts = append(parts, strings.Join(lines, "\n"))
+	}
+	if o.System != "" {
+		parts = append(parts, o.System)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// start is the directory that paths are relative to.
+func (o Options) start() string {
+	if o.Dir != "" {
+		return o.Dir
+	}
+	return o.Workspace
 }

@@ -197,6 +197,15 @@ func isIndex(key any) bool {
 	return ok
 }
 
+// typed returns a JSON value of type T. Its error is the complaint followed by what the value is.
+func typed[T any](value any, complaint string) (T, error) {
+	v, ok := value.(T)
+	if !ok {
+		return v, fmt.Errorf("%s %s", complaint, kindOf(value))
+	}
+	return v, nil
+}
+
 // kindOf names a JSON value's type for messages.
 func kindOf(value any) string {
 	switch value.(type) {

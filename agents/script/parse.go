@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // Parse checks a task's script: its steps, their keys, their expressions and the
@@ -71,6 +72,24 @@ func kindNames() []string {
 		names = append(names, k.name)
 	}
 	return names
+}
+
+// suggestion returns ` (did you mean "x"?)` for the candidate nearest to word; empty if none is
+// near.
+func suggestion(word string, candidates []string) string {
+	near := strictyaml.Nearest(word, candidates)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", near)
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = fmt.Sprintf("%q", word)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 func (p *parser) failf(path, format string, args ...any) {
@@ -271,6 +290,17 @@ func (p *parser) value(n node) value {
 		return literal{}
 	}
 	return p.template(n.path, decoded)
+}
+
+// valueOf reads a JSON value of one type, or an expression for it.
+func valueOf[T value](p *parser, n node, message string) value {
+	v := p.value(n)
+	switch v.(type) {
+	case T, text:
+	default:
+		p.failf(n.path, "%s", message)
+	}
+	return v
 }
 
 func (p *parser) template(path string, decoded any) value {

@@ -110,7 +110,7 @@ func (p *parser) loop(n node) action {
 	case f.has("times"):
 		s.times = p.times(f.get("times"))
 	default:
-		s.over = p.over(f.get("over"))
+		s.over = valueOf[list](p, f.get("over"), "must be a list or an expression")
 	}
 	if p.depth == maxLoopDepth {
 		p.failf(n.path, "loops inside loops, more than %d deep", maxLoopDepth)
@@ -133,16 +133,6 @@ func (p *parser) times(n node) int {
 		p.failf(n.path, "must be from 0 to %d", maxIterations)
 	}
 	return times
-}
-
-func (p *parser) over(n node) value {
-	over := p.value(n)
-	switch over.(type) {
-	case list, text:
-	default:
-		p.failf(n.path, "must be a list or an expression")
-	}
-	return over
 }
 
 // run returns the list of what each iteration's last step gave, where that has a
@@ -173,11 +163,7 @@ func (s loopStep) items(v *variables) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, ok := value.([]any)
-	if !ok {
-		return nil, fmt.Errorf("over must be a list and is %s", kindOf(value))
-	}
-	return items, nil
+	return typed[[]any](value, "over must be a list and is")
 }
 
 func countTo(n int) []any {

@@ -49,8 +49,8 @@ var formats = map[string]format{
 		"internal/tree/read.go": "it is the reader",
 	}},
 	"event streams": {uses: writesEvents, may: map[string]string{
-		"mcp/sse/sse.go":         "it is the reader and the writer",
-		"agents/llm/pictures.go": "data is the scheme of a URL",
+		"mcp/sse/sse.go":        "it is the reader and the writer",
+		"agents/llm/content.go": "data is the scheme of a URL",
 	}},
 }
 

@@ -146,7 +146,7 @@ func (d decoder) unknown(p pair, at Path, known shape) (meant string) {
 		return ""
 	}
 	d.doc.report(p.keyPos, at, ErrInvalid, fmt.Sprintf("unknown key %q; %s", p.key, Suggest(p.key, known.names)))
-	return nearest(p.key, known.names)
+	return Nearest(p.key, known.names)
 }
 
 func (d decoder) missing(at Path) {

@@ -12,14 +12,15 @@ func Suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	if near := nearest(word, known); near != "" {
+	if near := Nearest(word, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	sorted := slices.Sorted(slices.Values(known))
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-func nearest(word string, known []string) string {
+// Nearest returns the one of known that is most like word; empty if none is near.
+func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
 	}
@@ -35,7 +36,7 @@ func nearest(word string, known []string) string {
 // isNearMiss reports whether a key is a misspelt one of known: one or two letters of it
 // differ, or only what fold drops.
 func isNearMiss(key string, known []string) bool {
-	near := nearest(key, known)
+	near := Nearest(key, known)
 	return near != "" && distance(fold(key), fold(near)) <= 2
 }
 

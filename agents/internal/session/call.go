@@ -9,6 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/waza-isolate/waza/internal/jsontext"
 
 	"github.com/waza-isolate/waza/evidence"

@@ -16,6 +16,9 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // ErrConfig is the class of an mcp.json that cannot be read, or does not name a server.
@@ -129,4 +132,51 @@ func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest
 	}
 	w.answer = answer
 	return answer, err
+}
+
+// maxConfig is how many bytes of mcp.json are read.
+const maxConfig = 1 << 20
+
+// readConfig reads each server's URL.
+func readConfig(path string) (map[string]string, error) {
+	raw, err := files.Read(path, maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	var config struct {
+		Servers map[string]struct {
+			Type string `json:"type"`
+			URL  string `json:"url"`
+		} `json:"mcpServers"`
+	}
+	if err := jsontext.Unmarshal(raw, &config); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	urls := make(map[string]string, len(config.Servers))
+	for name, server := range config.Servers {
+		if server.Type != "http" || server.URL == "" {
+			return nil, fmt.Errorf(`%s: server %q must have type "http" and a url`, path, name)
+		}
+		urls[name] = server.URL
+	}
+	return urls, nil
+}
+
+// modernOrNone is the answer to server/discover, or a refusal in its place where it
+// offers no revision without sessions: the client would take any answer for such
+// an offer, and a server may know discover and speak earlier revisions alone.
+func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse {
+	if answer == nil || answer.Error != nil {
+		return answer
+	}
+	var discovered struct {
+		SupportedVersions []string `json:"supportedVersions"`
+	}
+	if jsontext.Unmarshal(answer.Result, &discovered) != nil || slices.ContainsFunc(discovered.SupportedVersions, mcp.IsModernProtocol) {
+		return answer
+	}
+	refused := *answer
+	refused.Result = nil
+	refused.Error = &mcp.JSONRPCErrorDetails{Code: mcp.METHOD_NOT_FOUND, Message: "the server offers revisions with sessions alone"}
+	return &refused
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/waza-isolate/waza/internal/jsontext"
 
 	"github.com/waza-isolate/waza/evidence"
