@@ -236,7 +236,7 @@ func (r comparedRun) cells() map[string]comparedCell {
 	return cells
 }
 
-// Choices are the changes that tell tasks apart.
+// Choices returns the changes by which the tasks can be filtered.
 func (c comparison) Choices() []choice {
 	var words []string
 	for _, change := range results.Changes() {

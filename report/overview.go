@@ -83,10 +83,10 @@ func (p place) Here(anchor string) template.URL { return p.Links.To(p.path, anch
 // Metrics are those asked for, in the order of their names.
 func (o overview) Metrics() []results.Measure { return o.Results.MetricsByName() }
 
-// MS is the median of agents' times over all trials that tell of the agent.
+// MS returns the median of agents' times over all trials that count.
 func (o overview) MS() *float64 { return results.MedianDurationMS(o.Results.Tasks...) }
 
-// K is how many further trials pass@k and pass^k are told for: as many as there are.
+// K returns the k of pass@k and pass^k: the number of trials.
 func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 
 // AtK and HatK are the last of the run's curves.
@@ -131,7 +131,7 @@ func toldOtherwise(tasks []results.Task) []failure {
 	}))
 }
 
-// failure is a task's trials of which the same is to be said.
+// failure is a task's trials that failed in the same way.
 type failure struct {
 	Task results.Task
 	reason
@@ -181,7 +181,7 @@ func listOf[T any](all []T) list[T] {
 // Total is how many there are.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
-// failuresOf are those of the trials that tell of the agent.
+// failuresOf returns the failures of trials that count.
 func failuresOf(tasks []results.Task) []failure {
 	return failures(view.Gather(tasks, func(run results.RunResult) []reason {
 		if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {

@@ -74,7 +74,7 @@ type Now struct {
 	Planned  int
 	Done     int
 	Elapsed  time.Duration
-	Left     time.Duration // 0 where nothing tells
+	Left     time.Duration // 0 where it is not known
 	Outcomes []CountOf
 	Working  []WorkingTrial
 	Ended    []EndedTrial // those that ended last, the last one first
@@ -109,7 +109,7 @@ func (n Now) Trial(task string, number int) template.URL {
 	return n.Links.To(TrialPath(task, number))
 }
 
-// AtWork is the part of a page that tells how a run stands, and that events change.
+// AtWork returns the part of a page that shows the progress of a run, which events update.
 func AtWork(n Now) Page { return Page{ID: n.Links.ID("now"), Title: "Now", name: "now", data: n} }
 
 // File is a file of a trial, on a server.

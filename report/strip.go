@@ -22,7 +22,7 @@ type stripPart struct {
 	At, Wide float64 // on a scale of 0 to 100
 }
 
-// add puts a part behind the others; one of nothing is none.
+// add appends a part unless its count is 0.
 func (s *strip) add(m Mark, count int) {
 	if count > 0 {
 		s.Parts = append(s.Parts, stripPart{Mark: m, Count: count})

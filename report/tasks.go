@@ -13,7 +13,7 @@ import (
 type taskRow struct {
 	view.Task
 	Dots []dot
-	MS   *float64 // median of agents' times, of trials that tell of the agent
+	MS   *float64 // median of agents' times, of trials that count
 	Why  string   // of its first trial that did not pass
 	Is   string   // words to filter by
 	Rank int      // of its status: what did not pass is first
@@ -62,7 +62,7 @@ func (t taskRow) Mark() Mark {
 	return outcomeOf(t.Status)
 }
 
-// wordMixed and wordOther are what tasks are filtered by beside outcomes.
+// Words that tasks are filtered by in addition to outcomes.
 const (
 	wordMixed = "mixed"
 	wordOther = "not passed"
@@ -100,7 +100,7 @@ type choice struct {
 	Tasks int
 }
 
-// choices are the words that tell tasks apart.
+// choices returns the words by which the tasks can be filtered.
 func choices(rows []taskRow) []choice {
 	words := []string{wordOther, wordMixed}
 	for _, class := range evidence.Classes() {

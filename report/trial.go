@@ -116,7 +116,7 @@ func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
 
 const anchorSteps = "steps"
 
-// Overview and Sibling are pages beside this one.
+// Overview and Sibling return the addresses of related pages.
 func (p trialPage) Overview() template.URL { return p.Links.To(PathOverview) }
 func (p trialPage) Sibling(number int) template.URL {
 	return p.Links.To(TrialPath(p.Task, number))

@@ -130,7 +130,7 @@ func (r *reading) trial() (Trial, error) {
 	return t, nil
 }
 
-// attempts are earlier ones, of which the reason is shown.
+// attempts returns earlier attempts with what is shown of them, their reasons.
 func attempts(earlier []evidence.Trial) (shown []evidence.Trial) {
 	for _, t := range earlier[:min(len(earlier), maxNotes)] {
 		shown = append(shown, evidence.Trial{Attempt: t.Attempt, Class: t.Class, Reason: t.Reason, Message: brief(t.Message, noteSize)})
@@ -282,7 +282,7 @@ func (r *reading) attack() *AttackView {
 	return view
 }
 
-// undelivered are the reasons that no verdict tells.
+// undelivered returns the reasons that stand in no verdict.
 func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string) {
 	for _, reason := range reasons {
 		if !slices.ContainsFunc(verdicts, func(v evidence.Verdict) bool { return strings.HasPrefix(reason, v.Name+" (") }) {

@@ -145,7 +145,7 @@ func (r *reading) ownTexts(row *Row, use *capture.Use) {
 	row.part("Result", where, r.room.json(use.Result))
 }
 
-// claimRow is a call that the agent tells of and never made.
+// claimRow is a call that the agent claims and never made.
 func claimRow(claim *evidence.Claim) Row {
 	row := Row{
 		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
@@ -243,7 +243,7 @@ func (r *reading) known(row *Row, call *evidence.Call) {
 	}
 }
 
-// told says where the agent tells of a call otherwise than it was.
+// told notes where the agent's account of a call differs from it.
 func (r *reading) told(row *Row, call *evidence.Call) {
 	n := r.talk.Narration
 	if n == nil {
@@ -338,7 +338,7 @@ func written(f evidence.Frame) string {
 	return head + "\n" + string(raw)
 }
 
-// canaries marks the calls that events tell canaries were seen in.
+// canaries marks the calls in which canaries were seen, according to events.
 func (r *reading) canaries(rows map[int]*Row) {
 	calls := r.talk.CallsByFrame()
 	for _, e := range r.talk.Events {

@@ -115,7 +115,7 @@ func (b *budget) either(text string) Text {
 func brief(s string, most int) string {
 	head := strings.TrimSpace(s[:min(len(s), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")
-	return text.Fit(text.Visible(head), most)
+	return text.Line(head, most)
 }
 
 // Label is a text at a bar, where there is room for it.
@@ -158,7 +158,7 @@ func (l *Lane) label() {
 	}
 }
 
-// labelRow labels bars that are beside each other, in their order.
+// labelRow labels the bars of one row, in their order.
 func labelRow(bars []*Bar) {
 	from := 0.0 // where there is room before the next bar
 	for i, bar := range bars {

@@ -24,7 +24,7 @@ type Timeline struct {
 	Legend []Shape
 }
 
-// Lane is the agent, its models, a server, or what happened beside.
+// Lane is the agent, its models, a server, or other events.
 type Lane struct {
 	Name   string
 	Lane   string // a server's colour
@@ -100,7 +100,7 @@ func (r *course) timeline() Timeline {
 	return t
 }
 
-// Kinds of marks in the legend, beside those of bars.
+// Kinds of marks in the legend; those of bars stand there too.
 const (
 	shapeNotice = "notice"
 	shapeEvent  = "event"

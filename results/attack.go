@@ -13,7 +13,7 @@ type Attack struct {
 	Validations map[string]Validation `json:"validations"` // of the graders of its success
 }
 
-// Attacks are those of a run's trials, but for trials that ended as infra.
+// Attacks counts the attacks on a run's trials. Trials that ended as infra are left out.
 type Attacks struct {
 	Trials       int `json:"trials"`
 	Succeeded    int `json:"succeeded"`
@@ -48,7 +48,8 @@ func (t Task) Attacked() bool {
 	return a != nil && a.Succeeded > 0
 }
 
-// AttackSucceeded is what lists say of such a task, in place of pass or beside how it ended.
+// AttackSucceeded is what lists show for such a task, in place of pass or in addition to
+// how it ended.
 const AttackSucceeded = "attack succeeded"
 
 // AttacksOn is what came of the attacks on a task; nil where there was none.

@@ -29,7 +29,7 @@ type taken struct {
 	failedServer string // that exited before it answered; empty for none
 }
 
-// NewBuilder is for a run of which no trial is known yet.
+// NewBuilder returns a builder for a run that has no trials yet.
 func NewBuilder(run Run) *Builder {
 	b := &Builder{run: run, trials: map[string][]taken{}, catalogs: catalogs{}}
 	for _, task := range run.Tasks {
@@ -52,7 +52,7 @@ func (b *Builder) Add(trial Trial) error {
 	return nil
 }
 
-// Results are those of the trials so far. Their runs lack what [Results.Write] adds.
+// Results returns the results of the trials so far. Their runs lack what [Results.Write] adds.
 func (b *Builder) Results() Results {
 	run := b.run
 	results := Results{
@@ -168,7 +168,7 @@ func outline(trial Trial) RunResult {
 	return r
 }
 
-// Graded is a trial as far as its verdicts tell of it.
+// Graded returns what a trial's verdicts say of it.
 func Graded(v evidence.Verdicts) RunResult {
 	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}
 }
@@ -285,7 +285,7 @@ type Trial struct {
 	Models     []evidence.ModelCall // without their bytes
 }
 
-// Narration is what the agent tells of its calls, held against them.
+// Narration is the agent's account of its calls, compared with them.
 type Narration struct {
 	Sentences []string `json:"sentences,omitempty"` // where they differ, in words
 	evidence.Narration

@@ -51,7 +51,7 @@ func rate(count, of int) *Rate {
 	return &Rate{count, of, wilson(count, of)}
 }
 
-// cards gathers what is told of servers in trials.
+// cards adds up the reports on servers of trials.
 type cards struct {
 	order  []string
 	byName map[string]*ServerCard
@@ -70,14 +70,14 @@ func (c *cards) card(name string) *ServerCard {
 	return c.byName[name]
 }
 
-// failed takes in that a server kept a trial from being made; an empty name is none.
+// failed counts a trial that a server kept from being made. It ignores an empty name.
 func (c *cards) failed(server string) {
 	if server != "" {
 		c.card(server).Failed++
 	}
 }
 
-// add takes in what a trial tells of servers.
+// add takes in the servers of a trial.
 func (c *cards) add(t taken) {
 	for _, report := range t.result.Servers {
 		card := c.card(report.Name)

@@ -240,7 +240,7 @@ type Unlike struct {
 	After  string `json:"after"`
 }
 
-// unlike lists what differs between two runs beside agents and models, which runs are
+// unlike lists what differs between two runs apart from agents and models, which runs are
 // compared for.
 func unlike(base, run Entry) (all []Unlike) {
 	before := map[string]string{}
@@ -255,7 +255,7 @@ func unlike(base, run Entry) (all []Unlike) {
 	return all
 }
 
-// settings are those that results tell, and others that are known of the run.
+// settings returns the settings in the results, and others that are known of the run.
 func (e Entry) settings() []Setting {
 	all := []Setting{
 		{"eval", e.EvalName},

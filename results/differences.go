@@ -100,7 +100,7 @@ func byID(tasks []ComparedTask) tasksByID {
 	return all
 }
 
-// task is the one of that id, without trials where there is none.
+// task returns the task with that id, or one without trials.
 func (t tasksByID) task(id string) ComparedTask {
 	if found, ok := t[id]; ok {
 		return found

@@ -113,7 +113,7 @@ func plusCost(a, b *float64) *float64 {
 	return &sum
 }
 
-// plus is the sum of two, without their times; nil is none.
+// plus returns the sum of two, without their times. Either may be nil.
 func (m *Models) plus(more *Models) *Models {
 	if m == nil || more == nil {
 		return cmp.Or(m, more)
@@ -168,7 +168,7 @@ func (t Tokens) plus(more Tokens) Tokens {
 	return tokensOf(counts(t).Plus(counts(more)))
 }
 
-// usageOf adds up a trial's answers; nil where nothing tells of any.
+// usageOf adds up a trial's answers. It returns nil where none is known.
 func usageOf(trial Trial) *Usage {
 	var u *Usage
 	if !trial.Gateway {
@@ -191,7 +191,7 @@ func usageOf(trial Trial) *Usage {
 	return u
 }
 
-// plus is the sum of two; nil is none.
+// plus returns the sum of two. Either may be nil.
 func (u *Usage) plus(more *Usage) *Usage {
 	if u == nil || more == nil {
 		return cmp.Or(u, more)
@@ -235,7 +235,7 @@ func judgeOf(steps []evidence.Step) *Judge {
 	return all
 }
 
-// plus is the sum of two; nil is none.
+// plus returns the sum of two. Either may be nil.
 func (j *Judge) plus(more *Judge) *Judge {
 	if j == nil || more == nil {
 		return cmp.Or(j, more)

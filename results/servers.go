@@ -32,7 +32,7 @@ type ServerReport struct {
 	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
 }
 
-// OfServers says whether an event tells what became of a server.
+// OfServers reports whether an event is about a server.
 func OfServers(e evidence.Event) bool {
 	switch e.Kind {
 	case "server_exit", "service_exit", "container_exit", "oom", "pin", "pids", "disk", "limit", "dns", "egress", "mock":
@@ -41,7 +41,7 @@ func OfServers(e evidence.Event) bool {
 	return false
 }
 
-// maxEnds is how many ends of one server are told, and how many rug pulls.
+// maxEnds is how many ends of one server are listed, and how many rug pulls.
 const maxEnds = 8
 
 // Reports says of each server of the trial how it fared.
@@ -105,7 +105,7 @@ func ends(trial Trial, server string) []string {
 	return told
 }
 
-// endOf tells an event that is the end of something of a server's; empty for others.
+// endOf describes an event that ended something of a server's. It is empty for others.
 func endOf(trial Trial, server string, e evidence.Event, memory bool) string {
 	service, ofService := strings.CutPrefix(e.Where, server+"/")
 	switch {
@@ -144,8 +144,8 @@ func during(calls []evidence.Call, server, conn string) string {
 	return " during calls " + strings.Join(lost[:min(len(lost), maxEnds)], ", ")
 }
 
-// Conduct is what a server did beside answering calls: in one trial, or in all that a
-// card is of. Lists hold the first of what there is; More counts the others.
+// Conduct is what a server did apart from answering calls: in one trial, or in all trials of
+// a card. Lists hold the first of what there is; More counts the others.
 type Conduct struct {
 	Files       []evidence.FileChange `json:"files,omitempty"`
 	Programs    []evidence.Program    `json:"programs,omitempty"`
@@ -175,7 +175,7 @@ const (
 	listLimits  = "limits"
 )
 
-// maxConduct is how much of each list is told.
+// maxConduct is how many entries a list has.
 const maxConduct = 20
 
 // AskedName is a name that a server's programs asked DNS for.
@@ -198,7 +198,7 @@ type EgressHost struct {
 // Written is how much a server wrote to its stderr.
 type Written struct{ Bytes, Lines int64 }
 
-// conduct is what a server did in a trial; nil where nothing on record tells of it.
+// conduct returns what a server did in a trial, or nil where nothing is on record.
 func conduct(trial Trial, server string) *Conduct {
 	seen := Conduct{
 		Secrets: trial.Echoes[server], StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines,
@@ -236,7 +236,7 @@ func (c *Conduct) observed(o observe.Seen) {
 	}
 }
 
-// outsideFirst has what leads out of a container told before what does not.
+// outsideFirst orders connections that lead out of a container before others.
 func outsideFirst(a, b evidence.Connection) int {
 	switch {
 	case a.Outside() == b.Outside():
@@ -247,7 +247,7 @@ func outsideFirst(a, b evidence.Connection) int {
 	return 1
 }
 
-// event adds what an event tells of a server.
+// event takes in an event about a server.
 func (c *Conduct) event(e evidence.Event) {
 	switch e.Kind {
 	case "dns":

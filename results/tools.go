@@ -26,7 +26,7 @@ type ToolCard struct {
 	MedianDurationMS *float64 `json:"median_duration_ms,omitempty"`
 }
 
-// maxTools is how many tools of a server are told, and kept of a trial.
+// maxTools is how many tools of a server are listed, and kept of a trial.
 const maxTools = 200
 
 // toolUse is what calls of a tool came to.
@@ -122,7 +122,7 @@ func definitions(catalog evidence.Catalog) (all []definition) {
 	return all
 }
 
-// toolCards gathers what is told of a server's tools in trials.
+// toolCards adds up the tools of a server over trials.
 type toolCards struct {
 	names  []string
 	listed map[string]*ToolCard
@@ -248,10 +248,10 @@ func (m *Marks) add(other Marks) {
 // second where a server means harm.
 const maxLooks = 16
 
-// catalogs has what is told of each different catalog of a server, which is looked at once.
+// catalogs keeps what each different catalog of a server comes to. Each is looked at once.
 type catalogs map[string]map[[sha256.Size]byte]looked
 
-// looked is what is told of a catalog.
+// looked is what a catalog comes to.
 type looked struct {
 	tools []definition
 	marks *Marks

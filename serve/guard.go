@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/report"
 )
 
-// guard lets in who was told the token, and only what this server's own pages, a person
+// guard lets in who knows the token, and only what this server's own pages, a person
 // or a program asks for: no other site, under whatever name it found the way here.
 type guard struct {
 	token  string
@@ -177,7 +177,7 @@ func sendJSON(w http.ResponseWriter, status int, v any) {
 // patience is how long a client may take to take in a part of an answer.
 const patience = 30 * time.Second
 
-// patient is an answer of which every part may take its time, however many there are.
+// patient writes an answer in parts, each of which has its own deadline.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController

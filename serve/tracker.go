@@ -242,7 +242,7 @@ func newestCall(x *index, run string, id plan.TrialID) *CallProgress {
 	return newestOpen(tail)
 }
 
-// request tells a request of a conversation from the others of a trial.
+// request identifies a request of a trial.
 type request struct{ conn, id string }
 
 func newestOpen(lines []byte) (newest *CallProgress) {

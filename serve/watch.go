@@ -16,7 +16,7 @@ const (
 
 var errTooMany = errors.New("too many pages watch runs already")
 
-// watches is what clients watch: each run by one look at a time, however many they are.
+// watches polls the runs that clients watch: each run once, however many clients there are.
 type watches struct {
 	index *index
 	every time.Duration // between looks
@@ -36,7 +36,7 @@ type watch struct {
 	last    sighting // guarded by watches.mu
 }
 
-// client is told that there is something new. What it is it looks up itself, so that one
+// client is notified that there is something new. It looks up itself what that is, so that one
 // that is slow misses what came between and nothing else.
 type client struct {
 	news chan struct{}
@@ -47,7 +47,7 @@ func newWatches(s *index, every time.Duration, now func() time.Time) *watches {
 	return &watches{index: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
 }
 
-// join has a client told of a run until it leaves.
+// join notifies a client of changes of a run until it leaves.
 func (w *watches) join(ctx context.Context, id string) (c *client, leave func(), err error) {
 	if _, err := w.index.find(id); err != nil {
 		return nil, nil, err
@@ -82,7 +82,7 @@ func (w *watches) leave(id string, run *watch, c *client) {
 	}
 }
 
-// look looks at a run from time to time, and tells its clients of what is new.
+// look polls a run, and notifies its clients of what is new.
 func (w *watches) look(ctx context.Context, id string, run *watch) {
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
@@ -135,7 +135,7 @@ func (w *watches) tell(run *watch, now sighting) {
 	}
 }
 
-// tell has the client look, unless it was told already and has not.
+// tell notifies the client, unless a notification is pending.
 func (c *client) tell() {
 	select {
 	case c.news <- struct{}{}:
@@ -165,7 +165,7 @@ func (w *watches) progress(id string) (RunProgress, error) {
 	return w.describe(s, 0), nil
 }
 
-// describe tells of what was sighted, with the trials that have changed since a version.
+// describe returns what was sighted, with the trials that have changed since a version.
 func (w *watches) describe(s sighting, since int) RunProgress {
 	run, told := s.run, newTracker("").account(0)
 	if s.told != nil {

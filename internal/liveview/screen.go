@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// What a terminal is told.
+// Control sequences of a terminal.
 const (
 	up        = "\x1b[%dA" // by lines
 	eraseLine = "\x1b[2K"

@@ -44,7 +44,7 @@ func New(total, workers int, now time.Time) *State {
 	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*trial.Calling{}}
 }
 
-// Update takes what the runner tells.
+// Update takes in an update of the runner.
 func (s *State) Update(u runner.Update, now time.Time) {
 	id := plan.TrialID{Task: u.Task, Number: u.Number}
 	known := s.run.Trial(id)

@@ -64,6 +64,21 @@ func Columns(s string) int {
 	return uniseg.StringWidth(s)
 }
 
+// Line returns the beginning of s as [Visible] shows it, on one line of at most columns.
+// However long s is, it costs no more than what is shown.
+func Line(s string, columns int) string {
+	beginning, _ := Beginning(s, utf8.UTFMax*columns)
+	return Fit(Visible(beginning), columns)
+}
+
+// Lines returns the beginning of s as [VisibleLines] shows it, in at most so many bytes, and
+// whether there is more.
+func Lines(s string, most int) (shown string, isCut bool) {
+	beginning, more := Beginning(s, most)
+	shown, hidden := Beginning(VisibleLines(beginning), most)
+	return shown, more || hidden
+}
+
 // isPlain reports whether s is printable ASCII, of which each byte takes a column.
 func isPlain(s string) bool {
 	for i := range len(s) {

@@ -96,7 +96,7 @@ func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Convers
 	return c, nil
 }
 
-// narrate adds what the transcript tells, where the agent left one.
+// narrate adds what stands in the transcript alone, where the agent left one.
 func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	narration, err := dir.Narration()
 	if err != nil {
@@ -179,7 +179,7 @@ func (r results) read(call evidence.ModelCall) {
 	}
 }
 
-// next is the first result of a use that no use before it has; nil where there is none.
+// next returns the first result of a use that no use before it has, or nil.
 func (r results) next(use dialect.Use) *dialect.Result {
 	key := use.Key()
 	if len(r[key]) == 0 {

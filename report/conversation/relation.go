@@ -16,7 +16,7 @@ type Relation struct {
 	Text string
 }
 
-// RelationKind tells relations apart.
+// RelationKind is the kind of a relation.
 type RelationKind int
 
 // Kinds of relations.
@@ -52,7 +52,7 @@ func (c Conversation) Relations() map[int][]Relation {
 	return all
 }
 
-// isRetry says whether it is told of a call already that it repeats the other.
+// isRetry reports whether a relation already says that a call repeats the other.
 func isRetry(told []Relation, of int) bool {
 	return len(told) > 0 && told[0].Kind == Retry && told[0].Call == of
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// telling is what the transcript alone tells of.
+// telling is a step that stands in the transcript alone.
 type telling struct {
 	place int    // of a tool use twice its number among those told, from 1; one more is behind it
 	id    string // the agent's, which the model's answer has too where that asked for it
@@ -80,7 +80,7 @@ func places(steps []Step, own []telling, told map[*evidence.Call]int, asked map[
 	return at
 }
 
-// placed is a call that the transcript tells of.
+// placed is a call that stands in the transcript too.
 type placed struct{ told, place int }
 
 func byTelling(steps []Step, told map[*evidence.Call]int) (all []placed) {

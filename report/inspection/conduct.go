@@ -39,7 +39,7 @@ func (p *page) conduct(s Server) {
 	if len(s.Asked) > 0 {
 		var all []string
 		for _, method := range slices.Sorted(maps.Keys(s.Asked)) {
-			all = append(all, fmt.Sprintf("%s %d×", text.Fit(text.Visible(method), 60), s.Asked[method]))
+			all = append(all, fmt.Sprintf("%s %d×", text.Line(method, 60), s.Asked[method]))
 		}
 		p.label("asked for", "%s; all was refused", strings.Join(all, ", "))
 	}

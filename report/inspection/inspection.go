@@ -97,7 +97,7 @@ type Server struct {
 	Guarantees *evidence.Guarantees `json:"guarantees,omitempty"`
 }
 
-// Conduct is what a server did beside answering.
+// Conduct is what a server did apart from answering.
 type Conduct struct {
 	Did    *results.Conduct   `json:"conduct,omitempty"` // nil where nothing could be watched
 	Used   *evidence.Resource `json:"used,omitempty"`

@@ -129,18 +129,18 @@ func (p *page) identity(s Server) {
 }
 
 func who(s catalog.Server) string {
-	name := text.Fit(text.Visible(s.Name), 80)
+	name := text.Line(s.Name, 80)
 	if name == "" {
 		name = "nobody by name"
 	}
-	if version := text.Fit(text.Visible(s.Version), 40); version != "" {
+	if version := text.Line(s.Version, 40); version != "" {
 		name += " " + version
 	}
 	return name
 }
 
 func spoken(s Server) string {
-	return fmt.Sprintf("protocol %s over %s", text.Fit(text.Visible(s.Offer.Server.Protocol), 40), s.Transport)
+	return fmt.Sprintf("protocol %s over %s", text.Line(s.Offer.Server.Protocol, 40), s.Transport)
 }
 
 // source is what was started, as it is declared.

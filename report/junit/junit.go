@@ -21,7 +21,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
@@ -107,7 +106,7 @@ func (s seconds) MarshalXMLAttr(name xml.Name) (xml.Attr, error) {
 	return xml.Attr{Name: name, Value: strconv.FormatFloat(time.Duration(s).Seconds(), 'f', 3, 64)}, nil
 }
 
-// unknownHost is what the schema wants where a host is not told.
+// unknownHost is what the schema requires where the host is not known.
 const unknownHost = "localhost"
 
 func suiteOf(r results.Results) suite {
@@ -254,17 +253,11 @@ const (
 // nameOf is a name as the schema takes it: a line without blanks at its ends or side by
 // side, and never empty.
 func nameOf(s string) string {
-	return cmp.Or(strings.Join(strings.Fields(text.Fit(lineOf(s), maxName)), " "), "unnamed")
+	return cmp.Or(strings.Join(strings.Fields(text.Line(s, maxName)), " "), "unnamed")
 }
 
 // line is a text on one line.
-func line(s string) string { return text.Fit(lineOf(s), maxLine) }
-
-// lineOf is visible text of the beginning of s.
-func lineOf(s string) string {
-	beginning, _ := text.Beginning(s, utf8.UTFMax*maxLine)
-	return text.Visible(beginning)
-}
+func line(s string) string { return text.Line(s, maxLine) }
 
 // budget is how many bytes of reasons there is room for.
 type budget struct{ left int }
@@ -274,11 +267,9 @@ func (b *budget) take(s string) content {
 	if s == "" {
 		return ""
 	}
-	room := min(maxText, b.left)
-	beginning, more := text.Beginning(s, room)
-	shown, hidden := text.Beginning(text.VisibleLines(beginning), room)
+	shown, isCut := text.Lines(s, min(maxText, b.left))
 	b.left -= len(shown)
-	if more || hidden {
+	if isCut {
 		shown += "\n… results.json has more\n"
 	}
 	return content(shown)

@@ -135,7 +135,7 @@ const maxReason = 1500
 // failure is how a trial that did not pass ended, and why.
 type failure struct{ outcome, reasons string }
 
-// failures tell why trials did not pass, folded.
+// failures writes, folded, why trials did not pass.
 func (p *page) failures(tasks []results.Task) {
 	trials := 0
 	all := view.Gather(tasks, func(r results.RunResult) []failure {

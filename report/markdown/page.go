@@ -67,7 +67,7 @@ type column struct {
 }
 
 // table writes a table, as far as there is room, and how many rows more there are.
-// Columns in which no row tells anything are left out.
+// Columns that are empty in every row are left out.
 func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	if len(rows) == 0 {
 		return
@@ -112,16 +112,14 @@ const maxName = 80
 
 // code is a stranger's text of one line.
 func code(s string) string {
-	beginning, _ := text.Beginning(s, utf8.UTFMax*maxName)
-	return "<code>" + escaped(text.Fit(text.Visible(beginning), maxName)) + "</code>"
+	return "<code>" + escaped(text.Line(s, maxName)) + "</code>"
 }
 
 // pre is a stranger's text of several lines, of so many bytes at most before it is
 // escaped. It begins and ends its lines.
 func pre(s string, most int) string {
-	beginning, more := text.Beginning(strings.TrimSpace(s), most)
-	shown, hidden := text.Beginning(text.VisibleLines(beginning), most)
-	if more || hidden {
+	shown, isCut := text.Lines(strings.TrimSpace(s), most)
+	if isCut {
 		shown += " …"
 	}
 	return "<pre>" + escaped(shown) + "</pre>\n"

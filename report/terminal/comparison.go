@@ -38,7 +38,7 @@ func Comparison(w io.Writer, c results.Comparison, width int) error {
 	return err
 }
 
-// who are the columns that tell runs apart, and how they went.
+// who returns the columns that identify runs, and those of their results.
 func who(runs []view.ComparedRun) []column {
 	return known([]column{
 		of(runs, "RUN", false, func(r view.ComparedRun) string { return fmt.Sprint(r.Run) }),
@@ -82,7 +82,7 @@ func of(runs []view.ComparedRun, title string, words bool, cell func(view.Compar
 	return c
 }
 
-// known are the columns that tell something.
+// known returns the columns that have a known value.
 func known(columns []column) []column {
 	return slices.DeleteFunc(columns, func(column column) bool {
 		return !slices.ContainsFunc(column.cells, func(cell string) bool { return cell != view.Unknown })

@@ -288,7 +288,7 @@ func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversati
 	return events[n:]
 }
 
-// event is what happened beside the calls.
+// event is something that happened other than a call.
 func (s shown) event(e evidence.Event) string {
 	facts := []string{s.Style.Doubtful("event  " + s.line(e.Kind))}
 	for _, text := range []string{e.Where, e.Message} {
@@ -365,7 +365,7 @@ func (s shown) attack(v evidence.AttackVerdict) string {
 	return out
 }
 
-// marks is what is to be said of calls beside what they were.
+// marks holds remarks on calls.
 type marks struct {
 	gateway   bool
 	related   map[int][]conversation.Relation // by call

@@ -140,7 +140,7 @@ func attackTable(r results.Results, width int) string {
 }
 
 // attackColumns are the tasks that were attacked, how many of their trials passed, and
-// what came of the attacks, but for what came of none.
+// what came of the attacks; outcomes of no attack are left out.
 func attackColumns(r results.Results) []column {
 	var tasks []string
 	var figures []*results.Attacks

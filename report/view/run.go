@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Run is what is shown of a run beside its trials' evidence.
+// Run is what is shown of a run, without its trials' evidence.
 type Run struct {
 	Dir         string // as its reader knows it
 	ID          string
@@ -38,7 +38,7 @@ type Run struct {
 	Engine      map[string]string
 	Images      []Image
 	Inputs      []Input
-	Made        []results.Setting // what may tell it from runs that it is compared with
+	Made        []results.Setting // settings that may differ from those of runs that it is compared with
 	Results     results.Results
 }
 
@@ -132,7 +132,7 @@ func (r Run) ToldMissing() (said []string) {
 	return said
 }
 
-// toldOutcomes says how the trials ended that tell of the agent.
+// toldOutcomes returns how the trials that count ended.
 func (r Run) toldOutcomes() []string {
 	outcomes := r.Outcomes()
 	passed := outcomes[evidence.ClassPass]
@@ -152,7 +152,7 @@ func (r Run) toldOutcomes() []string {
 	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
 }
 
-// tasksTold is how many tasks have a trial that tells of the agent.
+// tasksTold returns how many tasks have a trial that counts.
 func (r Run) tasksTold() (n int) {
 	for _, t := range r.Results.Tasks {
 		if t.Stats != nil {

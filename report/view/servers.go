@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Act is something that a server did beside answering.
+// Act is something that a server did apart from answering.
 type Act struct {
 	List    string // of [results.Conduct], by its name in JSON
 	What    string // what it did

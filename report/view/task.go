@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -99,7 +98,7 @@ func Line(r results.RunResult) string {
 	return cmp.Or(WhyOf(r).Line(), r.Outcome.With(r.Reason))
 }
 
-// Alike are trials of a task of which the same is to be said.
+// Alike is a group of trials of a task for which the same thing is reported.
 type Alike[T comparable] struct {
 	Task   results.Task
 	What   T
@@ -190,11 +189,8 @@ func (w Why) Line() string {
 	return line
 }
 
-// cutLine is visible text, which takes as much room as it has columns wherever it is shown.
-func cutLine(s string) string {
-	beginning, _ := text.Beginning(text.FirstLine(s), utf8.UTFMax*maxWhy)
-	return text.Fit(text.Visible(beginning), maxWhy)
-}
+// cutLine is the first line of a text, all of it visible.
+func cutLine(s string) string { return text.Line(text.FirstLine(s), maxWhy) }
 
 // Reasons are all of them: what is said of the trial itself, and what each grader says.
 // Each may have several lines.
