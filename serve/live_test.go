@@ -14,13 +14,11 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
-	"github.com/waza-isolate/waza/runner"
 )
 
 func done(n int) func(RunProgress) bool { return func(p RunProgress) bool { return p.Done == n } }
 
-// Twenty watch a run: one looks at it for all of them, each sees everything, and when
-// they have left nobody looks any more.
+// Twenty watch a run: each sees everything, and when it has ended nobody watches any more.
 func TestTwentyWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -30,16 +28,9 @@ func TestTwentyWatch(t *testing.T) {
 	for range 20 {
 		clients = append(clients, s.watch("a"))
 	}
-	looking := func() (runs, clients int) {
-		s.watches.mu.Lock()
-		defer s.watches.mu.Unlock()
-		return len(s.watches.runs), s.watches.clients
+	if all := len(s.watches.clients); all != 20 {
+		t.Errorf("%d clients", all)
 	}
-	s.watches.mu.Lock()
-	if all := len(s.watches.runs["a"].clients); all != 20 {
-		t.Errorf("one looks for %d clients", all)
-	}
-	s.watches.mu.Unlock()
 	run.Step(1, evidence.PhaseStart, "")
 	run.Step(2, evidence.PhaseStart, "")
 	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
@@ -65,14 +56,29 @@ func TestTwentyWatch(t *testing.T) {
 			t.Errorf("%v behind the end", err)
 		}
 	}
-	for until := time.Now().Add(enough); ; time.Sleep(time.Millisecond) {
-		if runs, all := looking(); runs == 0 && all == 0 {
-			return
-		}
+	for until := time.Now().Add(enough); len(s.watches.clients) > 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
-			t.Fatal("somebody still looks")
+			t.Fatal("somebody still watches")
 		}
 	}
+}
+
+// More clients than may watch at once are refused, and let in once others have left.
+func TestTooManyWatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	runtest.Begin(t, dir, "a", 1)
+	s := open(t, dir)
+	for range maxWatchers {
+		if _, err := s.watches.join(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.ask("/runs/a/events", nil); got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(got.body, "Too many pages watch runs") {
+		t.Errorf("%s: %s", got.Status, got.body)
+	}
+	<-s.watches.clients
+	s.watch("a").until(done(0))
 }
 
 // Clients that go away, or take nothing in, hold up neither the others nor the end.
@@ -107,38 +113,6 @@ func TestClientsThatLeave(t *testing.T) {
 			_, _, err = stayer.next()
 		}
 	}
-}
-
-// A client that does not look is told once, and nobody waits for it.
-func TestClientsThatDoNotLook(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	run := runtest.Begin(t, dir, "a", 9)
-	w := newWatches(newIndex(dir, runner.Held), time.Millisecond, time.Now)
-	_, leave, err := w.join(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	looks, leave2, err := w.join(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 1; n <= 9; n++ {
-		run.Step(n, evidence.PhaseDone, evidence.ClassPass)
-		for seen := 0; seen < n; {
-			select {
-			case <-looks.news:
-			case <-time.After(enough):
-				t.Fatalf("nothing is told of trial %d", n)
-			}
-			if s, any := w.latest(looks); any && s.told != nil {
-				seen, _ = s.told.counts()
-			}
-		}
-	}
-	leave()
-	leave2()
-	w.ended.Wait()
 }
 
 // However a run ends, who watches is told, and who comes then sees how it stands: killed,

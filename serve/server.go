@@ -77,7 +77,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	err := server.Serve(netutil.LimitListener(l, maxConnections))
 	_ = server.Close()
 	s.active.end()
-	s.watches.ended.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -76,6 +76,7 @@ type tracker struct {
 	calls   map[plan.TrialID]*CallProgress // the newest without an answer
 	changed map[plan.TrialID]int           // the first version that has a trial as it is
 	version int                            // counts changes
+	looked  time.Time                      // for calls
 }
 
 func newTracker(id string) *tracker {
@@ -154,8 +155,17 @@ func (t *tracker) atAgent() (all []plan.TrialID) {
 	return all
 }
 
-// look looks for what agents call just now.
-func (t *tracker) look(x *index) {
+// look looks for what agents call just now, unless it did less than so long ago.
+func (t *tracker) look(x *index, ago time.Duration) {
+	t.mu.Lock()
+	fresh := time.Since(t.looked) < ago
+	if !fresh {
+		t.looked = time.Now()
+	}
+	t.mu.Unlock()
+	if fresh {
+		return
+	}
 	for _, id := range t.atAgent() {
 		call := newestCall(x, t.id, id)
 		t.mu.Lock()

@@ -2,98 +2,87 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"sync"
+	"net/http"
 	"time"
+
+	"github.com/waza-isolate/waza/mcp/sse"
 )
 
 const (
 	// maxWatchers is how many clients may watch runs at once.
 	maxWatchers = 128
-	// beat is how often a client is told how things stand when nothing changes.
+	// beat is how often a client is sent the progress when nothing changes.
 	beat = 5 * time.Second
 )
 
 var errTooMany = errors.New("too many pages watch runs already")
 
-// watches polls the runs that clients watch: each run once, however many clients there are.
+// watches has clients watch runs.
 type watches struct {
-	index *index
-	every time.Duration // between looks
-	beat  time.Duration // between events when nothing changes
-	now   func() time.Time
-
-	mu      sync.Mutex
-	runs    map[string]*watch // by id; guarded by mu
-	clients int               // guarded by mu
-	ended   sync.WaitGroup    // of their goroutines
+	index   *index
+	every   time.Duration // between looks at a run
+	beat    time.Duration // between events when nothing changes
+	now     func() time.Time
+	clients chan struct{} // one for each that watches
 }
 
-// watch is one run that somebody watches.
-type watch struct {
-	clients map[*client]bool // guarded by watches.mu
-	stop    context.CancelFunc
-	last    sighting // guarded by watches.mu
+func newWatches(x *index, every time.Duration, now func() time.Time) *watches {
+	return &watches{index: x, every: every, beat: beat, now: now, clients: make(chan struct{}, maxWatchers)}
 }
 
-// client is notified that there is something new. It looks up itself what that is, so that one
-// that is slow misses what came between and nothing else.
-type client struct {
-	news chan struct{}
-	run  *watch
-}
-
-func newWatches(s *index, every time.Duration, now func() time.Time) *watches {
-	return &watches{index: s, every: every, beat: beat, now: now, runs: map[string]*watch{}}
-}
-
-// join notifies a client of changes of a run until it leaves.
-func (w *watches) join(ctx context.Context, id string) (c *client, leave func(), err error) {
-	if _, err := w.index.find(id); err != nil {
-		return nil, nil, err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.clients == maxWatchers {
-		return nil, nil, errTooMany
-	}
-	run := w.runs[id]
-	if run == nil {
-		looking, stop := context.WithCancel(context.WithoutCancel(ctx))
-		run = &watch{clients: map[*client]bool{}, stop: stop}
-		w.runs[id] = run
-		w.ended.Go(func() { w.look(looking, id, run) })
-	}
-	c = &client{news: make(chan struct{}, 1), run: run}
-	c.tell()
-	run.clients[c] = true
-	w.clients++
-	return c, func() { w.leave(id, run, c) }, nil
-}
-
-func (w *watches) leave(id string, run *watch, c *client) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(run.clients, c)
-	w.clients--
-	if len(run.clients) == 0 {
-		run.stop()
-		delete(w.runs, id)
+// join counts a client that watches, until it leaves.
+func (w *watches) join() (leave func(), err error) {
+	select {
+	case w.clients <- struct{}{}:
+		return func() { <-w.clients }, nil
+	default:
+		return nil, errTooMany
 	}
 }
 
-// look polls a run, and notifies its clients of what is new.
-func (w *watches) look(ctx context.Context, id string, run *watch) {
+// send sends the progress of a run as it changes. It ends when the run has, the client goes
+// away or is too slow, or the server ends.
+func (w *watches) send(ctx context.Context, to http.ResponseWriter, id string) {
+	control := http.NewResponseController(to)
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
+	var sent sighting
+	var at time.Time
 	for {
-		w.tell(run, w.sight(id))
+		seen := w.sight(id)
+		if seen.err != nil {
+			_ = sendEvent(to, "end", StateUnreadable)
+			return
+		}
+		if seen.told != sent.told { // another run of that name
+			sent = sighting{told: seen.told}
+		}
+		if seen.run.State != sent.run.State || seen.version != sent.version || time.Since(at) >= w.beat {
+			now := w.describe(seen, sent.version)
+			seen.version = now.Version
+			over := !seen.run.live()
+			if sendEvent(to, "progress", now) != nil || over && sendEvent(to, "end", now.State) != nil || control.Flush() != nil || over {
+				return
+			}
+			sent, at = seen, time.Now()
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+func sendEvent(w http.ResponseWriter, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = sse.Message{Type: name, Data: data}.WriteTo(w)
+	return err
 }
 
 // sighting is what a look at a run finds.
@@ -104,10 +93,6 @@ type sighting struct {
 	err     error    // why nothing was found
 }
 
-func (s sighting) same(other sighting) bool {
-	return s.run.State == other.run.State && s.version == other.version && s.told == other.told && (s.err == nil) == (other.err == nil)
-}
-
 // sight looks at a run, and at what its agents call.
 func (w *watches) sight(id string) (s sighting) {
 	if s.run, s.err = w.index.find(id); s.err != nil {
@@ -116,40 +101,9 @@ func (w *watches) sight(id string) (s sighting) {
 	if s.told = w.index.tracker(id); s.told == nil {
 		return s
 	}
-	s.told.look(w.index)
+	s.told.look(w.index, w.every)
 	_, s.version = s.told.counts()
 	return s
-}
-
-func (w *watches) tell(run *watch, now sighting) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	first := run.last.run.ID == "" && run.last.err == nil
-	same := !first && now.same(run.last)
-	run.last = now
-	if same {
-		return
-	}
-	for c := range run.clients {
-		c.tell()
-	}
-}
-
-// tell notifies the client, unless a notification is pending.
-func (c *client) tell() {
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
-}
-
-// latest is what was last seen of the run that a client watches; false before anything
-// was.
-func (w *watches) latest(c *client) (sighting, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last := c.run.last
-	return last, last.run.ID != "" || last.err != nil
 }
 
 // progress is how far a run has come that is at work or not.
