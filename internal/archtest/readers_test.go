@@ -43,7 +43,7 @@ var formats = map[string]format{
 		"internal/jsontext/layout.go": "it lays valid JSON out",
 		"internal/jsontext/decode.go": "it decodes valid JSON",
 		"evidence/redact/json.go":     "copies all that stands between strings as it is",
-		"internal/strictyaml/json.go": "reads comments too, and quotes nothing of what it refuses",
+		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
 	}},
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",

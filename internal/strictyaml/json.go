@@ -1,11 +1,14 @@
 package strictyaml
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // ParseJSON reads the JSON value in data as [Parse] reads YAML. Comments and a
@@ -13,237 +16,208 @@ import (
 // settings (JSONC).
 //
 // Such files hold tokens in places nobody foresees: their problems show neither
-// lines of the file nor strings out of it, beside keys. A tokenizer of JSON would
-// refuse the comments, and quote what it refuses.
+// lines of the file nor strings out of it, except keys and single characters.
 func ParseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}}
-	r := jsonReader{doc: d, text: strings.TrimPrefix(string(data), "\ufeff"), pos: Position{Line: 1, Column: 1}}
-	var err error
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
 	case len(data) > MaxBytes:
-		return nil, r.wrong(Position{}, fmt.Errorf("the file is larger than %d KiB", MaxBytes>>10))
+		d.fail(Position{}, ErrInvalid, fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10))
+		return nil, d.Err()
 	case !utf8.Valid(data):
-		return nil, r.wrong(Position{}, errors.New("the file is not UTF-8 text"))
+		d.fail(Position{}, ErrInvalid, "the file is not UTF-8 text")
+		return nil, d.Err()
 	}
-	if d.root, err = r.document(); err != nil {
-		return nil, r.wrong(r.pos, err)
+	plain, open := blanked(data)
+	r := jsonReader{
+		doc: d, text: data, plain: plain, pos: Position{Line: 1, Column: 1},
+		dec: jsontext.NewDecoder(bytes.NewBuffer(plain), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)),
+	}
+	var err error
+	switch r.next(); {
+	case open >= 0:
+		err = r.wrong(open, "the comment that begins here has no end")
+	case r.at == len(plain):
+		err = errors.New("the file is empty")
+	default:
+		if d.root, err = r.value(0); err != nil {
+			break
+		}
+		if r.next(); r.at < len(plain) {
+			err = r.wrong(r.at, "nothing may follow the value that the file holds")
+		}
+	}
+	if err != nil {
+		d.fail(r.pos, ErrInvalid, err.Error())
+		return nil, d.Err()
 	}
 	return d, nil
 }
 
-// jsonReader makes nodes of JSON text. pos is the place of what is read next.
+// blanked is JSONC as JSON of the same length, with blanks in place of comments and of commas
+// after a last element. open is where a comment begins that has no end, or -1.
+func blanked(data []byte) (plain []byte, open int) {
+	plain = bytes.Clone(data)
+	comma, last := -1, byte(0) // a comma, where that was last, and what was last before it
+	for i := 0; i < len(plain); i++ {
+		c := plain[i]
+		switch {
+		case strings.IndexByte(" \t\r\n", c) >= 0:
+			continue
+		case c == '/' && (bytes.HasPrefix(plain[i:], []byte("//")) || bytes.HasPrefix(plain[i:], []byte("/*"))):
+			end, length := bytes.IndexByte(plain[i:], '\n'), 0
+			if plain[i+1] == '*' {
+				if end, length = bytes.Index(plain[i+2:], []byte("*/")), 4; end < 0 {
+					return plain, i
+				}
+			}
+			if end < 0 {
+				end = len(plain) - i
+			}
+			copy(plain[i:], bytes.Repeat([]byte(" "), end+length))
+			i += end + length - 1
+			continue
+		case c == '"':
+			for i++; i < len(plain) && plain[i] != '"'; i++ {
+				if plain[i] == '\\' {
+					i++
+				}
+			}
+		case (c == ']' || c == '}') && comma >= 0 && strings.IndexByte("[{,", last) < 0:
+			plain[comma] = ' '
+		}
+		if comma < 0 || c != ',' {
+			comma = -1
+		}
+		if c == ',' && comma < 0 {
+			comma = i
+			continue
+		}
+		last = c
+	}
+	return plain, -1
+}
+
+// jsonReader makes nodes of JSON text. pos is the place at the offset at.
 type jsonReader struct {
-	doc   *Document
-	text  string // what is left
-	pos   Position
-	nodes int
+	doc         *Document
+	dec         *jsontext.Decoder
+	text, plain []byte // as it is written, and without comments
+	at          int
+	pos         Position
 }
 
-func (r *jsonReader) wrong(at Position, err error) error {
-	r.doc.fail(at, ErrInvalid, err.Error())
-	return r.doc.Err()
+// next moves to the token that is read next.
+func (r *jsonReader) next() {
+	offset := int(r.dec.InputOffset())
+	r.moveTo(len(r.plain) - len(bytes.TrimLeft(r.plain[offset:], " \t\r\n,:")))
 }
 
-func (r *jsonReader) document() (*node, error) {
-	if err := r.space(); err != nil {
-		return nil, err
+// moveTo moves to an offset.
+func (r *jsonReader) moveTo(offset int) {
+	if offset < r.at {
+		r.at, r.pos = 0, Position{Line: 1, Column: 1}
 	}
-	if r.text == "" {
-		return nil, errors.New("the file is empty")
+	taken := r.text[r.at:offset]
+	if newlines := bytes.Count(taken, []byte("\n")); newlines > 0 {
+		r.pos = Position{r.pos.Line + newlines, 1}
+		taken = taken[bytes.LastIndexByte(taken, '\n')+1:]
 	}
-	root, err := r.value(0)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.space(); err != nil {
-		return nil, err
-	}
-	if r.text != "" {
-		return nil, invalidJSON("nothing may follow the value that the file holds")
-	}
-	return root, nil
+	r.pos.Column += utf8.RuneCount(taken)
+	r.at = offset
 }
 
-func invalidJSON(format string, args ...any) error {
+// wrong is what is wrong with the JSON at an offset.
+func (r *jsonReader) wrong(offset int, format string, args ...any) error {
+	r.moveTo(offset)
 	return fmt.Errorf("this is not valid JSON: "+format, args...)
 }
 
-// take moves over the next n bytes and returns them.
-func (r *jsonReader) take(n int) string {
-	taken := r.text[:n]
-	r.text = r.text[n:]
-	if newlines := strings.Count(taken, "\n"); newlines > 0 {
-		r.pos.Line += newlines
-		r.pos.Column = 1
-		taken = taken[strings.LastIndexByte(taken, '\n')+1:]
+// token reads what comes next.
+func (r *jsonReader) token() (jsontext.Token, error) {
+	token, err := r.dec.ReadToken()
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case err == nil:
+		return token, nil
+	case ok && !errors.Is(err, io.ErrUnexpectedEOF):
+		return token, r.wrong(int(syntax.ByteOffset), "%v", syntax.Err)
+	case r.at < len(r.plain):
+		return token, r.wrong(r.at, "what begins here has no end")
 	}
-	r.pos.Column += utf8.RuneCountInString(taken)
-	return taken
-}
-
-// space moves over blanks and comments.
-func (r *jsonReader) space() error {
-	for {
-		r.take(len(r.text) - len(strings.TrimLeft(r.text, " \t\r\n")))
-		switch {
-		case strings.HasPrefix(r.text, "//"):
-			line, _, _ := strings.Cut(r.text, "\n")
-			r.take(len(line))
-		case strings.HasPrefix(r.text, "/*"):
-			end := strings.Index(r.text[2:], "*/")
-			if end < 0 {
-				return invalidJSON("the comment that begins here has no end")
-			}
-			r.take(end + 4)
-		default:
-			return nil
-		}
-	}
+	return token, r.wrong(r.at, "the file ends where a value should be")
 }
 
 func (r *jsonReader) value(depth int) (*node, error) {
-	if r.nodes++; r.nodes > maxNodes {
-		return nil, fmt.Errorf("the file has more than %d values", maxNodes)
-	}
+	r.next()
+	made := &node{pos: r.pos, size: 1}
 	if depth > maxDepth {
 		return nil, errors.New(tooDeep())
 	}
-	if r.text == "" {
-		return nil, invalidJSON("the file ends where a value should be")
+	token, err := r.token()
+	if err != nil {
+		return nil, err
 	}
-	pos := r.pos
-	switch r.text[0] {
+	switch token.Kind() {
 	case '{':
-		return r.mapping(pos, depth)
+		made.kind, made.index = mapping, map[string]int{}
+		return made, r.elements('}', func() error { return r.pair(made, depth) })
 	case '[':
-		return r.list(pos, depth)
+		made.kind = list
+		return made, r.elements(']', func() error {
+			item, err := r.value(depth + 1)
+			made.items = append(made.items, item)
+			return err
+		})
 	case '"':
-		s, err := r.str()
-		return &node{kind: text, pos: pos, text: s, size: 1}, err
-	default:
-		return r.word(pos)
-	}
-}
-
-// word reads a number or one of the three names.
-func (r *jsonReader) word(pos Position) (*node, error) {
-	rest := strings.TrimLeft(r.text, "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-	word := r.text[:len(r.text)-len(rest)]
-	made := &node{pos: pos, text: word, written: word, size: 1}
-	switch {
-	case word == "null":
+		made.kind, made.text = text, token.String()
+	case '0':
+		made.text = token.String()
+		if made.kind = integer; strings.ContainsAny(made.text, ".eE") {
+			made.kind = float
+		}
+	case 'n':
 		made.kind = null
-	case word == "true" || word == "false":
-		made.kind = boolean
-	case jsonNumber.MatchString(word) && strings.ContainsAny(word, ".eE"):
-		made.kind = float
-	case jsonNumber.MatchString(word):
-		made.kind = integer
 	default:
-		return nil, invalidJSON("a value is wanted here: a string in double quotes, a number, true, false, null, a list or a mapping")
+		made.kind, made.text = boolean, token.String()
 	}
-	r.take(len(word))
+	made.written = made.text
 	return made, nil
 }
 
-// str reads a string.
-func (r *jsonReader) str() (string, error) {
-	end := 1
-	for end < len(r.text) && r.text[end] != '"' {
-		switch {
-		case r.text[end] == '\\':
-			end++
-		case r.text[end] < ' ':
-			return "", invalidJSON("the string that begins here is not closed on its line")
+// elements reads the elements of a list or a mapping, and the bracket that closes it.
+func (r *jsonReader) elements(closing jsontext.Kind, element func() error) error {
+	for r.dec.PeekKind() != closing {
+		if r.next(); r.at == len(r.plain) {
+			return r.wrong(r.at, "the file ends and %q is still wanted", rune(closing))
 		}
-		end++
+		if err := element(); err != nil {
+			return err
+		}
 	}
-	if end >= len(r.text) {
-		return "", invalidJSON("the string that begins here has no end")
-	}
-	var s string
-	if json.Unmarshal([]byte(r.text[:end+1]), &s) != nil {
-		return "", invalidJSON(`the string that begins here has an escape that JSON does not know; write a backslash as \\`)
-	}
-	r.take(end + 1)
-	return s, nil
-}
-
-func (r *jsonReader) list(pos Position, depth int) (*node, error) {
-	made := &node{kind: list, pos: pos, size: 1}
-	err := r.elements(']', func() error {
-		item, err := r.value(depth + 1)
-		made.items = append(made.items, item)
-		return err
-	})
-	return made, err
-}
-
-func (r *jsonReader) mapping(pos Position, depth int) (*node, error) {
-	made := &node{kind: mapping, pos: pos, size: 1, index: map[string]int{}}
-	return made, r.elements('}', func() error { return r.pair(made, depth) })
+	_, err := r.dec.ReadToken()
+	return err
 }
 
 // pair reads a key and its value into the mapping to.
 func (r *jsonReader) pair(to *node, depth int) error {
-	if !strings.HasPrefix(r.text, `"`) {
-		return invalidJSON("a key in double quotes is wanted here")
+	pos := r.pos
+	if r.plain[r.at] != '"' {
+		return r.wrong(r.at, "a key in double quotes is wanted here")
 	}
-	keyPos := r.pos
-	key, err := r.str()
+	token, err := r.token()
 	if err != nil {
 		return err
 	}
-	if err := r.space(); err != nil {
-		return err
-	}
-	if !strings.HasPrefix(r.text, ":") {
-		return invalidJSON("a colon is wanted between a key and its value")
-	}
-	r.take(1)
-	if err := r.space(); err != nil {
-		return err
-	}
+	key := token.String()
 	value, err := r.value(depth + 1)
 	if err != nil {
 		return err
 	}
 	if first := to.pair(key); first != nil {
-		r.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
+		r.doc.fail(pos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
 		return nil
 	}
-	to.index[key] = len(to.pairs)
-	to.pairs = append(to.pairs, pair{key, keyPos, value})
+	to.add(pair{key, pos, value})
 	return nil
-}
-
-// elements reads what stands between a bracket, which is next, and the one that
-// closes it, with commas between.
-func (r *jsonReader) elements(closing byte, element func() error) error {
-	for first := true; ; first = false {
-		if first {
-			r.take(1)
-		}
-		if err := r.space(); err != nil {
-			return err
-		}
-		if r.text != "" && r.text[0] == closing {
-			r.take(1)
-			return nil
-		}
-		if err := element(); err != nil {
-			return err
-		}
-		if err := r.space(); err != nil {
-			return err
-		}
-		switch {
-		case r.text == "":
-			return invalidJSON("the file ends and %q is still wanted", closing)
-		case r.text[0] == ',':
-			r.take(1)
-		case r.text[0] != closing:
-			return invalidJSON("a comma or %q is wanted here", closing)
-		}
-	}
 }
