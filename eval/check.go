@@ -126,15 +126,9 @@ func (c checker) adapt(config Config) {
 
 // aloneIn refuses what an adapter says already.
 func (c checker) aloneIn(a Agent) {
-	for _, key := range []struct {
-		name string
-		set  bool
-	}{
-		{"command", a.Command != ""}, {"args", a.Args != nil}, {"continue", a.Continue != nil}, {"prompt", a.Prompt != ""},
-		{"output", a.Output != ""}, {"skills", a.Skills != ""}, {"transcript", a.Transcript != nil},
-	} {
-		if key.set {
-			at := strictyaml.Path{"config", "agent", key.name}
+	for _, key := range strictyaml.Given(a) {
+		if key != "adapter" {
+			at := strictyaml.Path{"config", "agent", key}
 			c.doc.Problemf(at, "%s: the adapter says this already; give one of them", at)
 		}
 	}

@@ -3,25 +3,22 @@ package eval
 import (
 	"cmp"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // ContainerFields names the fields of a server that only a container has: without
 // containers they are refused.
-func ContainerFields(s mcpconfig.Server) []string {
-	var names []string
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"files", s.Files != nil}, {"services", s.Services != nil}, {"writable", s.Writable != nil}, {"user", s.User != ""},
-		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""},
-		{"pids", s.Pids != 0}, {"disk", s.Disk != ""}, {"scratch", s.Scratch != ""}, {"open_files", s.OpenFiles != 0},
-	} {
-		if field.set {
-			names = append(names, field.name)
+func ContainerFields(s mcpconfig.Server) (names []string) {
+	ofContainers := []string{
+		"files", "services", "writable", "user", "pull", "platform", "cpus", "memory", "pids", "disk", "scratch", "open_files",
+	}
+	for _, name := range strictyaml.Given(s) {
+		if slices.Contains(ofContainers, name) {
+			names = append(names, name)
 		}
 	}
 	return names

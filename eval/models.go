@@ -29,33 +29,29 @@ const (
 // ModelKinds are all kinds.
 func ModelKinds() []string { return []string{KindOpenAI, KindAnthropic, KindGoogle, KindAzure} }
 
+// kinds are what is known of the kinds' own providers: their base URL, empty where everybody
+// has one of their own, where they speak OpenAI's chat completions, and the variable that
+// their key is usually in.
+var kinds = map[string]struct{ base, chat, key string }{
+	KindOpenAI:    {"https://api.openai.com/v1", "https://api.openai.com/v1", "OPENAI_API_KEY"},
+	KindAnthropic: {"https://api.anthropic.com", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"},
+	KindGoogle:    {"https://generativelanguage.googleapis.com", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"},
+	KindAzure:     {"", "", "AZURE_OPENAI_API_KEY"},
+}
+
 // ModelDefaults are the base URL of a kind's own provider, empty where everybody has one
 // of their own, and the variable that its key is usually in.
 func ModelDefaults(kind string) (baseURL, keyEnv string) {
-	switch kind {
-	case KindAnthropic:
-		return "https://api.anthropic.com", "ANTHROPIC_API_KEY"
-	case KindGoogle:
-		return "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
-	case KindAzure:
-		return "", "AZURE_OPENAI_API_KEY"
+	k, known := kinds[kind]
+	if !known { // reported already
+		k = kinds[KindOpenAI]
 	}
-	return "https://api.openai.com/v1", "OPENAI_API_KEY"
+	return k.base, k.key
 }
 
 // ChatDefault is where a kind's own provider speaks OpenAI's chat completions; empty where
 // it does not, or has no address of its own.
-func ChatDefault(kind string) string {
-	switch kind {
-	case KindOpenAI:
-		return "https://api.openai.com/v1"
-	case KindAnthropic:
-		return "https://api.anthropic.com/v1"
-	case KindGoogle:
-		return "https://generativelanguage.googleapis.com/v1beta/openai"
-	}
-	return ""
-}
+func ChatDefault(kind string) string { return kinds[kind].chat }
 
 // KindOfModel is the kind of provider whose name a model bears; empty where that is none.
 func KindOfModel(model string) string {
@@ -194,15 +190,8 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 
 // scripted holds that a script stands alone, but for prices: nobody is asked.
 func (c checker) scripted(m Model, checkScript func(file string, data []byte) error, at strictyaml.Path) {
-	for _, other := range []struct {
-		name string
-		set  bool
-	}{
-		{"kind", m.Kind != ""}, {"base_url", m.BaseURL != ""}, {"api_key_env", m.APIKeyEnv != ""},
-		{"headers", m.Headers != nil}, {"timeout_seconds", m.TimeoutSeconds != 0},
-	} {
-		if other.set {
-			path := at.With(other.name)
+	for _, key := range strictyaml.Given(m) {
+		if path := at.With(key); key != "script" && key != "prices" {
 			c.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
 		}
 	}

@@ -87,21 +87,21 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 		return at
 	}
 	if service, inner, nested := strings.Cut(field, "."); nested { // of a service
-		at = below(at, service)
+		at = at.With(service)
 		for name := range strings.SplitSeq(inner, ".") {
-			at = below(at, name)
+			at = at.With(name)
 		}
-		if f.doc.Has(below(at, step(inner, inner, key))...) {
-			at = below(at, step(inner, inner, key))
+		if f.doc.Has(at.With(step(inner, inner, key))...) {
+			at = at.With(step(inner, inner, key))
 		}
 		return at
 	}
 	for _, name := range append([]string{field}, otherNames[field]...) {
-		if !f.doc.Has(below(at, name)...) {
+		if !f.doc.Has(at.With(name)...) {
 			continue
 		}
-		at = below(at, name)
-		if inner := below(at, step(field, name, key)); f.doc.Has(inner...) {
+		at = at.With(name)
+		if inner := at.With(step(field, name, key)); f.doc.Has(inner...) {
 			at = inner
 		}
 		break
@@ -121,10 +121,6 @@ func step(field, name, key string) any {
 		return index + 1
 	}
 	return index
-}
-
-func below(at strictyaml.Path, steps ...any) strictyaml.Path {
-	return at.With(steps...)
 }
 
 // clientReader fills a ClientFile.
@@ -148,7 +144,7 @@ func (r *clientReader) keys(at strictyaml.Path) []string {
 	var values map[string]json.RawMessage
 	r.doc.DecodeAt(&values, at...)
 	return slices.SortedFunc(maps.Keys(values), func(a, b string) int {
-		p, q := r.doc.Key(below(at, a)...), r.doc.Key(below(at, b)...)
+		p, q := r.doc.Key(at.With(a)...), r.doc.Key(at.With(b)...)
 		return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 	})
 }
@@ -156,7 +152,7 @@ func (r *clientReader) keys(at strictyaml.Path) []string {
 func (r *clientReader) readServers() {
 	named := map[string]string{} // host name → name in the file
 	for _, name := range r.keys(r.at) {
-		at := below(r.at, name)
+		at := r.at.With(name)
 		if r.off(name, at) {
 			continue
 		}
@@ -189,7 +185,7 @@ func (r *clientReader) off(name string, at strictyaml.Path) bool {
 		off bool
 	}{{"disabled", true}, {"enabled", false}} {
 		value := !rule.off
-		if path := below(at, rule.key); r.doc.Has(path...) && r.doc.DecodeAt(&value, path...) && value == rule.off {
+		if path := at.With(rule.key); r.doc.Has(path...) && r.doc.DecodeAt(&value, path...) && value == rule.off {
 			r.note(at, "server %q is left out: %s is %t", name, rule.key, value)
 			return true
 		}
@@ -267,7 +263,7 @@ func (r *clientReader) findOpenCode() strictyaml.Path {
 		return at
 	}
 	for _, key := range r.keys(at) {
-		path := below(at, key)
+		path := at.With(key)
 		switch {
 		case key == "servers" || key == "inputs":
 		case r.isServer(path...):
@@ -276,12 +272,12 @@ func (r *clientReader) findOpenCode() strictyaml.Path {
 			r.note(path, "mcp.%s is left out, since it is not about a server", key)
 		}
 	}
-	return below(at, "servers")
+	return at.With("servers")
 }
 
 func (r *clientReader) isServer(path ...any) bool {
 	return slices.ContainsFunc([]string{"command", "url", "httpUrl", "serverUrl"}, func(key string) bool {
-		return r.doc.Has(below(path, key)...)
+		return r.doc.Has(strictyaml.Path(path).With(key)...)
 	})
 }
 

@@ -131,7 +131,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets map[string]Secret) {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if secret := secrets[name]; secret.File != "" || len(secret.Command) > 0 {
-			r.doc.Problemf(below(at, "secrets", name), "server %q: secrets of a client's file come from variables alone; use env, or put the server into the eval", host)
+			r.doc.Problemf(at.With("secrets", name), "server %q: secrets of a client's file come from variables alone; use env, or put the server into the eval", host)
 		}
 	}
 }
@@ -141,10 +141,10 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 // network.
 func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	if len(s.Egress) > 0 {
-		r.doc.KeyProblemf(below(at, "egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
+		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
 	}
 	if len(s.Addresses) > 0 {
-		r.doc.KeyProblemf(below(at, "addresses"), "server %q: addresses: a client's file cannot allow its own servers addresses; put the server into the eval", host)
+		r.doc.KeyProblemf(at.With("addresses"), "server %q: addresses: a client's file cannot allow its own servers addresses; put the server into the eval", host)
 	}
 }
 
@@ -154,7 +154,7 @@ func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]s
 	kept := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.Contains(ownHeaders(), strings.ToLower(name)) {
-			r.note(below(at, "headers"), "server %q: header %s is left out: it is set by waza or the agent", host, name)
+			r.note(at.With("headers"), "server %q: header %s is left out: it is set by waza or the agent", host, name)
 			continue
 		}
 		kept[name] = all[name]
@@ -170,12 +170,12 @@ func (r *clientReader) single(at strictyaml.Path) bool {
 		}
 		var given []string
 		for _, name := range append([]string{field}, others...) {
-			if r.doc.Has(below(at, name)...) {
+			if r.doc.Has(at.With(name)...) {
 				given = append(given, name)
 			}
 		}
 		if len(given) > 1 {
-			r.doc.KeyProblemf(below(at, given[1]), "%s and %s are the same here; give one of them", given[0], given[1])
+			r.doc.KeyProblemf(at.With(given[1]), "%s and %s are the same here; give one of them", given[0], given[1])
 			return false
 		}
 	}
@@ -189,14 +189,14 @@ func (r *clientReader) leaveOut(c clientInterface, host string, at strictyaml.Pa
 		names = append(names, name)
 	}
 	if len(names) > 0 {
-		r.note(below(at, names[0]), "server %q: left out, since it is about the client: %s", host, quoted(names))
+		r.note(at.With(names[0]), "server %q: left out, since it is about the client: %s", host, quoted(names))
 	}
 }
 
 // refuse reports what has no counterpart. What is empty or false asks for nothing.
 func (r *clientReader) refuse(c clientRefused, host string, at strictyaml.Path) {
 	for name, field := range given(c) {
-		r.doc.KeyProblemf(below(at, name), "server %q: %s: %s", host, name, field.Tag.Get("refused"))
+		r.doc.KeyProblemf(at.With(name), "server %q: %s: %s", host, name, field.Tag.Get("refused"))
 	}
 }
 
@@ -225,8 +225,8 @@ func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []
 		return tools
 	}
 	for _, name := range []string{"tools", "includeTools"} {
-		if r.doc.Has(below(at, name)...) {
-			r.doc.KeyProblemf(below(at, name), "server %q: %s is empty, which hides every tool; list tools, or remove it to show all", host, name)
+		if r.doc.Has(at.With(name)...) {
+			r.doc.KeyProblemf(at.With(name), "server %q: %s is empty, which hides every tool; list tools, or remove it to show all", host, name)
 		}
 	}
 	return nil
@@ -268,7 +268,7 @@ func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 	if c.Timeout == 0 || r.openCode() || r.at[0] == "mcp_servers" || !inSeconds {
 		return c.Timeout
 	}
-	r.note(below(at, "timeout"), "timeout is read as seconds: %s milliseconds", strconv.FormatFloat(1000*c.Timeout, 'f', -1, 64))
+	r.note(at.With("timeout"), "timeout is read as seconds: %s milliseconds", strconv.FormatFloat(1000*c.Timeout, 'f', -1, 64))
 	return 1000 * c.Timeout
 }
 

@@ -17,7 +17,7 @@ type clientInput struct {
 
 // readInputs reads the inputs beside the servers.
 func (r *clientReader) readInputs() {
-	at := below(r.at[:len(r.at)-1], "inputs")
+	at := r.at[:len(r.at)-1].With("inputs")
 	if !r.doc.Has(at...) {
 		return
 	}
@@ -26,11 +26,11 @@ func (r *clientReader) readInputs() {
 	for i, one := range all {
 		var id, fallback string
 		if json.Unmarshal(one["id"], &id) != nil || id == "" {
-			r.doc.Problemf(below(at, i), "an input needs an id, which ${input:ID} stands for")
+			r.doc.Problemf(at.With(i), "an input needs an id, which ${input:ID} stands for")
 			continue
 		}
 		if _, taken := r.inputs[id]; taken {
-			r.doc.Problemf(below(at, i, "id"), "input %s is there already; rename one", quote(id))
+			r.doc.Problemf(at.With(i, "id"), "input %s is there already; rename one", quote(id))
 		}
 		_ = json.Unmarshal(one["default"], &fallback) // one that is no string is none
 		if strings.ContainsAny(fallback, "${}") {

@@ -25,11 +25,13 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 			f.add(ErrInvalid, field, key, "%s: %v", where(field, key), err)
 			return value
 		}
-		var b strings.Builder
-		for _, p := range parts {
-			b.WriteString(f.resolve(p, field, key, lookup, &secrets))
+		text, values, missing := expand(parts, lookup)
+		for _, variable := range missing {
+			f.add(ErrMissingVariable, field, key, "%s needs the variable %s, which is not set; set it, or give a default as in ${%[2]s:-default}",
+				where(field, key), variable)
 		}
-		return b.String()
+		secrets = append(secrets, values...)
+		return text
 	})
 	if err := f.err(); err != nil {
 		return Server{}, nil, err
@@ -51,40 +53,33 @@ func ExpandText(text string, lookup func(string) (string, bool)) (expanded strin
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	expanded, secrets, missing := expand(parts, lookup)
+	if len(missing) > 0 {
+		return "", nil, fmt.Errorf("%w: %s", ErrMissingVariable, missing[0])
+	}
+	return expanded, secrets, nil
+}
+
+// expand is the text of parts, with the values that came in, and the variables that are not set
+// and have no default.
+func expand(parts []part, lookup func(string) (string, bool)) (text string, values, missing []string) {
 	var b strings.Builder
 	for _, p := range parts {
-		if p.variable == "" {
-			b.WriteString(p.text)
-			continue
+		value, set := "", true
+		if p.variable != "" {
+			value, set = lookup(p.variable)
 		}
-		value, set := lookup(p.variable)
 		switch {
 		case value != "":
 			b.WriteString(value)
-			secrets = append(secrets, value)
+			values = append(values, value)
 		case set || p.hasDefault:
 			b.WriteString(p.text)
 		default:
-			return "", nil, fmt.Errorf("%w: %s", ErrMissingVariable, p.variable)
+			missing = append(missing, p.variable)
 		}
 	}
-	return b.String(), secrets, nil
-}
-
-func (f *findings) resolve(p part, field, key string, lookup func(string) (string, bool), secrets *[]string) string {
-	if p.variable == "" {
-		return p.text
-	}
-	value, set := lookup(p.variable)
-	switch {
-	case value != "":
-		*secrets = append(*secrets, value)
-		return value
-	case !set && !p.hasDefault:
-		f.add(ErrMissingVariable, field, key, "%s needs the variable %s, which is not set; set it, or give a default as in ${%[2]s:-default}",
-			where(field, key), p.variable)
-	}
-	return p.text
+	return b.String(), values, missing
 }
 
 // literal makes a value that looks like a variable after expansion, because it

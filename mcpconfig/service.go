@@ -90,8 +90,6 @@ func (f *findings) ports(at string, ports []int, own int) {
 	}
 	for i, port := range ports {
 		switch {
-		case port < 1 || port > 65535:
-			f.add(ErrInvalid, at, strconv.Itoa(i), "%s[%d] must be between 1 and 65535", at, i)
 		case slices.Contains(ports[:i], port):
 			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d stands there twice", at, port)
 		case port == own:
@@ -108,9 +106,6 @@ func (f *findings) ready(at string, r *Ready) {
 	if len(r.Exec) > 0 && r.Exec[0] == "" {
 		f.add(ErrInvalid, at+".exec", "0", "%s.exec[0] must not be empty", at)
 	}
-	if !(r.Timeout >= 0) { // NaN too
-		f.invalid(at+".timeout", "%s.timeout must be more than 0", at)
-	}
 }
 
 // serviceContainer holds that the fields of the service's container make sense.
@@ -126,13 +121,6 @@ func (f *findings) serviceContainer(at string, s Service) {
 	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
 		f.file(at+".files", target, s.Files[target])
 	}
-	if s.Pids < 0 {
-		f.invalid(at+".pids", "%s.pids must be at least 1", at)
-	}
-	if !(s.CPUs >= 0) { // NaN too
-		f.invalid(at+".cpus", "%s.cpus must be more than 0", at)
-	}
-	f.openFiles(at+".open_files", s.OpenFiles)
 	f.size(at+".memory", s.Memory)
 	f.size(at+".disk", s.Disk)
 	f.size(at+".scratch", s.Scratch)

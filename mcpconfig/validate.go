@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // Validate says what about s does not hold together, as [Errors]. A string that
@@ -24,7 +26,7 @@ func Validate(name string, s Server) error {
 	f.kind(s)
 	f.container(s)
 	f.containerFields(s)
-	f.numbers(s)
+	f.limits(s)
 	f.services(s)
 	f.egress(s)
 	f.addresses(s)
@@ -33,11 +35,16 @@ func Validate(name string, s Server) error {
 	return f.err()
 }
 
+// remoteFields are the fields that a server with a url can have.
+func remoteFields() []string {
+	return []string{
+		"type", "url", "addresses", "headers", "proxy", "tools", "startup_timeout", "timeout", "max_message", "max_frames", "max_traffic",
+	}
+}
+
 // kind holds that s is one of: remote, HTTP in a container, stdio.
 func (f *findings) kind(s Server) {
 	switch {
-	case s.Type != "" && !slices.Contains([]string{"stdio", localType, "http", "sse"}, s.Type):
-		f.invalid("type", "type must be stdio, http or sse")
 	case s.URL != "":
 		f.remote(s)
 	case s.Command == "" && s.Image == "":
@@ -57,19 +64,9 @@ func (f *findings) remote(s Server) {
 	if s.Secrets != nil {
 		f.invalid("secrets", "secrets do not go with url: a remote server gets what it needs by headers, which the runner adds, such as Authorization: Bearer ${TOKEN}")
 	}
-	for _, field := range []struct {
-		name string
-		set  bool
-	}{
-		{"command", s.Command != ""}, {"image", s.Image != ""}, {"args", s.Args != nil}, {"env", s.Env != nil},
-		{"cwd", s.Cwd != ""}, {"working_dir", s.WorkingDir != ""}, {"port", s.Port != 0}, {"path", s.Path != ""},
-		{"pull", s.Pull != ""}, {"platform", s.Platform != ""}, {"user", s.User != ""}, {"writable", s.Writable != nil},
-		{"files", s.Files != nil}, {"cpus", s.CPUs != 0}, {"memory", s.Memory != ""}, {"pids", s.Pids != 0}, {"disk", s.Disk != ""},
-		{"scratch", s.Scratch != ""}, {"open_files", s.OpenFiles != 0},
-		{"services", s.Services != nil}, {"egress", s.Egress != nil},
-	} {
-		if field.set {
-			f.invalid(field.name, "%s does not go with url; a server is either remote or run here", field.name)
+	for _, name := range strictyaml.Given(s) {
+		if name != "secrets" && !slices.Contains(remoteFields(), name) {
+			f.invalid(name, "%s does not go with url; a server is either remote or run here", name)
 		}
 	}
 }
@@ -140,25 +137,9 @@ func (f *findings) file(field, target, source string) {
 	}
 }
 
-func (f *findings) numbers(s Server) {
-	if s.Port < 0 || s.Port > 65535 {
-		f.invalid("port", "port must be between 1 and 65535")
-	}
-	if s.Pids < 0 {
-		f.invalid("pids", "pids must be at least 1")
-	}
-	if s.MaxFrames < 0 {
-		f.invalid("max_frames", "max_frames must be at least 1")
-	}
-	f.openFiles("open_files", s.OpenFiles)
-	for _, n := range []struct {
-		field string
-		value float64
-	}{{"startup_timeout", s.StartupTimeout}, {"timeout", s.Timeout}, {"cpus", s.CPUs}} {
-		if !(n.value >= 0) { // NaN too
-			f.invalid(n.field, "%s must be more than 0", n.field)
-		}
-	}
+// limits holds that a timeout is in milliseconds, and that sizes can be read. Other numbers
+// are held to their bounds by tags where they are read.
+func (f *findings) limits(s Server) {
 	if s.Timeout > 0 && s.Timeout < minTimeout {
 		f.invalid("timeout", "timeout is in milliseconds and must be at least %d; %v seconds are %v", minTimeout, s.Timeout, 1000*s.Timeout)
 	}
@@ -170,15 +151,6 @@ func (f *findings) numbers(s Server) {
 // minTimeout is less than any request to a server needs, in milliseconds, and more than
 // anyone gives in seconds.
 const minTimeout = 100
-
-// minOpenFiles is what process 1 of a container needs itself.
-const minOpenFiles = 64
-
-func (f *findings) openFiles(field string, n int) {
-	if n != 0 && n < minOpenFiles {
-		f.invalid(field, "%s must be at least %d", field, minOpenFiles)
-	}
-}
 
 func (f *findings) size(field, value string) {
 	if value == "" || hasVariable(value) {
@@ -297,9 +269,6 @@ func (f *findings) containerFields(s Server) {
 		if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
 			f.add(ErrInvalid, "writable", strconv.Itoa(i), "%s %v", where("writable", strconv.Itoa(i)), err)
 		}
-	}
-	if s.Pull != "" && !slices.Contains(PullPolicies(), s.Pull) {
-		f.invalid("pull", "pull must be missing, always or never")
 	}
 	if s.Platform != "" && !hasVariable(s.Platform) && strings.Count(s.Platform, "/") < 1 {
 		f.invalid("platform", "platform must be of the form linux/amd64")

@@ -188,7 +188,8 @@ func (r *jsonReader) value(depth int) (*node, error) {
 // elements reads the elements of a list or a mapping, and the bracket that closes it.
 func (r *jsonReader) elements(closing jsontext.Kind, element func() error) error {
 	for r.dec.PeekKind() != closing {
-		if r.next(); r.at == len(r.plain) {
+		r.next()
+		if rest := bytes.TrimSpace(r.plain); r.at == len(r.plain) && strings.IndexByte("[{,", rest[len(rest)-1]) < 0 {
 			return r.wrong(r.at, "the file ends and %q is still wanted", rune(closing))
 		}
 		if err := element(); err != nil {
@@ -202,7 +203,7 @@ func (r *jsonReader) elements(closing jsontext.Kind, element func() error) error
 // pair reads a key and its value into the mapping to.
 func (r *jsonReader) pair(to *node, depth int) error {
 	pos := r.pos
-	if r.plain[r.at] != '"' {
+	if r.at < len(r.plain) && r.plain[r.at] != '"' {
 		return r.wrong(r.at, "a key in double quotes is wanted here")
 	}
 	token, err := r.token()

@@ -49,6 +49,18 @@ func shapeOf(t reflect.Type) shape {
 	return s
 }
 
+// Given lists the keys of the fields of a struct that are not zero, in the order of the fields.
+func Given(v any) (names []string) {
+	value := reflect.ValueOf(v)
+	known := shapeOf(value.Type())
+	for _, name := range known.names {
+		if !value.FieldByIndex(known.fields[name].index).IsZero() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // LimitsOf reads the tags of f.
 func LimitsOf(f reflect.StructField) Limits {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")

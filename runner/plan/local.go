@@ -5,25 +5,20 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // notEnforced names what of an eval's config processes do not have.
 func notEnforced(c eval.Config) []string {
 	var names []string
-	iso := c.Isolation
-	for _, key := range []struct {
-		name string
-		set  bool
-	}{
-		{"network", iso.Network != ""}, {"image", iso.Image != ""}, {"pull", iso.Pull != ""}, {"npm_image", iso.NPMImage != ""}, {"pypi_image", iso.PyPIImage != ""}, {"server_image", iso.ServerImage != ""}, {"runtime", iso.Runtime != ""},
-		{"subnets", iso.Subnets != ""}, {"pins", iso.Pins != ""}, {"workspace", iso.Workspace != ""},
-		{"agent.image", iso.Agent.Image != ""}, {"agent.user", iso.Agent.User != ""}, {"agent.cpus", iso.Agent.CPUs != 0},
-		{"agent.memory", iso.Agent.Memory != ""}, {"agent.pids", iso.Agent.Pids != 0}, {"agent.disk", iso.Agent.Disk != ""},
-		{"agent.scratch", iso.Agent.Scratch != ""}, {"agent.open_files", iso.Agent.OpenFiles != 0},
-		{"agent.egress", iso.Agent.Egress != nil}, {"egress_limits", iso.EgressLimits != eval.EgressLimits{}},
-	} {
-		if key.set {
-			names = append(names, "config.isolation."+key.name)
+	for _, key := range strictyaml.Given(c.Isolation) {
+		if key != "agent" && key != "mcp_json" {
+			names = append(names, "config.isolation."+key)
+		}
+	}
+	for _, key := range strictyaml.Given(c.Isolation.Agent) {
+		if !slices.Contains([]string{"env", "workdir", "max_output", "max_calls"}, key) {
+			names = append(names, "config.isolation.agent."+key)
 		}
 	}
 	if len(c.Canaries) > 0 {
