@@ -4,150 +4,150 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"path"
 	"sync"
 
+	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// apply plans the trial's containers and starts them in parallel. Those on the network wait
+// sharedMemory is a directory that every container can write to.
+const sharedMemory = "/dev/shm"
+
+// apply starts the containers of a sandbox's plan in parallel. Those on the network wait
 // for it to exist. On error it removes everything again.
-func (b *Backend) apply(ctx context.Context, lease *startedContainer, t *plan.Trial, on scene, observe func(evidence.Event)) (_ *trialSandbox, err error) {
-	p := planTrial(t, on)
-	s := &trialSandbox{backend: b, lease: lease, trial: t, plan: p, users: on.pool, dir: b.dirs.take(), files: on.files, observe: observe, containers: map[string]*startedContainer{}}
+func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	defer func() {
 		if err != nil {
-			b.expectMore()
+			s.backend.leftovers.expectMore()
 			err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		}
 	}()
-	if p.lacksUsers() || s.dir == "" {
-		return nil, errTooManyContainers
+	if s.plan.lacksUsers() || s.dir == "" {
+		return errTooManyContainers
 	}
-	started := make([]*startedContainer, len(p.containers))
+	started := make([]*startedContainer, len(s.plan.containers))
 	group, gctx := errgroup.WithContext(ctx)
-	made := sync.OnceValues(func() (addresses, error) { return s.makeForAgent(gctx) })
-	for i, c := range p.containers {
+	prepared := sync.OnceValue(func() error { return s.prepareForAgent(gctx) })
+	for i, c := range s.plan.containers {
 		group.Go(func() (err error) {
-			var a addresses
-			if standsOnNetwork(c.container) {
-				if a, err = made(); err != nil {
+			if isOnNetwork(c.container) {
+				if err := prepared(); err != nil {
 					return err
 				}
 			}
-			placed, err := s.withFiles(gctx, p.placed(c, t, a))
+			placed, err := s.withFiles(gctx, s.plan.placed(c, s.trial, s.network.addresses))
 			if err != nil {
 				return err
 			}
-			started[i], err = b.start(gctx, placed, p.network)
+			started[i], err = s.backend.start(gctx, placed, s.plan.network)
 			return err
 		})
 	}
 	err = group.Wait()
-	for i, c := range p.containers {
+	for i, c := range s.plan.containers {
 		if started[i] != nil {
-			started[i].meter, started[i].writable = newMeter(c, observe), writableDirs(c)
+			started[i].meter, started[i].writable = newMeter(c, s.observe), append(sortedKeys(c.host.Tmpfs), sharedMemory)
 			s.containers[c.container] = started[i]
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	a, err := made()
-	if err != nil {
-		return nil, err
+	if err := prepared(); err != nil {
+		return err
 	}
-	if p.network != "" {
-		s.leaveNetwork = s.followNetwork()
+	if s.plan.network != "" {
+		s.network.leave = s.backend.watch.followNetwork(s.plan.network, s.cut)
 	}
-	s.servers = p.serversAt(a)
-	return s, s.settle(ctx)
+	s.servers = s.plan.serversAt(s.network.addresses)
+	return s.settle(ctx, filtered)
 }
 
-// makeForAgent makes what the agent's container stands on.
-func (s *trialSandbox) makeForAgent(ctx context.Context) (a addresses, err error) {
+// prepareForAgent creates the network and the volume of the agent's container.
+func (s *trialSandbox) prepareForAgent(ctx context.Context) (err error) {
 	if s.plan.network != "" {
-		if a, s.release, err = s.backend.createNetwork(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
-			return a, err
+		if s.network.addresses, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
+			return err
 		}
 	}
-	if s.plan.workspace != "" {
-		err = s.backend.makeWorkspace(ctx, s.plan)
+	if s.plan.workspace == "" {
+		return nil
 	}
-	return a, err
-}
-
-func (b *Backend) start(ctx context.Context, c containerPlan, network string) (*startedContainer, error) {
-	if c.service {
-		return b.startService(ctx, c)
-	}
-	return b.engine.startContainer(ctx, c, network)
-}
-
-func (b *Backend) makeWorkspace(ctx context.Context, p trialPlan) error {
-	if _, err := b.createVolume(ctx, p.workspace, p.trial, roleWorkspace); err != nil {
+	if _, err := s.backend.engine.createVolume(ctx, s.plan.workspace, labels(s.backend.run, s.plan.trial, roleWorkspace)); err != nil {
 		return fmt.Errorf("workspace volume: %w", err)
 	}
-	for _, c := range p.containers {
+	for _, c := range s.plan.containers {
 		if c.container == sandbox.Agent {
-			return b.giveVolume(ctx, p.workspace, c.conf.User)
+			return s.backend.images.giveVolume(ctx, s.plan.workspace, c.conf.User)
 		}
 	}
 	return nil
 }
 
+// withFiles returns a container's plan with the files that are its own: an agent's mcp.json
+// and, without a network, those that say how names resolve. There the engine's networking
+// is left out, which would take 40 % of a start and would write them.
+//
+// The lease's guest writes the files to the run's volume, and each is mounted by itself,
+// read-only. No two containers have one file: a lock on it, or a watch, would show one
+// something of the other.
+func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
+	files := map[string]string{}
+	if c.container == sandbox.Agent {
+		files[sandbox.MCPConfigPath] = s.trial.MCPJSON
+	}
+	if c.host.NetworkMode.IsNone() {
+		files["/etc/hosts"] = hostsFile(c.host.ExtraHosts)
+		files["/etc/resolv.conf"] = resolvConf
+		c.conf.NetworkDisabled = true
+		c.host.ExtraHosts, c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil, nil
+	}
+	if len(files) == 0 {
+		return c, nil
+	}
+	var all []layerFile
+	for _, at := range sortedKeys(files) {
+		name := path.Join(s.dir, fileName(c.container)+"."+path.Base(at))
+		all = append(all, layerFile{name: name, text: files[at]})
+		c.host.Mounts = append(c.host.Mounts[:len(c.host.Mounts):len(c.host.Mounts)], mount.Mount{
+			Type: mount.TypeBind, Source: path.Join(s.lease.files, name), Target: at, ReadOnly: true,
+		})
+	}
+	content := layerTar(all)
+	defer func() { _ = content.Close() }()
+	if err := s.lease.guest.Put(ctx, filesDir, content); err != nil {
+		return c, fmt.Errorf("files of %s: %w", c.name, err)
+	}
+	return c, nil
+}
+
 // settle checks the walls of every container from the inside, before anything
-// foreign runs there, and has each guest answer its container's DNS.
-func (s *trialSandbox) settle(ctx context.Context) error {
+// foreign runs there, and has each guest answer its container's DNS. Filtered means that
+// the seccomp filter is ours.
+func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for name, ctr := range s.containers {
+	for name, c := range s.containers {
 		group.Go(func() error {
 			onBridge := s.plan.network != "" && name == sandbox.Agent
-			if err := checkWalls(ctr.guest.Hello(), onBridge, s.filtered(), ownKernel(s.trial.Runtime)); err != nil {
+			if err := checkWalls(c.guest.Hello(), onBridge, filtered, ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
-			if err := ctr.meter.attend(ctx, ctr.guest); err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(ctr.stderr))
+			err := c.meter.attend(ctx, c.guest)
+			if err == nil {
+				err = c.guest.Resolve(ctx, namesIn(name, s.trial, s.servers), func(q guest.Question) { s.observe(dnsEvent(name, q)) })
 			}
-			err := ctr.guest.Resolve(ctx, s.names(name), func(q guest.Question) {
-				s.observe(dnsEvent(name, q))
-			})
 			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(ctr.stderr))
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(c.stderr))
 			}
 			return nil
 		})
 	}
 	return group.Wait()
-}
-
-// names is what resolves in a container: for the agent its servers, for a server its
-// services, and for both what they may reach outside, at their own loopback.
-func (s *trialSandbox) names(ctr string) map[string][]netip.Addr {
-	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
-	if !defence.NamesOfTrial {
-		names["host.docker.internal"] = []netip.Addr{netip.MustParseAddr("192.0.2.123")}
-	}
-	for name, at := range egress.Names(egressOf(s.trial, ctr)) {
-		names[name] = []netip.Addr{at}
-	}
-	if ctr != sandbox.Agent {
-		for name, at := range serviceAddresses(s.trial, ctr) {
-			names[name] = []netip.Addr{at}
-		}
-		return names
-	}
-	for _, server := range s.trial.Servers {
-		names[server.Host()] = []netip.Addr{s.servers}
-	}
-	return names
 }
 
 func dnsEvent(ctr string, q guest.Question) evidence.Event {

@@ -213,7 +213,7 @@ func openSandbox(t *testing.T, b *Backend, trial *plan.Trial, observe func(evide
 // after undo has taken a defence out of its plan.
 func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*network.CreateOptions), undo func(*containerPlan)) *guest.Guest {
 	t.Helper()
-	s, err := b.scene(t.Context(), trial)
+	s, err := b.scene(t.Context(), b.lease.current(), trial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,12 +228,12 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 			continue
 		}
 		undo(&c)
-		ctr, err := b.engine.startContainer(t.Context(), c, p.network)
+		ctr, err := b.start(t.Context(), c, p.network)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := ctr.close(context.Background(), b.engine); err != nil {
+			if err := ctr.close(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -250,7 +250,7 @@ func undefendedNetwork(t *testing.T, b *Backend, p trialPlan, change func(*netwo
 		t.Fatal(err)
 	}
 	for range 10 {
-		a, _ := b.subnets.take(from, nil)
+		a, _ := b.networks.subnets.take(from, nil)
 		options := networkOptions(a, labels(b.run, p.trial, roleNetwork))
 		change(&options)
 		created, err := b.engine.NetworkCreate(t.Context(), p.network, options)

@@ -6,32 +6,29 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/docker/docker/api/types/volume"
 	"github.com/testcontainers/testcontainers-go"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// cleanupTimeout bounds taking away what one trial or run owns.
-const cleanupTimeout = 60 * time.Second
-
-// Options says how a run uses the engine.
+// Options configures how a run uses the engine.
 type Options struct {
 	Run string // the run's id: a name that no other run has
-	// Resume says that a run of this id has died, and is to be taken up. Open fails
-	// with sandbox.ErrAlive where it has not.
+	// Resume means that a run of this id has died, and is resumed. Open fails
+	// with sandbox.ErrAlive if it has not.
 	Resume bool
 	// Guest is the static Linux executable that becomes process 1; empty for our
 	// own.
 	Guest string
-	// Digest tells the SHA-256 of an executable; nil is files.Digest.
+	// Digest returns the SHA-256 of an executable; nil is files.Digest.
 	Digest func(path string) (string, error)
 	// Network is what builds of images need to reach a registry.
 	Network images.Network
@@ -39,56 +36,48 @@ type Options struct {
 	Redact func(string) string
 }
 
-// Backend runs trials on a Docker engine. It implements trial.Backend.
+// Backend runs trials on a Docker engine. It implements runner.Backend, and the optional
+// interfaces of a backend's that an engine can.
 type Backend struct {
-	engine     *engine
-	run        string
-	executable string // what becomes process 1
-	guest      imageInfo
-	network    images.Network
-	redact     func(string) string
-	// seccomp is the profile of every container.
-	seccomp func() (string, error)
-	// library is testcontainers on our engine, set up for the first service.
-	library func() (*testcontainers.DockerProvider, error)
-
-	leasing sync.Mutex        // held while the lease is taken
-	lease   *startedContainer // guarded by leasing
-
-	mu      sync.Mutex
-	pending map[string]bool      // labels of trials that could not be taken down; guarded by mu
-	late    bool                 // more may come than is known of; guarded by mu
-	images  map[string]imageInfo // by reference; guarded by mu
-	userIDs map[userKey]string   // guarded by mu
-	users   *pool                // guarded by mu
-	subnets *subnetPool
-	dirs    *pool  // of trials in the volume of the run's files
-	files   string // where the engine keeps that volume; guarded by mu
+	starter
+	*builder
+	engine    *engine
+	run       string
+	images    *imageStore
+	lease     *lease
+	networks  networks
+	leftovers leftovers
+	dirs      *pool                  // of trials in the volume of the run's files
+	seccomp   func() (string, error) // returns the profile of every container
 
 	closeOnce sync.Once
 	closeErr  error // set by closeOnce
 }
 
-var _ sandbox.HostProber = (*Backend)(nil)
+var _ interface {
+	sandbox.Reconnector
+	sandbox.HostProber
+} = (*Backend)(nil)
 
-// Open connects to the engine and puts up what a run needs: its lease, and numbers for
+// Open connects to the engine and takes what a run needs: its lease, and numbers for
 // the users of its containers.
 func Open(ctx context.Context, o Options) (*Backend, error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	library := sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })
 	if o.Redact == nil {
 		o.Redact = func(s string) string { return s }
 	}
 	if o.Digest == nil {
 		o.Digest = files.Digest
 	}
+	s := starter{engine: e, watch: startWatch(e), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
 	b := &Backend{
-		engine: e, library: library, run: o.Run, network: o.Network, redact: o.Redact,
-		seccomp: sync.OnceValues(seccompProfile), subnets: newSubnetPool(), dirs: newPool(strconv.Itoa),
-		pending: map[string]bool{}, images: map[string]imageInfo{}, userIDs: map[userKey]string{},
+		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
+		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
+		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]bool{}},
+		dirs: newPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
@@ -97,35 +86,41 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 }
 
 func (b *Backend) open(ctx context.Context, o Options) (err error) {
-	if o.Guest == "" {
-		if o.Guest, err = guestExecutable(b.engine.arch()); err != nil {
+	if b.images.executable == "" {
+		if b.images.executable, err = guestExecutable(b.engine.arch()); err != nil {
 			return err
 		}
 	}
-	sum, err := o.Digest(o.Guest)
+	sum, err := o.Digest(b.images.executable)
 	if err != nil {
 		return err
 	}
-	b.executable = o.Guest
-	b.engine.watch = startWatch(b.engine)
-	for range 2 { // somebody's gc may take an old image away before the lease has it
-		if b.guest, err = b.engine.ensureGuestImage(ctx, o.Guest, sum); err != nil {
+	for range 2 { // somebody's gc may remove an old image before the lease has it
+		if err = b.images.ensureGuest(ctx, sum); err != nil {
 			return err
 		}
-		b.images[""] = b.guest
+		b.lease.guest = b.images.guest
 		if o.Resume {
-			err = b.takeOver(ctx)
+			err = b.lease.takeOver(ctx)
 		} else {
-			_, err = b.leased(ctx)
+			_, err = b.lease.hold(ctx)
 		}
 		if !errdefs.IsNotFound(err) {
 			break
 		}
 	}
+	if err == nil && o.Resume {
+		err = b.sweep(ctx)
+	}
 	return err
 }
 
-// Close gives back what belongs to the whole run. Closing twice is allowed.
+// sweep removes everything of the run except what this process holds.
+func (b *Backend) sweep(ctx context.Context) error {
+	return sweeper{b.engine}.sweepRun(ctx, b.run, b.lease.current())
+}
+
+// Close gives back what belongs to the whole run. It may be called twice.
 func (b *Backend) Close(ctx context.Context) error {
 	b.closeOnce.Do(func() { b.closeErr = b.close(ctx) })
 	return b.closeErr
@@ -135,107 +130,74 @@ func (b *Backend) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	err := b.engine.answers(ctx)
-	var swept error
-	if err == nil && b.owes() {
-		_, swept = b.engine.collect(ctx, b.sweepOwn)
-	}
-	b.leasing.Lock()
-	defer b.leasing.Unlock()
+	held := b.lease.current()
 	switch {
 	case err == nil:
-		err = b.giveBackLocked(ctx)
-	case b.lease != nil:
-		b.lease.abandon()
+		if b.leftovers.any() {
+			err = b.sweep(ctx)
+		}
+		if held != nil {
+			err = errors.Join(err, held.close(ctx))
+		}
+		err = errors.Join(err, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+	case held != nil:
+		held.abandon()
 		fallthrough
 	default:
 		err = fmt.Errorf("what the run has on the engine is left to waza gc: %w", err)
 	}
-	if b.engine.watch != nil {
-		b.engine.watch.close()
-	}
-	return errors.Join(swept, err, b.engine.Client.Close())
+	b.watch.close()
+	return errors.Join(err, b.engine.Close())
 }
 
-func (b *Backend) giveBackLocked(ctx context.Context) error {
-	var errs []error
-	if b.lease != nil {
-		errs = append(errs, b.lease.close(ctx, b.engine))
+// Prepare has every image that trials need on the engine, before any trial starts. It
+// calls say with what is being built or pulled.
+func (b *Backend) Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error {
+	if err := b.engine.checkPlatforms(trials); err != nil {
+		return err
 	}
-	return errors.Join(append(errs, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))...)
+	if err := b.buildAll(ctx, trials, say); err != nil {
+		return err
+	}
+	_, err := b.images.ofTrials(ctx, trials, say)
+	return err
 }
 
-// Open opens the sandbox of a trial.
+// Open implements trial.Backend.
 func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
-	lease, err := b.leased(ctx)
+	held, err := b.lease.hold(ctx)
 	if err != nil {
 		return nil, b.blame(ctx, nil, err)
 	}
-	s, err := b.scene(ctx, t)
+	on, err := b.scene(ctx, held, t)
 	if err != nil {
-		return nil, b.blame(ctx, lease, err)
+		return nil, b.blame(ctx, held, err)
 	}
-	ctr, err := b.apply(ctx, lease, t, s, observe)
-	if errdefs.IsNotFound(err) { // somebody has removed an image
-		b.forgetImages()
-	}
-	if err != nil {
-		return nil, b.blame(ctx, lease, err)
-	}
-	return ctr, nil
-}
-
-func (b *Backend) forgetImages() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.images)
-	b.images[""] = b.guest
-}
-
-// Describe names the engine and the executable that is process 1 on it.
-func (b *Backend) Describe() map[string]string {
-	return map[string]string{
-		"engine":         "docker",
-		"id":             b.engine.info.ID,
-		"guest":          b.guest.executable,
-		"version":        b.engine.info.ServerVersion,
-		"api":            b.engine.ClientVersion(),
-		"os":             b.engine.info.OperatingSystem,
-		"kernel":         b.engine.info.KernelVersion,
-		"storage_driver": b.engine.info.Driver,
-		"cgroup":         b.engine.info.CgroupVersion,
-	}
-}
-
-// Images tells what the images that were used are, by reference.
-func (b *Backend) Images() evidence.ImageRecords {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	records := make(evidence.ImageRecords, len(b.images))
-	for ref, info := range b.images {
-		if ref == "" {
-			ref = guestRepository
+	s := b.newSandbox(held, t, planTrial(t, on), observe)
+	if err := s.apply(ctx, on.seccomp != ""); err != nil {
+		if errdefs.IsNotFound(err) { // somebody has removed an image
+			b.images.forget()
 		}
-		records[ref] = evidence.ImageRecord{ID: info.id, Digests: info.digests}
+		return nil, b.blame(ctx, held, err)
 	}
-	return records
+	return s, nil
+}
+
+func (b *Backend) newSandbox(held *tenure, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
+	return &trialSandbox{
+		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.take(), observe: observe,
+		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
+	}
 }
 
 // scene collects what planning the trial needs: its images, user numbers, and the seccomp
 // profile.
-func (b *Backend) scene(ctx context.Context, t *plan.Trial) (scene, error) {
-	b.mu.Lock()
-	users, files := b.users, b.files
-	b.mu.Unlock()
-	s := scene{images: map[string]imageInfo{"": b.guest}, pool: users, user: users.take, files: files}
-	for _, ref := range imagesOf(t) {
-		info, err := b.image(ctx, ref, pullPolicy(ref, []*plan.Trial{t}), func(string) {})
-		if err != nil {
-			return s, err
-		}
-		s.images[ref] = info
+func (b *Backend) scene(ctx context.Context, held *tenure, t *plan.Trial) (s scene, err error) {
+	s.user = held.users.take
+	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
+		return s, err
 	}
-	var err error
-	if s.users, err = b.namedUsers(ctx, t, s.images); err != nil {
+	if s.users, err = b.images.namedUsers(ctx, t, s.images); err != nil {
 		return s, err
 	}
 	if s.seccomp, err = b.seccomp(); err != nil {
@@ -247,9 +209,88 @@ func (b *Backend) scene(ctx context.Context, t *plan.Trial) (scene, error) {
 	return s, nil
 }
 
-// createVolume returns the volume of that name, which is another's where it was there.
-func (b *Backend) createVolume(ctx context.Context, name, trial, role string) (volume.Volume, error) {
-	ctx, cancel := creating(ctx)
-	defer cancel()
-	return b.engine.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels(b.run, trial, role)})
+// blame marks a failure to open a sandbox with sandbox.ErrEngineGone if the engine went
+// away meanwhile. Held is the lease held before it, or nil.
+func (b *Backend) blame(ctx context.Context, held *tenure, err error) error {
+	lives := b.engine.answers
+	if held != nil {
+		lives = held.engineLives
+	}
+	if ctx.Err() != nil || lives(ctx) == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
 }
+
+// Reconnect implements sandbox.Reconnector: the engine answers, the run holds its lease,
+// and nothing is left of trials that could not be taken down before.
+func (b *Backend) Reconnect(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := b.engine.answers(ctx)
+		if err == nil {
+			_, err = b.lease.hold(ctx)
+		}
+		if err == nil {
+			err = b.leftovers.remove(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if retry.Sleep(ctx, pause) != nil {
+			return fmt.Errorf("the engine does not come back: %w", err)
+		}
+	}
+}
+
+// Describe names the engine and the executable that is process 1 on it.
+func (b *Backend) Describe() map[string]string {
+	return map[string]string{
+		"engine":         "docker",
+		"id":             b.engine.info.ID,
+		"guest":          b.images.guest.executable,
+		"version":        b.engine.info.ServerVersion,
+		"api":            b.engine.ClientVersion(),
+		"os":             b.engine.info.OperatingSystem,
+		"kernel":         b.engine.info.KernelVersion,
+		"storage_driver": b.engine.info.Driver,
+		"cgroup":         b.engine.info.CgroupVersion,
+	}
+}
+
+// Images returns the images that were used, by reference.
+func (b *Backend) Images() evidence.ImageRecords { return b.images.records() }
+
+const (
+	hostProbeMemory = 128 << 20
+	hostProbePids   = 64
+)
+
+// hostProbe is a container of ours on the network of the engine's host.
+type hostProbe struct{ *startedContainer }
+
+// HostProbe implements sandbox.HostProber. The container has the walls of every other except
+// for its network, and nothing foreign runs in it.
+func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
+	c := planContainer(containerRequest{
+		run: b.run, trial: wholeRun, container: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
+		limits: sandbox.Container{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.images.guest, mode: "none",
+		scene: scene{user: userRangeOf(b.engine.info).lease},
+	})
+	c.host.NetworkMode = "host"
+	c.host.Sysctls = nil       // they would be the host's
+	c.host.UsernsMode = "host" // else the engine refuses where it maps users
+	c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil
+	started, err := b.start(ctx, c, "")
+	if err != nil {
+		return nil, fmt.Errorf("host probe: %w", err)
+	}
+	return hostProbe{started}, nil
+}
+
+// Start implements sandbox.HostProbe.
+func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Process, error) {
+	return p.guest.Exec(ctx, spec, false)
+}
+
+// Close implements sandbox.HostProbe.
+func (p hostProbe) Close(ctx context.Context) error { return p.close(ctx) }

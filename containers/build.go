@@ -2,12 +2,11 @@ package containers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,25 +15,54 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/build"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
-	"github.com/waza-isolate/waza/internal/tree"
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Limits of building one image.
 const (
 	buildTimeout = 20 * time.Minute
 	buildMemory  = 4 << 30
-	maxManifest  = images.MaxLockBytes
 )
 
-// EnsureImage builds the image of a package where the engine does not have
-// it. Another run may build the same one at the same time: who is first gives it
+// builder builds images of packages on the engine.
+type builder struct {
+	engine  *engine
+	run     string
+	network images.Network      // what builds need to reach a registry
+	redact  func(string) string // takes secrets out of what builds say
+}
+
+// buildAll builds the images of packages.
+func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
+	built := map[string]bool{}
+	for _, t := range trials {
+		if agent := t.Agent; agent.Build != nil && !built[agent.Image] {
+			if err := b.EnsureImage(ctx, *agent.Build, say); err != nil {
+				return fmt.Errorf("agent: %w", err)
+			}
+			built[agent.Image] = true
+		}
+		for _, server := range t.Servers {
+			if server.Build == nil || built[server.Image] {
+				continue
+			}
+			if err := b.EnsureImage(ctx, *server.Build, say); err != nil {
+				return fmt.Errorf("server %q: %w", server.Name, err)
+			}
+			built[server.Image] = true
+		}
+	}
+	return nil
+}
+
+// EnsureImage builds the image of a package if the engine does not have
+// it. Another run may build the same one at the same time: the first gives it
 // its tag.
-func (b *Backend) EnsureImage(ctx context.Context, i images.Image, say func(string)) error {
+func (b *builder) EnsureImage(ctx context.Context, i images.Image, say func(string)) error {
 	tag := i.Tag()
 	_, err := b.engine.inspectImage(ctx, tag)
 	if !errdefs.IsNotFound(err) {
@@ -55,9 +83,9 @@ func (b *Backend) EnsureImage(ctx context.Context, i images.Image, say func(stri
 	return b.engine.ImageTag(ctx, id, tag)
 }
 
-// Resolve asks the registry, in a build, what a package comes to today. Where lock
-// has it for another platform, its versions are kept.
-func (b *Backend) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
+// Resolve asks the registry, in a build, which version a package has today, and all that
+// it needs. Versions that lock has for another platform are kept.
+func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
 	content, err := i.ResolveContext(lock, b.network)
 	if err != nil {
 		return images.Entry{}, err
@@ -66,19 +94,26 @@ func (b *Backend) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 	if err != nil {
 		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
 	}
-	manifest, err := b.readFromImage(ctx, id, images.ManifestPath)
+	var manifest []byte
+	err = b.engine.withImage(ctx, b.run, id, nil, func(id string) (err error) {
+		manifest, err = b.engine.readFile(ctx, id, images.ManifestPath, images.MaxLockBytes+1)
+		if len(manifest) > images.MaxLockBytes {
+			err = fmt.Errorf("%s is larger than %d MiB", images.ManifestPath, images.MaxLockBytes>>20)
+		}
+		return err
+	})
 	if err = errors.Join(err, b.engine.dropImage(context.WithoutCancel(ctx), id)); err != nil {
 		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
 	}
 	return i.ReadManifest(manifest, b.Platform())
 }
 
-// Platform is what the engine runs, such as linux/amd64.
-func (b *Backend) Platform() string { return "linux/" + b.engine.arch() }
+// Platform returns what the engine runs, such as linux/amd64.
+func (b *builder) Platform() string { return "linux/" + b.engine.arch() }
 
-// build builds an image without a tag and returns its id. What else the builder
-// keeps of it, which may hold the settings of the network, is removed.
-func (b *Backend) build(ctx context.Context, content images.Context) (id string, err error) {
+// build builds an image without a tag and returns its id. It removes everything else that
+// the engine keeps of the build, which may hold the settings of the network.
+func (b *builder) build(ctx context.Context, content images.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
 	args := map[string]*string{"RUN": &b.run}
@@ -86,7 +121,7 @@ func (b *Backend) build(ctx context.Context, content images.Context) (id string,
 		args[name] = &value
 	}
 	defer func() {
-		err = errors.Join(err, b.engine.dropStages(context.WithoutCancel(ctx), b.run, id))
+		err = errors.Join(err, b.dropStages(context.WithoutCancel(ctx), id))
 	}()
 	response, err := b.engine.ImageBuild(ctx, bytes.NewReader(content.Tar), build.ImageBuildOptions{
 		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
@@ -97,7 +132,6 @@ func (b *Backend) build(ctx context.Context, content images.Context) (id string,
 		return "", err
 	}
 	id, err = readBuild(response.Body, b.redact)
-	err = errors.Join(err, response.Body.Close())
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -108,33 +142,24 @@ func (b *Backend) build(ctx context.Context, content images.Context) (id string,
 }
 
 // readBuild reads a build's output up to its end. Its error holds the last lines.
-func readBuild(output io.Reader, redact func(string) string) (id string, err error) {
+func readBuild(output io.ReadCloser, redact func(string) string) (id string, err error) {
 	var last buildLog
-	for lines := json.NewDecoder(output); ; {
-		var line struct {
-			Stream string
-			Error  string
-			Aux    struct{ ID string }
-		}
-		switch err := lines.Decode(&line); {
-		case errors.Is(err, io.EOF) && id == "":
-			return "", errors.New("the engine ended the build without an image")
-		case errors.Is(err, io.EOF):
-			return id, nil
-		case err != nil:
-			return "", err
-		case line.Error != "":
-			return "", errors.New(redact(last.why(line.Error)))
-		}
+	err = readProgress(output, func(line progressLine) {
 		last.add(line.Stream)
-		if line.Aux.ID != "" {
-			id = line.Aux.ID
-		}
+		id = cmp.Or(line.Aux.ID, id)
+	})
+	var failed progressError
+	switch {
+	case errors.As(err, &failed):
+		return "", errors.New(redact(last.why(string(failed))))
+	case err == nil && id == "":
+		return "", errors.New("the engine ended the build without an image")
 	}
+	return id, err
 }
 
-// buildLog keeps the last lines of what the programs in a build said: without the
-// builder's own and without colours.
+// buildLog keeps the last lines of the output of the programs in a build, without those of
+// the engine's builder and without colours.
 type buildLog struct{ lines []string }
 
 const (
@@ -158,97 +183,38 @@ func (t *buildLog) add(text string) {
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
 
-// why is the last lines, where there are any: the builder's own error repeats the
+// why returns the last lines, or if there are none the engine's error, which repeats the
 // whole command.
-func (t *buildLog) why(builder string) string {
+func (t *buildLog) why(engine string) string {
 	if len(t.lines) == 0 {
-		return builder
+		return engine
 	}
 	return "the build says:\n" + strings.Join(t.lines, "\n")
 }
 
-// dropStages removes what the classic builder keeps of a run's builds beside the
-// image that is wanted: the stages that were thrown away. A build that was cancelled
-// still ends its step, in a container that has our label from its image and, unlike
-// all others, no role.
-func (e *engine) dropStages(ctx context.Context, run, wanted string) error {
+// dropStages removes what the classic builder keeps of the run's builds besides the wanted
+// image: the stages that were thrown away. A build that was cancelled still ends its step,
+// in a container that has our label from its image and, unlike all others, no role.
+func (b *builder) dropStages(ctx context.Context, wanted string) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	for {
-		busy, err := e.builds(ctx, run)
+		found, err := b.engine.containers(ctx, ofRun(b.run))
 		if err != nil {
 			return err
 		}
-		if !busy {
+		if !slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }) {
 			break
 		}
-		if err := retry.Sleep(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("a build of the run %s does not end: %w", run, err)
+		if err := retry.Sleep(ctx, again); err != nil {
+			return fmt.Errorf("a build of the run %s does not end: %w", b.run, err)
 		}
 	}
-	stages, err := e.untagged(ctx, labelRun+"="+run)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, stage := range stages {
-		if stage.ID != wanted {
-			errs = append(errs, e.dropImage(ctx, stage.ID))
+	stages, err := b.engine.untagged(ctx, labelRun+"="+b.run)
+	return errors.Join(err, each(stages, func(stage image.Summary) error {
+		if stage.ID == wanted {
+			return nil
 		}
-	}
-	return errors.Join(errs...)
-}
-
-// builds reports whether a step of a run's builds is at work.
-func (e *engine) builds(ctx context.Context, run string) (bool, error) {
-	found, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filter{labelRun + "=" + run}.args()})
-	return slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }), err
-}
-
-// untagged lists the images that have a label and no tag, and are below no other, but for
-// layers: another run may have one that lost its tag to a later one.
-func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
-	all, err := e.ImageList(ctx, image.ListOptions{
-		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
-	})
-	return slices.DeleteFunc(all, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
-}
-
-// dropImage removes an image without a tag, and those without one below it.
-func (e *engine) dropImage(ctx context.Context, id string) error {
-	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
-	if err == nil {
-		return nil
-	}
-	if _, gone := e.ImageInspect(ctx, id); errdefs.IsNotFound(gone) {
-		return nil // Engine 20.10 has other words for an image that somebody else removes meanwhile
-	}
-	return err
-}
-
-// readFromImage copies one file out of an image.
-func (b *Backend) readFromImage(ctx context.Context, id, name string) (content []byte, err error) {
-	err = b.withImage(ctx, id, nil, func(id string) error {
-		archive, _, err := b.engine.CopyFromContainer(ctx, id, name)
-		if err != nil {
-			return err
-		}
-		content, err = onlyFile(archive, path.Base(name))
-		return errors.Join(err, archive.Close())
-	})
-	return content, err
-}
-
-// onlyFile is the content of the one file in a tar.
-func onlyFile(archive io.Reader, name string) ([]byte, error) {
-	file, err := tree.First(archive)
-	switch {
-	case err != nil:
-		return nil, err
-	case file.Kind() != tree.File || file.Name != name:
-		return nil, fmt.Errorf("%s is not a regular file", name)
-	case file.Size > maxManifest:
-		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxManifest>>20)
-	}
-	return io.ReadAll(file.Content)
+		return b.engine.dropImage(ctx, stage.ID)
+	}))
 }

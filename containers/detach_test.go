@@ -32,7 +32,7 @@ func TestNetworkIsRemovedOnceItIsLeft(t *testing.T) {
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if err := ignoreGone(<-removed); err != nil {
+	if err := <-removed; err != nil {
 		t.Errorf("after its containers, it stays: %v", err)
 	}
 }

@@ -20,7 +20,6 @@ func TestNamesOfEgress(t *testing.T) {
 	}
 	trial := &plan.Trial{Servers: []plan.Server{{Name: "s0", Egress: allowed}, {Name: "s1"}}}
 	trial.Agent.Egress = allowed
-	s := &trialSandbox{trial: trial, servers: airtightAddr}
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	localhost := at("127.0.0.1")
 	for ctr, want := range map[string]map[string][]netip.Addr{
@@ -28,7 +27,7 @@ func TestNamesOfEgress(t *testing.T) {
 		"s1":          {"localhost": localhost},
 		sandbox.Agent: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
 	} {
-		if diff := cmp.Diff(want, s.names(ctr), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, namesIn(ctr, trial, airtightAddr), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", ctr, diff)
 		}
 	}

@@ -139,7 +139,7 @@ func TestFaults_WhoseEnd(t *testing.T) {
 func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	b, s := standOn(t, turncoat(t), networkBridge)
-	b.engine.watch.close() // the engine says nothing
+	b.watch.close() // the engine says nothing
 	if err := dockertest.Engine(t).NetworkDisconnect(within(t), s.plan.network, s.containers[sandbox.Agent].id, true); err != nil {
 		t.Fatal(err)
 	}

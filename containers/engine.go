@@ -1,60 +1,59 @@
 // Package containers is the Docker backend: it gives every trial a task network
-// and a container for the agent and for each server, and takes all of it away.
+// and a container for the agent and for each server, and removes all of it afterwards.
 //
-// Decisions are made in pure code (plan.go) and then carried out (apply.go). It
-// knows nothing of evals, MCP or grading, and no other package knows of the
-// engine.
+// Decisions are made in pure code (plan.go) and then carried out (apply.go). The package
+// knows nothing of evals, MCP or grading, and no other package knows of the engine.
 package containers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
+
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 var (
-	// ErrNoEngine says that no Docker engine answers.
+	// ErrNoEngine means that no Docker engine answers.
 	ErrNoEngine = errors.New("no Docker engine answers")
-	// ErrEngineSilent says that a Docker engine gives no answer in time. One that is there
-	// and busy does so, a stopped one refuses at once.
+	// ErrEngineSilent means that a Docker engine does not answer in time: it is there and
+	// busy. A stopped engine refuses at once.
 	ErrEngineSilent = errors.New("the Docker engine is busy or stuck")
 )
 
-// minAPI is Engine 20.10's: older ones lack options that isolation rests on.
-const minAPI = "1.41"
-
-// dialTimeout bounds the first question. A busy engine may need tens of seconds.
-const dialTimeout = time.Minute
-
-// createTimeout bounds one call that creates something.
-const createTimeout = 30 * time.Second
+const (
+	// minAPI is Engine 20.10's: older ones lack options that isolation rests on.
+	minAPI = "1.41"
+	// dialTimeout bounds the first question. A busy engine may need tens of seconds.
+	dialTimeout = time.Minute
+	// askTimeout bounds a question that an engine answers at once unless it is busy.
+	askTimeout = 30 * time.Second
+	// createTimeout bounds one call that creates something.
+	createTimeout = 30 * time.Second
+	// cleanupTimeout bounds the removal of what one trial or run owns.
+	cleanupTimeout = 60 * time.Second
+	// networksAtOnce keeps the engine busy while an answer is on its way.
+	networksAtOnce = 2
+)
 
 // engine is the connection to one Docker engine.
 type engine struct {
 	*client.Client
 	info  system.Info
 	asked time.Time // when info was true
-	watch *watch    // of a run; else nil
-	// networking has a place for each network that is made or removed at a time. The
-	// engine takes them one by one; a call that stands in its queue would time out there.
+	// networking has a place for each network that is created or removed at a time. The
+	// engine takes them one by one; a call that waits in its queue would time out there.
 	networking chan struct{}
-}
-
-// networksAtOnce keeps the engine busy while an answer is on its way.
-const networksAtOnce = 2
-
-// now is the time by the engine's clock, which is what it says of ages: clocks of
-// other machines may be minutes off, and ours may jump.
-func (e *engine) now() time.Time {
-	told, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
-	if err != nil {
-		return time.Now()
-	}
-	return told.Add(time.Since(e.asked))
 }
 
 // dialEngine connects as the docker command would.
@@ -70,28 +69,20 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	info, err := c.Info(ctx)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, errors.Join(fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", ErrEngineSilent, c.DaemonHost(), dialTimeout), c.Close())
+	switch api := c.ClientVersion(); {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", ErrEngineSilent, c.DaemonHost(), dialTimeout)
+	case err != nil:
+		err = fmt.Errorf("%w at %s: start Docker (on Debian as root: make setup) or point DOCKER_HOST at one: %w", ErrNoEngine, c.DaemonHost(), err)
+	case olderAPI(api, minAPI):
+		err = fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI)
+	case info.OSType != "linux":
+		err = fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%w at %s: start Docker (on Debian as root: make setup) or point DOCKER_HOST at one: %w", ErrNoEngine, c.DaemonHost(), err), c.Close())
-	}
-	if api := c.ClientVersion(); olderAPI(api, minAPI) {
-		return nil, errors.Join(fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI), c.Close())
-	}
-	if info.OSType != "linux" {
-		return nil, errors.Join(fmt.Errorf("the Docker engine runs %s containers; isolation needs Linux ones", info.OSType), c.Close())
+		return nil, errors.Join(err, c.Close())
 	}
 	return &engine{Client: c, info: info, asked: time.Now(), networking: make(chan struct{}, networksAtOnce)}, nil
-}
-
-// creating is the context of a call that creates something. The end of ctx does
-// not cancel it: the engine would go on, and nobody would know what it made.
-func creating(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() != nil {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 }
 
 func olderAPI(have, want string) bool {
@@ -103,7 +94,17 @@ func olderAPI(have, want string) bool {
 	return h[0] < w[0] || h[0] == w[0] && h[1] < w[1]
 }
 
-// arch is the engine's architecture in Go's words.
+// now returns the time by the engine's clock, which the ages that it reports go by: clocks
+// of other machines may be minutes off, and ours may jump.
+func (e *engine) now() time.Time {
+	at, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
+	if err != nil {
+		return time.Now()
+	}
+	return at.Add(time.Since(e.asked))
+}
+
+// arch returns the engine's architecture in Go's words.
 func (e *engine) arch() string {
 	switch e.info.Architecture {
 	case "x86_64":
@@ -115,7 +116,7 @@ func (e *engine) arch() string {
 	}
 }
 
-// limits says which limits the engine can enforce.
+// limits reports which limits the engine can enforce.
 func (e *engine) limits() map[string]bool {
 	return map[string]bool{
 		"the memory":              e.info.MemoryLimit,
@@ -124,5 +125,83 @@ func (e *engine) limits() map[string]bool {
 		"the number of processes": e.info.PidsLimit,
 		// Control groups of version 1 count it apart, and the engine gives that no limit.
 		"the memory of TCP connections (up to 128 KiB each)": e.info.CgroupVersion == "2",
+	}
+}
+
+// checkPlatforms refuses platforms that the engine could only emulate. An arm64 is v8,
+// named so or not.
+func (e *engine) checkPlatforms(trials []*plan.Trial) error {
+	own := e.info.OSType + "/" + e.arch()
+	for _, t := range trials {
+		for _, s := range t.Servers {
+			wanted := strings.TrimSuffix(strings.ToLower(s.Platform), "/v8")
+			if wanted != "" && wanted != own {
+				return fmt.Errorf("server %q wants the platform %s and the engine's is %s; remove the platform, or use an engine of that kind", s.Name, s.Platform, own)
+			}
+		}
+	}
+	return nil
+}
+
+// answers returns nil if the engine answers.
+func (e *engine) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := e.Ping(ctx)
+	return err
+}
+
+// engineHost returns where the docker command would find its engine: DOCKER_HOST, else
+// the chosen context's endpoint (Docker Desktop, colima and rootless engines are
+// found through one), else "" for the default socket.
+func engineHost() string {
+	if host := os.Getenv(client.EnvOverrideHost); host != "" {
+		return host
+	}
+	dir := dockerConfigDir()
+	if dir == "" {
+		return ""
+	}
+	return contextHost(dir, os.Getenv("DOCKER_CONTEXT"))
+}
+
+// dockerConfigDir returns where the docker command keeps its configuration; empty if there
+// is no such place.
+func dockerConfigDir() string {
+	if dir := os.Getenv("DOCKER_CONFIG"); dir != "" {
+		return dir
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".docker")
+}
+
+// contextHost reads the endpoint of the context called name, or of the current
+// one, from the docker command's configuration. Files that cannot be read are ignored.
+func contextHost(dir, name string) string {
+	if name == "" {
+		var config struct {
+			CurrentContext string `json:"currentContext"`
+		}
+		readInto(filepath.Join(dir, "config.json"), &config)
+		name = config.CurrentContext
+	}
+	if name == "" || name == "default" {
+		return ""
+	}
+	// The docker command names a context's directory by the digest of its name.
+	sum := sha256.Sum256([]byte(name))
+	var meta struct {
+		Endpoints map[string]struct{ Host string }
+	}
+	readInto(filepath.Join(dir, "contexts", "meta", hex.EncodeToString(sum[:]), "meta.json"), &meta)
+	return meta.Endpoints["docker"].Host
+}
+
+func readInto(path string, v any) {
+	if data, err := os.ReadFile(path); err == nil {
+		_ = json.Unmarshal(data, v)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// facts are what an examination finds out about an engine. What they mean is
-// decided without it, in assess.
+// facts are what an examination finds out about an engine. assess decides what they mean,
+// without the engine.
 type facts struct {
 	found    string // how the engine was found
 	host     string // where
@@ -45,8 +45,8 @@ type facts struct {
 	objects  int // that they left
 }
 
-// Examine looks at the engine that a run would use. Without one the only check says
-// so. It changes nothing there.
+// Examine checks the engine that a run would use. If there is none, the only check reports
+// that. It changes nothing on the engine.
 func Examine(ctx context.Context) Checks {
 	var none Checks
 	e, err := dialEngine(ctx)
@@ -65,14 +65,14 @@ func Examine(ctx context.Context) Checks {
 	}
 	defer func() { _ = e.Close() }()
 	f := facts{found: howFound()}
-	if err := e.examine(ctx, &f); err != nil {
+	if err := f.examine(ctx, e); err != nil {
 		none.Fail("engine", "it answers some questions and not others: "+text.FirstLine(err.Error()), "See the engine's own log.")
 		return none
 	}
 	return assess(f)
 }
 
-// howFound says which setting names the engine.
+// howFound returns which setting names the engine.
 func howFound() string {
 	if host := os.Getenv(client.EnvOverrideHost); host != "" {
 		return "by DOCKER_HOST"
@@ -86,7 +86,8 @@ func howFound() string {
 	return "at the default socket"
 }
 
-func (e *engine) examine(ctx context.Context, f *facts) error {
+// examine asks the engine.
+func (f *facts) examine(ctx context.Context, e *engine) error {
 	f.host, f.info, f.api = e.DaemonHost(), e.info, e.ClientVersion()
 	asked := time.Now()
 	info, err := e.Info(ctx)
@@ -101,10 +102,10 @@ func (e *engine) examine(ctx context.Context, f *facts) error {
 	if free, ok := files.FreeSpace(info.DockerRootDir); ok && strings.HasPrefix(f.host, "unix:") {
 		f.room = free
 	}
-	return errors.Join(e.examineNetworks(ctx, f), e.examineImages(ctx, f), e.examineRuns(ctx, f))
+	return errors.Join(f.examineNetworks(ctx, e), f.examineImages(ctx, e), f.examineRuns(ctx, sweeper{e}))
 }
 
-func (e *engine) examineNetworks(ctx context.Context, f *facts) error {
+func (f *facts) examineNetworks(ctx context.Context, e *engine) error {
 	all, err := e.NetworkList(ctx, network.ListOptions{})
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (e *engine) examineNetworks(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// freeSubnets is how many subnets of a range overlap with none in use, and how many
+// freeSubnets returns how many subnets of a range overlap with none in use, and how many
 // there are.
 func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
 	all = 1 << (taskBits - from.Bits())
@@ -138,7 +139,7 @@ func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
 	return free, all
 }
 
-func (e *engine) examineImages(ctx context.Context, f *facts) error {
+func (f *facts) examineImages(ctx context.Context, e *engine) error {
 	path, err := guestExecutable(e.arch())
 	if err == nil {
 		err = checkStatic(path, e.arch())
@@ -153,7 +154,7 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 	if err != nil {
 		f.guest = text.FirstLine(err.Error())
 	}
-	if f.guests, err = e.guestImages(ctx); err != nil {
+	if f.guests, err = (sweeper{e}).guestImages(ctx); err != nil {
 		return err
 	}
 	for _, ref := range []string{images.DefaultNPM, images.DefaultPyPI} {
@@ -168,12 +169,12 @@ func (e *engine) examineImages(ctx context.Context, f *facts) error {
 	return err
 }
 
-func (e *engine) examineRuns(ctx context.Context, f *facts) error {
-	all, err := e.labelledObjects(ctx, ours())
+func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
+	all, err := s.find(ctx, ours())
 	if err != nil {
 		return err
 	}
-	live, err := e.liveRuns(ctx)
+	live, err := s.liveRuns(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,22 +188,4 @@ func (e *engine) examineRuns(ctx context.Context, f *facts) error {
 	}
 	f.dead = len(dead)
 	return nil
-}
-
-// labels are those of every object that belongs to a run.
-func (o objects) labels() []map[string]string {
-	var all []map[string]string
-	for _, c := range o.containers {
-		all = append(all, c.Labels)
-	}
-	for _, n := range o.networks {
-		all = append(all, n.Labels)
-	}
-	for _, v := range o.volumes {
-		all = append(all, v.Labels)
-	}
-	for _, i := range o.stages {
-		all = append(all, i.Labels)
-	}
-	return all
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -13,7 +14,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 
-	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
@@ -30,14 +31,17 @@ type Garbage struct {
 	held int // volumes that a container still had
 }
 
-// objects is everything on the engine that carries our labels.
-type objects struct {
-	containers []container.Summary
-	networks   []network.Summary
-	volumes    []*volume.Volume
-	stages     []image.Summary // of builds, by their run's label
-	unnamed    []image.Summary // servers' images that got no tag
-	guests     []string        // guest images of old builds, by reference
+func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
+
+// and returns g with what was found after it.
+func (g Garbage) and(later Garbage) Garbage {
+	runs := slices.Concat(g.Runs, later.Runs)
+	slices.Sort(runs)
+	return Garbage{
+		Runs: slices.Compact(runs), Live: later.Live,
+		Containers: g.Containers + later.Containers, Networks: g.Networks + later.Networks,
+		Volumes: g.Volumes + later.Volumes, Images: g.Images + later.Images, Guests: g.Guests + later.Guests,
+	}
 }
 
 // GC removes what dead runs left on the engine. Objects are listed before leases:
@@ -49,18 +53,32 @@ func GC(ctx context.Context) (Garbage, error) {
 		return Garbage{}, err
 	}
 	defer func() { _ = e.Close() }()
-	g, err := e.collect(ctx, func(ctx context.Context) (Garbage, error) {
-		found, err := e.labelledObjects(ctx, ours())
+	s := sweeper{e}
+	g, err := settled(ctx, func() (Garbage, error) {
+		found, err := s.find(ctx, ours())
 		if err != nil {
 			return Garbage{}, err
 		}
-		live, err := e.liveRuns(ctx)
+		live, err := s.liveRuns(ctx)
 		if err != nil {
 			return Garbage{}, err
 		}
-		return e.sweep(ctx, found, live)
+		return s.sweep(ctx, found, live)
 	})
-	return g, errors.Join(err, e.dropLayers(ctx, e.ownExecutable(), ""))
+	return g, errors.Join(err, s.dropLayers(ctx, ownExecutable(e.arch()), ""))
+}
+
+// Sweep removes what a dead run left on the engine.
+func Sweep(ctx context.Context, run string) error {
+	e, err := dialEngine(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = e.Close() }()
+	if err := dropDeadLease(ctx, e, run); err != nil {
+		return err
+	}
+	return sweeper{e}.sweepRun(ctx, run, nil)
 }
 
 const (
@@ -72,10 +90,10 @@ const (
 	settlingTries = 10
 )
 
-// collect sweeps, and where that found something sweeps again until nothing comes.
-func (e *engine) collect(ctx context.Context, sweep func(context.Context) (Garbage, error)) (all Garbage, err error) {
+// settled sweeps, and sweeps again until nothing is found.
+func settled(ctx context.Context, sweep func() (Garbage, error)) (all Garbage, err error) {
 	for range settlingTries {
-		g, err := sweep(ctx)
+		g, err := sweep()
 		all = all.and(g)
 		if err != nil || g.none() {
 			return all, err
@@ -87,59 +105,104 @@ func (e *engine) collect(ctx context.Context, sweep func(context.Context) (Garba
 	return all, nil
 }
 
-func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
-
-// and is g with what was found after it.
-func (g Garbage) and(later Garbage) Garbage {
-	runs := slices.Concat(g.Runs, later.Runs)
-	slices.Sort(runs)
-	return Garbage{
-		Runs: slices.Compact(runs), Live: later.Live,
-		Containers: g.Containers + later.Containers, Networks: g.Networks + later.Networks,
-		Volumes: g.Volumes + later.Volumes, Images: g.Images + later.Images,
-	}
+// objects is everything on the engine that carries our labels.
+type objects struct {
+	containers []container.Summary
+	networks   []network.Summary
+	volumes    []*volume.Volume
+	stages     []image.Summary // of builds, by their run's label
+	unnamed    []image.Summary // servers' images that got no tag
+	guests     []string        // guest images of old builds, by reference
 }
 
-// labelledObjects lists what matches, and of all runs what builds left.
-func (e *engine) labelledObjects(ctx context.Context, which filter) (objects, error) {
-	var all objects
-	var err error
-	if all.networks, err = e.NetworkList(ctx, network.ListOptions{Filters: which.args()}); err != nil {
+// labels returns those of every object that belongs to a run.
+func (o objects) labels() []map[string]string {
+	var all []map[string]string
+	for _, c := range o.containers {
+		all = append(all, c.Labels)
+	}
+	for _, n := range o.networks {
+		all = append(all, n.Labels)
+	}
+	for _, v := range o.volumes {
+		all = append(all, v.Labels)
+	}
+	for _, i := range o.stages {
+		all = append(all, i.Labels)
+	}
+	return all
+}
+
+// without returns a run's objects except those that its lease holds.
+func (o objects) without(run string, held *tenure) objects {
+	left := objects{networks: o.networks}
+	left.containers = slices.DeleteFunc(o.containers, func(c container.Summary) bool { return held != nil && c.ID == held.id })
+	left.volumes = slices.DeleteFunc(o.volumes, func(v *volume.Volume) bool {
+		role := v.Labels[labelRole]
+		return held != nil && (role == roleUsers || role == roleFiles)
+	})
+	left.stages = slices.DeleteFunc(o.stages, func(i image.Summary) bool { return i.Labels[labelRun] != run })
+	return left
+}
+
+// sweeper finds and removes what waza left on an engine.
+type sweeper struct{ engine *engine }
+
+// find lists what matches, and of all runs what builds left.
+func (s sweeper) find(ctx context.Context, which filter) (all objects, err error) {
+	if all.networks, err = s.engine.NetworkList(ctx, network.ListOptions{Filters: which.args()}); err != nil {
 		return all, err
 	}
-	volumes, err := e.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
+	volumes, err := s.engine.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
 	if err != nil {
 		return all, err
 	}
 	all.volumes = volumes.Volumes
-	if all.stages, err = e.untagged(ctx, labelRun); err != nil {
+	if all.stages, err = s.engine.untagged(ctx, labelRun); err != nil {
 		return all, err
 	}
-	if all.unnamed, err = e.untagged(ctx, labelImage+"="+imageServer); err != nil {
+	if all.unnamed, err = s.engine.untagged(ctx, labelImage+"="+imageServer); err != nil {
 		return all, err
 	}
-	if all.guests, err = e.unusedGuests(ctx); err != nil {
+	guests, err := s.guestImages(ctx)
+	if err != nil {
 		return all, err
 	}
-	all.containers, err = e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
+	all.guests = oldGuests(guests, guestReference(ownExecutable(s.engine.arch())), s.engine.now())
+	all.containers, err = s.engine.containers(ctx, which)
 	return all, err
 }
 
-func (e *engine) liveRuns(ctx context.Context) (map[string]bool, error) {
-	leases, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: filter{labelRole + "=" + roleLease}.args()})
-	if err != nil {
-		return nil, err
-	}
+// liveRuns returns the ids of the runs that hold a lease.
+func (s sweeper) liveRuns(ctx context.Context) (map[string]bool, error) {
+	leases, err := s.engine.containers(ctx, filter{labelRole + "=" + roleLease})
 	live := map[string]bool{}
 	for _, l := range leases {
-		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, e.now()) {
+		if leaseLives(l.State, time.Unix(l.Created, 0), l.Labels, s.engine.now()) {
 			live[l.Labels[labelRun]] = true
 		}
 	}
-	return live, nil
+	return live, err
 }
 
-func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (Garbage, error) {
+// sweepRun removes everything of a run except what its lease holds.
+func (s sweeper) sweepRun(ctx context.Context, run string, held *tenure) error {
+	_, err := settled(ctx, func() (Garbage, error) {
+		all, err := s.find(ctx, ofRun(run))
+		if err != nil {
+			return Garbage{}, err
+		}
+		return s.sweep(ctx, all.without(run, held), nil)
+	})
+	return err
+}
+
+// unnamedAfter is the age from which an image without a tag was never to get one:
+// its build cannot be under way any more.
+const unnamedAfter = buildTimeout + time.Hour
+
+// sweep removes the objects of runs that are not alive.
+func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (Garbage, error) {
 	var g Garbage
 	dead := map[string]bool{}
 	isDead := func(labels map[string]string) bool {
@@ -152,19 +215,19 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 	var errs []error
 	for _, c := range all.containers {
 		if isDead(c.Labels) {
-			errs = append(errs, e.removeContainer(ctx, c.ID))
+			errs = append(errs, s.engine.removeContainer(ctx, c.ID))
 			g.Containers++
 		}
 	}
 	for _, n := range all.networks {
 		if isDead(n.Labels) {
-			errs = append(errs, wrapRemoval("network", n.Name, e.removeNetwork(ctx, n.ID)))
+			errs = append(errs, wrapRemoval("network", n.Name, s.engine.removeNetwork(ctx, n.ID)))
 			g.Networks++
 		}
 	}
 	for _, v := range all.volumes {
 		if isDead(v.Labels) {
-			err := e.VolumeRemove(ctx, v.Name, true)
+			err := s.engine.VolumeRemove(ctx, v.Name, true)
 			if errdefs.IsConflict(err) {
 				g.held++ // by one that is just going, or its run is just starting
 				continue
@@ -174,10 +237,10 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 		}
 	}
 	for _, i := range slices.Concat(all.stages, all.unnamed) {
-		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && e.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
+		if _, ofRun := i.Labels[labelRun]; ofRun && !isDead(i.Labels) || !ofRun && s.engine.now().Sub(time.Unix(i.Created, 0)) < unnamedAfter {
 			continue
 		}
-		err := e.dropImage(ctx, i.ID)
+		err := s.engine.dropImage(ctx, i.ID)
 		if errdefs.IsConflict(err) {
 			continue // a container of somebody's has it
 		}
@@ -185,37 +248,74 @@ func (e *engine) sweep(ctx context.Context, all objects, live map[string]bool) (
 		g.Images++
 	}
 	for _, ref := range all.guests {
-		removed, err := e.removeGuest(ctx, ref)
-		errs = append(errs, err)
-		if removed {
+		_, err := s.engine.ImageRemove(ctx, ref, image.RemoveOptions{})
+		if errdefs.IsConflict(err) {
+			continue // a run of that build is alive
+		}
+		if err == nil {
 			g.Guests++
 		}
+		errs = append(errs, wrapRemoval("image", ref, err))
 	}
 	g.Runs, g.Live = sortedKeys(dead), sortedKeys(live)
 	return g, errors.Join(errs...)
 }
-
-// unusedGuests are the guest images of builds that nobody runs any more.
-func (e *engine) unusedGuests(ctx context.Context) ([]string, error) {
-	guests, err := e.guestImages(ctx)
-	return oldGuests(guests, guestReference(e.ownExecutable()), e.now()), err
-}
-
-// ownExecutable is the SHA-256 of our executable for the engine, empty where there is none.
-func (e *engine) ownExecutable() (sum string) {
-	if path, err := guestExecutable(e.arch()); err == nil {
-		sum, _ = files.Digest(path)
-	}
-	return sum
-}
-
-// unnamedAfter is the age from which an image without a tag was never to get one:
-// its build cannot be at work any more.
-const unnamedAfter = buildTimeout + time.Hour
 
 func wrapRemoval(kind, name string, err error) error {
 	if err = ignoreGone(err); err != nil {
 		return fmt.Errorf("remove %s %s: %w", kind, name, err)
 	}
 	return nil
+}
+
+// leftovers are a run's trials that could not be taken down when they were closed.
+type leftovers struct {
+	engine *engine
+	run    string
+
+	mu     sync.Mutex
+	trials map[string]bool // labels; guarded by mu
+	more   bool            // the engine may yet create something that was given up; guarded by mu
+}
+
+// add remembers a trial that could not be taken down.
+func (l *leftovers) add(trial string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if defence.EndingContainers {
+		l.trials[trial] = true
+	}
+}
+
+// expectMore remembers that the engine may yet create something that was asked of it
+// and given up.
+func (l *leftovers) expectMore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.more = true
+}
+
+// any reports whether something of the run's trials may be on the engine after them.
+func (l *leftovers) any() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.more || len(l.trials) > 0
+}
+
+// remove takes down the trials that could not be taken down before.
+func (l *leftovers) remove(ctx context.Context) error {
+	l.mu.Lock()
+	trials := sortedKeys(l.trials)
+	l.mu.Unlock()
+	return each(trials, func(trial string) error {
+		which := labelled(l.run, trial)
+		err := errors.Join(l.engine.removeContainers(ctx, which), l.engine.removeNetworks(ctx, which), l.engine.removeVolumes(ctx, which))
+		if err != nil {
+			return fmt.Errorf("trial %s: %w", trial, err)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.trials, trial)
+		return nil
+	})
 }

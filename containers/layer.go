@@ -4,15 +4,16 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
+	"debug/elf"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
@@ -20,98 +21,179 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Labels of a layer: an image that is another one with files of ours on top. Containers
-// get our files so, and not by a volume, because each container sees the files of its
-// image as inodes of its own. A file in a volume is one inode to all that mount it, and
-// what holds a lock on it, or watches it, tells the others something.
 const (
+	// guestRepository has images with our executable and nothing else, by its SHA-256.
+	guestRepository = "waza-guest"
+	// layerRepository has images that are other ones with files of ours on top. Containers
+	// get our files so, and not by a volume, because each container sees the files of its
+	// image as inodes of its own. A file in a volume is one inode to all that mount it,
+	// and a lock on it, or a watch, shows the others something.
 	layerRepository = "waza-layer"
-	imageLayer      = "layer"
-	labelParent     = "waza.parent" // the id of the image below
 )
 
-// guestLayer returns the id of base with our executable, and with the accounts of the
-// users that containers are given. It is made on first use and kept for other runs.
-func (b *Backend) guestLayer(ctx context.Context, of string, base imageInfo) (_ string, err error) {
-	users := b.engine.userRange()
+// guestReference returns the name of the image that holds the executable of that SHA-256.
+func guestReference(sum string) string { return guestRepository + ":" + sum[:min(16, len(sum))] }
+
+// layerReference returns what the names of layers with that executable begin with.
+func layerReference(executable string) string {
+	return layerRepository + ":" + executable[:min(16, len(executable))] + "-"
+}
+
+// guestExecutable finds the executable that becomes process 1: ours, if the
+// engine runs what we are built for, else the one beside us that is.
+func guestExecutable(arch string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if runtime.GOOS == "linux" && runtime.GOARCH == arch {
+		return self, nil
+	}
+	beside := filepath.Join(filepath.Dir(self), "waza-linux-"+arch)
+	if _, err := os.Stat(beside); err != nil {
+		return "", fmt.Errorf("the engine runs linux/%s and this is %s/%s: build the other executable with GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -o %s ./cmd/waza",
+			arch, runtime.GOOS, runtime.GOARCH, arch, beside)
+	}
+	return beside, nil
+}
+
+// ownExecutable returns the SHA-256 of our executable for an architecture; empty if there
+// is none.
+func ownExecutable(arch string) (sum string) {
+	if path, err := guestExecutable(arch); err == nil {
+		sum, _ = files.Digest(path)
+	}
+	return sum
+}
+
+// checkStatic refuses an executable that would not run in an empty image.
+func checkStatic(path, arch string) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s cannot be process 1 of a container: %w", path, err)
+	}
+	defer func() { _ = file.Close() }()
+	machines := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+	if want, ok := machines[arch]; ok && file.Machine != want {
+		return fmt.Errorf("%s is for %s and the engine for %s", path, file.Machine, arch)
+	}
+	for _, segment := range file.Progs {
+		if segment.Type == elf.PT_INTERP {
+			return fmt.Errorf("%s is linked dynamically and would not run in every image: build it with CGO_ENABLED=0 (make build does)", path)
+		}
+	}
+	return nil
+}
+
+// ensureGuest creates the image that holds our executable alone, if the engine does not
+// have it yet. Its tag is its content, whose SHA-256 is sum.
+func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
+	if err := checkStatic(s.executable, s.engine.arch()); err != nil {
+		return err
+	}
+	ref := guestReference(sum)
+	info, err := s.engine.inspectImage(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		if err := s.importGuest(ctx, ref); err != nil {
+			return fmt.Errorf("import guest image: %w", err)
+		}
+		info, err = s.engine.inspectImage(ctx, ref)
+	}
+	info.executable, info.layer = sum, info.id
+	s.guest = info
+	return err
+}
+
+func (s *imageStore) importGuest(ctx context.Context, ref string) error {
+	content := layerTar([]layerFile{{name: sandbox.GuestPath, executable: s.executable}, {name: filesDir, dir: true, mode: 0o777}})
+	defer func() { _ = content.Close() }()
+	progress, err := s.engine.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
+		Message: "process 1 of every container of a trial",
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, progress)
+	return errors.Join(err, progress.Close())
+}
+
+// addLayer returns the id of base with our executable, and with the accounts of the
+// users that containers are given. It is created on first use and kept for other runs.
+func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (string, error) {
+	users := userRangeOf(s.engine.info)
 	sum := sha256.Sum256([]byte(base.id + "\n" + strconv.Itoa(users.first)))
-	ref := layerReference(b.guest.executable) + hex.EncodeToString(sum[:8])
-	if made, err := b.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
+	ref := layerReference(s.guest.executable) + hex.EncodeToString(sum[:8])
+	if made, err := s.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
 		return made.id, err
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
-		}
-	}()
 	var made container.CommitResponse
-	err = b.withImage(ctx, base.id, nil, func(id string) error {
-		passwd, group, err := b.engine.accounts(ctx, id)
+	err := s.engine.withImage(ctx, s.run, base.id, nil, func(id string) error {
+		passwd, group, err := readAccounts(ctx, s.engine, id)
 		if err != nil {
 			return err
 		}
-		r, w := io.Pipe()
-		go func() {
-			_ = w.CloseWithError(writeLayer(w, []layerFile{
-				{name: sandbox.GuestPath, executable: b.executable},
-				{name: "/etc/passwd", text: users.passwd(passwd)},
-				{name: "/etc/group", text: users.group(group)},
-			}))
-		}()
-		err = b.engine.CopyToContainer(ctx, id, "/", r, container.CopyToContainerOptions{})
-		if err = errors.Join(err, r.Close()); err != nil {
+		content := layerTar([]layerFile{
+			{name: sandbox.GuestPath, executable: s.executable},
+			{name: "/etc/passwd", text: users.passwd(passwd)},
+			{name: "/etc/group", text: users.group(group)},
+		})
+		err = s.engine.CopyToContainer(ctx, id, "/", content, container.CopyToContainerOptions{})
+		if err = errors.Join(err, content.Close()); err != nil {
 			return err
 		}
 		ctx, cancel := creating(ctx)
 		defer cancel()
-		made, err = b.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
+		made, err = s.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
 			// An image keeps the labels of its container that it is not given others for.
 			Labels: map[string]string{labelImage: imageLayer, labelParent: base.id, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = sweeper{s.engine}.dropLayers(ctx, s.guest.executable, s.run)
 	}
-	return made.ID, b.engine.dropLayers(ctx, b.guest.executable, b.run)
+	if err != nil {
+		return "", fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
+	}
+	return made.ID, nil
 }
 
-// withImage calls use with the id of a container of an image that is never started, and
-// is removed then.
-func (b *Backend) withImage(ctx context.Context, image string, mounts []mount.Mount, use func(id string) error) (err error) {
-	id, err := b.engine.createContainer(ctx,
-		&container.Config{Image: image, Entrypoint: []string{"-"}, WorkingDir: "/", Labels: labels(b.run, wholeRun, roleAside)},
-		&container.HostConfig{NetworkMode: "none", Mounts: mounts}, nil, "")
-	if err != nil {
-		return err
+// giveVolume makes the directory of a volume the user's own, by number.
+func (s *imageStore) giveVolume(ctx context.Context, name, user string) error {
+	root := layerFile{name: "/volume", dir: true, mode: 0o755}
+	if _, err := fmt.Sscanf(user, "%d:%d", &root.uid, &root.gid); err != nil {
+		return fmt.Errorf("user %q: %w", user, err)
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-		defer cancel()
-		err = errors.Join(err, b.engine.removeContainer(ctx, id))
-	}()
-	return use(id)
+	mounts := []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: root.name}}
+	return s.engine.withImage(ctx, s.run, s.guest.id, mounts, func(id string) error {
+		content := layerTar([]layerFile{root})
+		err := s.engine.CopyToContainer(ctx, id, "/", content, container.CopyToContainerOptions{})
+		return errors.Join(err, content.Close())
+	})
 }
 
-// layerFile is a file of root's in a layer: a text that all may read, an executable of
-// ours, or a directory that all may write to.
+// layerFile is a file in a layer: a text that all may read, an executable of ours, or a
+// directory.
 type layerFile struct {
 	name, text, executable string
 	dir                    bool
+	mode                   int64 // of a directory
+	uid, gid               int   // 0 for root's
 }
 
-// writeLayer writes files as tar, and the directories they lie in.
-func writeLayer(w io.Writer, files []layerFile) error {
-	out := tar.NewWriter(w)
-	for _, f := range files {
-		if err := f.write(out); err != nil {
-			return err
-		}
-	}
-	return out.Close()
+// layerTar returns files as tar, with the directories they lie in. The caller closes it.
+func layerTar(files []layerFile) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		out := tar.NewWriter(w)
+		err := each(files, func(f layerFile) error { return f.write(out) })
+		_ = w.CloseWithError(errors.Join(err, out.Close()))
+	}()
+	return r
 }
 
 func (f layerFile) write(out *tar.Writer) error {
@@ -125,7 +207,7 @@ func (f layerFile) write(out *tar.Writer) error {
 		}
 	}
 	if f.dir {
-		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o777})
+		return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: f.mode, Uid: f.uid, Gid: f.gid})
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(f.text))}
 	var content io.Reader = strings.NewReader(f.text)
@@ -146,55 +228,4 @@ func (f layerFile) write(out *tar.Writer) error {
 	}
 	_, err := io.CopyN(out, content, header.Size)
 	return err
-}
-
-// youngLayers is the age up to which layers are kept that another run may be about to use:
-// those of another build, and those that lost their name to one made at the same time.
-const youngLayers = time.Hour
-
-// layerReference is what the names of layers with that executable begin with.
-func layerReference(executable string) string {
-	return layerRepository + ":" + executable[:min(16, len(executable))] + "-"
-}
-
-// dropLayers removes the layers of images that have lost their names, and old ones with
-// another executable than own, unless another run than the one given is alive.
-func (e *engine) dropLayers(ctx context.Context, own, run string) error {
-	live, err := e.liveRuns(ctx)
-	delete(live, run)
-	if err != nil || len(live) > 0 {
-		return err
-	}
-	all, err := e.ImageList(ctx, image.ListOptions{})
-	if err != nil {
-		return err
-	}
-	own = layerReference(own)
-	var errs []error
-	for _, id := range staleLayers(all, own, e.now().Add(-youngLayers)) {
-		if err := e.dropImage(ctx, id); !errdefs.IsConflict(err) { // a container of somebody's has it
-			errs = append(errs, wrapRemoval("image", id, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// staleLayers returns the ids of layers that nobody will ask for.
-func staleLayers(all []image.Summary, own string, before time.Time) (ids []string) {
-	named := map[string]bool{}
-	for _, i := range all {
-		named[i.ID] = len(i.RepoTags)+len(i.RepoDigests) > 0
-	}
-	for _, i := range all {
-		strange := func(tag string) bool { return !strings.HasPrefix(tag, layerRepository+":") }
-		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, strange) { // anybody may give it the label
-			continue
-		}
-		current := slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
-		old := time.Unix(i.Created, 0).Before(before)
-		if !named[i.Labels[labelParent]] || !current && old {
-			ids = append(ids, i.ID)
-		}
-	}
-	return ids
 }

@@ -98,7 +98,7 @@ func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := openRun(t)
-			old := b.lease
+			old := b.lease.current()
 			dockertest.Kill(t, dockertest.Engine(t), b.run, roleLease)
 			<-old.guest.Done()
 			if _, err := GC(within(t)); err != nil { // to others the run is dead
@@ -118,15 +118,15 @@ func TestDebtsArePaid(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	trial := trialOf(b, networkBridge)
-	if _, _, err := b.createNetwork(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
+	if _, _, err := b.networks.create(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
 		t.Fatal(err)
 	}
-	b.addPending(TrialLabel(trial.Task, trial.Number, 1))
+	b.leftovers.add(TrialLabel(trial.Task, trial.Number, 1))
 	if err := b.Reconnect(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	noTrialObjects(t, b, trial)
-	if len(b.pending) > 0 {
-		t.Errorf("still pending: %v", b.pending)
+	if b.leftovers.any() {
+		t.Errorf("still pending: %v", b.leftovers.trials)
 	}
 }

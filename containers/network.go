@@ -2,30 +2,32 @@ package containers
 
 import (
 	"context"
-	"errors"
+	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// defaultRange is where task networks are cut from. The engine's own pools end
-// at some thirty networks.
-const defaultRange = "10.213.0.0/16"
+const (
+	// defaultRange is where task networks are cut from. The engine's own pools end
+	// at some thirty networks.
+	defaultRange = "10.213.0.0/16"
+	// taskBits is the size of a task network, in bits of its prefix: the smallest that also
+	// has room for servers where a test puts them on it.
+	taskBits = 29
+	// maxForeign is how many subnets that others have are skipped.
+	maxForeign = 256
+)
 
-// taskBits is the size of a task network, in bits of its prefix: the smallest that also has
-// room for servers where a test puts them on it.
-const taskBits = 29
-
-// parseRange reads where task networks may be cut from.
+// parseRange reads where task networks may be cut from; empty is defaultRange.
 func parseRange(s string) (netip.Prefix, error) {
 	if s == "" {
 		s = defaultRange
@@ -37,20 +39,40 @@ func parseRange(s string) (netip.Prefix, error) {
 	return p, err
 }
 
-// maxForeign is how many subnets that others have are stepped over.
-const maxForeign = 256
+// addresses are those of a task network, a /29. Its first address is the bridge's own and
+// stays unused.
+type addresses struct{ subnet netip.Prefix }
 
-// createNetwork makes a trial's network: internal, without an address on the
-// host, in a subnet that is free. Where other trials of the run have all that others
-// do not, it waits until one of them is done. Release gives the subnet back.
-func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string) (_ addresses, release func(), err error) {
+func (a addresses) agent() netip.Addr { return a.subnet.Addr().Next().Next() }
+
+// server returns the address of the server at i where a test turns
+// defence.NoNetworkForServers off. Otherwise servers have no network.
+func (a addresses) server(i int) netip.Addr {
+	at := a.agent().Next()
+	for range i {
+		at = at.Next()
+	}
+	return at
+}
+
+// networks creates the task networks of a run.
+type networks struct {
+	engine  *engine
+	run     string
+	subnets *subnetPool
+}
+
+// create creates a trial's network: internal, without an address on the host, in a free
+// subnet. If other trials of the run have all subnets that others do not have, it waits
+// until one of them is done. Release gives the subnet back.
+func (n *networks) create(ctx context.Context, name, trial, subnets string) (_ addresses, release func(), err error) {
 	from, err := parseRange(subnets)
 	if err != nil {
 		return addresses{}, nil, fmt.Errorf("task network: %w", err)
 	}
 	foreign := map[netip.Prefix]bool{}
 	for len(foreign) < maxForeign {
-		a, freed := b.subnets.take(from, foreign)
+		a, freed := n.subnets.take(from, foreign)
 		if freed != nil {
 			select {
 			case <-freed:
@@ -62,10 +84,10 @@ func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string
 		if !a.subnet.IsValid() {
 			break
 		}
-		if err = b.engine.createNetwork(ctx, name, networkOptions(a, labels(b.run, trial, roleNetwork))); err == nil {
-			return a, sync.OnceFunc(func() { b.subnets.giveBack(a) }), nil
+		if err = n.engine.createNetwork(ctx, name, networkOptions(a, labels(n.run, trial, roleNetwork))); err == nil {
+			return a, sync.OnceFunc(func() { n.subnets.giveBack(a) }), nil
 		}
-		b.subnets.giveBack(a)
+		n.subnets.giveBack(a)
 		if !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
 			return a, nil, fmt.Errorf("task network: %w", err)
 		}
@@ -74,7 +96,7 @@ func (b *Backend) createNetwork(ctx context.Context, name, trial, subnets string
 	return addresses{}, nil, fmt.Errorf("task network: no free subnet in %s after %d tries; set config.isolation.subnets to another range: %w", from, len(foreign), err)
 }
 
-// networkOptions is a network that leads nowhere: the engine routes nothing from
+// networkOptions returns a network that leads nowhere: the engine routes nothing from
 // it, and the host has no address on it.
 func networkOptions(a addresses, labels map[string]string) network.CreateOptions {
 	off := false
@@ -88,63 +110,111 @@ func networkOptions(a addresses, labels map[string]string) network.CreateOptions
 	}
 }
 
-func (e *engine) createNetwork(ctx context.Context, name string, o network.CreateOptions) error {
-	done, err := e.networkTurn(ctx)
-	if err != nil {
-		return err
+// subnetPool hands out subnets that no other trial of the run has. Each comes once before
+// one comes again. It starts at a random one, so that runs side by side seldom meet.
+type subnetPool struct {
+	mu    sync.Mutex
+	next  map[netip.Prefix]uint32 // by range; guarded by mu
+	ours  map[netip.Prefix]bool   // handed out; guarded by mu
+	freed chan struct{}           // closed and replaced when a subnet is given back; guarded by mu
+}
+
+func newSubnetPool() *subnetPool {
+	return &subnetPool{next: map[netip.Prefix]uint32{}, ours: map[netip.Prefix]bool{}, freed: make(chan struct{})}
+}
+
+// take hands out a subnet of a range that is not one of foreign. If all others are handed
+// out already, freed is closed when it is worth trying again. If there is none at all,
+// both results are empty.
+func (p *subnetPool) take(from netip.Prefix, foreign map[netip.Prefix]bool) (_ addresses, freed <-chan struct{}) {
+	count := uint32(1) << (taskBits - from.Bits())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, ok := p.next[from]
+	if !ok {
+		n = rand.Uint32N(count)
 	}
-	defer done()
-	ctx, cancel := creating(ctx)
+	for range count {
+		subnet := nthSubnet(from, n)
+		n = (n + 1) % count
+		switch {
+		case foreign[subnet]:
+		case p.ours[subnet]:
+			freed = p.freed
+		default:
+			p.next[from], p.ours[subnet] = n, true
+			return addresses{subnet}, nil
+		}
+	}
+	return addresses{}, freed
+}
+
+// giveBack takes back a subnet that take handed out.
+func (p *subnetPool) giveBack(a addresses) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ours, a.subnet)
+	close(p.freed)
+	p.freed = make(chan struct{})
+}
+
+func nthSubnet(from netip.Prefix, n uint32) netip.Prefix {
+	base := from.Masked().Addr().As4()
+	value := binary.BigEndian.Uint32(base[:]) + n<<(32-taskBits)
+	binary.BigEndian.PutUint32(base[:], value)
+	return netip.PrefixFrom(netip.AddrFrom4(base), taskBits)
+}
+
+// taskNetwork is the network of one trial while its containers run.
+type taskNetwork struct {
+	addresses
+	name    string // empty if the trial has no network
+	engine  *engine
+	release func() // gives the subnet back; nil before it is taken
+	leave   func() // ends the watch; nil before it begins
+
+	mu  sync.Mutex
+	cut bool // somebody took the agent's container off it; guarded by mu
+}
+
+// end ends the watch.
+func (n *taskNetwork) end() {
+	if n.leave != nil {
+		n.leave()
+	}
+}
+
+// giveBack gives the subnet back.
+func (n *taskNetwork) giveBack() {
+	if n.release != nil {
+		n.release()
+	}
+}
+
+func (n *taskNetwork) setCut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut = true
+}
+
+func (n *taskNetwork) wasCut() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cut
+}
+
+// lost reports whether a container, while it runs, is no longer on its network. The
+// engine's event may come later than the agent's complaint.
+func (n *taskNetwork) lost(ctx context.Context, id string) bool {
+	if n.name == "" {
+		return false
+	}
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	_, err = e.NetworkCreate(ctx, name, o)
-	return err
-}
-
-// detachTime is how long what is attached to a network may take to leave it.
-const detachTime = 5 * time.Second
-
-// removeNetwork waits for what is about to leave the network, as containers that are being
-// removed are.
-func (e *engine) removeNetwork(ctx context.Context, id string) error {
-	for until := time.Now().Add(detachTime); ; {
-		err := e.removeNetworkOnce(ctx, id)
-		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // "has active endpoints"
-			return err
-		}
-		if late := retry.Sleep(ctx, 50*time.Millisecond); late != nil {
-			return errors.Join(err, late)
-		}
-	}
-}
-
-func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {
-	done, err := e.networkTurn(ctx)
+	found, err := n.engine.NetworkInspect(asking, n.name, network.InspectOptions{})
 	if err != nil {
-		return err
+		return errdefs.IsNotFound(err)
 	}
-	defer done()
-	return e.NetworkRemove(ctx, id)
-}
-
-// networkTurn waits until the engine is free to make or remove a network.
-func (e *engine) networkTurn(ctx context.Context) (done func(), err error) {
-	select {
-	case e.networking <- struct{}{}:
-		return func() { <-e.networking }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-// removeNetworks removes all that match and joins what went wrong.
-func (e *engine) removeNetworks(ctx context.Context, which filter) error {
-	found, err := e.NetworkList(ctx, network.ListOptions{Filters: which.args()})
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, n := range found {
-		errs = append(errs, ignoreGone(e.removeNetwork(ctx, n.ID)))
-	}
-	return errors.Join(errs...)
+	_, there := found.Containers[id]
+	return !there && n.engine.running(ctx, id)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
-	"github.com/docker/docker/api/types/network"
 	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/internal/defence"
@@ -32,73 +31,35 @@ const (
 	networkAirtight = "airtight"
 )
 
-// airtightAddr is where the agent's own guest accepts connections when there is no network.
-var airtightAddr = netip.MustParseAddr("127.0.1.1")
-
-// imageInfo is what a plan needs to know of an image.
-type imageInfo struct {
-	id         string
-	layer      string   // the id of the image with our files on top, which containers have
-	digests    []string // of the repositories it is known under, as name@sha256:…
-	user       string
-	entrypoint []string
-	cmd        []string // arguments of entrypoint, or the command where there is none
-	ours       bool     // built by waza, for whatever user
-	dir        string   // where its programs start
-	volumes    []string // declared by the image; they would be unlimited disk
-	health     bool     // it has a health check
-	executable string   // SHA-256 of ours, of the guest's own image alone
-}
-
-// scene is the input of a trial's plan besides the trial: images, users and files that the
-// run has ready.
+// scene is the input of a trial's plan besides the trial: what the run has ready.
 type scene struct {
 	images  map[string]imageInfo // by reference; "" is the guest's own image
 	users   map[userKey]string   // numbers of the users that are given by name
-	pool    *pool                // of the run
-	user    func() string        // a user that no other container has; empty where there is none
+	user    func() string        // returns a user that no other container has; empty if there is none
 	seccomp string               // profile; empty for the engine's own
-	files   string               // where the engine keeps the volume of the run's files
 }
 
 // containerPlan is one container, ready for the engine.
 type containerPlan struct {
 	container string
 	name      string
-	addr      netip.Addr // on the task network; invalid where it has none
+	addr      netip.Addr // on the task network; invalid if it has none
 	conf      container.Config
 	host      container.HostConfig
 	image     imageInfo
-	// insists names who insists on the user, the eval or the image; empty where nobody
-	// does.
+	// insists names who insists on the user, the eval or its image; empty if nobody does.
 	insists string
-	// service says that it is one, which testcontainers creates and ends.
+	// service means that it is a service, which testcontainers creates and ends.
 	service bool
 }
 
-// trialPlan is everything of one trial but its subnet, which only the engine can
-// settle.
+// trialPlan is everything of one trial except its subnet, which only the engine can
+// choose.
 type trialPlan struct {
 	trial      string // label
-	network    string // network's name; empty where there is none
+	network    string // network's name; empty if there is none
 	workspace  string // volume's name; empty for a tmpfs
 	containers []containerPlan
-}
-
-// addresses of a task network, of a /29: the first is the bridge's own and stays
-// without use.
-type addresses struct{ subnet netip.Prefix }
-
-func (a addresses) agent() netip.Addr { return a.subnet.Addr().Next().Next() }
-
-// server is the address of the server at i where a test turns defence.NoNetworkForServers
-// off. Otherwise servers have no network.
-func (a addresses) server(i int) netip.Addr {
-	at := a.agent().Next()
-	for range i {
-		at = at.Next()
-	}
-	return at
 }
 
 // planTrial decides what to create for t.
@@ -159,7 +120,7 @@ type containerRequest struct {
 }
 
 // planContainer gives every container the same walls: no capability, no way to
-// gain one, a read-only root, hard limits, no name server but its own guest.
+// gain one, a read-only root, hard limits, no name server except its own guest.
 func planContainer(r containerRequest) containerPlan {
 	user, insists := r.scene.userOf(r.limits.User, r.image)
 	if insists == "" {
@@ -239,8 +200,8 @@ func planContainer(r containerRequest) containerPlan {
 	return plan
 }
 
-// maskedPaths are what the engine hides by default, and the kernel's list of locks, which
-// shows those of other containers.
+// maskedPaths are those that the engine hides by default, and the kernel's list of locks,
+// which shows those of other containers.
 var maskedPaths = []string{
 	"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/locks", "/proc/sched_debug",
 	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
@@ -282,18 +243,11 @@ func resources(b sandbox.Container) container.Resources {
 // over a loopback or a bridge.
 const bufferBytes = 32 << 10
 
-// tcpBuffers are the kernel's settings that bound it. Programs cannot ask for more: the
-// seccomp filter takes SO_RCVBUF and SO_SNDBUF in and passes them on to nobody.
+// tcpBuffers returns the kernel's settings that bound it. Programs cannot ask for more: the
+// seccomp filter accepts SO_RCVBUF and SO_SNDBUF and does nothing.
 func tcpBuffers() map[string]string {
 	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
 	return map[string]string{"net.ipv4.tcp_rmem": sizes, "net.ipv4.tcp_wmem": sizes}
-}
-
-func (s scene) profile() string {
-	if !defence.SeccompFilter {
-		return "unconfined"
-	}
-	return s.seccomp
 }
 
 // addWorkspace gives the agent its workspace.
@@ -305,73 +259,13 @@ func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
 	}
 }
 
-// serversAt returns the address at which the agent's own guest accepts what the agent sends
-// to its servers and models.
-func (p trialPlan) serversAt(a addresses) netip.Addr {
-	if p.network == "" {
-		return airtightAddr
-	}
-	return a.agent()
-}
-
-// placed puts a container of the plan on a task network of its own subnet, and points the
-// agent at itself.
-func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
-	c.host.ExtraHosts = hostsOfEgress(egressOf(t, c.container))
-	switch c.container {
-	case sandbox.Agent:
-		target := p.serversAt(a)
-		if p.network != "" {
-			c.addr = target
-			if !defence.NoIPv6 {
-				c.host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "0"
-			}
-		}
-		if t.AsksRunner() {
-			c.host.ExtraHosts = append(c.host.ExtraHosts, sandbox.ModelHost+":"+target.String())
-		}
-		for _, server := range t.Servers {
-			c.host.ExtraHosts = append(c.host.ExtraHosts, server.Host()+":"+target.String())
-		}
-	default:
-		for i, server := range t.Servers {
-			if !defence.NoNetworkForServers && server.Name == c.container {
-				c.addr = a.server(i)
-			}
-		}
-		for name, at := range serviceAddresses(t, c.container) {
-			c.host.ExtraHosts = append(c.host.ExtraHosts, name+":"+at.String())
-		}
-		slices.Sort(c.host.ExtraHosts)
-	}
-	return c
-}
-
-// standsOnNetwork says whether a container is on the task network, where there is one.
-func standsOnNetwork(ctr string) bool {
-	return ctr == sandbox.Agent || !defence.NoNetworkForServers
-}
-
-func (c containerPlan) networking(name string) *network.NetworkingConfig {
-	if !c.addr.IsValid() {
-		return nil
-	}
-	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-		name: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: c.addr.String()}},
-	}}
-}
-
-func isRoot(user string) bool {
-	name, _, _ := strings.Cut(user, ":")
-	return name == "" || name == "root" || name == "0"
-}
-
 // maxInodes is how many files, directories and links a writable directory of any size
 // may hold: what graders look through.
 const maxInodes = 1<<20 - 1
 
-// tmpfsOptions is a writable directory of the user's own. It holds a file for each KiB of
-// its size: empty ones take the kernel's memory, and time of whoever collects them.
+// tmpfsOptions returns the options of a writable directory of the user's own. It holds a
+// file for each KiB of its size: empty ones take the kernel's memory, and time of whoever
+// collects them.
 func tmpfsOptions(user string, size int64) string {
 	uid, gid, _ := strings.Cut(user, ":")
 	inodes := size >> 10
@@ -383,6 +277,71 @@ func tmpfsOptions(user string, size int64) string {
 	}
 	inodes = min(max(inodes, 1), maxInodes) // 0 would be no limit
 	return fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%s,gid=%s,exec", size, inodes, uid, gid)
+}
+
+// lacksUsers reports whether a container has no user, because all are in use.
+func (p trialPlan) lacksUsers() bool {
+	return slices.ContainsFunc(p.containers, func(c containerPlan) bool { return c.conf.User == "" })
+}
+
+// giveBack returns to the pool the users that the containers have from it.
+func (p trialPlan) giveBack(to *pool) {
+	for _, c := range p.containers {
+		if c.insists == "" {
+			to.giveBack(c.conf.User)
+		}
+	}
+}
+
+func (s scene) profile() string {
+	if !defence.SeccompFilter {
+		return "unconfined"
+	}
+	return s.seccomp
+}
+
+// userOf returns who runs in a container of an image, as "uid:gid", if the eval or the
+// image insists on a user, and which of them does; else both are empty. Nobody can insist
+// on root, and an image alone not on its group.
+func (s scene) userOf(wanted string, i imageInfo) (user, insists string) {
+	name := wanted
+	insists = "the eval"
+	if wanted == "" {
+		name, insists = i.user, "its image"
+	}
+	if isRoot(name) {
+		return "", ""
+	}
+	if found, ok := s.users[userKey{i.id, name}]; ok {
+		name = found
+	}
+	uid, gid, named := strings.Cut(name, ":")
+	if !named || gid == "0" && wanted == "" {
+		gid = uid
+	}
+	return uid + ":" + gid, insists
+}
+
+// usual returns who runs in a container if nobody insists on a user.
+func (s scene) usual() string {
+	if !defence.OwnUsers {
+		return "1000:1000"
+	}
+	return s.user()
+}
+
+// asService turns the plan of a server's container into that of a service.
+func asService(c containerPlan, run string, s plan.Service) containerPlan {
+	c.service = true
+	c.conf.Labels = maps.Clone(c.conf.Labels)
+	c.conf.Labels[labelSession] = run
+	for _, dir := range s.Writable {
+		c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, s.Disk)
+	}
+	if s.Ready.Health {
+		c.conf.Healthcheck = nil // the image's own
+	}
+	return c
 }
 
 // String lists the plan for a person.

@@ -1,62 +1,39 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"maps"
-	"net/netip"
 	"os"
+	"strings"
+	"time"
 
-	"github.com/docker/docker/api/types"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/client"
 	spec "github.com/moby/docker-image-spec/specs-go/v1"
 	"github.com/testcontainers/testcontainers-go"
+	tcexec "github.com/testcontainers/testcontainers-go/exec"
+	"github.com/testcontainers/testcontainers-go/wait"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// serviceAddr is where a server's container has its i-th service: on loopback,
-// where its own guest takes connections in.
-func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
+const (
+	// checkTimeout bounds waiting if the caller does not.
+	checkTimeout = time.Minute
+	// checkGrace is how long a check may take to end once its time is over.
+	checkGrace = 2 * time.Second
+)
 
-// serviceAddresses are the services that a container reaches, by name: those of the
-// server that lives there.
-func serviceAddresses(t *plan.Trial, ctr string) map[string]netip.Addr {
-	addresses := map[string]netip.Addr{}
-	for _, server := range t.Servers {
-		if server.Name == ctr {
-			for i, service := range server.Services {
-				addresses[service.Name] = serviceAddr(i)
-			}
-		}
-	}
-	return addresses
-}
-
-// asService makes of a server's container a service's.
-func asService(c containerPlan, run string, s plan.Service) containerPlan {
-	c.service = true
-	c.conf.Labels = maps.Clone(c.conf.Labels)
-	c.conf.Labels[labelSession] = run
-	for _, dir := range s.Writable {
-		c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, s.Disk)
-	}
-	if s.Ready.Health {
-		c.conf.Healthcheck = nil // the image's own
-	}
-	return c
-}
-
-// newLibrary sets testcontainers up on our connection to the engine, without what
-// it would do beside creating and ending containers.
+// newLibrary sets testcontainers up on our connection to the engine, without anything that
+// it would do besides creating and ending containers.
 func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 	// Its reaper needs the engine's socket in a container. Ours end with the runner.
 	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
@@ -87,16 +64,16 @@ func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 	return provider, nil
 }
 
-// decided is our connection to the engine as testcontainers gets it: what it would
-// decide by itself is in the plan, and it stays open when testcontainers is done.
+// decided is our connection to the engine as testcontainers gets it. What testcontainers
+// would decide by itself is in the plan, and the connection stays open when it is done.
 type decided struct{ *engine }
 
-// ImageInspect says that every image is there, and that none has ports to publish.
+// ImageInspect reports that every image is there, and that none has ports to publish.
 func (decided) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
 	return image.InspectResponse{Config: &spec.DockerOCIImageConfig{}}, nil
 }
 
-// NetworkList says that there is the network that testcontainers would make.
+// NetworkList reports the network that testcontainers would create.
 func (decided) NetworkList(context.Context, network.ListOptions) ([]network.Summary, error) {
 	return []network.Summary{{Name: testcontainers.Bridge}}, nil
 }
@@ -104,60 +81,131 @@ func (decided) NetworkList(context.Context, network.ListOptions) ([]network.Summ
 // Close does nothing: the connection is the whole run's.
 func (decided) Close() error { return nil }
 
-// startService is startContainer through testcontainers, in the same order. On error
-// nothing is left.
-func (b *Backend) startService(ctx context.Context, c containerPlan) (_ *startedContainer, err error) {
-	library, err := b.library()
+// startService starts the container of a service through testcontainers, in the order of
+// [starter.start]. After an error, c has an id if there is something to close.
+func (s *starter) startService(ctx context.Context, p containerPlan, c *startedContainer) error {
+	library, err := s.library()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	s := &startedContainer{image: c.image, stderr: &bounded.Ends{Tail: tailSize}}
-	var attached types.HijackedResponse
-	defer func() {
-		if err == nil {
-			return
-		}
-		if attached.Conn != nil && s.guest == nil {
-			attached.Close()
-		}
-		if s.service != nil {
-			err = errors.Join(err, s.close(context.WithoutCancel(ctx), b.engine))
-		}
-	}()
 	hooks := testcontainers.ContainerLifecycleHooks{
-		PostCreates: []testcontainers.ContainerHook{func(ctx context.Context, made testcontainers.Container) (err error) {
-			s.id = made.GetContainerID()
-			s.followed = b.engine.watch.follow(s.id)
-			attached, err = b.engine.ContainerAttach(ctx, s.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
-			if err == nil {
-				s.removed, s.cancel = b.engine.awaitRemoval(context.WithoutCancel(ctx), s.id)
-			}
-			return err
+		PostCreates: []testcontainers.ContainerHook{func(ctx context.Context, made testcontainers.Container) error {
+			c.id = made.GetContainerID()
+			return c.attach(ctx, s.watch)
 		}},
-		PostStarts: []testcontainers.ContainerHook{func(ctx context.Context, _ testcontainers.Container) (err error) {
-			s.guest, err = guest.Connect(ctx, newPipe(attached.Conn, attached.Reader, s.stderr))
-			return err
+		PostStarts: []testcontainers.ContainerHook{func(ctx context.Context, _ testcontainers.Container) error {
+			return c.connect(ctx)
 		}},
 		PreStops: []testcontainers.ContainerHook{func(context.Context, testcontainers.Container) error {
-			s.leave()
+			c.leave()
 			return nil
 		}},
 	}
 	create, done := creating(ctx)
 	defer done()
-	s.service, err = library.CreateContainer(create, testcontainers.ContainerRequest{
-		Image: c.conf.Image, Name: c.name,
-		ConfigModifier:     func(conf *container.Config) { *conf = c.conf },
-		HostConfigModifier: func(host *container.HostConfig) { *host = c.host },
+	c.service, err = library.CreateContainer(create, testcontainers.ContainerRequest{
+		Image: p.conf.Image, Name: p.name,
+		ConfigModifier:     func(conf *container.Config) { *conf = p.conf },
+		HostConfigModifier: func(host *container.HostConfig) { *host = p.host },
 		LifecycleHooks:     []testcontainers.ContainerLifecycleHooks{hooks},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", c.name, err)
+		return fmt.Errorf("create %s: %w", p.name, err)
 	}
-	if err := s.service.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start %s: %w%s", c.name, err, behind(s.stderr))
+	if err := c.service.Start(ctx); err != nil {
+		return fmt.Errorf("start %s: %w%s", p.name, err, behind(c.stderr))
 	}
-	return s, nil
+	return nil
+}
+
+// awaitReady has testcontainers wait for the check, or for the image's own health check.
+func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) error {
+	left := checkTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	var strategy wait.Strategy = wait.ForExec(check.Args).WithStartupTimeout(left)
+	if len(check.Args) == 0 {
+		if !c.image.health {
+			return errors.New("its image has no HEALTHCHECK; give it ready.exec")
+		}
+		strategy = wait.ForHealthCheck().WithStartupTimeout(left)
+	}
+	check.Dir = cmp.Or(check.Dir, c.image.dir)
+	target := &target{Container: c.service, guest: c.guest, check: check}
+	err := strategy.WaitUntilReady(ctx, target)
+	switch {
+	case err == nil:
+		return nil
+	case target.found != "" && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)):
+		return errors.New(target.found)
+	case target.found != "":
+		return fmt.Errorf("%w; %s", err, target.found)
+	}
+	return err
+}
+
+// target is a service as testcontainers' waits see it. Checks are run by the
+// guest, like everything else in its container, with the service's environment,
+// and end with their context.
+type target struct {
+	testcontainers.Container
+	guest *guest.Guest
+	check process.Spec
+	found string // what the last check found; empty before one has ended
+}
+
+// Exec implements wait.StrategyTarget.
+func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOption) (int, io.Reader, error) {
+	spec := t.check
+	spec.Args = args
+	p, err := t.guest.Exec(ctx, spec, false)
+	if err != nil {
+		return 0, nil, err
+	}
+	output := &bounded.Ends{Tail: tailSize}
+	var exit process.Exit
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		exit, err = process.Attend(p, nil, output, output)
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		if t.found == "" { // else the last one that ended says more
+			t.found = "its check did not end" + behind(output)
+		}
+		_ = p.Signal(process.Kill)
+		select {
+		case <-ended:
+		case <-time.After(checkGrace): // it ends with its container
+		}
+		return 0, nil, ctx.Err()
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	t.found = fmt.Sprintf("its check exited with code %d", exit.Code)
+	if exit.Signal != "" {
+		t.found = "its check was ended by " + exit.Signal
+	}
+	t.found += behind(output)
+	return exit.Code, strings.NewReader(output.String()), nil
+}
+
+// State implements wait.StrategyTarget.
+func (t *target) State(ctx context.Context) (*container.State, error) {
+	state, err := t.Container.State(ctx)
+	if err != nil || state.Health == nil {
+		return state, err
+	}
+	t.found = "its health check says " + state.Health.Status
+	if results := state.Health.Log; len(results) > 0 {
+		if output := strings.TrimSpace(results[len(results)-1].Output); output != "" {
+			t.found += ": " + output[max(0, len(output)-tailSize):]
+		}
+	}
+	return state, nil
 }

@@ -1,10 +1,12 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
@@ -34,23 +36,24 @@ func ListImages(ctx context.Context, agents []images.Image) (all []Stored, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	return e.stored(ctx, agents)
+	return sweeper{e}.stored(ctx, agents)
 }
 
 // PruneImages removes the images of agents and of packages that this waza does not ask
 // for any more. As long as any run is alive, which may be one of another version, it
-// removes none and says how many runs there are.
+// removes none and returns how many runs there are.
 func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, live int, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	all, err := e.stored(ctx, agents)
+	s := sweeper{e}
+	all, err := s.stored(ctx, agents)
 	if err != nil {
 		return nil, 0, err
 	}
-	runs, err := e.liveRuns(ctx)
+	runs, err := s.liveRuns(ctx)
 	if err != nil || len(runs) > 0 {
 		return nil, len(runs), err
 	}
@@ -68,11 +71,12 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 		}
 		errs = append(errs, err)
 	}
-	errs = append(errs, e.dropLayers(ctx, e.ownExecutable(), ""))
+	errs = append(errs, s.dropLayers(ctx, ownExecutable(e.arch()), ""))
 	return removed, 0, errors.Join(errs...)
 }
 
-func (e *engine) stored(ctx context.Context, agents []images.Image) ([]Stored, error) {
+// stored lists the images that waza made, by kind and tag.
+func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, error) {
 	var all []Stored
 	for _, of := range []struct{ kind, repository string }{
 		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
@@ -81,7 +85,7 @@ func (e *engine) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 		if of.kind != kindGuest { // of the others somebody may have one that is not ours
 			which.Add("label", labelImage+"="+of.kind)
 		}
-		found, err := e.ImageList(ctx, image.ListOptions{Filters: which})
+		found, err := s.engine.ImageList(ctx, image.ListOptions{Filters: which})
 		if err != nil {
 			return nil, err
 		}
@@ -94,10 +98,77 @@ func (e *engine) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Stored) int {
-		if a.Kind != b.Kind {
-			return strings.Compare(a.Kind, b.Kind)
-		}
-		return strings.Compare(a.Content+a.Ref, b.Content+b.Ref)
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Content+a.Ref, b.Content+b.Ref))
 	})
 	return all, nil
+}
+
+// guestImages lists the guest images of all builds.
+func (s sweeper) guestImages(ctx context.Context) ([]image.Summary, error) {
+	return s.engine.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", guestRepository))})
+}
+
+// oldGuest is the age from which the image of another build than ours is taken for
+// one that nobody runs any more.
+const oldGuest = 24 * time.Hour
+
+// oldGuests returns the references of guest images that gc removes.
+func oldGuests(all []image.Summary, own string, now time.Time) []string {
+	var old []string
+	for _, i := range all {
+		if now.Sub(time.Unix(i.Created, 0)) < oldGuest {
+			continue
+		}
+		for _, ref := range i.RepoTags {
+			if strings.HasPrefix(ref, guestRepository+":") && ref != own {
+				old = append(old, ref)
+			}
+		}
+	}
+	return old
+}
+
+// youngLayers is the age up to which layers are kept that another run may be about to use:
+// those of another build, and those that lost their name to one made at the same time.
+const youngLayers = time.Hour
+
+// dropLayers removes the layers of images that have lost their names, and old ones with
+// another executable than own, unless a run other than the given one is alive.
+func (s sweeper) dropLayers(ctx context.Context, own, run string) error {
+	live, err := s.liveRuns(ctx)
+	delete(live, run)
+	if err != nil || len(live) > 0 {
+		return err
+	}
+	all, err := s.engine.ImageList(ctx, image.ListOptions{})
+	if err != nil {
+		return err
+	}
+	return each(staleLayers(all, layerReference(own), s.engine.now().Add(-youngLayers)), func(id string) error {
+		err := s.engine.dropImage(ctx, id)
+		if errdefs.IsConflict(err) { // a container of somebody's has it
+			return nil
+		}
+		return wrapRemoval("image", id, err)
+	})
+}
+
+// staleLayers returns the ids of layers that nobody will ask for.
+func staleLayers(all []image.Summary, own string, before time.Time) (ids []string) {
+	named := map[string]bool{}
+	for _, i := range all {
+		named[i.ID] = len(i.RepoTags)+len(i.RepoDigests) > 0
+	}
+	for _, i := range all {
+		foreign := func(tag string) bool { return !strings.HasPrefix(tag, layerRepository+":") }
+		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, foreign) { // anybody may give it the label
+			continue
+		}
+		current := slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })
+		old := time.Unix(i.Created, 0).Before(before)
+		if !named[i.Labels[labelParent]] || !current && old {
+			ids = append(ids, i.ID)
+		}
+	}
+	return ids
 }

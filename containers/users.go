@@ -4,42 +4,161 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/containerd/errdefs"
-	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/docker/docker/api/types/system"
 
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
+// The kernel counts by user what no control group counts: watches of files, descriptors
+// on their way through sockets, timers, queues of messages, pages of pipes. So every
+// container runs as a user whose number no other container of the engine has. A run
+// has a block of numbers to itself.
+const (
+	usersOfRun = 512
+	runsAtOnce = 64
+
+	// highUsers is above what systems give to people, services and user namespaces.
+	highUsers = 1 << 30
+	// mappedUsers is within the 65,536 numbers that a user namespace has as a rule.
+	mappedUsers = 30_000
+)
+
+// userRange is where an engine's blocks of user numbers are.
+type userRange struct{ first int }
+
+// userRangeOf returns the numbers that containers of an engine may have.
+func userRangeOf(info system.Info) userRange {
+	if slices.ContainsFunc(info.SecurityOptions, func(option string) bool {
+		return strings.Contains(option, "name=userns") || strings.Contains(option, "name=rootless")
+	}) {
+		return userRange{mappedUsers}
+	}
+	return userRange{highUsers}
+}
+
+// lease returns the user that every run's lease has. Nothing foreign runs there.
+func (r userRange) lease() string { return numbers(r.first - 1) }
+
+// numbers returns a user and the group of the same number.
+func numbers(n int) string { return fmt.Sprintf("%d:%d", n, n) }
+
+// passwd returns an image's /etc/passwd with every user of the range, so that programs
+// find themselves. All have the same name: what programs print of it must not differ
+// from run to run.
+func (r userRange) passwd(image string) string {
+	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":" + n + "::" + sandbox.HomeDir + ":/bin/sh\n" })
+}
+
+// group returns an image's /etc/group with every group of the range.
+func (r userRange) group(image string) string {
+	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":\n" })
+}
+
+func (r userRange) accounts(image string, line func(number string) string) string {
+	var b strings.Builder
+	b.WriteString(image)
+	if image != "" && !strings.HasSuffix(image, "\n") {
+		b.WriteByte('\n')
+	}
+	for n := range runsAtOnce * usersOfRun {
+		b.WriteString(line(strconv.Itoa(r.first + n)))
+	}
+	return b.String()
+}
+
+// pool hands out names. Each comes once before one comes again: the kernel may still count
+// something by the user of a container that has just ended.
+type pool struct {
+	mu   sync.Mutex
+	free []string // guarded by mu
+}
+
+// newPool returns as many names as a run can have containers at once.
+func newPool(name func(n int) string) *pool {
+	p := &pool{}
+	for n := range usersOfRun {
+		p.free = append(p.free, name(n))
+	}
+	return p
+}
+
+// newUserPool returns the users of a run's block.
+func newUserPool(first int) *pool {
+	return newPool(func(n int) string { return numbers(first + n) })
+}
+
+// take hands out a name that giveBack takes back. It is empty if all are in use.
+func (p *pool) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.free) == 0 {
+		return ""
+	}
+	name := p.free[0]
+	p.free = p.free[1:]
+	return name
+}
+
+// giveBack takes back what take handed out, unless it is empty.
+func (p *pool) giveBack(name string) {
+	if name == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, name)
+}
+
+var (
+	// errUsersTaken means that more runs are alive than there are blocks.
+	errUsersTaken = fmt.Errorf("%d runs on this engine have all numbers of users; try again when one of them has ended, or run waza gc", runsAtOnce)
+	// errTooManyContainers means that a run has more containers at once than its block has
+	// numbers.
+	errTooManyContainers = errors.New("a run has at most " + strconv.Itoa(usersOfRun) + " containers at once; lower --workers")
+)
+
+// takeUsers takes a block of numbers for a run. A volume of its name holds it: the
+// engine creates a volume of one name once, and its labels name the run that it is for.
+func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
+	first := userRangeOf(e.info).first
+	begin := rand.IntN(runsAtOnce)
+	for n := range runsAtOnce {
+		block := (begin + n) % runsAtOnce
+		made, err := e.createVolume(ctx, "waza-users-"+strconv.Itoa(block), labels(run, wholeRun, roleUsers))
+		if err != nil {
+			return nil, fmt.Errorf("numbers of users: %w", err)
+		}
+		if made.Labels[labelRun] == run {
+			return newUserPool(first + block*usersOfRun), nil
+		}
+	}
+	return nil, errUsersTaken
+}
+
 // userKey is a user as an image or an eval names them.
 type userKey struct{ image, user string }
 
-// maxPasswd is how much of an image's /etc/passwd and /etc/group is read.
-const maxPasswd = 1 << 20
-
 // namedUsers finds the numbers of the users of t's containers that are given by name.
-// Directories that the engine makes for them are owned by number.
-func (b *Backend) namedUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) (map[userKey]string, error) {
-	containers := []sandbox.Container{t.Agent.Container}
-	for _, server := range t.Servers {
-		containers = append(containers, server.Container)
-		for _, service := range server.Services {
-			containers = append(containers, service.Container)
-		}
-	}
+// Directories that the engine creates for them are owned by number.
+func (s *imageStore) namedUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) (map[userKey]string, error) {
 	numbers := map[userKey]string{}
-	for _, ctr := range containers {
+	for _, ctr := range containersOf(t) {
 		image := images[ctr.Image]
 		user := cmp.Or(ctr.User, image.user)
 		if isRoot(user) || isNumeric(user) {
 			continue
 		}
-		found, err := b.numbersOf(ctx, userKey{image.id, user})
+		found, err := s.numbersOf(ctx, userKey{image.id, user})
 		if err != nil {
 			return nil, fmt.Errorf("image %q: %w; give the user by number", ctr.Image, err)
 		}
@@ -48,66 +167,48 @@ func (b *Backend) namedUsers(ctx context.Context, t *plan.Trial, images map[stri
 	return numbers, nil
 }
 
+func isRoot(user string) bool {
+	name, _, _ := strings.Cut(user, ":")
+	return name == "" || name == "root" || name == "0"
+}
+
 func isNumeric(user string) bool {
 	return !strings.ContainsFunc(user, func(r rune) bool { return r != ':' && (r < '0' || r > '9') })
 }
 
-// numbersOf is "uid:gid" of a user, read once for each image from its files.
-func (b *Backend) numbersOf(ctx context.Context, key userKey) (string, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if found, ok := b.userIDs[key]; ok {
+// numbersOf returns "uid:gid" of a user, read once for each image from its files.
+func (s *imageStore) numbersOf(ctx context.Context, key userKey) (found string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found, ok := s.userIDs[key]; ok {
 		return found, nil
 	}
-	var passwd, group string
-	err := b.withImage(ctx, key.image, nil, func(id string) (err error) {
-		passwd, group, err = b.engine.accounts(ctx, id)
+	err = s.engine.withImage(ctx, s.run, key.image, nil, func(id string) error {
+		passwd, group, err := readAccounts(ctx, s.engine, id)
+		if err == nil {
+			found, err = lookUp(key.user, passwd, group)
+		}
 		return err
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		s.userIDs[key] = found
 	}
-	found, err := lookUp(key.user, passwd, group)
-	if err != nil {
-		return "", err
-	}
-	b.userIDs[key] = found
-	return found, nil
+	return found, err
 }
 
-// accounts reads a container's passwd and group, which are empty where it has none.
-func (e *engine) accounts(ctx context.Context, id string) (passwd, group string, err error) {
-	if passwd, err = e.readFile(ctx, id, "/etc/passwd"); err != nil {
-		return "", "", err
-	}
-	group, err = e.readFile(ctx, id, "/etc/group")
-	return passwd, group, err
-}
+// maxPasswd is how much of an image's /etc/passwd and /etc/group is read, in bytes.
+const maxPasswd = 1 << 20
 
-// readFile reads a small file of a container, wherever its name leads to. What is no
-// file is empty.
-func (e *engine) readFile(ctx context.Context, id, path string) (string, error) {
-	stat, err := e.ContainerStatPath(ctx, id, path)
-	if errdefs.IsNotFound(err) {
-		return "", nil
+// readAccounts reads a container's passwd and group, which are empty if it has none.
+func readAccounts(ctx context.Context, e *engine, id string) (passwd, group string, err error) {
+	for path, into := range map[string]*string{"/etc/passwd": &passwd, "/etc/group": &group} {
+		content, err := e.readFile(ctx, id, path, maxPasswd)
+		if err != nil && !errdefs.IsNotFound(err) && !errors.Is(err, errNoFile) {
+			return "", "", err
+		}
+		*into = string(content)
 	}
-	if err != nil {
-		return "", err
-	}
-	archive, _, err := e.CopyFromContainer(ctx, id, cmp.Or(stat.LinkTarget, path))
-	if errdefs.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = archive.Close() }()
-	file, err := tree.First(archive)
-	if err != nil || file.Kind() != tree.File {
-		return "", err
-	}
-	content, err := io.ReadAll(io.LimitReader(file.Content, maxPasswd))
-	return string(content), err
+	return passwd, group, nil
 }
 
 // lookUp turns user[:group] into numbers (passwd(5), group(5)). Without a group it
@@ -141,8 +242,8 @@ func lookUp(user, passwd, group string) (string, error) {
 
 func isDigits(s string) bool { return s != "" && !strings.Contains(s, ":") && isNumeric(s) }
 
-// account is the line of passwd or group that begins with name and has at least n
-// fields.
+// account returns the fields of the line of passwd or group that begins with name and has
+// at least n fields.
 func account(file, name string, n int) ([]string, bool) {
 	for lines := bufio.NewScanner(strings.NewReader(file)); lines.Scan(); {
 		if fields := strings.Split(lines.Text(), ":"); len(fields) >= n && fields[0] == name {

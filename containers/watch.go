@@ -13,9 +13,9 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// watch follows what the engine says of a run's containers and networks, over one
-// stream of events, so that what somebody did to them through the engine can be told
-// from what became of them by themselves. It goes by the engine's ids alone.
+// watch follows the engine's events of a run's containers and networks, so that what
+// somebody did to them through the engine is distinguished from what became of them by
+// themselves. It goes by the engine's ids alone.
 type watch struct {
 	engine *engine
 	stop   context.CancelFunc
@@ -23,24 +23,29 @@ type watch struct {
 
 	mu         sync.Mutex
 	containers map[string]*followed // by id; guarded by mu
-	networks   map[string]func()    // who is told that it was cut, by name; guarded by mu
+	networks   map[string]func()    // called when one is cut, by name; guarded by mu
 }
 
 // followed is what the engine has said of one container.
 type followed struct {
 	watch *watch
 	id    string
-	died  chan struct{} // closed when the engine has said so
+	died  chan struct{} // closed when the engine has reported it
 
-	over bool   // it was said; guarded by the watch's mu
+	over bool   // died is closed; guarded by the watch's mu
 	oom  bool   // the kernel ended a program of it for want of memory; guarded by the watch's mu
-	done string // what somebody outside did to it last, which it does not survive; guarded by the watch's mu
+	done string // what somebody outside did to it last that it does not survive; guarded by the watch's mu
 }
 
-// saidWithin is how long after a container's end the engine may take to say so.
-const saidWithin = 5 * time.Second
+const (
+	// reportedWithin is how long after a container's end the engine may take to report it.
+	reportedWithin = 5 * time.Second
+	// The engine is asked again after firstPause, and then with growing pauses.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 3 * time.Second
+)
 
-// startWatch begins with what happens after the engine was dialled.
+// startWatch watches what happens after the engine was dialled.
 func startWatch(e *engine) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{engine: e, stop: cancel, containers: map[string]*followed{}, networks: map[string]func(){}}
@@ -60,7 +65,7 @@ type eventStream struct {
 	since    string
 }
 
-// open asks for all events from a moment of the engine's on.
+// open asks for all events since a time by the engine's clock.
 func (w *watch) open(ctx context.Context, since string) eventStream {
 	args := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("type", string(events.NetworkEventType)))
 	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionOOM, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
@@ -70,7 +75,7 @@ func (w *watch) open(ctx context.Context, since string) eventStream {
 	return eventStream{messages, errs, since}
 }
 
-// read reads until ctx ends. A stream that broke is taken up where it ended.
+// read reads until ctx ends. A stream that breaks is resumed where it ended.
 func (w *watch) read(ctx context.Context, s eventStream) {
 	for pause := firstPause; ; {
 		select {
@@ -114,7 +119,7 @@ func (w *watch) take(ctx context.Context, m events.Message) {
 	}
 }
 
-// killing is what a signal does that no process 1 can help.
+// killing returns what a signal does that process 1 cannot prevent.
 func killing(signal string) string {
 	switch number, _ := strconv.Atoi(signal); number {
 	case 9:
@@ -125,8 +130,8 @@ func killing(signal string) string {
 	return ""
 }
 
-// takeNetworkLocked looks at a network that lost a container, or is gone. That of a
-// container that has ended is the engine's own doing.
+// takeNetworkLocked takes the event that a network lost a container, or is gone. The
+// engine itself takes a container that has ended out of its network.
 func (w *watch) takeNetworkLocked(ctx context.Context, m events.Message) {
 	cut := w.networks[m.Actor.Attributes["name"]]
 	if cut == nil {
@@ -137,21 +142,13 @@ func (w *watch) takeNetworkLocked(ctx context.Context, m events.Message) {
 		return
 	}
 	w.ended.Go(func() {
-		if m.Action == events.ActionDestroy || w.engine.stands(ctx, id) {
+		if m.Action == events.ActionDestroy || w.engine.running(ctx, id) {
 			cut()
 		}
 	})
 }
 
-// stands says whether a container runs, frozen or not.
-func (e *engine) stands(ctx context.Context, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	found, err := e.ContainerInspect(ctx, id)
-	return err == nil && found.State != nil && found.State.Running
-}
-
-// follow begins to look at a container, before it is started.
+// follow begins to follow a container, before it is started.
 func (w *watch) follow(id string) *followed {
 	c := &followed{watch: w, id: id, died: make(chan struct{})}
 	w.mu.Lock()
@@ -160,15 +157,15 @@ func (w *watch) follow(id string) *followed {
 	return c
 }
 
-// leave says that its end is ours from now on.
+// leave ends the following: from now on the container's end is ours.
 func (c *followed) leave() {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	delete(c.watch.containers, c.id)
 }
 
-// outside is what somebody did to a container that does not answer any more; empty
-// where nobody did anything.
+// outside returns what somebody did through the engine to a container that does not answer
+// any more; empty if nobody did anything.
 func (c *followed) outside(ctx context.Context) string {
 	c.hearOut(ctx)
 	c.watch.mu.Lock()
@@ -176,7 +173,7 @@ func (c *followed) outside(ctx context.Context) string {
 	return c.done
 }
 
-// starved says whether a container that does not answer any more ran out of memory.
+// starved reports whether a container that does not answer any more ran out of memory.
 func (c *followed) starved(ctx context.Context) bool {
 	c.hearOut(ctx)
 	c.watch.mu.Lock()
@@ -184,21 +181,21 @@ func (c *followed) starved(ctx context.Context) bool {
 	return c.oom
 }
 
-// hearOut waits for the engine's last word on a container, where it has ended. What
-// was done to it is said before that it died.
+// hearOut waits until the engine has reported the end of a container that has ended. It
+// reports what was done to the container before that.
 func (c *followed) hearOut(ctx context.Context) {
-	if c.watch.engine.stands(ctx, c.id) {
+	if c.watch.engine.running(ctx, c.id) {
 		return
 	}
 	select {
 	case <-c.died:
-	case <-time.After(saidWithin):
+	case <-time.After(reportedWithin):
 	case <-ctx.Done():
 	}
 }
 
-// followNetwork has cut called when somebody takes a network away, or a container
-// out of it, until leave is.
+// followNetwork calls cut when somebody removes a network, or takes a container out of it,
+// until leave is called.
 func (w *watch) followNetwork(name string, cut func()) (leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

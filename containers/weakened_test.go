@@ -34,7 +34,8 @@ type weakened struct {
 }
 
 func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
-	scene, err := w.scene(ctx, t)
+	held := w.lease.current()
+	scene, err := w.scene(ctx, held, t)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		scene.user = func() string { return w.user }
 	}
 	p := planTrial(t, scene)
-	s := &trialSandbox{backend: w.Backend, lease: w.lease, trial: t, plan: p, users: scene.pool, dir: w.dirs.take(), files: scene.files, observe: observe, containers: map[string]*startedContainer{}}
+	s := w.newSandbox(held, t, p, observe)
 	defer func() {
 		if err != nil {
 			_ = s.Close(context.WithoutCancel(ctx))
@@ -52,7 +53,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 	if err != nil {
 		return nil, err
 	}
-	s.release, s.servers = release, p.serversAt(a)
+	s.network.release, s.servers = release, p.serversAt(a)
 	var placed []containerPlan
 	for _, c := range p.containers {
 		placed = append(placed, p.placed(c, t, a))
@@ -70,11 +71,11 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		if c, err = s.withFiles(ctx, c); err != nil {
 			return nil, err
 		}
-		if s.containers[c.container], err = w.engine.startContainer(ctx, c, p.network); err != nil {
+		if s.containers[c.container], err = w.start(ctx, c, p.network); err != nil {
 			delete(s.containers, c.container)
 			return nil, err
 		}
-		if err := w.resolve(ctx, s.containers[c.container].guest, s.names(c.container)); err != nil {
+		if err := w.resolve(ctx, s.containers[c.container].guest, namesIn(c.container, t, s.servers)); err != nil {
 			return nil, err
 		}
 	}
@@ -96,14 +97,14 @@ func (w *weakened) makeNetwork(ctx context.Context, p trialPlan) (_ addresses, r
 		return addresses{}, nil, nil
 	}
 	if w.network == nil {
-		return w.createNetwork(ctx, p.network, p.trial, "")
+		return w.networks.create(ctx, p.network, p.trial, "")
 	}
 	from, err := parseRange("")
 	if err != nil {
 		return addresses{}, nil, err
 	}
 	for range 10 {
-		a, _ := w.subnets.take(from, nil)
+		a, _ := w.networks.subnets.take(from, nil)
 		options := networkOptions(a, labels(w.run, p.trial, roleNetwork))
 		w.network(&options)
 		if err = w.engine.createNetwork(ctx, p.network, options); err == nil {

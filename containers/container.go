@@ -1,0 +1,306 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/pkg/stdcopy"
+	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/observe"
+)
+
+const (
+	startTimeout = 60 * time.Second
+	// endGrace is how long process 1 may take to end once its stdin is closed.
+	endGrace = 5 * time.Second
+	// usageTimeout bounds asking a guest that may be frozen.
+	usageTimeout = 5 * time.Second
+	// tailSize is how much of the end of an output goes into a message.
+	tailSize = 2 << 10
+)
+
+// starter starts containers and connects to their guests.
+type starter struct {
+	engine *engine
+	watch  *watch
+	// library is testcontainers on our engine, set up for the first service.
+	library func() (*testcontainers.DockerProvider, error)
+}
+
+// start creates, attaches to, and starts a container, in that order: one that is started
+// unattached would have nobody to end it. On error nothing is left.
+func (s *starter) start(ctx context.Context, p containerPlan, network string) (_ *startedContainer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c := &startedContainer{engine: s.engine, onNet: p.addr.IsValid(), image: p.image, stderr: &bounded.Ends{Tail: tailSize}}
+	defer func() {
+		if err != nil && c.id != "" {
+			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if p.service {
+		if err := s.startService(ctx, p, c); err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err != nil {
+		return nil, fmt.Errorf("create %s: %w", p.name, err)
+	}
+	if err := c.attach(ctx, s.watch); err != nil {
+		return nil, fmt.Errorf("attach to %s: %w", p.name, err)
+	}
+	if err := s.engine.ContainerStart(ctx, c.id, container.StartOptions{}); err != nil {
+		return nil, fmt.Errorf("start %s: %w", p.name, err)
+	}
+	if err := c.connect(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w%s", p.name, err, behind(c.stderr))
+	}
+	return c, nil
+}
+
+// startedContainer is one running container and the connection to its process 1.
+type startedContainer struct {
+	engine   *engine
+	id       string
+	onNet    bool // it has an address on the task network
+	guest    *guest.Guest
+	image    imageInfo
+	attached types.HijackedResponse
+	removed  <-chan error // receives one value when the container is gone
+	cancel   context.CancelFunc
+	stderr   *bounded.Ends
+	followed *followed                // what the engine says of the container
+	meter    *meter                   // nil outside a trial
+	writable []string                 // directories, likewise
+	service  testcontainers.Container // of a service, else nil
+}
+
+// attach attaches to a container that is created, and begins to wait for its removal, so
+// that its end cannot be missed.
+func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
+	c.followed = w.follow(c.id)
+	c.attached, err = c.engine.ContainerAttach(ctx, c.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return err
+	}
+	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	statuses, errs := c.engine.ContainerWait(ctx, c.id, container.WaitConditionRemoved)
+	removed := make(chan error, 1)
+	c.removed = removed
+	go func() {
+		select {
+		case <-statuses:
+			removed <- nil
+		case err := <-errs:
+			removed <- err
+		}
+	}()
+	return nil
+}
+
+// connect connects to process 1 of a container that is started.
+func (c *startedContainer) connect(ctx context.Context) (err error) {
+	c.guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.stderr))
+	return err
+}
+
+// close ends the container and returns when it is gone. A guest that does not
+// end by itself is removed by force.
+func (c *startedContainer) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	if c.cancel != nil {
+		defer c.cancel()
+	}
+	if c.followed != nil {
+		c.followed.leave()
+	}
+	switch {
+	case c.service != nil:
+		// How it fails where the container is gone already varies; what counts is
+		// whether it is.
+		_ = c.service.Terminate(ctx, testcontainers.StopTimeout(0))
+	case c.leave():
+		return nil
+	case !defence.EndingContainers:
+		c.abandon()
+		return nil
+	}
+	return c.engine.removeContainer(ctx, c.id)
+}
+
+// abandon lets go of a container that others will remove.
+func (c *startedContainer) abandon() {
+	c.followed.leave()
+	c.cancel()
+	_ = c.guest.Close()
+}
+
+// leave ends the connection to process 1, waits for the container's removal, and reports
+// whether it is gone.
+func (c *startedContainer) leave() bool {
+	if c.guest == nil {
+		if c.attached.Conn != nil {
+			c.attached.Close()
+		}
+		return false
+	}
+	_ = c.guest.Close()
+	select {
+	case err := <-c.removed:
+		return err == nil || errdefs.IsNotFound(err)
+	case <-time.After(endGrace):
+		return false
+	}
+}
+
+// answers returns nil if process 1 answers.
+func (c *startedContainer) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return c.guest.Ping(ctx)
+}
+
+// dial connects to a port on the container's loopback, over IPv4 or IPv6.
+func (c *startedContainer) dial(ctx context.Context, port int) (net.Conn, error) {
+	var errs []error
+	for _, loopback := range []string{"127.0.0.1", "::1"} {
+		conn, err := c.guest.Dial(ctx, net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// usage returns what the container used so far, or what its guest said last.
+func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
+	defer cancel()
+	used, err := c.guest.Usage(ctx, c.meter.dirs)
+	if err == nil {
+		return c.meter.take(used), nil
+	}
+	if c.followed.starved(ctx) {
+		c.meter.starve()
+	}
+	if last := c.meter.last(); last != nil {
+		return *last, nil
+	}
+	return evidence.Usage{}, err
+}
+
+// meter keeps what a container used, by its guest's word, which can blame nobody but
+// itself. It reports each limit that the container reaches, once.
+type meter struct {
+	container string
+	dirs      []string // of limited size
+	report    func(evidence.Event)
+
+	mu       sync.Mutex
+	seen     *observe.Usage  // nil before the first word; guarded by mu
+	reported map[string]bool // kinds of breach; guarded by mu
+}
+
+func newMeter(c containerPlan, report func(evidence.Event)) *meter {
+	return &meter{container: c.container, dirs: sortedKeys(c.host.Tmpfs), report: report, reported: map[string]bool{}}
+}
+
+// attend has the guest report breaches until it ends.
+func (m *meter) attend(ctx context.Context, g *guest.Guest) error {
+	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.take(u) })
+	if err == nil {
+		m.take(used)
+	}
+	return err
+}
+
+// take keeps what a guest says, and returns everything that it said so far.
+func (m *meter) take(u observe.Usage) observe.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen != nil {
+		u = m.seen.With(u)
+	}
+	m.seen = &u
+	for _, b := range u.Breaches() {
+		if !m.reported[b.Kind] {
+			m.reported[b.Kind] = true
+			m.report(evidence.Event{Kind: b.Kind, Where: m.container, Message: "the container " + b.What})
+		}
+	}
+	return u
+}
+
+// last returns what the guest said last; nil if it said nothing.
+func (m *meter) last() *observe.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen
+}
+
+// starve notes that the container ran out of memory, where its guest could not say so:
+// memory full of files, which no program holds, has no room for process 1 either.
+func (m *meter) starve() {
+	if last := m.last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
+		kills := int64(1)
+		m.take(observe.Usage{OOMKills: &kills})
+	}
+}
+
+// pipe is a container's attached stdin and stdout.
+type pipe struct {
+	conn   net.Conn
+	stdout *io.PipeReader
+	done   chan struct{}
+}
+
+func newPipe(conn net.Conn, in io.Reader, stderr io.Writer) *pipe {
+	r, w := io.Pipe()
+	p := &pipe{conn: conn, stdout: r, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_, err := stdcopy.StdCopy(w, stderr, in)
+		if err == nil {
+			err = io.EOF
+		}
+		_ = w.CloseWithError(err)
+	}()
+	return p
+}
+
+func (p *pipe) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
+func (p *pipe) Write(b []byte) (int, error) { return p.conn.Write(b) }
+
+// Close drops the attachment; the engine then closes the container's stdin.
+func (p *pipe) Close() error {
+	err := errors.Join(p.conn.Close(), p.stdout.Close())
+	<-p.done
+	return err
+}
+
+// behind returns an output after a colon, or nothing if it is empty.
+func behind(output *bounded.Ends) string {
+	text := strings.TrimSpace(output.String())
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

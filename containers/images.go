@@ -1,0 +1,360 @@
+package containers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// ErrImage means that an image cannot be used as it is.
+var ErrImage = errors.New("unusable image")
+
+// imageInfo is what a plan needs to know of an image.
+type imageInfo struct {
+	id         string
+	layer      string   // the id of the image with our files on top, which containers have
+	digests    []string // of the repositories it is known under, as name@sha256:…
+	user       string
+	entrypoint []string
+	cmd        []string // arguments of entrypoint, or the command where there is none
+	ours       bool     // built by waza, for whatever user
+	dir        string   // where its programs start
+	volumes    []string // declared by the image; they would be unlimited disk
+	health     bool     // it has a health check
+	executable string   // SHA-256 of ours; only the guest's own image has it
+}
+
+// program returns the command line of p in a container of the image.
+func (i imageInfo) program(p process.Spec) []string {
+	switch {
+	case len(p.Args) == 0:
+		return slices.Concat(i.entrypoint, i.cmd)
+	case p.OfImage:
+		return slices.Concat(i.entrypoint, p.Args)
+	}
+	return p.Args
+}
+
+// dropsRoot returns the program in an image's entrypoint that begins as root and gives
+// it up, if one is known by its name.
+func (i imageInfo) dropsRoot() string {
+	for _, word := range slices.Concat(i.entrypoint, i.cmd) {
+		switch base := word[strings.LastIndexByte(word, '/')+1:]; base {
+		case "gosu", "su-exec", "setpriv", "runuser", "su", "init", "s6-svscan", "s6-overlay-suexec":
+			if base != "init" || word == "/init" {
+				return word
+			}
+		}
+	}
+	return ""
+}
+
+// imageStore has the images of a run's containers on the engine, each with our files on
+// top, and knows what plans need of them.
+type imageStore struct {
+	engine     *engine
+	run        string
+	executable string    // the file that becomes process 1
+	guest      imageInfo // the image that holds the executable alone
+
+	mu      sync.Mutex
+	known   map[string]imageInfo // by reference; guarded by mu
+	userIDs map[userKey]string   // numbers of the users that are given by name; guarded by mu
+}
+
+func newImageStore(e *engine, run, executable string) *imageStore {
+	return &imageStore{engine: e, run: run, executable: executable, known: map[string]imageInfo{}, userIDs: map[userKey]string{}}
+}
+
+// get returns an image, pulled as policy says where this is the first time.
+func (s *imageStore) get(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
+	if ref == "" {
+		return s.guest, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info, ok := s.known[ref]; ok {
+		return info, nil
+	}
+	info, err := s.engine.ensureImage(ctx, ref, policy, say)
+	if err != nil {
+		return info, err
+	}
+	if info.layer, err = s.addLayer(ctx, ref, info); err != nil {
+		return info, err
+	}
+	s.known[ref] = info
+	return info, nil
+}
+
+// ofTrials returns the images of trials' containers by reference, the guest's own as "".
+func (s *imageStore) ofTrials(ctx context.Context, trials []*plan.Trial, say func(string)) (map[string]imageInfo, error) {
+	found := map[string]imageInfo{"": s.guest}
+	for _, t := range trials {
+		for _, ref := range imagesOf(t) {
+			found[ref] = s.guest
+		}
+	}
+	for _, ref := range sortedKeys(found) {
+		info, err := s.get(ctx, ref, pullPolicy(ref, trials), say)
+		if err != nil {
+			return nil, err
+		}
+		found[ref] = info
+	}
+	return found, nil
+}
+
+// forget forgets all images: somebody has removed one.
+func (s *imageStore) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.known)
+}
+
+// records returns what the images that were used are, by reference.
+func (s *imageStore) records() evidence.ImageRecords {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	records := evidence.ImageRecords{guestRepository: {ID: s.guest.id, Digests: s.guest.digests}}
+	for ref, info := range s.known {
+		records[ref] = evidence.ImageRecord{ID: info.id, Digests: info.digests}
+	}
+	return records
+}
+
+// imagesOf returns the images of a trial's containers, the guest's own as "".
+func imagesOf(t *plan.Trial) []string {
+	var refs []string
+	if !t.ServersOnly {
+		refs = append(refs, t.Agent.Image)
+	}
+	for _, server := range t.Servers {
+		if !server.Remote {
+			refs = append(refs, server.Image)
+		}
+		for _, service := range server.Services {
+			refs = append(refs, service.Image)
+		}
+	}
+	for _, g := range t.GraderContainers {
+		refs = append(refs, g.Image)
+	}
+	return refs
+}
+
+// containersOf returns every container that a trial plans, whoever runs in it.
+func containersOf(t *plan.Trial) []sandbox.Container {
+	all := []sandbox.Container{t.Agent.Container}
+	for _, server := range t.Servers {
+		all = append(all, server.Container)
+		for _, service := range server.Services {
+			all = append(all, service.Container)
+		}
+	}
+	for _, g := range t.GraderContainers {
+		all = append(all, g.Container)
+	}
+	return all
+}
+
+// pullPolicy returns when an image is pulled: always if one container wants that, and
+// never if all do. The tag of an image that is built is ours, and no registry's.
+func pullPolicy(ref string, trials []*plan.Trial) string {
+	wanted := map[string]bool{}
+	for _, t := range trials {
+		if t.Agent.Image == ref && t.Agent.Build != nil {
+			return mcpconfig.PullNever
+		}
+		for _, server := range t.Servers {
+			if server.Image == ref && server.Build != nil {
+				return mcpconfig.PullNever
+			}
+		}
+		for _, ctr := range containersOf(t) {
+			if ctr.Image == ref {
+				wanted[cmp.Or(ctr.Pull, mcpconfig.PullMissing)] = true
+			}
+		}
+	}
+	for _, policy := range []string{mcpconfig.PullAlways, mcpconfig.PullMissing} {
+		if wanted[policy] {
+			return policy
+		}
+	}
+	return mcpconfig.PullNever
+}
+
+// inspectImage reads what plans need. The error for an image that the engine does not have
+// is errdefs.IsNotFound.
+func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error) {
+	found, err := e.ImageInspect(ctx, ref)
+	if err != nil {
+		return imageInfo{}, err
+	}
+	info := imageInfo{id: found.ID, digests: slices.Sorted(slices.Values(found.RepoDigests))}
+	if found.Config == nil {
+		return info, nil
+	}
+	info.user, info.ours = found.Config.User, found.Config.Labels[labelImage] != ""
+	info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
+	if info.dir = found.Config.WorkingDir; info.dir != "" {
+		info.dir = path.Clean("/" + info.dir)
+	}
+	for dir := range found.Config.Volumes {
+		if dir = path.Clean("/" + dir); mcpconfig.ReservedDir(dir) || strings.ContainsAny(dir, ":\x00") {
+			return imageInfo{}, fmt.Errorf("%w: %q declares a volume at %s, where an empty directory would hide what a container needs; build it without that VOLUME", ErrImage, ref, dir)
+		}
+		info.volumes = append(info.volumes, dir)
+	}
+	slices.Sort(info.volumes)
+	check := found.Config.Healthcheck
+	info.health = check != nil && len(check.Test) > 0 && check.Test[0] != "NONE"
+	return info, nil
+}
+
+// ensureImage returns an image, pulled as policy says, one of
+// mcpconfig.PullPolicies; empty is mcpconfig.PullMissing.
+func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
+	if policy != mcpconfig.PullAlways {
+		info, err := e.inspectImage(ctx, ref)
+		switch {
+		case !errdefs.IsNotFound(err):
+			return info, err
+		case policy == mcpconfig.PullNever:
+			return imageInfo{}, fmt.Errorf("image %q is not on the engine and its pull policy is never; pull or build it yourself, or set the policy to missing", ref)
+		}
+	}
+	why, instead := "is not on the engine", "build it, or correct its name"
+	if policy == mcpconfig.PullAlways {
+		why, instead = "has the pull policy always", "correct its name, or set the policy to missing to use what the engine has"
+	}
+	say("pulling image " + ref)
+	if err := e.pull(ctx, ref, instead); err != nil {
+		return imageInfo{}, fmt.Errorf("image %q %s and cannot be pulled; %w", ref, why, err)
+	}
+	return e.inspectImage(ctx, ref)
+}
+
+// pull pulls with the login that the user's Docker configuration has for the image's
+// registry. If that cannot be read, the image may still be public. Errors begin with what
+// to do: instead, unless they are about a login.
+func (e *engine) pull(ctx context.Context, ref, instead string) error {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return err
+	}
+	host := reference.Domain(named)
+	auth, authErr := loginFor(ctx, host)
+	header := ""
+	if auth != (registry.AuthConfig{}) {
+		if header, err = registry.EncodeAuthConfig(auth); err != nil {
+			return err
+		}
+	}
+	progress, err := e.ImagePull(ctx, ref, image.PullOptions{RegistryAuth: header})
+	if err == nil {
+		err = readProgress(progress, func(progressLine) {})
+	}
+	if err != nil {
+		return explainPull(err, authErr, header != "", host, instead)
+	}
+	return nil
+}
+
+// explainPull adds to err what to do about it.
+func explainPull(err, authErr error, loggedIn bool, host, instead string) error {
+	switch {
+	case authErr != nil:
+		return fmt.Errorf("%w: %w", authErr, err)
+	case !wantsLogin(err):
+		return fmt.Errorf("%s: %w", instead, err)
+	case loggedIn:
+		return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again, as by docker login %s: %w", host, err)
+	case strings.Contains(err.Error(), "denied"): // what many say of what they do not have
+		return fmt.Errorf("%s; if it is private, its registry needs a login, as by docker login %s: %w", instead, host, err)
+	}
+	return fmt.Errorf("its registry needs a login, as by docker login %s: %w", host, err)
+}
+
+// progressLine is one message of the engine about a pull or a build.
+type progressLine struct {
+	Stream string
+	Aux    struct{ ID string }
+	Error  string
+}
+
+// progressError is the error that the engine reports of a pull or a build.
+type progressError string
+
+func (e progressError) Error() string { return string(e) }
+
+// readProgress reads the engine's messages to their end and closes them. It returns the
+// first error among them.
+func readProgress(progress io.ReadCloser, take func(progressLine)) error {
+	defer func() { _ = progress.Close() }()
+	for lines := json.NewDecoder(progress); ; {
+		var line progressLine
+		switch err := lines.Decode(&line); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case line.Error != "":
+			return progressError(line.Error)
+		}
+		take(line)
+	}
+}
+
+// wantsLogin reports whether the engine could not pull for want of a login. Only the
+// registry's words say so.
+func wantsLogin(err error) bool {
+	if errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) {
+		return true
+	}
+	text := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]string{"unauthorized", "no basic auth credentials", "authentication required", "denied"}, func(word string) bool {
+		return strings.Contains(text, word)
+	})
+}
+
+// untagged lists the images that have a label and no tag, and are below no other, except
+// layers: another run may have one that lost its tag to a later one.
+func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
+	all, err := e.ImageList(ctx, image.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
+	})
+	return slices.DeleteFunc(all, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
+}
+
+// dropImage removes an image without a tag, and those without one below it.
+func (e *engine) dropImage(ctx context.Context, id string) error {
+	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
+	if err == nil {
+		return nil
+	}
+	if _, gone := e.ImageInspect(ctx, id); errdefs.IsNotFound(gone) {
+		return nil // Engine 20.10 has other words for an image that somebody else removes meanwhile
+	}
+	return err
+}

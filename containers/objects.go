@@ -1,0 +1,305 @@
+package containers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/volume"
+
+	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/tree"
+)
+
+// Labels of everything we create, set in the call that creates it. Nothing of
+// ours is found by name or memory.
+const (
+	labelRun   = "waza.run"
+	labelTrial = "waza.trial" // TASK/N, TASK/N/ATTEMPT from the second on, or wholeRun
+	labelRole  = "waza.role"
+)
+
+// Labels of a lease, which name the process that holds it.
+const (
+	labelHost  = "waza.host"
+	labelBoot  = "waza.boot"
+	labelPIDs  = "waza.pids" // the namespace that the process has its number in
+	labelPID   = "waza.pid"
+	labelStart = "waza.start"
+)
+
+// labelImage marks images that are built to be kept. They belong to no run.
+const (
+	labelImage  = "waza.image"
+	imageServer = "server" // of a package
+	imageAgent  = "agent"
+	imageLayer  = "layer" // see layerRepository
+
+	labelParent = "waza.parent" // of a layer: the id of the image below
+)
+
+// labelSession is the label by which testcontainers and its reaper find their containers.
+// Its own id is that of the process that started us, which others share.
+const labelSession = "org.testcontainers.sessionId"
+
+// wholeRun marks what belongs to a run and to no single trial.
+const wholeRun = "-"
+
+const (
+	roleLease     = "lease"
+	roleAside     = "aside" // never started
+	roleUsers     = "users"
+	roleFiles     = "files"
+	roleNetwork   = "network"
+	roleAgent     = "agent"
+	roleServer    = "server"
+	roleService   = "service"
+	roleWorkspace = "workspace"
+	roleHostProbe = "outpost"
+)
+
+func labels(run, trial, role string) map[string]string {
+	return map[string]string{labelRun: run, labelTrial: trial, labelRole: role}
+}
+
+// TrialLabel returns the value of the label waza.trial.
+func TrialLabel(task string, number, attempt int) string {
+	label := task + "/" + strconv.Itoa(number)
+	if attempt > 1 {
+		label += "/" + strconv.Itoa(attempt)
+	}
+	return label
+}
+
+// filter chooses objects by label.
+type filter []string
+
+// ofRun chooses everything of one run.
+func ofRun(run string) filter { return filter{labelRun + "=" + run} }
+
+// ours chooses everything of any run.
+func ours() filter { return filter{labelRun} }
+
+// labelled chooses everything of one trial, or of a run as a whole.
+func labelled(run, trial string) filter {
+	return filter{labelRun + "=" + run, labelTrial + "=" + trial}
+}
+
+// leases chooses the leases of one run.
+func leases(run string) filter {
+	return filter{labelRun + "=" + run, labelRole + "=" + roleLease}
+}
+
+func (f filter) args() filters.Args {
+	args := filters.NewArgs()
+	for _, label := range f {
+		args.Add("label", label)
+	}
+	return args
+}
+
+// ignoreGone drops the error of removing what is gone or going.
+func ignoreGone(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// again is how soon a call is repeated that another one of the engine's is in the way of.
+const again = 50 * time.Millisecond
+
+// creating returns the context of a call that creates something. The end of ctx does
+// not cancel it: the engine would go on, and nobody would know what it created.
+func creating(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() != nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+}
+
+func (e *engine) createContainer(ctx context.Context, conf *container.Config, host *container.HostConfig, net *network.NetworkingConfig, name string) (string, error) {
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	created, err := e.ContainerCreate(ctx, conf, host, net, nil, name)
+	return created.ID, err
+}
+
+// containers lists the containers that match, running or not.
+func (e *engine) containers(ctx context.Context, which filter) ([]container.Summary, error) {
+	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
+}
+
+// running reports whether a container runs, frozen or not.
+func (e *engine) running(ctx context.Context, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	found, err := e.ContainerInspect(ctx, id)
+	return err == nil && found.State != nil && found.State.Running
+}
+
+// removeContainer removes by force and waits until the container is gone.
+func (e *engine) removeContainer(ctx context.Context, id string) error {
+	for {
+		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case !errdefs.IsConflict(err): // "removal is already in progress"
+			return fmt.Errorf("remove container %.12s: %w", id, err)
+		}
+		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
+			return nil
+		}
+		if err := retry.Sleep(ctx, again); err != nil {
+			return fmt.Errorf("remove container %.12s: %w", id, err)
+		}
+	}
+}
+
+// withImage calls use with the id of a container of an image. The container is never
+// started, and is removed when use returns.
+func (e *engine) withImage(ctx context.Context, run, image string, mounts []mount.Mount, use func(id string) error) (err error) {
+	id, err := e.createContainer(ctx,
+		&container.Config{Image: image, Entrypoint: []string{"-"}, WorkingDir: "/", Labels: labels(run, wholeRun, roleAside)},
+		&container.HostConfig{NetworkMode: "none", Mounts: mounts}, nil, "")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		err = errors.Join(err, e.removeContainer(ctx, id))
+	}()
+	return use(id)
+}
+
+// errNoFile means that a path of a container leads to something other than a regular file.
+var errNoFile = errors.New("not a regular file")
+
+// readFile reads up to limit bytes of a regular file of a container, wherever its name
+// leads to.
+func (e *engine) readFile(ctx context.Context, id, path string, limit int64) ([]byte, error) {
+	stat, err := e.ContainerStatPath(ctx, id, path)
+	if err != nil {
+		return nil, err
+	}
+	archive, _, err := e.CopyFromContainer(ctx, id, cmp.Or(stat.LinkTarget, path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = archive.Close() }()
+	file, err := tree.First(archive)
+	switch {
+	case err != nil:
+		return nil, err
+	case file.Kind() != tree.File:
+		return nil, fmt.Errorf("%s: %w", path, errNoFile)
+	}
+	return io.ReadAll(io.LimitReader(file.Content, limit))
+}
+
+func (e *engine) createVolume(ctx context.Context, name string, labels map[string]string) (volume.Volume, error) {
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	return e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
+}
+
+// removeVolume removes a volume. A container that is just going may hold it for a moment
+// longer.
+func (e *engine) removeVolume(ctx context.Context, name string) error {
+	err := e.VolumeRemove(ctx, name, true)
+	for try := 0; errdefs.IsConflict(err) && try < 20 && ctx.Err() == nil; try++ {
+		time.Sleep(again)
+		err = e.VolumeRemove(ctx, name, true)
+	}
+	return ignoreGone(err)
+}
+
+func (e *engine) createNetwork(ctx context.Context, name string, o network.CreateOptions) error {
+	done, err := e.networkTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := creating(ctx)
+	defer cancel()
+	_, err = e.NetworkCreate(ctx, name, o)
+	return err
+}
+
+// detachTime is how long what is attached to a network may take to leave it.
+const detachTime = 5 * time.Second
+
+// removeNetwork waits for what is about to leave the network, as containers that are being
+// removed are.
+func (e *engine) removeNetwork(ctx context.Context, id string) error {
+	for until := time.Now().Add(detachTime); ; {
+		err := e.removeNetworkOnce(ctx, id)
+		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // "has active endpoints"
+			return ignoreGone(err)
+		}
+		if late := retry.Sleep(ctx, again); late != nil {
+			return errors.Join(err, late)
+		}
+	}
+}
+
+func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {
+	done, err := e.networkTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return e.NetworkRemove(ctx, id)
+}
+
+// networkTurn waits until the engine is free to create or remove a network.
+func (e *engine) networkTurn(ctx context.Context) (done func(), err error) {
+	select {
+	case e.networking <- struct{}{}:
+		return func() { <-e.networking }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// removeContainers removes all containers that match, by force.
+func (e *engine) removeContainers(ctx context.Context, which filter) error {
+	found, err := e.containers(ctx, which)
+	return errors.Join(err, each(found, func(c container.Summary) error { return e.removeContainer(ctx, c.ID) }))
+}
+
+// removeNetworks removes all networks that match.
+func (e *engine) removeNetworks(ctx context.Context, which filter) error {
+	found, err := e.NetworkList(ctx, network.ListOptions{Filters: which.args()})
+	return errors.Join(err, each(found, func(n network.Summary) error { return e.removeNetwork(ctx, n.ID) }))
+}
+
+// removeVolumes removes all volumes that match.
+func (e *engine) removeVolumes(ctx context.Context, which filter) error {
+	found, err := e.VolumeList(ctx, volume.ListOptions{Filters: which.args()})
+	return errors.Join(err, each(found.Volumes, func(v *volume.Volume) error { return e.removeVolume(ctx, v.Name) }))
+}
+
+// each calls do with each of all and joins what went wrong.
+func each[T any](all []T, do func(T) error) error {
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, do(one))
+	}
+	return errors.Join(errs...)
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
