@@ -19,11 +19,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Options says how a run uses this machine.
+// Options configures how a run uses this machine.
 type Options struct {
 	Run string // the run's id: a name that no other run has
-	// Resume says that a run of this id has died, and is to be taken up. Open fails
-	// with sandbox.ErrAlive where it has not.
+	// Resume means that a run of this id has died, and is resumed. Open fails
+	// with sandbox.ErrAlive if it has not.
 	Resume bool
 	// Without is variables of this process that no program gets, unless it is given them.
 	Without []string
@@ -33,7 +33,7 @@ type Options struct {
 	Temp string
 }
 
-// Backend runs trials on processes of this machine. It implements the runner's Backend.
+// Backend runs trials on processes of this machine. It implements runner.Backend.
 type Backend struct {
 	run        string
 	executable string
@@ -73,7 +73,7 @@ func (b *Backend) Close(context.Context) error {
 }
 
 // Prepare finds every program that the trials' plans name, before any trial
-// starts. What is not there is said, all of it.
+// starts. Its error names all that are not there.
 func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
 	var errs []error
 	said := map[string]bool{}
@@ -95,7 +95,7 @@ func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string
 	return errors.Join(errs...)
 }
 
-// checkAgent leaves out what is named by a path: it may come with the workspace.
+// checkAgent ignores a program that is named by a path: it may come with the workspace.
 func checkAgent(a plan.Agent) error {
 	if len(a.Command) == 0 || isPath(a.Command[0]) {
 		return nil
@@ -143,7 +143,7 @@ func (b *Backend) Describe() map[string]string {
 	return map[string]string{"engine": "process", "os": runtime.GOOS, "arch": runtime.GOARCH}
 }
 
-// Images is what a run used of images, which is none.
+// Images returns no images: a run uses none.
 func (b *Backend) Images() evidence.ImageRecords { return nil }
 
 // Open opens the sandbox of a trial.

@@ -73,7 +73,7 @@ func TestRelativeTemp(t *testing.T) {
 	defer closed(t, b)
 	s := stand(t, b)
 	defer func() { _ = s.Close(context.Background()) }()
-	if l := s.Layout(sandbox.Agent); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
+	if l := sandbox.LayoutOf(s, sandbox.Agent); !filepath.IsAbs(l.Workspace) || !filepath.IsAbs(l.MCPConfig) || !filepath.IsAbs(l.Private) {
 		t.Errorf("%+v", l)
 	}
 }

@@ -5,19 +5,28 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// outputGrace is how long a program that has ended may be outlived by children
-// that hold its output open.
-const outputGrace = 2 * time.Second
+const (
+	// outputGrace is how long a program that has ended may be outlived by children
+	// that hold its output open.
+	outputGrace = 2 * time.Second
+	// maxTail is how much is read of an output once its time is over: more than a
+	// pipe holds.
+	maxTail = 1 << 20
+	// markVariable is the variable of the environment by which programs that left
+	// their process group are found again, where the system shows it.
+	markVariable = "WAZA_SANDBOX"
+)
 
 // program is a running program with our ends of its pipes, and the group that it
 // leads. It implements process.Process.
@@ -35,10 +44,10 @@ type program struct {
 }
 
 // launch starts a program in a session, and so a process group, of its own: it
-// shares no terminal with us and gets none of the terminal's signals.
-func (s *trialSandbox) launch(container string, spec process.Spec) (*program, error) {
-	mark := s.mark(container)
-	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), s.backend.without), spec.Env...)), markVariable+"="+mark))
+// shares no terminal with us and gets none of the terminal's signals. It calls ended when
+// the program has ended, before anybody else learns of it.
+func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessState)) (*program, error) {
+	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark))
 	env = lastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
@@ -56,18 +65,15 @@ func (s *trialSandbox) launch(container string, spec process.Spec) (*program, er
 		}
 	}
 	p := &program{stdin: ends[1], stdout: newOutput(ends[2]), stderr: newOutput(ends[4]), ended: make(chan struct{})}
-	p.proc, err = s.backend.launcher.start(path, spec.Args, &os.ProcAttr{
+	p.proc, err = b.launcher.start(path, spec.Args, &os.ProcAttr{
 		Dir: spec.Dir, Env: env, Files: []*os.File{ends[0], ends[3], ends[5]}, Sys: ownSession(),
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), closeAll([]*os.File{ends[1], ends[2], ends[4]}))
 	}
-	forget, err := s.backend.claim.remember(p.proc.Pid)
+	forget, err := b.claim.remember(p.proc.Pid)
 	go p.see(func(state *os.ProcessState) {
-		s.spent(container, state)
-		if container == sandbox.Agent {
-			killMarked(mark)
-		}
+		ended(state)
 		forget()
 	})
 	if err != nil {
@@ -159,12 +165,12 @@ func (p *program) Wait() (process.Exit, error) {
 	return p.exit, nil
 }
 
-// over says whether nothing is left of the program.
+// over reports whether nothing is left of the program.
 func (p *program) over() bool {
 	return isClosed(p.ended) && isClosed(p.stdout.done) && isClosed(p.stderr.done)
 }
 
-// lose says that the sandbox is being closed under a program that is not over.
+// lose notes that the sandbox is being closed under a program that is not over.
 func (p *program) lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +200,7 @@ func closeAll(files []*os.File) error {
 	return errors.Join(errs...)
 }
 
-// without is an environment without the variables that are named.
+// without returns an environment without the variables that are named.
 func without(env, names []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -227,4 +233,159 @@ func lastOfEach(env []string) []string {
 	}
 	slices.Reverse(kept)
 	return kept
+}
+
+// isMarked reports whether an environment, as the system shows it, has a mark that
+// is mark, or begins with it if mark ends in a separator.
+func isMarked(environ, mark string) bool {
+	for variable := range strings.SplitSeq(environ, "\x00") {
+		value, ok := strings.CutPrefix(variable, markVariable+"=")
+		if !ok {
+			continue
+		}
+		open := strings.HasSuffix(mark, ":") || strings.HasSuffix(mark, "/")
+		if value == mark || open && strings.HasPrefix(value, mark) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPath reports whether a command names a file rather than a program of PATH.
+func isPath(command string) bool { return strings.Contains(command, "/") }
+
+// lookPath finds a program as execvp(3) does, in the PATH and the directory that
+// the program itself will have.
+func lookPath(name string, env []string, dir string) (string, error) {
+	if isPath(name) {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if !isProgram(path) {
+			return "", fmt.Errorf("%s is no program that can be run", path)
+		}
+		return path, nil
+	}
+	search := valueOf(env, "PATH")
+	for _, d := range filepath.SplitList(search) {
+		if !filepath.IsAbs(d) {
+			d = filepath.Join(dir, d)
+		}
+		if path := filepath.Join(d, name); isProgram(path) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%q: no such program in PATH (%s); install it, or give its path", name, search)
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// valueOf returns the last value of a variable, which is the one that counts.
+func valueOf(env []string, key string) (value string) {
+	for _, kv := range env {
+		if v, ok := strings.CutPrefix(kv, key+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// output is our end of a program's stdout or stderr. It has one reader.
+type output struct {
+	file *os.File
+	tail int // bytes still read when its time is over
+	once sync.Once
+	done chan struct{} // closed at its end
+}
+
+func newOutput(file *os.File) *output {
+	return &output{file: file, tail: maxTail, done: make(chan struct{})}
+}
+
+// Read ends in io.EOF, whatever ended it.
+func (o *output) Read(p []byte) (int, error) {
+	n, err := o.file.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		n, err = o.rest(p)
+	}
+	if err != nil {
+		o.close()
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// rest reads what is in the pipe when its time is over, and waits for no more.
+func (o *output) rest(p []byte) (n int, err error) {
+	raw, err := o.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if err := o.file.SetReadDeadline(time.Time{}); err != nil {
+		return 0, err
+	}
+	p = p[:min(len(p), o.tail)]
+	readErr := raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	if readErr != nil || err != nil || n <= 0 {
+		return 0, io.EOF
+	}
+	o.tail -= n
+	return n, o.file.SetReadDeadline(time.Unix(1, 0))
+}
+
+// endWithin ends the output after a while, even if somebody holds it open.
+func (o *output) endWithin(d time.Duration) { _ = o.file.SetReadDeadline(time.Now().Add(d)) }
+
+// close ends the output now.
+func (o *output) close() {
+	o.once.Do(func() {
+		_ = o.file.Close()
+		close(o.done)
+	})
+}
+
+// launcher starts programs, all from one thread of the system that lasts as long
+// as the run. Linux ends a child with the thread that made it (prctl(2),
+// PR_SET_PDEATHSIG), and other threads of ours come and go.
+type launcher struct {
+	work  chan func()
+	ended sync.WaitGroup
+}
+
+func newLauncher() *launcher {
+	l := &launcher{work: make(chan func())}
+	l.ended.Go(func() {
+		runtime.LockOSThread()
+		for start := range l.work {
+			start()
+		}
+		runtime.UnlockOSThread()
+	})
+	return l
+}
+
+func (l *launcher) start(path string, args []string, attr *os.ProcAttr) (p *os.Process, err error) {
+	done := make(chan struct{})
+	l.work <- func() {
+		defer close(done)
+		p, err = os.StartProcess(path, args, attr)
+	}
+	<-done
+	return p, err
+}
+
+// close waits for the thread. Nothing is started any more.
+func (l *launcher) close() {
+	close(l.work)
+	l.ended.Wait()
 }

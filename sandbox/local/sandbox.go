@@ -14,14 +14,30 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
+const (
+	// stopGrace is what programs get between SIGTERM and SIGKILL.
+	stopGrace = 2 * time.Second
+	// killGrace is how long after SIGKILL they may take to be gone.
+	killGrace = 10 * time.Second
+	// portCheck is how long to check whether somebody listens on a port.
+	portCheck = 2 * time.Second
+)
+
+var (
+	errClosed = errors.New("the sandbox is closed")
+	// errUnseen means that nothing is known of what programs used.
+	errUnseen = errors.New("what processes of the machine use is known once they have ended")
+)
+
 // trialSandbox is one trial's directory, processes and listeners. It implements
-// sandbox.Sandbox.
+// sandbox.Sandbox. Its containers end with Close.
 //
 // The directory has the places of a plan at the paths that plans know: the
 // workspace of /workspace is DIR/workspace.
@@ -30,7 +46,6 @@ type trialSandbox struct {
 	trial   *plan.Trial
 	dir     string
 	root    *os.Root // dir, wherever programs move it
-	gone    chan struct{}
 
 	mu        sync.Mutex
 	closed    bool           // guarded by mu
@@ -45,13 +60,19 @@ type trialSandbox struct {
 	closeErr  error
 }
 
-// planned are the places of a plan, all in the agent's container.
+var _ interface {
+	sandbox.Placer
+	sandbox.Meter
+	sandbox.PortSharer
+} = (*trialSandbox)(nil)
+
+// planned returns the places of a plan, all in the agent's container.
 func planned() []string {
 	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
 
 func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
-	s := &trialSandbox{backend: b, trial: t, gone: make(chan struct{}), used: map[string]time.Duration{}}
+	s := &trialSandbox{backend: b, trial: t, used: map[string]time.Duration{}}
 	if s.dir, s.root, err = b.claim.makeDir(fmt.Sprintf("%s-%d", t.Task, t.Number)); err != nil {
 		return nil, err
 	}
@@ -67,10 +88,10 @@ func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
 	return s, nil
 }
 
-// inRoot is a planned path as a path in the sandbox's directory.
+// inRoot returns a planned path as a path in the sandbox's directory.
 func inRoot(planned string) string { return strings.TrimPrefix(filepath.Clean(planned), "/") }
 
-// Layout implements sandbox.Sandbox. Programs keep the home they have: an agent's
+// Layout implements sandbox.Placer. Programs keep the home they have: an agent's
 // credentials and a server's settings are there.
 func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	l := sandbox.Layout{Guest: s.backend.executable}
@@ -117,7 +138,7 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 	return places, nil
 }
 
-// names are those that the agent finds something under.
+// names returns those under which the agent finds something.
 func (s *trialSandbox) names() []string {
 	var all []string
 	for _, server := range s.trial.Servers {
@@ -134,6 +155,11 @@ func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.C
 	if err := s.check(server); err != nil {
 		return nil, err
 	}
+	return dialLoopback(ctx, port)
+}
+
+// dialLoopback connects to a port of this machine, over IPv4 or IPv6.
+func dialLoopback(ctx context.Context, port int) (net.Conn, error) {
 	var errs []error
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
@@ -145,13 +171,7 @@ func (s *trialSandbox) Dial(ctx context.Context, server string, port int) (net.C
 	return nil, errors.Join(errs...)
 }
 
-// Gone is closed when the sandbox has ended: a container does not end before.
-func (s *trialSandbox) Gone(string) <-chan struct{} { return s.gone }
-
-// Ended implements sandbox.Sandbox: a container stands until Close.
-func (s *trialSandbox) Ended(context.Context, string) sandbox.Exit { return sandbox.Exit{} }
-
-// Directory is where everything of the sandbox is, for a person to look at.
+// Directory returns where everything of the sandbox is, for a person to look at.
 func (s *trialSandbox) Directory() string { return s.dir }
 
 // Start implements sandbox.Sandbox. What the agent starts ends with it, as far as
@@ -171,7 +191,13 @@ func (s *trialSandbox) Start(ctx context.Context, container string, spec process
 	if s.closed {
 		return nil, errClosed
 	}
-	p, err := s.launch(container, spec)
+	mark := s.mark(container)
+	p, err := s.backend.launch(spec, mark, func(state *os.ProcessState) {
+		s.spent(container, state)
+		if container == sandbox.Agent {
+			killMarked(mark)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +248,7 @@ func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.
 	return nil
 }
 
-// check says whether the trial has a container and still stands.
+// check returns nil if the trial has a container and is not closed.
 func (s *trialSandbox) check(container string) error {
 	known := container == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == container })
 	if !known {
@@ -236,7 +262,134 @@ func (s *trialSandbox) check(container string) error {
 	return nil
 }
 
-var errClosed = errors.New("the sandbox is closed")
+// mark returns the mark of a container's programs, or with an empty name what the marks of
+// all containers begin with.
+func (s *trialSandbox) mark(container string) string { return s.dir + ":" + container }
+
+// spent counts what a program used that has ended, if that is known.
+func (s *trialSandbox) spent(container string, state *os.ProcessState) {
+	if state == nil {
+		return
+	}
+	s.usedMu.Lock()
+	defer s.usedMu.Unlock()
+	s.used[container] += state.UserTime() + state.SystemTime()
+}
+
+// Usage implements sandbox.Meter. Only the CPU time is known: no peak of one process is
+// that of all of a container.
+func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
+	s.usedMu.Lock()
+	defer s.usedMu.Unlock()
+	spent, known := s.used[container]
+	if !known {
+		return evidence.Usage{}, errUnseen
+	}
+	seconds := float64(spent) / float64(time.Second)
+	return evidence.Usage{CPU: &seconds}, nil
+}
+
+// TakePort implements sandbox.PortSharer: a port of this machine is for one server
+// at a time, and nobody else may answer at it.
+func (s *trialSandbox) TakePort(ctx context.Context, server string, port int) error {
+	if err := s.check(server); err != nil {
+		return err
+	}
+	if err := s.backend.ports.take(port, portOwner{s, server}); err != nil {
+		return fmt.Errorf("port %d of this machine is taken: %w; give each a port of its own, or use --isolate", port, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, portCheck)
+	defer cancel()
+	if conn, err := dialLoopback(ctx, port); err == nil {
+		_ = conn.Close()
+		return fmt.Errorf("port %d of this machine is taken: another program listens there; end that, or give the server another port", port)
+	}
+	return nil
+}
+
+// title returns what people call the sandbox.
+func (s *trialSandbox) title() string {
+	if s.trial.ServersOnly {
+		return "the run"
+	}
+	return fmt.Sprintf("%s/%d", s.trial.Task, s.trial.Number)
+}
+
+// Guarantees implements sandbox.Sandbox.
+func (s *trialSandbox) Guarantees() evidence.Guarantees {
+	g := evidence.Guarantees{
+		Backend:  "process",
+		Network:  plan.NetworkNone,
+		Enforced: []string{"the process group of every program ends with its trial, or with the run where that is how long a server lives"},
+		Missing: []string{
+			"nothing was isolated: agent and servers ran as processes of the user, with the user's files, network, environment and credentials",
+			"any program of this machine could reach the servers on loopback",
+			straysMissing,
+		},
+	}
+	if s.trial.Models != nil {
+		g.Missing = append(g.Missing, "any program of this machine could ask the agent's models on loopback, with the runner's keys")
+	}
+	for _, name := range s.trial.NotEnforced {
+		g.Missing = append(g.Missing, name+" had no effect")
+	}
+	return g
+}
+
+// Close implements sandbox.Sandbox.
+func (s *trialSandbox) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *trialSandbox) close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	programs, listeners := s.programs, s.listeners
+	s.mu.Unlock()
+	for _, ln := range listeners {
+		_ = ln.Close()
+	}
+	for _, p := range programs {
+		p.lose()
+		_ = p.Signal(process.Terminate)
+	}
+	awaitAll(ctx, programs, stopGrace)
+	for _, p := range programs {
+		_ = p.Signal(process.Kill)
+	}
+	awaitAll(ctx, programs, killGrace)
+	killMarked(s.mark(""))
+	var errs []error
+	for _, p := range programs {
+		p.cut()
+		if !isClosed(p.ended) {
+			errs = append(errs, fmt.Errorf("process %d does not end after SIGKILL", p.proc.Pid))
+		}
+	}
+	s.backend.ports.leave(s)
+	return errors.Join(append(errs, s.removeDir())...)
+}
+
+// awaitAll waits until programs have ended, for a while.
+func awaitAll(ctx context.Context, programs []*program, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for _, p := range programs {
+		select {
+		case <-p.ended:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// removeDir removes the sandbox's directory.
+func (s *trialSandbox) removeDir() error {
+	return errors.Join(s.root.Close(), removeTree(s.dir))
+}
 
 // interruptible reads until its context ends.
 type interruptible struct {
@@ -262,4 +415,40 @@ func (i interruptibleWriter) Write(p []byte) (int, error) {
 		return 0, context.Cause(i.ctx)
 	}
 	return i.w.Write(p)
+}
+
+// ports are the ports of this machine that servers of the run listen on.
+type ports struct {
+	mu     sync.Mutex
+	owners map[int]portOwner // guarded by mu
+}
+
+type portOwner struct {
+	sandbox *trialSandbox
+	server  string
+}
+
+// take takes a port for one server. Its error names who has it.
+func (p *ports) take(port int, by portOwner) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if owner, taken := p.owners[port]; taken {
+		return fmt.Errorf("server %q of %s has it", owner.server, owner.sandbox.title())
+	}
+	if p.owners == nil {
+		p.owners = map[int]portOwner{}
+	}
+	p.owners[port] = by
+	return nil
+}
+
+// leave gives back every port of a sandbox.
+func (p *ports) leave(s *trialSandbox) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for port, owner := range p.owners {
+		if owner.sandbox == s {
+			delete(p.owners, port)
+		}
+	}
 }
