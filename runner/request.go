@@ -102,12 +102,35 @@ type Host struct {
 // Backend is what trials of a run run on: containers, or processes of this machine.
 type Backend interface {
 	trial.Backend
+	Close(ctx context.Context) error
+}
+
+// Preparer is a [Backend] that trials need something of before they start.
+type Preparer interface {
 	// Prepare has everything there that trials need, or says what is missing.
 	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
-	// Describe and Images are for run.json.
-	Describe() map[string]string
-	Images() evidence.ImageRecords
-	Close(ctx context.Context) error
+}
+
+// Prepare prepares a backend for trials, if it is a [Preparer].
+func Prepare(ctx context.Context, b Backend, trials []*plan.Trial, say func(string)) error {
+	if p, ok := b.(Preparer); ok {
+		return p.Prepare(ctx, trials, say)
+	}
+	return nil
+}
+
+// Describer is a [Backend] that describes itself for run.json.
+type Describer interface {
+	Describe() map[string]string   // names the engine
+	Images() evidence.ImageRecords // returns the images that were used, by reference
+}
+
+// Describe returns the engine and the images of a backend; nil if it is no [Describer].
+func Describe(b Backend) (engine map[string]string, images evidence.ImageRecords) {
+	if d, ok := b.(Describer); ok {
+		return d.Describe(), d.Images()
+	}
+	return nil, nil
 }
 
 // Installer is a [Backend] that installs packages into images of their own.

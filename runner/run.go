@@ -300,11 +300,12 @@ func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) erro
 		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(j.Eval))
 	}
 	record.Plan = planned
-	if err := backend.Prepare(ctx, j.Trials, j.request.Say); err != nil {
+	if err := Prepare(ctx, backend, j.Trials, j.request.Say); err != nil {
 		return err
 	}
+	engine, used := Describe(backend)
 	found := evidence.ImageRecords{}
-	for ref, image := range backend.Images() {
+	for ref, image := range used {
 		image.Digests = slices.Clone(image.Digests)
 		for i, digest := range image.Digests {
 			image.Digests[i] = secrets.String(digest)
@@ -314,7 +315,7 @@ func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) erro
 	if err := sameImages(record.Images, found); err != nil {
 		return err
 	}
-	record.Engine, record.Images = backend.Describe(), found
+	record.Engine, record.Images = engine, found
 	return nil
 }
 

@@ -187,10 +187,10 @@ func (i *inspector) prepare(ctx context.Context, backend runner.Backend) error {
 			return err
 		}
 	}
-	if err := backend.Prepare(ctx, i.plans, i.sayTo); err != nil || !ok {
+	if err := runner.Prepare(ctx, backend, i.plans, i.sayTo); err != nil || !ok {
 		return err
 	}
-	i.report.Engine = backend.Describe()
+	i.report.Engine = attackable.Describe()
 	kept, err := runner.Certify(ctx, attackable, i.id, selftest.KindOf(i.isolated()), certificateCache(), i.options.allowWeak, i.sayTo)
 	i.report.Certificate = inspection.CertificateOf(kept)
 	return err
@@ -235,7 +235,8 @@ func (i *inspector) inspectAll(ctx context.Context, backend runner.Backend) erro
 			return err
 		}
 		found.Evidence = s.Name
-		i.identify(&found, s, backend.Images())
+		_, images := runner.Describe(backend)
+		i.identify(&found, s, images)
 		i.compare(&found)
 		i.report.Servers = append(i.report.Servers, found)
 	}

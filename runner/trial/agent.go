@@ -36,7 +36,7 @@ type agentWork struct {
 // run runs the agent to its end or its time limit. An agent that was started is returned
 // also where something failed.
 func (w *agentWork) run(ctx context.Context) (*agentProcess, error) {
-	l, err := w.plan.Launch(w.sandbox.Layout(sandbox.Agent), w.found)
+	l, err := w.plan.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.found)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error
 	if err := w.foreignEnding(ctx); err != nil {
 		return err
 	}
-	own := w.sandbox.Ended(ctx, sandbox.Agent)
+	own := sandbox.EndedOf(ctx, w.sandbox, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, own); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (w *agentWork) breaches(ctx context.Context, a *agentProcess) []breach {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	if used, err := w.sandbox.Usage(ctx, sandbox.Agent); err == nil {
+	if used, err := sandbox.UsageOf(ctx, w.sandbox, sandbox.Agent); err == nil {
 		w.used = &used
 		for _, b := range used.Breaches() {
 			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})

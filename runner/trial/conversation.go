@@ -40,7 +40,7 @@ func (w *agentWork) startAgent(ctx context.Context, first plan.Launch, talk *tal
 	c.again = func(prompt string) (process.Process, []byte, error) {
 		again := *w.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(w.sandbox.Layout(sandbox.Agent), w.found)
+		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.found)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -110,7 +110,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	watching, stop := context.WithCancel(ctx)
 	w := &watcher{lost: make(chan struct{}), stop: stop}
 	for _, m := range s.members() {
-		gone := m.sandbox.Gone(m.container)
+		gone := sandbox.GoneOf(m.sandbox, m.container)
 		w.watchers.Go(func() {
 			select {
 			case <-gone:
@@ -119,7 +119,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 					return
 				}
 			}
-			e := m.sandbox.Ended(ctx, m.container)
+			e := sandbox.EndedOf(ctx, m.sandbox, m.container)
 			if ctx.Err() != nil {
 				return
 			}
@@ -144,11 +144,11 @@ func (w *watcher) close() {
 func (s *stage) foreignEnding(ctx context.Context) error {
 	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
 		select {
-		case <-m.sandbox.Gone(m.container):
+		case <-sandbox.GoneOf(m.sandbox, m.container):
 		default:
 			continue
 		}
-		if err := foreignFault(m.container, m.sandbox.Ended(ctx, m.container)); err != nil {
+		if err := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); err != nil {
 			return err
 		}
 	}

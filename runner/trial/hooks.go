@@ -95,7 +95,7 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 		}
 		return failed, err
 	}
-	container := h.sandbox.Layout(sandbox.Agent)
+	container := sandbox.LayoutOf(h.sandbox, sandbox.Agent)
 	what := process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
 		Env: h.plan.Environment(container, h.found),

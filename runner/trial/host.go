@@ -146,7 +146,7 @@ func (h *host) launched(log io.Writer) proxy.Server {
 		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
 		return s
 	}
-	program := h.plan.Process(h.sandbox.Layout(s.Name).Home)
+	program := h.plan.Process(sandbox.LayoutOf(h.sandbox, s.Name).Home)
 	s.Launch = func(ctx context.Context) (process.Process, error) {
 		return h.sandbox.Start(ctx, s.Name, program)
 	}

@@ -156,7 +156,7 @@ func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, conta
 	if err := sb.Put(ctx, sandbox.Agent, sandbox.HomeDir, &files); err != nil {
 		return spec, nil, err
 	}
-	layout := sb.Layout(sandbox.Agent)
+	layout := sandbox.LayoutOf(sb, sandbox.Agent)
 	spec = process.Spec{Dir: layout.At(programDir), Env: []string{"WAZA_WORKSPACE_DIR=" + layout.Workspace}}
 	if layout.Home != "" {
 		spec.Env = append(spec.Env, "HOME="+layout.Home)
@@ -230,7 +230,7 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := foreignFault(sandbox.Agent, sb.Ended(ctx, sandbox.Agent)); err != nil {
+	if err := foreignFault(sandbox.Agent, sandbox.EndedOf(ctx, sb, sandbox.Agent)); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %w", errUnanswered, err)
@@ -238,13 +238,13 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 
 // judgeProgram says how a program ended: by itself, at a limit, or with its container.
 func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attended, answer *evidence.ProgramAnswer) error {
-	ending := sb.Ended(ctx, sandbox.Agent)
+	ending := sandbox.EndedOf(ctx, sb, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	if used, err := sb.Usage(limited, sandbox.Agent); err == nil {
+	if used, err := sandbox.UsageOf(limited, sb, sandbox.Agent); err == nil {
 		for _, b := range used.Breaches() {
 			answer.Breaches = append(answer.Breaches, evidence.Breach(b))
 		}

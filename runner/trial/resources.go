@@ -58,7 +58,7 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	if m.sandbox == nil {
 		return r
 	}
-	used, err := m.sandbox.Usage(ctx, m.name)
+	used, err := sandbox.UsageOf(ctx, m.sandbox, m.name)
 	if err != nil {
 		r.Unseen = err.Error()
 		return r

@@ -91,7 +91,7 @@ func (as *auxiliaries) startOne(ctx context.Context, a *auxiliary) error {
 	if err := put(ctx, sb, a.container, "/", a.plan.Files); err != nil {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
-	home := sb.Layout(a.container).Home
+	home := sandbox.LayoutOf(sb, a.container).Home
 	program, check := a.plan.Process(home), a.plan.Check(home)
 	running, err := sb.Start(ctx, a.container, program)
 	if err != nil {

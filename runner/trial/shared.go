@@ -158,7 +158,7 @@ func (i *instance) await() {
 		exited = program.Gone()
 	}
 	select {
-	case <-i.sandbox.Gone(i.name):
+	case <-sandbox.GoneOf(i.sandbox, i.name):
 		i.die("its container ended")
 	case <-exited:
 		i.die("its program ended")

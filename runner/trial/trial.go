@@ -188,7 +188,7 @@ func (r *recording) setUp(ctx context.Context, up *running) (_ *stage, err error
 }
 
 func (s *stage) newEndpoints() *endpoints {
-	mocks := &commands{recording: s.recording, workspace: s.sandbox.Layout(sandbox.Agent).Workspace}
+	mocks := &commands{recording: s.recording, workspace: sandbox.LayoutOf(s.sandbox, sandbox.Agent).Workspace}
 	return &endpoints{recording: s.recording, servers: s.servers.proxied, commands: mocks}
 }
 

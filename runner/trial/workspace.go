@@ -41,7 +41,7 @@ func (w workspace) fill(ctx context.Context) error {
 		return err
 	}
 	var tree bytes.Buffer
-	if err := writeLinks(&tree, w.plan.Links(w.sandbox.Layout(sandbox.Agent))); err != nil {
+	if err := writeLinks(&tree, w.plan.Links(sandbox.LayoutOf(w.sandbox, sandbox.Agent))); err != nil {
 		return err
 	}
 	if err := w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
@@ -218,7 +218,7 @@ func (w workspace) putCommands(ctx context.Context) error {
 	}
 	var tree bytes.Buffer
 	out := tar.NewWriter(&tree)
-	guest := w.sandbox.Layout(sandbox.Agent).Guest
+	guest := sandbox.LayoutOf(w.sandbox, sandbox.Agent).Guest
 	var errs []error
 	for _, c := range w.plan.Commands {
 		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))

@@ -31,7 +31,7 @@ func (s *suite) lone(t *testing.T) {
 	if err := lone.Put(within(t), sandbox.Agent, sandbox.WorkspaceDir, &frozen); err != nil {
 		t.Fatal(err)
 	}
-	place := lone.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
+	place := sandbox.LayoutOf(lone, sandbox.Agent).At(sandbox.WorkspaceDir + "/note")
 	if got := s.say(t, lone, sandbox.Agent, "read", place); got != "left" {
 		t.Errorf("the lone container has %q of the workspace", got)
 	}

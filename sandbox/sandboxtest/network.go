@@ -71,7 +71,7 @@ func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 	defer stop()
 	tell(t, sb, places)
 	for _, server := range []string{"one", "two"} {
-		got := s.say(t, sb, sandbox.Agent, "visit", sb.Layout(sandbox.Agent).MCPConfig, server)
+		got := s.say(t, sb, sandbox.Agent, "visit", sandbox.LayoutOf(sb, sandbox.Agent).MCPConfig, server)
 		if got != server+" /mcp" {
 			t.Errorf("at the URL of %s the agent finds %q", server, got)
 		}
@@ -90,7 +90,7 @@ func (s *suite) models(t *testing.T) {
 		}
 		stop := serveAt(t, places)
 		defer stop()
-		url := sb.Layout(sandbox.Agent).Models
+		url := sandbox.LayoutOf(sb, sandbox.Agent).Models
 		got := s.say(t, sb, sandbox.Agent, "fetch", url+"/provider/x")
 		if got != sandbox.ModelHost+" /provider/x" {
 			t.Errorf("with %d servers the agent finds %q at %s", servers, got, url)

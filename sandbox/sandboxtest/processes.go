@@ -19,7 +19,7 @@ import (
 
 // spec has the suite's program do something.
 func (s *suite) spec(sb sandbox.Sandbox, container string, args ...string) process.Spec {
-	return process.Spec{Args: append([]string{sb.Layout(container).Guest}, args...)}
+	return process.Spec{Args: append([]string{sandbox.LayoutOf(sb, container).Guest}, args...)}
 }
 
 // running is a program whose output is being read.
@@ -211,7 +211,7 @@ func (s *suite) environment(t *testing.T, sb sandbox.Sandbox) {
 	if e := r.wait(t); e.stdout != "the=second" {
 		t.Errorf("a variable that is given is %q", e.stdout)
 	}
-	workspace := sb.Layout(sandbox.Agent).Workspace
+	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
 	spec = s.spec(sb, sandbox.Agent, "dir")
 	spec.Dir = workspace
 	if e := attend(t, sb, sandbox.Agent, spec).wait(t); e.stdout != workspace {
@@ -220,7 +220,7 @@ func (s *suite) environment(t *testing.T, sb sandbox.Sandbox) {
 }
 
 func (s *suite) cannotRun(t *testing.T, sb sandbox.Sandbox) {
-	guest := sb.Layout("one").Guest
+	guest := sandbox.LayoutOf(sb, "one").Guest
 	for name, spec := range map[string]process.Spec{
 		"a program that is not in PATH": {Args: []string{"waza-no-such-program"}},
 		"a path with nothing there":     {Args: []string{"/nonexistent/program"}},
@@ -257,7 +257,7 @@ func (s *suite) children(t *testing.T, sb sandbox.Sandbox) {
 func (s *suite) layout(t *testing.T) {
 	trial := s.trial(t)
 	sb := s.standWith(t, trial)
-	l := sb.Layout(sandbox.Agent)
+	l := sandbox.LayoutOf(sb, sandbox.Agent)
 	for planned, actual := range map[string]string{
 		sandbox.WorkspaceDir: l.Workspace, sandbox.MCPConfigPath: l.MCPConfig, sandbox.GuestPath: l.Guest,
 		sandbox.WorkspaceDir + "/a/b": l.Workspace + "/a/b", "/elsewhere": "/elsewhere",

@@ -207,7 +207,7 @@ func (s *suite) several(t *testing.T) {
 		put(t, sb, sandbox.WorkspaceDir, treetest.Entry{Name: "which", Content: string(rune('1' + i))})
 	}
 	for i, sb := range []sandbox.Sandbox{one, two} {
-		place := sb.Layout(sandbox.Agent).At(sandbox.WorkspaceDir + "/which")
+		place := sandbox.LayoutOf(sb, sandbox.Agent).At(sandbox.WorkspaceDir + "/which")
 		if got := s.say(t, sb, sandbox.Agent, "read", place); got != string(rune('1'+i)) {
 			t.Errorf("sandbox %d has the file of %s", i+1, got)
 		}
