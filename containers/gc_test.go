@@ -16,6 +16,7 @@ import (
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -223,5 +224,15 @@ func TestAgeByTheEnginesClock(t *testing.T) {
 	defer func() { _ = dialled.Close() }()
 	if _, err := time.Parse(time.RFC3339Nano, dialled.info.SystemTime); err != nil {
 		t.Errorf("the engine's time: %v", err)
+	}
+}
+
+// What is found in several rounds is added up, guest images too.
+func TestGarbageOfSeveralRounds(t *testing.T) {
+	one := Garbage{Runs: []string{"b"}, Live: []string{"x"}, Containers: 1, Networks: 2, Volumes: 3, Images: 4, Guests: 5}
+	got := one.and(Garbage{Runs: []string{"a", "b"}, Containers: 1, Guests: 1})
+	want := Garbage{Runs: []string{"a", "b"}, Containers: 2, Networks: 2, Volumes: 3, Images: 4, Guests: 6}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Garbage{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
