@@ -6,11 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/text"
 )
 
 // maxChanges is how many changes of one kind are kept of a server. Each kind has its
@@ -30,7 +28,7 @@ func (cs *changes) add(f evidence.Frame, tool string, what evidence.ChangeKind, 
 	if cs.count[what]++; cs.count[what] > maxChanges {
 		return
 	}
-	before, after = differing(before, after)
+	before, after = parting(before, after, maxDiffering, maxDiffering/4)
 	cs.kept = append(cs.kept, evidence.Change{Server: f.Server, Tool: tool, What: what, Frame: f.Seq, Before: before, After: after})
 }
 
@@ -58,28 +56,6 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 
 // maxDiffering is how many bytes of each side of a change are kept.
 const maxDiffering = 400
-
-// differing cuts two texts to where they differ, with some of what is before it.
-func differing(before, after string) (string, string) {
-	same := 0
-	for same < len(before) && same < len(after) && before[same] == after[same] {
-		same++
-	}
-	from := max(0, same-maxDiffering/4)
-	return part(before, from), part(after, from)
-}
-
-// part is a text from a byte on, with a mark at each end that was cut.
-func part(s string, from int) string {
-	for from > 0 && from < len(s) && !utf8.RuneStart(s[from]) {
-		from--
-	}
-	cut := s[min(from, len(s)):]
-	if from > 0 {
-		cut = "…" + cut
-	}
-	return text.Shorten(cut, maxDiffering)
-}
 
 // hashOf is the hash of a server's tools but for those that it removed; see
 // [evidence.Catalog].

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
-
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -67,4 +67,19 @@ func errorOf(m jsonrpc.Message) json.RawMessage {
 		return nil
 	}
 	return m.Error
+}
+
+// Equal reports whether a and b are the same JSON value, as [jsonvalue] compares
+// them. An absent value equals an absent one only, and what is not JSON equals
+// nothing.
+func Equal(a, b json.RawMessage) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	left, err := jsonvalue.Parse(a)
+	if err != nil {
+		return false
+	}
+	right, err := jsonvalue.Parse(b)
+	return err == nil && jsonvalue.Equal(left, right)
 }
