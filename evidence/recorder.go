@@ -78,11 +78,11 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if err := keepRoom(dir); err != nil {
 		return nil, err
 	}
-	frames, err := os.OpenFile(filepath.Join(dir, FramesFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	frames, err := newFile(dir, FramesFile)
 	if err != nil {
 		return nil, told(err)
 	}
-	events, err := os.OpenFile(filepath.Join(dir, EventsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	events, err := newFile(dir, EventsFile)
 	if err != nil {
 		return nil, errors.Join(told(err), frames.Close())
 	}
@@ -92,7 +92,12 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	}, nil
 }
 
-// Now is the time by the trial's clock.
+// newFile makes a file of a trial, which must not be there yet.
+func newFile(dir, name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+}
+
+// Now returns the time by the trial's clock.
 func (r *Recorder) Now() time.Time { return r.clock.Now() }
 
 // Frame records f under the next number and the time. It returns the number.
@@ -117,14 +122,22 @@ func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e.Time = r.clock.Now()
-	line, err := Marshal(e)
+	line, found, err := cleanLine(e, r.secrets.CutJSON)
+	r.noteRedactedLocked(EventsFile, found, nil)
 	if err == nil {
-		var found redact.Found
-		line, found = r.secrets.CutJSON(line)
-		r.noteRedactedLocked(EventsFile, found, nil)
-		_, err = r.events.Write(append(line, '\n'))
+		_, err = r.events.Write(line)
 	}
 	r.noteLocked(err)
+}
+
+// cleanLine returns v as a line of JSON, cleaned of secrets, and what that replaced.
+func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact.Found, error) {
+	made, err := Marshal(v)
+	if err != nil {
+		return nil, redact.Found{}, err
+	}
+	made, found := clean(made)
+	return append(made, '\n'), found, nil
 }
 
 // note remembers the first error of any write, and returns err in words.
@@ -143,13 +156,12 @@ func (r *Recorder) noteLocked(err error) {
 
 // Told writes e to out as a line of a transcript, redacted.
 func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
-	line, err := Marshal(e)
+	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
 		return err
 	}
-	line, found := r.secrets.JSON(line)
 	r.noteRedacted(TranscriptFile, found, nil)
-	_, err = out.Write(append(line, '\n'))
+	_, err = out.Write(line)
 	return err
 }
 
@@ -245,7 +257,7 @@ func (r *Recorder) ModelCall(c ModelCall) {
 
 func (r *Recorder) modelCallLocked(c ModelCall) (err error) {
 	if r.models == nil {
-		if r.models, err = os.OpenFile(filepath.Join(r.dir, ModelsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
+		if r.models, err = newFile(r.dir, ModelsFile); err != nil {
 			return err
 		}
 	}
@@ -263,13 +275,13 @@ func (r *Recorder) Observed(all []Observed) error {
 		return err
 	}
 	for _, o := range all {
-		var line []byte
-		if line, err = Marshal(o); err != nil {
+		var made []byte
+		var found redact.Found
+		if made, found, err = cleanLine(o, r.secrets.CutJSON); err != nil {
 			break
 		}
-		line, found := r.secrets.CutJSON(line)
 		r.noteRedacted(ObservedFile, found, nil)
-		if _, err = out.Write(append(line, '\n')); err != nil {
+		if _, err = out.Write(made); err != nil {
 			break
 		}
 	}
@@ -291,7 +303,7 @@ func (r *Recorder) Step(s Step) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.steps == nil {
-		if r.steps, err = os.OpenFile(filepath.Join(r.dir, StepsFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
+		if r.steps, err = newFile(r.dir, StepsFile); err != nil {
 			r.noteLocked(err)
 			return told(err)
 		}

@@ -102,24 +102,12 @@ type Names []string
 
 // UnmarshalJSON reads a string or a list of strings.
 func (n *Names) UnmarshalJSON(data []byte) error {
-	return n.decode(func(v any) error { return json.Unmarshal(data, v) })
-}
-
-// UnmarshalYAML reads a string or a list of strings.
-func (n *Names) UnmarshalYAML(decode func(any) error) error { return n.decode(decode) }
-
-func (n *Names) decode(decode func(any) error) error {
 	var one string
-	if decode(&one) == nil {
+	if json.Unmarshal(data, &one) == nil {
 		*n = Names{one}
 		return nil
 	}
-	var list []string
-	if err := decode(&list); err != nil {
-		return err
-	}
-	*n = list
-	return nil
+	return json.Unmarshal(data, (*[]string)(n))
 }
 
 // load reads a grader of spec's type from its config.
