@@ -130,7 +130,7 @@ func engineSocket(context.Context, Aims) result {
 
 // processes looks for programs of other containers.
 func processes(_ context.Context, a Aims) result {
-	mark := []byte(reversed(a.Foreigners))
+	mark := []byte(Reversed(a.Foreigners))
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
 		if line, err := os.ReadFile(file); err == nil && bytes.Contains(line, mark) {
@@ -148,7 +148,7 @@ const (
 // planted looks for a secret in the environment of every process and in every file,
 // as far as time allows.
 func planted(ctx context.Context, a Aims) result {
-	mark := []byte(reversed(a.Planted))
+	mark := []byte(Reversed(a.Planted))
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range append(environs, "/proc/self/mountinfo") {
 		if content, err := os.ReadFile(file); err == nil && bytes.Contains(content, mark) {

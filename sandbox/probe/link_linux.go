@@ -73,13 +73,20 @@ func withSocket(family, kind, protocol int, do func(fd int) error, done string) 
 
 // sendAll sends a datagram to each address, from a socket that prepare has set up.
 func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) result {
+	return a.sendEach(aims, prepare, func(fd int, aim string, to *unix.SockaddrInet4) error {
+		return unix.Sendto(fd, []byte(Payload(a, name, aim)), 0, to)
+	})
+}
+
+// sendEach has send put a datagram to each address onto a socket that prepare has set up.
+func (a Aims) sendEach(aims []string, prepare func(fd int) error, send func(fd int, aim string, to *unix.SockaddrInet4) error) result {
 	if a.Host.UDP4 == 0 {
 		return untried("nothing of ours listens on the host")
 	}
 	sent := 0
 	errs := make([]error, 0, len(aims))
 	for _, aim := range aims {
-		err := a.send(name, aim, prepare)
+		err := a.datagram(aim, prepare, func(fd int, to *unix.SockaddrInet4) error { return send(fd, aim, to) })
 		if err == nil {
 			sent++
 			continue
@@ -93,12 +100,6 @@ func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) re
 		return refused(errors.New("nowhere to aim at"))
 	}
 	return result{Refused, summary(errs)}
-}
-
-func (a Aims) send(name, aim string, prepare func(fd int) error) error {
-	return a.datagram(aim, prepare, func(fd int, to *unix.SockaddrInet4) error {
-		return unix.Sendto(fd, []byte(Payload(a, name, aim)), 0, to)
-	})
 }
 
 func (a Aims) datagram(aim string, prepare func(fd int) error, send func(fd int, to *unix.SockaddrInet4) error) error {
@@ -177,34 +178,18 @@ func fromOwnAddress(fd int) error {
 
 // packetInfo names the interface in a control message, which no filter sees.
 func packetInfo(_ context.Context, a Aims) result {
-	if a.Host.UDP4 == 0 {
-		return untried("nothing of ours listens on the host")
-	}
-	sent := 0
-	var errs []error
-	for _, aim := range a.Host.over(4) {
-		err := a.datagram(aim, nil, func(fd int, to *unix.SockaddrInet4) error {
-			i, _, err := ownInterface()
-			if err != nil {
-				return err
-			}
-			control := make([]byte, unix.CmsgSpace(unix.SizeofInet4Pktinfo))
-			header := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
-			header.Level, header.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
-			header.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
-			(*unix.Inet4Pktinfo)(unsafe.Pointer(&control[unix.CmsgLen(0)])).Ifindex = int32(i.Index)
-			return unix.Sendmsg(fd, []byte(Payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
-		})
-		if err == nil {
-			sent++
-			continue
+	return a.sendEach(a.Host.over(4), nil, func(fd int, aim string, to *unix.SockaddrInet4) error {
+		i, _, err := ownInterface()
+		if err != nil {
+			return err
 		}
-		errs = append(errs, err)
-	}
-	if sent > 0 {
-		return result{Sent, fmt.Sprintf("%d datagrams went out", sent)}
-	}
-	return result{Refused, summary(errs)}
+		control := make([]byte, unix.CmsgSpace(unix.SizeofInet4Pktinfo))
+		header := (*unix.Cmsghdr)(unsafe.Pointer(&control[0]))
+		header.Level, header.Type = unix.IPPROTO_IP, unix.IP_PKTINFO
+		header.SetLen(unix.CmsgLen(unix.SizeofInet4Pktinfo))
+		(*unix.Inet4Pktinfo)(unsafe.Pointer(&control[unix.CmsgLen(0)])).Ifindex = int32(i.Index)
+		return unix.Sendmsg(fd, []byte(Payload(a, PktinfoUDP, aim)), control, to, unix.MSG_DONTROUTE)
+	})
 }
 
 // ping asks for an answer from everything that the host's addresses could be.

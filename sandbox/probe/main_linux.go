@@ -115,14 +115,6 @@ func attempts() []attempt {
 	return slices.Concat(networkAttempts(), linkAttempts(), nameAttempts(), kernelAttempts(), fileAttempts(), sharedAttempts())
 }
 
-func reversed(s string) string {
-	runes := []rune(s)
-	for i, j := 0, len(runes)-1; i < j; i, j = i+1, j-1 {
-		runes[i], runes[j] = runes[j], runes[i]
-	}
-	return string(runes)
-}
-
 const (
 	// settling is how long an interface may take to give itself IPv6 addresses: a
 	// second or two go by until it is sure that nobody else has them (RFC 4862, 5.4).

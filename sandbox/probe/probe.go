@@ -7,6 +7,8 @@
 // the listeners to say, and which attacks count as holes for package selftest.
 package probe
 
+import "slices"
+
 // Subcommand is the argument of our executable that leads to [Main].
 const Subcommand = "probe"
 
@@ -39,6 +41,14 @@ type Aims struct {
 	SiblingAt  string   `json:"sibling_at"`
 	Planted    string   `json:"planted"`    // how planted secrets begin, backwards
 	Foreigners string   `json:"foreigners"` // an argument of programs in other containers, backwards
+}
+
+// Reversed returns s backwards, so that a program that is told what to look for does not find it
+// in itself.
+func Reversed(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
 }
 
 // State is what an attack saw of itself.

@@ -212,22 +212,12 @@ func (g *ground) aims(nonce string) probe.Aims {
 	a := probe.Aims{
 		Nonce: nonce, Neighbour: g.neighbour.place, Sibling: g.sibling.place, SiblingAt: siblingServer,
 		Names:   []string{g.nonce + ".invalid", "host.docker.internal", "gateway.docker.internal", "waza-" + g.run + "-lease"},
-		Planted: reversed(g.secret()), Foreigners: reversed(g.foreign()),
+		Planted: probe.Reversed(g.secret()), Foreigners: probe.Reversed(g.foreign()),
 	}
 	if g.host != nil {
 		a.Host = g.host.place
 	}
 	return a
-}
-
-// reversed is s backwards, so that who is told what to look for does not find it in
-// itself.
-func reversed(s string) string {
-	b := []byte(s)
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
-	return string(b)
 }
 
 // close takes everything down, on a context of its own.
