@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -19,7 +21,8 @@ import (
 
 const (
 	maxLine     = 16 << 10
-	maxLines    = 4096 // of one program of ours
+	maxLines    = 4096    // of one program of ours
+	maxOutput   = 4 << 20 // bytes of one program of ours
 	maxSaid     = 4 << 10
 	hearTimeout = 2 * time.Second
 )
@@ -75,11 +78,11 @@ func (p *post) collectStderr() func() string {
 	return func() string { return <-said }
 }
 
-// beginning reads r to its end and returns how it began.
+// beginning reads r to its end and returns its beginning.
 func beginning(r io.Reader) string {
-	first, _ := io.ReadAll(io.LimitReader(r, maxSaid))
-	_, _ = io.Copy(io.Discard, r)
-	return string(bytes.TrimSpace(first))
+	first := &bounded.Head{Limit: maxSaid}
+	_, _ = io.Copy(first, r)
+	return strings.TrimSpace(first.String())
 }
 
 // end ends the listener and waits for it.
@@ -203,34 +206,29 @@ func (g *ground) knock(ctx context.Context, when string) error {
 	return nil
 }
 
-// runProgram runs one of the probe's programs to its end, and says whether it came
-// to one: what it is in may be gone.
+// runProgram runs one of the probe's programs, has read take what it wrote, and reports whether
+// it came to its end: its container may be gone.
 func runProgram(ctx context.Context, start starter, name string, aims probe.Aims, read func(*lines) error) (ended bool, err error) {
+	input, err := json.Marshal(aims)
+	if err != nil {
+		return false, err
+	}
 	p, err := start(ctx, program(name))
 	if err != nil {
 		return false, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = p.Signal(process.Kill) })
 	defer stop()
-	said := make(chan string, 1)
-	go func() { said <- beginning(p.Stderr()) }()
-	input, err := json.Marshal(aims)
-	if err != nil {
-		return false, err
-	}
-	_, _ = p.Stdin().Write(input) // should that fail, there is no answer
-	_ = p.Stdin().Close()
-	readErr := read(newLines(p.Stdout()))
-	_, _ = io.Copy(io.Discard, p.Stdout())
-	complaint := <-said
-	exit, err := p.Wait()
+	stdout, stderr := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxSaid}
+	exit, err := process.Attend(p, input, stdout, stderr)
+	readErr := read(newLines(bytes.NewReader(stdout.Bytes())))
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case err != nil:
 		return false, nil
 	case exit.Code != 0:
-		return false, fmt.Errorf("waza probe %s: exit code %d %s: %s", name, exit.Code, exit.Signal, complaint)
+		return false, fmt.Errorf("waza probe %s: exit code %d %s: %s", name, exit.Code, exit.Signal, strings.TrimSpace(stderr.String()))
 	}
 	return true, readErr
 }
