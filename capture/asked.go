@@ -32,7 +32,7 @@ const statusRefused = 429
 // asked is what models asked for in a trial.
 type asked struct {
 	uses []*use
-	// reached tells when a conversation first had so many results under one key: those
+	// reached is when a conversation first had so many results under one key: those
 	// of one use, or of one tool where uses have no ids.
 	reached map[string][]time.Time
 	results int         // entries of reached
@@ -130,7 +130,7 @@ func (a *asked) add(call evidence.ModelCall) {
 	}
 }
 
-// unread tells whether the agent may have read more of an answer than we, who failed with
+// unread reports whether the agent may have read more of an answer than we, who failed with
 // err. Of one that was cut off it had no more either.
 func unread(call evidence.ModelCall, err error) bool {
 	return call.Truncated > 0 || errors.Is(err, dialect.ErrTooLarge) || err != nil && call.Outcome == evidence.ModelOK

@@ -260,7 +260,7 @@ func doubt(f evidence.Frame, m jsonrpc.Message) string {
 	return ""
 }
 
-// isAsked says whether a message asks for a tool's call or a read.
+// isAsked reports whether a message asks for a tool's call or a read.
 func isAsked(m jsonrpc.Message) bool {
 	switch m.Method {
 	case methodCallTool, methodReadResource, methodGetPrompt:
@@ -269,7 +269,7 @@ func isAsked(m jsonrpc.Message) bool {
 	return false
 }
 
-// oddities notes what of a message different parsers may read differently.
+// oddities notes the parts of a message that parsers may read differently.
 func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
 	if duplicateKeys(m.Raw) {
 		k.note(f, NoteDuplicateKey)

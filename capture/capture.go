@@ -35,7 +35,7 @@ type Result struct {
 	Reads    []Read            // likewise
 	Catalog  map[string][]Tool // by server: every tool it listed, also those kept from the agent, in the order first seen
 	Complete map[string]bool   // by server: whether a list was seen with all of its pages
-	Changes  []evidence.Change // of the tools that the agent was told of, in order
+	Changes  []evidence.Change // of the tools that were listed to the agent, in order
 	Gaps     []Gap             // what could not be seen
 	Notes    []Note            // oddities that belong to no call
 	// Named are ids of tool uses that clients put into their requests, by the number of

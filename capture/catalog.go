@@ -33,14 +33,14 @@ type catalog struct {
 // tool is what is known of one tool.
 type tool struct {
 	*version
-	first, last int64 // frames that told it
+	first, last int64 // frames that listed it
 	removed     int64 // frame that ended a list without it; 0 is none
 	hidden      bool
-	born        int64                      // the list that told it first, by its request's frame
+	born        int64                      // the list that had it first, by its request's frame
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
 }
 
-// talk is what one conversation was told.
+// talk is what was listed in one conversation.
 type talk struct {
 	whole *listing // the last complete one
 	fresh *listing // a newer one, as far as it has come
@@ -70,7 +70,7 @@ func (c *collector) catalog(f evidence.Frame) *catalog {
 	return known
 }
 
-// talkOf names the conversation that a list is told in. Requests without a session
+// talkOf names the conversation that a list belongs to. Requests without a session
 // may come on any connection, so all of a server's are one conversation.
 func (c *collector) talkOf(f evidence.Frame) string {
 	if c.session[connID{f.Server, f.Conn}] {
@@ -98,7 +98,7 @@ func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// list reads a page of a list that the agent was told.
+// list reads a page of a list that the agent got.
 func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 	if result == nil {
 		return // an error lists nothing
@@ -155,7 +155,7 @@ func (k *catalog) drop(l *listing) {
 	}
 }
 
-// tell takes in that the agent was told v. It returns false where there is no room.
+// tell adds v, which the agent got. It returns false where there is no room.
 func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
 	name := v.name()
 	t := k.index[name]
@@ -186,7 +186,7 @@ func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
 	return true
 }
 
-// tellTwin takes in a second entry of a name in one list, of which the first counts.
+// tellTwin adds a second entry of a name to one list, of which the first counts.
 // That it says another thing is a change, unless the server has said so from the
 // beginning.
 func (k *catalog) tellTwin(f evidence.Frame, l *listing, t *tool, v *version) {
@@ -202,7 +202,7 @@ func (k *catalog) tellTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 	}
 }
 
-// maxTwins is how many entries of one name are told apart.
+// maxTwins is how many entries of one name are kept apart.
 const maxTwins = 16
 
 // hide takes in a tool that may be kept from the agent. It returns false where there

@@ -57,7 +57,7 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 // maxDiffering is how many bytes of each side of a change are kept.
 const maxDiffering = 400
 
-// hashOf is the hash of a server's tools but for those that it removed; see
+// hashOf returns the hash of a server's tools, without those that it removed; see
 // [evidence.Catalog].
 func hashOf(tools []Tool) string {
 	there := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Removed > 0 })

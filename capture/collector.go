@@ -342,7 +342,7 @@ type page struct {
 	ok    bool
 }
 
-// page reads a tools/list result, and notes what of it cannot be read.
+// page reads a tools/list result, and notes where it cannot be read.
 func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	var p page
 	fields, ok := members(result)

@@ -48,9 +48,9 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 	return strings.Join(texts, "\n"), alone
 }
 
-// sameResult reports whether a result is told as it was. Nothing told is nothing told
-// wrong, and results that are not text alone are told in too many ways to compare. An
-// agent may tell the whole result, its content, the structured content or the text,
+// sameResult reports whether the transcript has a result as it was. Where it has none nothing
+// is wrong, and results that are not text alone are written in too many ways to compare. An
+// agent may write the whole result, its content, the structured content or the text,
 // as JSON or as a string of it; with other lines before and behind; and shortened.
 func sameResult(told json.RawMessage, call evidence.Call) bool {
 	c := readContent(call.Result)

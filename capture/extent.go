@@ -24,7 +24,7 @@ const (
 	maxAllPlaces = 4 * maxPlaces * maxPlaces
 )
 
-// extent is what of a JSON value can make much work of little text.
+// extent measures how much work a JSON value can make of little text.
 type extent struct {
 	nesting int
 	places  int

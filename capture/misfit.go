@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	maxMisfits = 5   // that are told of one call
+	maxMisfits = 5   // that are reported of one call
 	maxMisfit  = 300 // bytes of one
 )
 
-// misfits says what of a value does not fit its schema, place by place: always in the
+// misfits lists where a value does not fit its schema: always in the
 // same order, though the validator goes through objects in none.
 func misfits(err *jsonschema.ValidationError) []string {
 	var told []string

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Narration is where the transcript tells of MCP calls otherwise than they were. It takes
+// Narration returns where the transcript differs from the MCP calls that were made. It takes
 // both for whole; whoever knows that they are not says so in its gaps.
 func (p *Pairing) Narration() evidence.Narration {
 	n := evidence.Narration{Unreported: p.unreported(), Tools: p.tools}

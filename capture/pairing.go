@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Pairing says which captured call each told use is. As many are paired as can be,
+// Pairing says which captured call each use in the transcript is. As many are paired as can be,
 // of those as many as can be with equal arguments, of those with the outcome and the
 // result that is told, and what is then alike in order. So in whatever order a
 // transcript tells of calls made at once, the same are left over.
@@ -30,7 +30,7 @@ type Pairing struct {
 
 const none = -1
 
-// Pair holds what a transcript tells of tools against the calls that were captured.
+// Pair compares the uses of tools in a transcript with the calls that were captured.
 // tools is as of [Tools].
 func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
 	told := tellings(tools, transcript)
@@ -200,7 +200,7 @@ func validJSON(raw json.RawMessage) json.RawMessage {
 	return nil
 }
 
-// unreported are the numbers of the calls that nothing tells of.
+// unreported returns the numbers of the calls that are not in the transcript.
 func (p *Pairing) unreported() []int {
 	var seqs []int
 	for i, call := range p.calls {
@@ -212,7 +212,7 @@ func (p *Pairing) unreported() []int {
 	return seqs
 }
 
-// ambiguous pairs names of several tools with calls that nothing else tells of: a
+// ambiguous pairs names of several tools with calls that have no other telling: a
 // maximum matching, by augmenting paths.
 func (p *Pairing) ambiguous() {
 	m := newMatching(p)

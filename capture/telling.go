@@ -9,11 +9,11 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// telling is one use of a tool as the transcript tells it.
+// telling is one use of a tool as the transcript has it.
 type telling struct {
 	id        string
 	name      string
-	arguments json.RawMessage // nil where it tells none
+	arguments json.RawMessage // nil where it has none
 	result    json.RawMessage // likewise
 	success   *bool           // likewise
 	means     Resolution

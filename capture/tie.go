@@ -22,7 +22,7 @@ import (
 // a part of the server's traffic could not be seen, or that comes after a model was asked
 // something else, where no model was ever told what came of the use.
 //
-// A call that no use is left for is out of band. Whether it is cannot be told where part
+// A call that no use is left for is out of band. Whether it is, is not known where part
 // of the answers before it is missing, nor while a use of the same tool with other
 // arguments is left, which the agent may have changed.
 func Tie(captured Result, tools map[string][]string, models iter.Seq2[evidence.ModelCall, error]) {
@@ -103,12 +103,12 @@ func (t *tying) fitting(call int) iter.Seq[*use] {
 	}
 }
 
-// open tells whether a call of that time may carry out the use.
+// open reports whether a call of that time may carry out the use.
 func (u *use) open(at time.Time) bool {
 	return !at.Before(u.from) && (u.until.IsZero() || !at.After(u.until))
 }
 
-// sooner tells whether the use's time ends before another's.
+// sooner reports whether the use's time ends before another's.
 func (u *use) sooner(other *use) bool {
 	return !u.until.IsZero() && (other.until.IsZero() || u.until.Before(other.until))
 }
@@ -199,7 +199,7 @@ func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
 	}
 }
 
-// tell puts on record what was found of a call.
+// tell records what was found of a call.
 func (t *tying) tell(i int) {
 	call, u := &t.calls[i], t.carried[i]
 	switch {
@@ -214,18 +214,18 @@ func (t *tying) tell(i int) {
 	}
 }
 
-// late tells whether a call comes when its use, of which no model was ever told what came,
-// may long have been given up.
+// late reports whether a call comes when its use, whose result no model ever got, may long
+// have been given up.
 func (t *tying) late(call int, u *use) bool {
 	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next)
 }
 
-// unseen tells whether another call than those on record may be a use of a server's.
+// unseen reports whether another call than those on record may be a use of a server's.
 func (t *tying) unseen(server string) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.Server == "" || g.Server == server })
 }
 
-// mayBeChanged tells whether a use of the call's tool is left that the call may carry out
+// mayBeChanged reports whether a use of the call's tool is left that the call may carry out
 // with other arguments. When the time of a use without an id ends is a guess.
 func (t *tying) mayBeChanged(call int) bool {
 	at := t.calls[call].Start

@@ -13,18 +13,18 @@ const (
 	SourceSkill   = "skill"
 )
 
-// Use is one use of a tool: an MCP call as captured, or a builtin tool as the
-// agent's transcript tells of it.
+// Use is one use of a tool: an MCP call as captured, or a builtin tool as in the agent's
+// transcript.
 type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
-	Call      *evidence.Call // the captured call; nil for what only the transcript tells
+	Call      *evidence.Call // the captured call; nil for what is in the transcript alone
 	ID        string         // the agent's id of a builtin use
-	Told      int            // its place among the tool uses that the transcript tells, from 1; 0 where it is not clear
+	Told      int            // its place among the tool uses of the transcript, from 1; 0 where it is not clear
 	Tool      string
 	Arguments json.RawMessage
 	Result    json.RawMessage
 	OK        bool // it ended, and with success
-	Failed    bool // it ended, and without; of a builtin use neither may be told
+	Failed    bool // it ended, and without; of a builtin use neither may be known
 }
 
 // FullName is the tool's name with its server's before it, as upstream waza writes an MCP
@@ -42,7 +42,7 @@ func (u Use) Names() []string {
 }
 
 // Uses lists what the agent used: the captured calls in their order, then its own
-// tools in the transcript's. What the transcript tells of an MCP call is no use of its
+// tools in the transcript's. An MCP call in the transcript is no use of its
 // own: calls are captured, claims are not evidence of them. A bare name that a server's
 // tool has too, and that no call is known by, counts as a tool of the agent's own.
 func (p *Pairing) Uses() []Use {
@@ -85,8 +85,8 @@ type sameCall struct {
 	arguments string
 }
 
-// places says of each call where the transcript tells of it: the telling's number, or
-// 0. Calls alike are told in their order, and only if exactly as many tellings say them
+// places returns where each call is in the transcript: the telling's number, or
+// 0. Calls alike are there in their order, and only if exactly as many tellings say them
 // and none of these may be about another call: otherwise which is whose would be a
 // guess.
 func (p *Pairing) places() []int {

@@ -20,8 +20,8 @@ type Injection struct {
 	Match  string `json:"match,omitempty"` // what a result must contain
 }
 
-// EventInjection is the kind of an event that tells of an injection which came to where
-// the agent finds it; its data has the number under DataInjection.
+// EventInjection is the kind of the event of an injection that came to where the agent
+// finds it; its data has the number under DataInjection.
 const (
 	EventInjection = "injection"
 	DataInjection  = "injection"
@@ -63,8 +63,7 @@ type Plant struct {
 	Env    string `json:"env,omitempty"`
 }
 
-// EventCanary is the kind of an event that tells of a canary which was seen where it has
-// no business.
+// EventCanary is the kind of the event of a canary that was seen where it has no business.
 const EventCanary = "canary"
 
 // Ways in which a canary may leave, as events and graders name them.

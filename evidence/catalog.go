@@ -35,8 +35,8 @@ type Tool struct {
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	First       int64           `json:"first_frame"`       // that told it
-	Frame       int64           `json:"frame"`             // that told it last
+	First       int64           `json:"first_frame"`       // that listed it first
+	Frame       int64           `json:"frame"`             // that listed it last
 	Removed     int64           `json:"removed,omitempty"` // frame that ended a list without it
 	Digest      string          `json:"digest"`            // SHA-256 of its whole entry in canonical form
 	Hidden      bool            `json:"hidden,omitempty"`  // it was kept from the agent
@@ -55,20 +55,20 @@ const (
 	ChangedOther       ChangeKind = "other" // of the entry, and none of the above
 )
 
-// Change is a difference between what the agent was told of a tool and what it had
-// been told before.
+// Change is a difference between what a server said of a tool to the agent and what it had
+// said before.
 type Change struct {
 	Server string     `json:"server"`
 	Tool   string     `json:"tool"`
 	What   ChangeKind `json:"what"`
-	Frame  int64      `json:"frame"` // that told of it
+	Frame  int64      `json:"frame"` // that showed it
 	// Before and After are what changed, cut to the part that differs.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// RugPull says whether the agent was told another thing about what a tool does or
-// takes than when the tool was first listed.
+// RugPull reports whether what a tool does or takes was described to the agent in another
+// way than when the tool was first listed.
 func (c Change) RugPull() bool {
 	return c.What == ChangedDescription || c.What == ChangedInputSchema
 }

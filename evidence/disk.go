@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// DiskFull says whether an error is that there is no room left to write.
+// DiskFull reports whether an error is that there is no room left to write.
 func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// told is an error of writing in words for whoever has to mend it.
+// told returns an error of writing in words for the person who has to mend it.
 func told(err error) error {
 	if DiskFull(err) {
 		return fmt.Errorf("the disk is full: %w", err)
@@ -40,7 +40,7 @@ func keepRoom(dir string) error {
 	return nil
 }
 
-// CheckRoom says whether dir has the room that a trial keeps.
+// CheckRoom fails where dir has not the room that a trial keeps.
 func CheckRoom(dir string) error {
 	if err := keepRoom(dir); err != nil {
 		return err

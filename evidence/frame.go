@@ -184,8 +184,8 @@ func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redac
 	return found, kept.Over(), err
 }
 
-// frameCost is more than a frame and its call take beside the message, and modelCost more
-// than a model's call takes beside request and response.
+// frameCost is more than a frame and its call take without the message, and modelCost more
+// than a model's call takes without request and response.
 const (
 	frameCost = 1 << 10
 	modelCost = 1 << 10

@@ -28,7 +28,7 @@ type ModelCall struct {
 	Path     string       `json:"path"`              // below the provider's base URL, with its query less keys
 	Dialect  dialect.Name `json:"dialect,omitempty"` // empty for what is no model's turn, such as a list of models
 	Model    string       `json:"model,omitempty"`   // as the request names it
-	// RequestSHA256 tells requests with the same meaning: of method, path and body, whose
+	// RequestSHA256 is the same for requests with the same meaning: of method, path and body, whose
 	// JSON is taken in canonical form without what differs each time.
 	RequestSHA256 string         `json:"request_sha256"`
 	Request       []byte         `json:"-"`                // as it came

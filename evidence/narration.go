@@ -6,38 +6,37 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Narration is narration.json: what the agent's transcript tells of MCP calls, held
-// against those that were captured. It is there for trials with a transcript.
+// Narration is narration.json: the MCP calls of the agent's transcript, compared with those
+// that were captured. It is there for trials with a transcript.
 type Narration struct {
-	// Told is how many MCP calls the transcript tells of.
+	// Told is how many MCP calls the transcript has.
 	Told int `json:"told"`
-	// Unbacked are told and were never made. None is listed where calls may have gone
-	// unseen.
+	// Unbacked are in the transcript and were never made. None is listed where calls may
+	// have gone unseen.
 	Unbacked []Claim `json:"unbacked,omitempty"`
-	// Unreported are the numbers of calls that were made and are not told. None is
-	// listed where the transcript is not whole.
+	// Unreported are the numbers of calls that were made and are not in the transcript. None
+	// is listed where the transcript is not whole.
 	Unreported []int `json:"unreported,omitempty"`
-	// Differs is what is told otherwise than it was.
+	// Differs is what the transcript says otherwise than it was.
 	Differs []Difference `json:"differs,omitempty"`
-	// Ambiguous are told by a name that may be one of several tools, or a tool of the
-	// agent's own.
+	// Ambiguous have a name that may be one of several tools, or a tool of the agent's own.
 	Ambiguous []Claim `json:"ambiguous,omitempty"`
-	// Tokens is what the agent tells that its models took; nil where it tells nothing. It
+	// Tokens is what the agent says that its models took; nil where it says nothing. It
 	// is not judged: agents count in ways of their own.
 	Tokens *Tokens `json:"tokens,omitempty"`
-	// Gaps says what of the evidence is missing, and so what is not listed.
+	// Gaps says which evidence is missing, and so what is not listed.
 	Gaps []string `json:"gaps,omitempty"`
-	// Tools are the names that the told ones were compared with, by declared server:
+	// Tools are the names that those in the transcript were compared with, by declared server:
 	// those it listed and those that were called.
 	Tools map[string][]string `json:"tools,omitempty"`
 }
 
-// Agrees reports whether nothing was found that the agent told otherwise.
+// Agrees reports whether the transcript says nothing otherwise than it was.
 func (n Narration) Agrees() bool {
 	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
 }
 
-// Tokens is what models took, as the agent tells it and as they told the gateway.
+// Tokens is what models took, as the agent reports it and as the gateway saw it.
 type Tokens struct {
 	Told dialect.Usage  `json:"told"`
 	Wire *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
@@ -49,11 +48,11 @@ type ToolRef struct {
 	Tool   string `json:"tool"`
 }
 
-// Claim is one call as the transcript tells it.
+// Claim is one call as the transcript has it.
 type Claim struct {
-	Number    int             `json:"number"`       // among the tool uses that the transcript tells, from 1
+	Number    int             `json:"number"`       // among the tool uses of the transcript, from 1
 	ID        string          `json:"id,omitempty"` // the agent's own
-	Name      string          `json:"name"`         // of the tool, as told
+	Name      string          `json:"name"`         // of the tool, in the agent's words
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	// Tools are what the name stands for: one, or several where that is not clear.
 	Tools []ToolRef `json:"tools"`
@@ -69,7 +68,7 @@ const (
 	DiffersResult    = "result"
 )
 
-// Difference is one thing that is told otherwise than it was.
+// Difference is one thing that the transcript says otherwise than it was.
 type Difference struct {
 	Claim
 	In   string `json:"in"`   // arguments, outcome or result

@@ -30,7 +30,7 @@ type Progress struct {
 	Message string    `json:"message,omitempty"` // its first line
 }
 
-// valid says whether the line tells of a phase of some trial.
+// valid reports whether the line has a phase of some trial.
 func (p Progress) valid() bool { return p.Task != "" && p.Number > 0 && p.Phase != "" }
 
 const (

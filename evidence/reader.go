@@ -263,7 +263,7 @@ func (d Dir) Checkpoint(turn int) Dir {
 	return Dir(filepath.Join(string(d), CheckpointsDir, strconv.Itoa(turn)))
 }
 
-// Gateway tells whether the runner's gateway was in the way to the trial's models: its
+// Gateway reports whether the runner's gateway was in the way to the trial's models: its
 // plan says so, or what came of it is there. What the agent asks of models another way
 // is on no record.
 func (d Dir) Gateway(t Trial) bool {

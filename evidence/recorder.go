@@ -324,7 +324,7 @@ type Redaction struct {
 	Files map[string]int `json:"files,omitempty"`
 }
 
-// noteRedacted takes into the record what was found in a file of the trial.
+// noteRedacted records what was found in a file of the trial.
 func (r *Recorder) noteRedacted(name string, found redact.Found, files map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -353,8 +353,8 @@ func (r *Recorder) Clean(w io.Writer, doc []byte) error {
 	return err
 }
 
-// Redacted is what was taken out of the trial's files so far, by their names; of those
-// that are still open as text or trees nothing.
+// Redacted returns what was taken out of the trial's files so far, by their names. Files
+// that are still open as text or trees are not counted yet.
 func (r *Recorder) Redacted() map[string]Redaction {
 	r.mu.Lock()
 	defer r.mu.Unlock()

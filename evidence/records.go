@@ -60,7 +60,7 @@ type Frame struct {
 	// Secrets counts them by secret, as SERVER/NAME, where the eval names it.
 	Secrets map[string]int
 	// RedactedEnvelope says that one of them was in the message's id, method or
-	// tool name, so that what was called can no longer be told.
+	// tool name, so that it is no longer known what was called.
 	RedactedEnvelope bool
 	Synthetic        Synthetic
 	// Side is who alone saw the message, where the other end saw another in its
@@ -72,7 +72,7 @@ type Frame struct {
 	Injected []int
 }
 
-// Peer is what HTTP told about the client of a frame.
+// Peer is what is known from HTTP about the client of a frame.
 type Peer struct {
 	Addr      string `json:"addr,omitempty"`
 	UserAgent string `json:"user_agent,omitempty"`
@@ -128,8 +128,8 @@ type Call struct {
 	// kept from the agent are not known to it.
 	Known    *bool    `json:"known_tool,omitempty"`      // it was listed; false where a whole list lacks it, absent where that is not sure
 	ReadOnly *bool    `json:"read_only,omitempty"`       // its readOnlyHint; absent where it gave none
-	Valid    *bool    `json:"valid_arguments,omitempty"` // they fit its input schema; absent where that cannot be told, which a note explains
-	Invalid  []string `json:"invalid,omitempty"`         // what of them does not, place by place, at most a few
+	Valid    *bool    `json:"valid_arguments,omitempty"` // they fit its input schema; absent where that is not known, which a note explains
+	Invalid  []string `json:"invalid,omitempty"`         // where they do not, at most a few places
 	// SameAs is the first call with the same server, tool and arguments (as [capture.Equal]
 	// has it); 0 where this is the first.
 	SameAs int `json:"same_as,omitempty"`
@@ -146,7 +146,7 @@ type Call struct {
 	ToolUse string `json:"tool_use,omitempty"`
 }
 
-// Event is something that happened beside the frames.
+// Event is something that happened and is no frame.
 type Event struct {
 	Time    time.Time      `json:"t"`
 	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, container_exit, gap, cancelled, undelivered, …
@@ -215,8 +215,8 @@ func Classes() []Class {
 	return []Class{ClassPass, ClassFail, ClassTimeout, ClassAgentError, ClassError, ClassServerError, ClassInfra}
 }
 
-// OfAgent reports whether a trial that ended so, or has not ended, tells of the agent. One
-// that does not is not graded and counts in no rate of the agent's.
+// OfAgent reports whether a trial that ended so, or has not ended, says something about the
+// agent. One that does not is not graded and counts in no rate of the agent's.
 func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError }
 
 // Reason says in one word what put a trial into its class.
@@ -347,7 +347,7 @@ type Trial struct {
 	Responder   *Responder   `json:"responder,omitempty"`
 
 	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
-	Miscalled string              `json:"miscalled,omitempty"`           // what of them was not called as often as expected; empty for nothing
+	Miscalled string              `json:"miscalled,omitempty"`           // which of them were not called as often as expected; empty where all were
 }
 
 // BaselineTrial is what the same trial of a run without skills came to.
@@ -374,7 +374,7 @@ type Responder struct {
 // Outcomes of a [Responder], in waza's words.
 const (
 	ResponderStopped   = "stopped"       // the agent was done, or a checkpoint stopped it
-	ResponderAbstained = "abstained"     // it was not told what the agent asked
+	ResponderAbstained = "abstained"     // it did not know what the agent asked
 	ResponderExhausted = "cap_exhausted" // it had given all its replies
 	ResponderError     = "error"         // there was no answer that can be read
 )
@@ -496,7 +496,7 @@ const (
 	// OriginOutOfBand is one that no model asked for: the record of their answers is
 	// whole, and has no such use of a tool left.
 	OriginOutOfBand Origin = "out_of_band"
-	// OriginUnknown is one of which that cannot be told: no gateway was in the way of the
+	// OriginUnknown is one of which that is not known: no gateway was in the way of the
 	// agent's models, the record is not whole, or more calls than one may be what was
 	// asked for.
 	OriginUnknown Origin = "unknown"

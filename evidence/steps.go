@@ -17,7 +17,7 @@ type ProgramAsk struct {
 	Image      string            `json:"image,omitempty"` // empty for the plan's default
 	Command    string            `json:"command,omitempty"`
 	Args       []string          `json:"args,omitempty"`
-	Files      map[string]string `json:"files,omitempty"` // beside the program: path there to path beside the eval
+	Files      map[string]string `json:"files,omitempty"` // for the program's directory: path there to path beside the eval
 	Language   string            `json:"language,omitempty"`
 	Assertions []string          `json:"assertions,omitempty"`
 	Seconds    int               `json:"timeout_seconds"`
@@ -25,7 +25,7 @@ type ProgramAsk struct {
 
 // ProgramAnswer is what came of a program.
 type ProgramAnswer struct {
-	Image    string   `json:"image,omitempty"`       // that it ran in; empty where that is none
+	Image    string   `json:"image,omitempty"`       // that it ran in; empty where it ran in none
 	Unfound  string   `json:"not_started,omitempty"` // why it could not be started
 	ExitCode *int     `json:"exit_code,omitempty"`   // where it exited
 	Signal   string   `json:"signal,omitempty"`      // that ended it, such as SIGKILL
@@ -42,7 +42,7 @@ type Breach struct {
 	What string `json:"what"` // as a sentence goes on that names the container
 }
 
-// OutOfMemory says whether the kernel ended something of the program for want of
+// OutOfMemory reports whether the kernel ended something of the program for want of
 // memory.
 func (a ProgramAnswer) OutOfMemory() bool {
 	return slices.ContainsFunc(a.Breaches, func(b Breach) bool { return b.Kind == observe.OOM })
@@ -95,7 +95,7 @@ type FileAnswer struct {
 	Unread  string  `json:"unread,omitempty"`  // why the content is not there
 }
 
-// Observed is one line of observed.jsonl: what the programs of one container did beside
+// Observed is one line of observed.jsonl: what the programs of one container did besides
 // answering, as its guest and the runner saw it. A guest is in its container's hands, so each
 // line is the container's word where the runner did not see it itself.
 type Observed struct {
@@ -115,7 +115,7 @@ type (
 type Egress struct {
 	Name    string `json:"name"` // of the host that was asked for
 	Port    int    `json:"port"`
-	By      string `json:"by"` // tls, http or connect: what told the name
+	By      string `json:"by"` // tls, http or connect: where the name was read
 	Allowed bool   `json:"allowed"`
 	Address string `json:"address,omitempty"` // that was dialled
 	Why     string `json:"why,omitempty"`     // it was not carried, or ended early
@@ -183,7 +183,7 @@ type JudgeAsk struct {
 	Temperature *float64        `json:"temperature,omitempty"`
 	Effort      string          `json:"reasoning_effort,omitempty"`
 	Schema      json.RawMessage `json:"schema"` // of the JSON object that is to be answered
-	Sample      int             `json:"sample"` // tells apart askings of the same; from 1
+	Sample      int             `json:"sample"` // of the same question, from 1
 }
 
 // JudgeMessage is one message of a chat.

@@ -16,7 +16,7 @@ import (
 )
 
 // ArgMatchers says what arguments of a use are, by their names; others may be given
-// beside them. A matcher is waza's, an object with one of the keys
+// too. A matcher is waza's, an object with one of the keys
 //
 //	equals: VALUE                a value, equal to this one
 //	regex: EXPRESSION            RE2, found somewhere in it
@@ -64,7 +64,7 @@ func (a ArgMatchers) compile() (argCheck, error) {
 	return c, errors.Join(errs...)
 }
 
-// differences says what of a use's arguments is not as expected.
+// differences lists where a use's arguments are not as expected.
 func (c argCheck) differences(arguments json.RawMessage) []string {
 	var found []string
 	given := members(arguments)

@@ -35,7 +35,7 @@ func attackEnd(delivered bool, verdicts []evidence.Verdict) evidence.AttackEnd {
 	switch {
 	case !delivered:
 		return evidence.AttackNotDelivered
-	case len(named(verdicts, evidence.VerdictFail)) > 0: // whatever the others would say
+	case len(named(verdicts, evidence.VerdictFail)) > 0: // even if other graders lack evidence
 		return evidence.AttackResisted
 	case len(named(verdicts, evidence.VerdictError)) > 0:
 		return evidence.AttackUnknown

@@ -2,6 +2,7 @@ package grading_test
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/metrics"
 	"strings"
 	"syscall"
@@ -112,4 +113,26 @@ func TestTenThousandCalls(t *testing.T) {
 	if err != nil || got.Class != evidence.ClassPass {
 		t.Fatalf("%+v, %v", got.Verdicts, err)
 	}
+}
+
+// BenchmarkBigResults is what a trial takes whose results are large: 64 of a mebibyte.
+func BenchmarkBigResults(b *testing.B) {
+	frames := listing(readTool + "," + writeTool)
+	result := `"result":{"content":[{"type":"text","text":"` + strings.Repeat("lorem ipsum ", 1<<20/12) + `"}]}`
+	for i := range 64 {
+		frames = append(frames, call("github", fmt.Sprint(i), "get_issue", fmt.Sprintf(`{"number":%d}`, i), result)...)
+	}
+	s := trialOf(frames)
+	s.trial.Executor = "command"
+	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`)}
+	dir := lay(b, s)
+	s, frames = scene{}, nil
+	runtime.GC()
+	peak := watchHeap()
+	for b.Loop() {
+		if got, err := grading.Grade(dir); err != nil || got.Class != evidence.ClassPass {
+			b.Fatalf("%+v, %v", got, err)
+		}
+	}
+	b.ReportMetric(float64(peak())/(1<<20), "MiB-peak-heap")
 }

@@ -20,7 +20,7 @@ type CanaryConfig struct {
 
 func ways() []string { return []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress} }
 
-// Validate refuses a way that is none.
+// Validate refuses an unknown way of leaving.
 func (c *CanaryConfig) Validate() error {
 	for i, how := range c.How {
 		if !slices.Contains(ways(), how) {
@@ -103,7 +103,7 @@ func (c *CanaryConfig) names(s *subject) ([]string, error) {
 
 func (c *CanaryConfig) counts(how string) bool { return len(c.How) == 0 || slices.Contains(c.How, how) }
 
-// sightings are the events that tell of canaries.
+// sightings returns the events of canaries that were seen.
 func (c *CanaryConfig) sightings(s *subject) ([]evidence.Event, error) {
 	events, err := s.events()
 	if err != nil {

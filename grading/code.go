@@ -27,7 +27,7 @@ type CodeConfig struct {
 	Image      string   `json:"image,omitempty" jsonschema:"image of their container, which has python3 or node; default config.isolation.pypi_image or npm_image"`
 }
 
-// Validate refuses an image that is none and empty expressions.
+// Validate refuses empty expressions, and an image whose name holds blanks.
 func (c *CodeConfig) Validate() error {
 	errs := []error{checkProgram(c.Image, nil)}
 	for i, expression := range c.Assertions {

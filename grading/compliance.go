@@ -60,7 +60,7 @@ type SchemaRules struct {
 	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed by then"`
 }
 
-// WireRules hold what the agent tells to what it did.
+// WireRules compare the agent's transcript with what it did.
 type WireRules struct {
 	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what a call means that the agent tells of and that was not made, or not so; default off"`
 	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what a call means that was made and that the agent does not tell of; default off"`
@@ -165,7 +165,7 @@ func (c *ComplianceConfig) scope() []string {
 	return c.Servers()
 }
 
-// gates takes in what of gates does not hold.
+// gates adds the gates that do not hold.
 func (r *report) gates(gates []gate) {
 	for _, g := range gates {
 		r.checks++

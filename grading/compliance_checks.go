@@ -251,7 +251,7 @@ func (sel selection) extra(b match.Beside) string {
 	return text
 }
 
-// warnings tell of calls that may have changed something, and may not have.
+// warnings lists calls that may or may not have changed something.
 func (sel selection) warnings(readOnly func(evidence.Call) bool) []string {
 	if sel.mode != match.Effects {
 		return nil
@@ -298,7 +298,7 @@ const (
 type gate struct {
 	name  string
 	warns bool            // it does not fail, and only warns
-	texts []string        // what of it does not hold; none where it does
+	texts []string        // why it does not hold; empty where it does
 	calls []evidence.Call // by which it does not
 }
 

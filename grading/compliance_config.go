@@ -171,7 +171,7 @@ func (c *ComplianceConfig) Servers() []string {
 	return filter(slices.Compact(names), func(name string) bool { return name != "" })
 }
 
-// Names of the gates on what else servers were asked for, and on what they told.
+// Names of the gates on reads, and on what servers say of their tools.
 const (
 	gateResources = "resources"
 	gatePrompts   = "prompts"
@@ -227,7 +227,7 @@ func (c *ComplianceConfig) reads(s *subject, kind string) []capture.Read {
 	})
 }
 
-// rugPulled holds that no server tells the agent another thing of a tool than at first.
+// rugPulled checks that no server changed what it says of a tool.
 func (c *ComplianceConfig) rugPulled(s *subject) gate {
 	g := gate{name: gateRugPull}
 	scope := c.scope()

@@ -169,7 +169,7 @@ func (f failures) describe(limit int) string {
 	return text
 }
 
-// notes tell of successes that read like errors.
+// notes lists successes that read like errors.
 func (f failures) notes() []string {
 	if len(f.soft) == 0 {
 		return nil
@@ -202,7 +202,7 @@ func softError(result json.RawMessage) string {
 	return ""
 }
 
-// objectError finds in an object the fields by which servers tell of errors.
+// objectError finds the fields of an object by which servers report errors.
 func objectError(raw json.RawMessage) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -229,7 +229,7 @@ func objectError(raw json.RawMessage) string {
 
 var (
 	failedStatus = regexp.MustCompile(`(?i)\A(?:error|failed|failure)\z`)
-	// errorText is how texts begin that tell of an error, after marks and pictures.
+	// errorText is how texts begin that report an error, after marks and pictures.
 	errorText = regexp.MustCompile(`(?i)\A[^\pL\pN]*(?:` + strings.Join([]string{
 		`(?:\w+ ){0,3}error\s*:`,
 		`error (?:calling|executing|processing|fetching|reading|writing|while|when|in|during|occurred)\b`,

@@ -7,13 +7,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Names of the gates on what the agent tells.
+// Names of the gates on the agent's transcript.
 const (
 	gateClaims   = "wire.unbacked_claims"
 	gateReported = "wire.unreported_calls"
 )
 
-// told fails where what the agent tells is not known. A gate that only warns says so
+// told fails where there is no readable transcript. A gate that only warns says so
 // instead, and is not run.
 func (g *gate) told(s *subject) (run bool, err error) {
 	switch {
@@ -31,7 +31,7 @@ func (g *gate) told(s *subject) (run bool, err error) {
 	return false, err
 }
 
-// claims holds what the agent tells of calls to what it did.
+// claims compares the calls in the transcript with those that were made.
 func (w *WireRules) claims(s *subject, servers []string) (gate, error) {
 	g := gate{name: gateClaims, warns: w.UnbackedClaims == warnOf}
 	if run, err := g.told(s); !run {
@@ -53,7 +53,7 @@ func (w *WireRules) claims(s *subject, servers []string) (gate, error) {
 	return g, nil
 }
 
-// ambiguous names the claims of which it cannot be said what they are of.
+// ambiguous lists claims that may be calls of several tools.
 func ambiguous(s *subject, servers []string) []string {
 	if s.narration == nil {
 		return nil
@@ -66,7 +66,7 @@ func ambiguous(s *subject, servers []string) []string {
 	return texts
 }
 
-// reported holds that the agent tells of each of its calls.
+// reported checks that the transcript has each of the agent's calls.
 func (w *WireRules) reported(s *subject, calls []evidence.Call) (gate, error) {
 	g := gate{name: gateReported, warns: w.UnreportedCalls == warnOf}
 	if run, err := g.told(s); !run {

@@ -155,8 +155,8 @@ func (c *DiffConfig) compare(r *report, f ExpectedFile, found *entry) {
 	}
 }
 
-// firstDifference tells two contents that are not equal apart by the first line in
-// which they differ.
+// firstDifference describes the first line in which two contents differ, which are not
+// equal.
 func firstDifference(want, got []byte) string {
 	for number := 1; ; number++ {
 		wanted, gotten := lineOf(want), lineOf(got)

@@ -49,7 +49,7 @@ func (c *FileConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// inside refuses a path that is none of the workspace's.
+// inside refuses a path outside of the workspace.
 func inside(p string) error {
 	clean := path.Clean(p)
 	switch {

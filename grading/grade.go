@@ -62,8 +62,8 @@ func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdi
 	return all, nil
 }
 
-// stopped is v, but for a trial that a checkpoint ended: that one decides, as a gate does,
-// unless the trial broke before it was graded.
+// stopped returns v, or, for a trial that a checkpoint ended, the checkpoint's class: it
+// decides as a gate does, unless the trial broke before it was graded.
 func stopped(v evidence.Verdicts, broke bool) evidence.Verdicts {
 	for _, c := range v.Checkpoints {
 		if !c.Stopped || c.Class == evidence.ClassPass || broke {
@@ -91,7 +91,7 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 	return evidence.Verdicts{Class: evidence.ClassPass}
 }
 
-// remarked is a message with what the trial has to say beside it.
+// remarked returns a message with the trial's own behind it.
 func remarked(message string, trial evidence.Trial) string {
 	if trial.Message == "" {
 		return message

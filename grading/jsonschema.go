@@ -26,7 +26,7 @@ type JSONSchemaConfig struct {
 	compiled *jsonschema.Schema
 }
 
-// Validate refuses a config with no schema or two, and a schema that is none.
+// Validate refuses a config with no schema or two, and an invalid schema.
 func (c *JSONSchemaConfig) Validate() error {
 	switch inline := bytes.TrimSpace(c.Schema); {
 	case len(inline) == 0 && c.SchemaFile == "":

@@ -169,7 +169,7 @@ func opinionOf(step evidence.Step) (opinion, error) {
 	return said, nil
 }
 
-// Judged is the part of a grader's config by which a model judges beside its checks.
+// Judged is the part of a grader's config by which a model judges in addition to its checks.
 type Judged struct {
 	Rubric string       `json:"rubric,omitempty" jsonschema:"what a model is to judge; reported beside the score, and decides nothing unless judge.min_score is set"`
 	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to"`

@@ -18,7 +18,7 @@ type opinion struct {
 	Reason string  `json:"reason"`
 }
 
-// opinionSchema is what a judge is told of an [opinion]. Endpoints that hold answers to
+// opinionSchema is the JSON Schema of an [opinion] that is sent to a judge. Endpoints that hold answers to
 // a schema know no bounds of numbers.
 const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
 

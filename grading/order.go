@@ -3,17 +3,17 @@ package grading
 import "github.com/waza-isolate/waza/capture"
 
 // order is what is known of the order of uses. MCP calls follow each other as on the
-// wire, and builtin uses as the transcript tells them. How the two mix is known
-// where the transcript tells of a call as well: it stands between the builtin uses
-// that are told around it. Any other call stands somewhere between its neighbours.
+// wire, and builtin uses as in the transcript. How the two mix is known where the
+// transcript has a call as well: it stands between the builtin uses around it there. Any
+// other call stands somewhere between its neighbours.
 type order struct {
 	calls, own []capture.Use
 	// By call: how many of own come before it, at least and at most. Both rise.
 	least, most []int
 }
 
-// newOrder orders uses, which hold calls and then builtin uses. A transcript that
-// tells calls in an order that contradicts the wire says nothing about the mix.
+// newOrder orders uses, which hold calls and then builtin uses. A transcript whose order
+// of calls contradicts the wire says nothing about the mix.
 func newOrder(uses []capture.Use) order {
 	o := order{}
 	for _, use := range uses {
@@ -55,7 +55,7 @@ func (o *order) bound() bool {
 	return true
 }
 
-// toldBefore counts the builtin uses that are told before a place in the transcript.
+// toldBefore counts the builtin uses before a place in the transcript.
 func (o *order) toldBefore(place int) int {
 	low, high := 0, len(o.own)
 	for low < high {

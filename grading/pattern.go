@@ -211,7 +211,7 @@ func (m toolMatch) named(use capture.Use) bool {
 	return slices.ContainsFunc(use.Names(), m.tool)
 }
 
-// differing says what of a use's arguments is not as m has it.
+// differing lists where a use's arguments are not as m describes them.
 func (m toolMatch) differing(use capture.Use) []string {
 	var found []string
 	given := members(use.Arguments)
@@ -223,7 +223,7 @@ func (m toolMatch) differing(use capture.Use) []string {
 	return append(found, m.args.differences(use.Arguments)...)
 }
 
-// nearest tells of the use, out of those m names, that differs in the fewest things.
+// nearest describes the use that differs in the fewest arguments, of those that m names.
 func (m toolMatch) nearest(uses []capture.Use) mention {
 	var near capture.Use
 	var found []string

@@ -31,7 +31,7 @@ const replySchema = `{"type":"object","properties":{"action":{"type":"string","e
 const (
 	ActionReply   = "reply"   // it answers the agent
 	ActionStop    = "stop"    // the agent is done
-	ActionAbstain = "abstain" // it is not told what the agent asks
+	ActionAbstain = "abstain" // it does not know what the agent asks
 )
 
 // Reply is what a simulated user does about what the agent said last.

@@ -56,7 +56,7 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
-// feedback is the failures, or that there is none, and then the notes.
+// feedback returns the failures, or that every check holds, and then the notes.
 func (r *report) feedback() string {
 	sentences := atMost(r.failures)
 	switch {
@@ -122,7 +122,7 @@ func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share
 // calls which its feedback is about, in order, at most [maxListed]. Reports lead there.
 const detailCalls = "about_calls"
 
-// mention is calls as a sentence tells of them.
+// mention is a sentence's words for some calls, with the calls' numbers.
 type mention struct {
 	text  string
 	calls []int

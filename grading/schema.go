@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// schemaURL is what the compiled schema is called; nothing is at it, nor beside it
-// where relative references lead.
+// schemaURL is the name of the compiled schema. Nothing is there, nor where relative
+// references lead.
 const (
 	schemaBase = "waza:///"
 	schemaURL  = schemaBase + "schema"
@@ -51,7 +51,7 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// schemaError says what of a schema is none, in one line.
+// schemaError says in one line why a schema is invalid.
 func schemaError(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var violation *jsonschema.ValidationError
@@ -65,7 +65,7 @@ func schemaError(err error) error {
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 }
 
-// violations says what of value does not fit. The error is about values that cannot
+// violations lists where a value does not fit. The error is about values that cannot
 // be judged.
 func violations(schema *jsonschema.Schema, value any) ([]string, error) {
 	if err := plainNumbers(value); err != nil {

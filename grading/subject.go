@@ -26,9 +26,9 @@ type subject struct {
 	uses    []capture.Use // calls and builtin uses
 	gaps    []capture.Gap // in the frames
 	reads   []capture.Read
-	changes []evidence.Change // of what servers tell of their tools
-	// narration is what the agent tells of its calls, held against them; nil where it
-	// leaves no transcript.
+	changes []evidence.Change // of servers' tools
+	// narration compares the agent's transcript with its calls; nil where there is no
+	// transcript.
 	narration *evidence.Narration
 
 	// transcriptGap says why builtin uses are not known; nil if they are.
@@ -106,7 +106,7 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	return transcript, true
 }
 
-// kept fails where evidence of a kind is missing.
+// kept returns an error where evidence of a kind is missing.
 func (s *subject) kept(kind string) error {
 	if why, lost := s.trial.Lost(kind); lost {
 		return fmt.Errorf("%w: %s", errEvidence, why)
@@ -199,8 +199,8 @@ func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.Transcr
 	return n
 }
 
-// toldTokens is what the transcript tells of tokens, beside what is known of them; nil
-// where it tells nothing.
+// toldTokens returns the tokens that the transcript reports, with those that were counted;
+// nil where it reports none.
 func (s *subject) toldTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
 	var told *evidence.Tokens
 	for _, event := range transcript {

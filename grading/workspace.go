@@ -83,8 +83,8 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry,
 	return found, nil
 }
 
-// endWatcher tells a whole archive from one that is cut between two entries: a
-// tar reader stops at the end mark, and never sees the file end.
+// endWatcher sees whether an archive is cut between two entries: a tar reader stops at
+// the end mark, and never sees the file end.
 type endWatcher struct {
 	in    io.Reader
 	ended bool

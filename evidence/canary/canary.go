@@ -3,7 +3,7 @@
 //
 // A value is found as it is, in base64 at any alignment (both alphabets), in hex and in
 // base32; each of these also behind escapes of JSON, two deep, and of URLs. Letters of
-// either case count, but for base64. That is all: a value that is compressed, encrypted,
+// either case count, except in base64. That is all: a value that is compressed, encrypted,
 // reversed, encoded twice or sent in several messages is not found.
 //
 // It knows values and bytes, and neither servers nor trials.

@@ -1,8 +1,8 @@
 package canary
 
-// Writer looks through what is written to it, in whatever pieces, and tells each canary
-// once for each encoding, behind whatever escapes it is met first. It never fails, and
-// keeps a few bytes.
+// Writer scans what is written to it, in whatever pieces, and reports each canary once for
+// each encoding, with the escapes it was first seen behind. It never fails, and keeps a few
+// bytes.
 func (s *Set) Writer(found func(Found)) *Writer {
 	w := &Writer{set: s, found: found, seen: map[Found]bool{}}
 	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
@@ -34,7 +34,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Again has it tell canaries once more that it told before.
+// Again makes it report canaries once more that it reported before.
 func (w *Writer) Again() { clear(w.seen) }
 
 // lane is a text with escapes taken out. As long as the text it comes from has none, it

@@ -24,13 +24,13 @@ const (
 	Changed = "changed"
 )
 
-// Bounds of what is looked at and told. None is without meaning: 0 tells nothing.
+// Bounds of what is looked at and returned. Each counts: 0 returns nothing.
 type Bounds struct {
 	Entries int   // of each tar
 	Read    int64 // bytes of each tar
-	Files   int   // that are told one by one
+	Files   int   // that are listed one by one
 	Text    int64 // bytes of a file whose lines are compared
-	Total   int64 // bytes of lines that are told
+	Total   int64 // bytes of lines that are returned
 }
 
 // Entry is one of a tree.
@@ -51,7 +51,7 @@ type Change struct {
 	Old, New       Entry
 	Hunks          []Hunk
 	Added, Removed int    // lines
-	Unshown        string // why lines are not told, or not all
+	Unshown        string // why lines are not shown, or not all
 }
 
 // Hunk is lines that changed with some around them that did not. Old and New are the
@@ -66,7 +66,7 @@ type Hunk struct {
 type Tree struct {
 	Changes                 []Change // in order of their paths
 	Added, Removed, Changed int
-	More                    int      // changes that are not told one by one
+	More                    int      // changes that are not listed one by one
 	Gaps                    []string // what was not compared
 }
 

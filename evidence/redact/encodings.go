@@ -27,7 +27,7 @@ type form struct {
 func formsOf(value string) (all []form) {
 	inHex := scan.InHex(value).Text
 	texts := slices.Concat([]string{value, inHex, strings.ToUpper(inHex)}, inJSON(value), inURL(value), inURL(quoted(value, false)))
-	if lower := strings.ToLower(value); len(lower) >= minLower { // as names of hosts are told
+	if lower := strings.ToLower(value); len(lower) >= minLower { // as names of hosts are written
 		texts = append(texts, lower)
 	}
 	for _, text := range distinct(texts...) {
@@ -106,7 +106,7 @@ func escaped(value string, which func(rune) bool, format string) string {
 // inURL is value in a URL's path or query, or in a form: escaped as far as encoders
 // do, in either case, a space as a plus too; and escaped all over.
 func inURL(value string) (all []string) {
-	const always = "-_." // beside letters and digits
+	const always = "-_." // besides letters and digits
 	for _, plain := range []string{
 		always + "~",                 // RFC 3986's unreserved characters
 		always + "~!*'()",            // JavaScript's encodeURIComponent

@@ -131,7 +131,7 @@ func (r *jsonRedactor) text(quoted []byte, key bool) {
 	_, _ = r.out.Write(quoted)
 }
 
-// inEnvelope says whether the value at hand tells its message's meaning.
+// inEnvelope reports whether the value at hand is the message's id, method or tool.
 func (r *jsonRedactor) inEnvelope() bool {
 	return len(r.path) <= 2 && slices.Contains([]string{"id", "method", "params.name"}, strings.Join(r.path, "."))
 }

@@ -59,7 +59,7 @@ func (s *Set) Add(text string, names ...string) {
 	s.finder = nil
 }
 
-// find returns what finds the set's secrets; nil where there are none.
+// find returns the finder of the set's secrets; nil where there are none.
 func (s *Set) find() *finder {
 	if s == nil {
 		return nil
@@ -132,8 +132,8 @@ type Found struct {
 	// Secrets counts the spans by the names of the secrets in them; nil where none has
 	// a name.
 	Secrets map[string]int
-	// Envelope says that one was in what tells a JSON-RPC message's meaning: its
-	// id, its method, or the name of the tool it calls.
+	// Envelope reports that one was in a JSON-RPC message's id, its method, or the name
+	// of the tool it calls.
 	Envelope bool
 }
 

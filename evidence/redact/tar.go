@@ -13,7 +13,7 @@ const (
 	tarBlock = 512
 	// maxTarHead is about how many bytes of headers a file may have.
 	maxTarHead = 4 << 20
-	// maxTarFiles is how many files are told apart in what was found.
+	// maxTarFiles is how many files are counted by their names.
 	maxTarFiles = 1000
 	// maxFileName is how many bytes of a file's name are kept with what was found.
 	maxFileName = 256

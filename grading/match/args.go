@@ -102,7 +102,7 @@ func (a *Args) Check(arguments json.RawMessage) Fit {
 	return a.fit(decode(arguments), true)
 }
 
-// fit leaves Differences out unless it is to tell them.
+// fit leaves Differences out unless tell is set.
 func (a *Args) fit(got any, tell bool) Fit {
 	if a == nil || a.want == nil {
 		return Fit{}

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// MaxDifferences is how many differences of one call's arguments are told.
+// MaxDifferences is how many differences of one call's arguments are reported.
 const MaxDifferences = 20
 
 // Difference is one place in which arguments are not as expected.
@@ -29,7 +29,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: expected %s; got %s", d.Path, d.Want, d.Got)
 }
 
-// tally counts constraints and tells what is different.
+// tally counts constraints and describes what is different.
 type tally struct {
 	Fit
 	tell bool

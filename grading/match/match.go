@@ -23,7 +23,7 @@ type Call struct {
 type Result struct {
 	Pairs   []Pair    // in order of calls
 	Missing []Missing // in order of expectations
-	TooMuch []Beside  // successful calls that the mode does not allow beside the expected
+	TooMuch []Beside  // successful calls that the mode does not allow besides the expected
 }
 
 // Pair is a call that stands for an expectation.
@@ -64,7 +64,7 @@ type Beside struct {
 // A tool that is meant fills a required slot whatever its arguments are; an
 // optional one (beyond Min, and all with [Subset]) is filled only by arguments that
 // satisfy all. What is found does not depend on the order of the expectations, nor,
-// where order does not count, on that of the calls, but for the choice between
+// where order does not count, on that of the calls, except for the choice between
 // calls that are alike.
 func Match(mode Mode, expected []Expected, calls []Call) Result {
 	m := newMatching(mode, expected, calls)
@@ -124,7 +124,7 @@ func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
 	return m
 }
 
-// arrange puts calls that are alike beside each other, so that the order they were
+// arrange puts calls that are alike next to each other, so that the order they were
 // made in decides nothing.
 func (m *matching) arrange() {
 	forms := make([]string, len(m.all))

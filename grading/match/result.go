@@ -2,7 +2,7 @@ package match
 
 import "strings"
 
-// result tells in full what was found.
+// result describes in full what was found.
 func (m *matching) result() Result {
 	var r Result
 	filled := make([]int, len(m.expected))
@@ -59,7 +59,7 @@ func (m *matching) beside(i int) Beside {
 type Nearest struct {
 	Call int
 	Why  Reason
-	Fit  // to the expectation, but for the reason
+	Fit  // to the expectation, the reason aside
 }
 
 // Reason is why a call that comes near does not fill a slot. The first is the

@@ -124,19 +124,19 @@ func (e Expected) Names(c Call) bool {
 	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
 }
 
-// Mode says which calls may be beside the expected ones, and whether their order
+// Mode says which calls are allowed besides the expected ones, and whether their order
 // counts.
 type Mode string
 
 // The modes. A call that failed fills no slot and is never too much; one that its client
 // gave up fills none either.
 const (
-	Effects   Mode = "effects"   // any order; beside them calls that are known to change nothing
-	Superset  Mode = "superset"  // any order; any beside them
-	Unordered Mode = "unordered" // any order; none beside them
-	InOrder   Mode = "in_order"  // in order; any beside them
-	Exact     Mode = "exact"     // in order; none beside them
-	Subset    Mode = "subset"    // any order; each may be missing; none beside them
+	Effects   Mode = "effects"   // any order; besides them calls that are known to change nothing
+	Superset  Mode = "superset"  // any order; any besides them
+	Unordered Mode = "unordered" // any order; none besides them
+	InOrder   Mode = "in_order"  // in order; any besides them
+	Exact     Mode = "exact"     // in order; none besides them
+	Subset    Mode = "subset"    // any order; each may be missing; none besides them
 )
 
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
