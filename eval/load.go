@@ -21,12 +21,12 @@ type Options struct {
 	// Overlay is laid over the eval's config.mcp_servers, below what tasks lay over
 	// them: a server of it takes the place of the eval's whole, not field by field,
 	// since a client's file says all of a server, and fields of another would change
-	// what it is. Nil is none.
+	// what it is. Nil leaves the eval as it is.
 	Overlay *mcpconfig.ClientFile
 	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
 	Executor, Model, JudgeModel string
 	// CheckScript says what is wrong with the steps of a task's script. Nil
-	// leaves them unchecked but for being a list.
+	// checks only that they are a list.
 	CheckScript func(json.RawMessage) error
 	// CheckModelScript says what is wrong with the script of a model, by its file's name
 	// and content. Nil leaves scripts unread.

@@ -70,7 +70,7 @@ func adopt(server *mock.Server, tools map[string]*mock.Tool) error {
 	return nil
 }
 
-// mockFixtures reads the tools of a mock's directory; an empty name is none.
+// mockFixtures reads the tools of a mock's directory, where it names one.
 func mockFixtures(e *Eval, name string, to *mock.Server) error {
 	if name == "" {
 		return nil

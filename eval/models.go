@@ -53,7 +53,8 @@ func ModelDefaults(kind string) (baseURL, keyEnv string) {
 // it does not, or has no address of its own.
 func ChatDefault(kind string) string { return kinds[kind].chat }
 
-// KindOfModel is the kind of provider whose name a model bears; empty where that is none.
+// KindOfModel returns the kind of provider that a model's name points to, such as anthropic
+// for claude-…, or "" where it points to none that is known.
 func KindOfModel(model string) string {
 	name := model[strings.LastIndexByte(model, '/')+1:]
 	for prefix, kind := range map[string]string{
@@ -116,7 +117,7 @@ func isNearby(host string) bool {
 // errNoProvider says that no provider has a model.
 var errNoProvider = errors.New("no provider of config.models has it")
 
-// ProviderOf tells which of the providers has a model, PROVIDER/MODEL or MODEL, and what
+// ProviderOf returns which of the providers has a model, PROVIDER/MODEL or MODEL, and what
 // that provider calls it. No model is that of the only provider, which then has one.
 func ProviderOf(model string, providers []string) (provider, name string, err error) {
 	if prefix, rest, ok := strings.Cut(model, "/"); ok && slices.Contains(providers, prefix) {
@@ -188,7 +189,7 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 	}
 }
 
-// scripted holds that a script stands alone, but for prices: nobody is asked.
+// scripted checks that a script stands alone, except for prices: no provider is asked.
 func (c checker) scripted(m Model, checkScript func(file string, data []byte) error, at strictyaml.Path) {
 	for _, key := range strictyaml.Given(m) {
 		if path := at.With(key); key != "script" && key != "prices" {

@@ -195,8 +195,8 @@ func (in reader) layRef(to *findings, doc *strictyaml.Document, at strictyaml.Pa
 	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
 }
 
-// openGrader reads and checks a grader's file, but for its config, of which a part may stand
-// where it is referred to.
+// openGrader reads and checks a grader's file, except its config: a part of that may stand
+// where the file is referred to.
 func (in reader) openGrader(to *findings, file string) (*strictyaml.Document, error) {
 	doc, err := in.open(file)
 	if err != nil {

@@ -330,7 +330,7 @@ type Responder struct {
 }
 
 // shouldTrigger adds a grader of whether the agent invoked the skill that the eval is about,
-// where that can be known: the agent has it, invokes skills, and tells of what it does.
+// where that can be known: the agent has it, invokes skills, and reports what it does.
 // Where the skill's text is in front of every agent, none needs to invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval

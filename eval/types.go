@@ -235,7 +235,7 @@ type Price struct {
 }
 
 // ModelLimits is what the model calls of a trial may come to. What is left out is not
-// limited, but for Requests, which have a default.
+// limited, except Requests, which have a default.
 type ModelLimits struct {
 	Requests int     `json:"requests,omitempty" min:"1" jsonschema:"requests in a trial; default 1000"`
 	Tokens   int64   `json:"tokens,omitempty" min:"1" jsonschema:"tokens of input and output in a trial, by the provider's count"`
@@ -253,7 +253,7 @@ type Judge struct {
 	Temperature    *float64 `json:"temperature,omitempty" min:"0" max:"2" jsonschema:"how freely the model answers; the endpoint's own where left out"`
 }
 
-// NamedJudge is the model that graders ask which name none; empty where there is none.
+// NamedJudge returns the model for graders that name none, or "".
 func (c Config) NamedJudge() string {
 	if c.JudgeModel == "" && c.Judge != nil {
 		return c.Judge.Model
@@ -385,7 +385,7 @@ type Behavior struct {
 	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 }
 
-// tellsSkills reports whether the eval's agent tells which skills it invokes.
+// tellsSkills reports whether the eval's agent reports which skills it invokes.
 func (e *Eval) tellsSkills() bool {
 	if e.Adapter != nil {
 		return e.Adapter.Transcript != nil

@@ -131,7 +131,7 @@ type clientReader struct {
 	variables map[string]string // environment variable → input it stands for
 }
 
-// openCode says whether the file is one of OpenCode's, whose variables and
+// openCode reports whether the file is one of OpenCode's, whose variables and
 // timeouts are unlike the others'.
 func (r *clientReader) openCode() bool { return r.at[0] == "mcp" }
 
@@ -178,7 +178,7 @@ func (r *clientReader) readServers() {
 	}
 }
 
-// off says whether the file leaves a server out.
+// off reports whether the file leaves a server out.
 func (r *clientReader) off(name string, at strictyaml.Path) bool {
 	for _, rule := range []struct {
 		key string
@@ -193,7 +193,7 @@ func (r *clientReader) off(name string, at strictyaml.Path) bool {
 	return r.filtered(name, at)
 }
 
-// filtered says whether Gemini CLI's lists of servers leave one out.
+// filtered reports whether Gemini CLI's lists of servers leave one out.
 func (r *clientReader) filtered(name string, at strictyaml.Path) bool {
 	for _, list := range []string{"allowed", "excluded"} {
 		path := strictyaml.Path{"mcp", list}
@@ -217,7 +217,7 @@ const tomlHint = `this is TOML, as Codex has it, and only JSON is read; write th
 // begins with.
 var tomlLine = regexp.MustCompile(`^(\[\[?[A-Za-z_][^]{}:]*\]\]?\s*(#.*)?|[A-Za-z_][A-Za-z0-9_.-]*\s*=.*)$`)
 
-// isTOML says whether the first line that holds anything is one of TOML.
+// isTOML reports whether the first line that holds anything is one of TOML.
 func isTOML(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))

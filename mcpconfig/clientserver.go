@@ -16,7 +16,7 @@ import (
 )
 
 // clientServer is one server of a client's file. Fields that are named like one
-// of Server take its place, because the clients' type is another.
+// of Server take its place, because the clients' type differs.
 type clientServer struct {
 	Server
 	clientInterface

@@ -32,7 +32,7 @@ func (r *clientReader) readInputs() {
 		if _, taken := r.inputs[id]; taken {
 			r.doc.Problemf(at.With(i, "id"), "input %s is there already; rename one", quote(id))
 		}
-		_ = json.Unmarshal(one["default"], &fallback) // one that is no string is none
+		_ = json.Unmarshal(one["default"], &fallback) // only a string counts
 		if strings.ContainsAny(fallback, "${}") {
 			fallback = ""
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// IsDockerRun says whether s is a container that a docker or podman command of
+// IsDockerRun reports whether s is a container that a docker or podman command of
 // the host would run. With an image of its own, the command is one in that image.
 func IsDockerRun(s Server) bool {
 	program := strings.TrimSuffix(path.Base(s.Command), ".exe")

@@ -40,7 +40,7 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 	return s, slices.Compact(secrets), Validate(name, literal(s))
 }
 
-// CheckText says what is wrong with the variables in a text, whatever their values.
+// CheckText returns what is wrong with the variables in a text, whatever their values.
 func CheckText(text string) error {
 	_, err := split(text)
 	return err
@@ -123,7 +123,7 @@ type part struct {
 	hasDefault bool
 }
 
-// IsVariable says whether an environment's variable can have this name.
+// IsVariable reports whether an environment's variable can have this name.
 func IsVariable(name string) bool { return variableName.MatchString(name) }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

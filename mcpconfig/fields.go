@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// eachString hands every string of s, but for the keys of maps and secrets, to f and puts
+// eachString hands every string of s, except the keys of maps and secrets, to f and puts
 // what f returns in its place. A field of a service is told with where it is, as
 // in services.db.env. Lists and maps are copied first, so a copy of a Server can
 // be changed without changing the original.

@@ -48,7 +48,7 @@ func HostNames(servers []string) (map[string]string, error) {
 	return hosts, nil
 }
 
-// CheckName says what is wrong with a server's name.
+// CheckName returns what is wrong with a server's name.
 func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:

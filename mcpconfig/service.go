@@ -2,10 +2,8 @@ package mcpconfig
 
 import (
 	"maps"
-	"path"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Service is what a server needs beside it, such as a database: a container of its
@@ -54,9 +52,9 @@ func (f *findings) services(s Server) {
 			continue
 		}
 		f.program(at, *service)
+		f.container(at+".", containerOf{service.Image, service.User, service.Writable, service.Files, service.Memory, service.Disk, service.Scratch})
 		f.ports(at+".ports", service.Ports, s.Port)
 		f.ready(at+".ready", service.Ready)
-		f.serviceContainer(at, *service)
 	}
 }
 
@@ -70,11 +68,8 @@ func (f *findings) serviceName(at, name string) {
 }
 
 func (f *findings) program(at string, s Service) {
-	switch {
-	case s.Image == "":
+	if s.Image == "" {
 		f.invalid(at, "%s needs an image", at)
-	case strings.ContainsFunc(s.Image, isBlank):
-		f.invalid(at+".image", "%s.image must not hold blanks", at)
 	}
 	if s.Command == "" && s.Args != nil {
 		f.invalid(at+".args", "%s.args need a command; without one the image's own command is run", at)
@@ -106,22 +101,4 @@ func (f *findings) ready(at string, r *Ready) {
 	if len(r.Exec) > 0 && r.Exec[0] == "" {
 		f.add(ErrInvalid, at+".exec", "0", "%s.exec[0] must not be empty", at)
 	}
-}
-
-// serviceContainer holds that the fields of the service's container make sense.
-func (f *findings) serviceContainer(at string, s Service) {
-	if s.User != "" && !hasVariable(s.User) && CheckUser(s.User) != nil {
-		f.invalid(at+".user", "%s.user must be a user or uid, with :group or :gid, and not root", at)
-	}
-	for i, dir := range s.Writable {
-		if !hasVariable(dir) && (!path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/") {
-			f.add(ErrInvalid, at+".writable", strconv.Itoa(i), "%s.writable[%d] must be the absolute path of a directory in the container", at, i)
-		}
-	}
-	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
-		f.file(at+".files", target, s.Files[target])
-	}
-	f.size(at+".memory", s.Memory)
-	f.size(at+".disk", s.Disk)
-	f.size(at+".scratch", s.Scratch)
 }

@@ -14,7 +14,7 @@ type Shape string
 const (
 	// ShapeStandard is that of mcp.json: an object by name, with type and url.
 	ShapeStandard Shape = "standard"
-	// ShapeVSCode has the same entries; the key around them is another.
+	// ShapeVSCode has the same entries under another key.
 	ShapeVSCode Shape = "vscode"
 	// ShapeGemini names the URL httpUrl, which is streamable HTTP there.
 	ShapeGemini Shape = "gemini"

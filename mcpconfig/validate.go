@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Validate says what about s does not hold together, as [Errors]. A string that
+// Validate returns what about s does not hold together, as [Errors]. A string that
 // holds a variable is not judged before [Expand].
 func Validate(name string, s Server) error {
 	f := &findings{server: name}
@@ -24,8 +24,8 @@ func Validate(name string, s Server) error {
 		f.invalid("", "%v", err)
 	}
 	f.kind(s)
-	f.container(s)
-	f.containerFields(s)
+	f.places(s)
+	f.container("", containerOf{s.Image, s.User, s.Writable, s.Files, s.Memory, s.Disk, s.Scratch})
 	f.limits(s)
 	f.services(s)
 	f.egress(s)
@@ -107,8 +107,8 @@ func (f *findings) local(s Server) {
 	}
 }
 
-// container holds that the fields of the container make sense.
-func (f *findings) container(s Server) {
+// places holds that the paths and the platform of a server make sense.
+func (f *findings) places(s Server) {
 	if s.Cwd != "" && s.WorkingDir != "" {
 		f.invalid("working_dir", "cwd and working_dir are the same; give one of them")
 	}
@@ -120,12 +120,40 @@ func (f *findings) container(s Server) {
 	if s.Path != "" && !hasVariable(s.Path) && !path.IsAbs(s.Path) {
 		f.invalid("path", "path must begin with /")
 	}
-	if strings.ContainsFunc(s.Image, isBlank) {
-		f.invalid("image", "image must not hold blanks")
+	if s.Platform != "" && !hasVariable(s.Platform) && strings.Count(s.Platform, "/") < 1 {
+		f.invalid("platform", "platform must be of the form linux/amd64")
 	}
-	for _, target := range slices.Sorted(maps.Keys(s.Files)) {
-		f.file("files", target, s.Files[target])
+}
+
+// containerOf is what a file says alike of the container of a server and of a service.
+type containerOf struct {
+	image, user           string
+	writable              []string
+	files                 map[string]string
+	memory, disk, scratch string
+}
+
+// container holds that what is said of a container makes sense. The names of its fields begin
+// with prefix.
+func (f *findings) container(prefix string, c containerOf) {
+	if strings.ContainsFunc(c.image, isBlank) {
+		f.invalid(prefix+"image", "%simage must not hold blanks", prefix)
 	}
+	if err := CheckUser(c.user); c.user != "" && !hasVariable(c.user) && err != nil {
+		f.invalid(prefix+"user", "%suser %v", prefix, err)
+	}
+	for i, dir := range c.writable {
+		if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
+			key := strconv.Itoa(i)
+			f.add(ErrInvalid, prefix+"writable", key, "%s %v", where(prefix+"writable", key), err)
+		}
+	}
+	for _, target := range slices.Sorted(maps.Keys(c.files)) {
+		f.file(prefix+"files", target, c.files[target])
+	}
+	f.size(prefix+"memory", c.memory)
+	f.size(prefix+"disk", c.disk)
+	f.size(prefix+"scratch", c.scratch)
 }
 
 func (f *findings) file(field, target, source string) {
@@ -143,9 +171,8 @@ func (f *findings) limits(s Server) {
 	if s.Timeout > 0 && s.Timeout < minTimeout {
 		f.invalid("timeout", "timeout is in milliseconds and must be at least %d; %v seconds are %v", minTimeout, s.Timeout, 1000*s.Timeout)
 	}
-	for _, size := range []struct{ field, value string }{{"memory", s.Memory}, {"disk", s.Disk}, {"scratch", s.Scratch}, {"max_message", s.MaxMessage}, {"max_traffic", s.MaxTraffic}} {
-		f.size(size.field, size.value)
-	}
+	f.size("max_message", s.MaxMessage)
+	f.size("max_traffic", s.MaxTraffic)
 }
 
 // minTimeout is less than any request to a server needs, in milliseconds, and more than
@@ -210,7 +237,7 @@ const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,
 
 var userPattern = regexp.MustCompile(UserPattern)
 
-// CheckUser says what is wrong with a container's user.
+// CheckUser returns what is wrong with a container's user.
 func CheckUser(user string) error {
 	if !userPattern.MatchString(user) {
 		return errors.New("must be a user or uid, with :group or :gid where wanted, such as 1000:1000")
@@ -222,7 +249,7 @@ func CheckUser(user string) error {
 	return nil
 }
 
-// CheckWritable says what is wrong with a directory that is to be writable.
+// CheckWritable returns what is wrong with a directory that is to be writable.
 func CheckWritable(dir string) error {
 	switch {
 	case !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00"):
@@ -233,7 +260,7 @@ func CheckWritable(dir string) error {
 	return nil
 }
 
-// ReservedDir says whether a directory cannot be made writable: the root, the
+// ReservedDir reports whether a directory cannot be made writable: the root, the
 // kernel's, the image's system, which an empty directory would hide, and ours.
 func ReservedDir(dir string) bool {
 	if dir == "/" {
@@ -256,24 +283,6 @@ const (
 	PullAlways  = "always"
 	PullNever   = "never"
 )
-
-// containerFields holds what a server says of its container's user, places and
-// image.
-func (f *findings) containerFields(s Server) {
-	if s.User != "" && !hasVariable(s.User) {
-		if err := CheckUser(s.User); err != nil {
-			f.invalid("user", "user %v", err)
-		}
-	}
-	for i, dir := range s.Writable {
-		if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
-			f.add(ErrInvalid, "writable", strconv.Itoa(i), "%s %v", where("writable", strconv.Itoa(i)), err)
-		}
-	}
-	if s.Platform != "" && !hasVariable(s.Platform) && strings.Count(s.Platform, "/") < 1 {
-		f.invalid("platform", "platform must be of the form linux/amd64")
-	}
-}
 
 // Secret is where a variable of a server's environment comes from that nothing else may
 // see: exactly one of Env, File and Command. Variables (${VAR}) are not expanded in it.
@@ -338,7 +347,7 @@ func copySecrets(secrets map[string]Secret) map[string]Secret {
 	return secrets
 }
 
-// Supported says what of a valid s is not built yet, as [Errors] of the class
+// Supported returns what of a valid s is not built yet, as [Errors] of the class
 // [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
@@ -366,7 +375,7 @@ func instead(s Server) string {
 	return ""
 }
 
-// IsNearbyName says whether a host's name is one that this machine or its network gives,
+// IsNearbyName reports whether a host's name is one that this machine or its network gives,
 // so that nobody outside says where it leads: it has no dot, or ends in .localhost (RFC
 // 6761), .local (RFC 6762), .home.arpa (RFC 8375) or .internal.
 func IsNearbyName(name string) bool {

@@ -91,7 +91,7 @@ func (t *Trial) Environment(container sandbox.Layout, hosts map[string]string) [
 	return agentEnv(t, container, t.values(container, hosts))
 }
 
-// agentEnv is what every agent finds in its environment, beside what the image
+// agentEnv is what every agent finds in its environment, in addition to what the image
 // and the eval set.
 func agentEnv(t *Trial, container sandbox.Layout, values map[string]string) []string {
 	env := map[string]string{

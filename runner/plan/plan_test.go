@@ -133,7 +133,7 @@ func TestPlanRefuses(t *testing.T) {
 		}, "no files can be put into /etc of its container"},
 		{"file of a service that is gone", withService(mcpconfig.Service{Files: map[string]string{"/data/x": "data/none"}}), `server "s": service "db"`},
 		{"file of a service in /etc", withService(mcpconfig.Service{Files: map[string]string{"/etc/x": "data/bolts.json"}}), `server "s": service "db": /etc of its container cannot be made writable`},
-		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `service "db": /usr/lib/x of its container cannot be made writable`},
+		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `server "s": services.db.writable[0] cannot be /usr/lib/x`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e, task, c := *ev, tasks[0], Choices{Lookup: env, Secrets: &redact.Set{}}

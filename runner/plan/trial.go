@@ -132,7 +132,7 @@ func (t *Trial) Outgoing() []outgoing {
 // Link is a link of ours in the workspace.
 type Link struct{ Name, Target string }
 
-// Links are those of the trial, in a container of a layout, but for places where something of the
+// Links are those of the trial, in a container of a layout, except for places where something of the
 // workspace stands or is in the way.
 func (t *Trial) Links(container sandbox.Layout) []Link {
 	var all []Link
@@ -148,7 +148,7 @@ func (t *Trial) Links(container sandbox.Layout) []Link {
 	})
 }
 
-// TrialID tells a trial of a run.
+// TrialID identifies a trial of a run.
 type TrialID struct {
 	Task   string
 	Number int // from 1
@@ -156,7 +156,7 @@ type TrialID struct {
 
 func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
 
-// ID tells the trial in its run.
+// ID identifies the trial in its run.
 func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
 // JSON is the plan as trial.json keeps it.
@@ -217,7 +217,7 @@ func hooksOn(all []eval.Hook, host bool) []eval.Hook {
 	return slices.DeleteFunc(slices.Clone(all), func(h eval.Hook) bool { return h.Host != host })
 }
 
-// OnHost says whether one of them runs on the host.
+// OnHost reports whether one of them runs on the host.
 func (h *Hooks) OnHost() bool {
 	return h != nil && len(hooksOn(h.Before, true))+len(hooksOn(h.After, true)) > 0
 }

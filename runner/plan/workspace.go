@@ -55,7 +55,7 @@ func skillsAt(e *eval.Eval) string {
 	return path.Clean(cmp.Or(at, defaultSkillsAt))
 }
 
-// inTheWay says whether a file and a link cannot both be.
+// inTheWay reports whether a file and a link cannot both be.
 func inTheWay(file, link string) bool {
 	return file == link || strings.HasPrefix(file, link+"/") || strings.HasPrefix(link, file+"/")
 }

@@ -1,9 +1,8 @@
 // Package generate generates the JSON Schemas of waza's files from the Go types that they
 // are read into.
 //
-// A schema is no stricter than the reader with --strict-keys, but for keys without a value.
-// What ties several keys or files
-// together is left to the reader, but for the plainest cases.
+// A schema is no stricter than the reader with --strict-keys, except for keys without a value.
+// Rules about several keys or files are left to the reader, except the plainest.
 package generate
 
 import (

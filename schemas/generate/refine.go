@@ -67,7 +67,7 @@ func refineServers(servers *jsonschema.Schema) {
 	refineContainer(service)
 }
 
-// refineBox adds what holds for the container of a server and of a service.
+// refineContainer adds what holds for the container of a server and of a service.
 func refineContainer(properties map[string]*jsonschema.Schema) {
 	for _, size := range []string{"memory", "disk"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
