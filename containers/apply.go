@@ -32,15 +32,16 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	}
 	started := make([]*startedContainer, len(s.plan.containers))
 	group, gctx := errgroup.WithContext(ctx)
-	prepared := sync.OnceValue(func() error { return s.prepareForAgent(gctx) })
+	prepared := sync.OnceValues(func() (addresses, error) { return s.prepareForAgent(gctx) })
 	for i, c := range s.plan.containers {
 		group.Go(func() (err error) {
+			var a addresses
 			if isOnNetwork(c.container) {
-				if err := prepared(); err != nil {
+				if a, err = prepared(); err != nil {
 					return err
 				}
 			}
-			placed, err := s.withFiles(gctx, s.plan.placed(c, s.trial, s.network.addresses))
+			placed, err := s.withFiles(gctx, s.plan.placed(c, s.trial, a))
 			if err != nil {
 				return err
 			}
@@ -58,35 +59,37 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := prepared(); err != nil {
+	a, err := prepared()
+	if err != nil {
 		return err
 	}
 	if s.plan.network != "" {
 		s.network.leave = s.backend.watch.followNetwork(s.plan.network, s.cut)
 	}
-	s.servers = s.plan.serversAt(s.network.addresses)
+	s.servers = s.plan.serversAt(a)
 	return s.settle(ctx, filtered)
 }
 
-// prepareForAgent creates the network and the volume of the agent's container.
-func (s *trialSandbox) prepareForAgent(ctx context.Context) (err error) {
+// prepareForAgent creates the network and the volume of the agent's container. It returns
+// the addresses of the network.
+func (s *trialSandbox) prepareForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
-		if s.network.addresses, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
-			return err
+		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
+			return a, err
 		}
 	}
 	if s.plan.workspace == "" {
-		return nil
+		return a, nil
 	}
 	if _, err := s.backend.engine.createVolume(ctx, s.plan.workspace, labels(s.backend.run, s.plan.trial, roleWorkspace)); err != nil {
-		return fmt.Errorf("workspace volume: %w", err)
+		return a, fmt.Errorf("workspace volume: %w", err)
 	}
 	for _, c := range s.plan.containers {
 		if c.container == sandbox.Agent {
-			return s.backend.images.giveVolume(ctx, s.plan.workspace, c.conf.User)
+			return a, s.backend.images.giveVolume(ctx, s.plan.workspace, c.conf.User)
 		}
 	}
-	return nil
+	return a, nil
 }
 
 // withFiles returns a container's plan with the files that are its own: an agent's mcp.json

@@ -22,7 +22,7 @@ const (
 	trialMemory = (1024 + 512) << 20
 )
 
-// assess says what facts mean for a run.
+// assess returns what facts mean for a run.
 func assess(f facts) Checks {
 	var all Checks
 	all.OK("engine", fmt.Sprintf("Docker %s, API %s, found %s: %s", f.info.ServerVersion, f.api, f.found, f.host))
@@ -173,7 +173,7 @@ func (f facts) assessRuns(all *Checks) {
 	all.Warn("runs", fmt.Sprintf("%d live; %d dead left %d objects", f.live, f.dead, f.objects), "Run waza gc, which removes what dead runs left.")
 }
 
-// size is bytes for a person.
+// size returns bytes for a person.
 func size(bytes int64) string {
 	if bytes >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))

@@ -44,7 +44,7 @@ func layerReference(executable string) string {
 }
 
 // guestExecutable finds the executable that becomes process 1: ours, if the
-// engine runs what we are built for, else the one beside us that is.
+// engine runs what we are built for, else the one in the same directory that is.
 func guestExecutable(arch string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

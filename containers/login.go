@@ -19,13 +19,13 @@ import (
 const (
 	// helperTimeout bounds asking a credential helper.
 	helperTimeout = 30 * time.Second
-	// maxCredential is how much of its answer is read, in bytes.
+	// maxCredential is how many bytes of its answer are read.
 	maxCredential = 64 << 10
 )
 
-// loginFor is what the docker command would log in to a registry with: out of the
+// loginFor returns the login that the docker command would use for a registry: from the
 // helper for this host, the configured store, or the configuration's own auths.
-// It is empty where there is nothing. Errors hold nothing secret.
+// It is empty if there is none. Errors hold nothing secret.
 func loginFor(ctx context.Context, host string) (registry.AuthConfig, error) {
 	dir := dockerConfigDir()
 	if dir == "" {
@@ -51,7 +51,7 @@ func loginFor(ctx context.Context, host string) (registry.AuthConfig, error) {
 	return ownAuth(config.AuthConfigs, host)
 }
 
-// ownAuth reads the login for host, which may stand there as a URL, from auths.
+// ownAuth reads the login for host from auths, whose keys may be URLs.
 func ownAuth(auths map[string]dockercfg.AuthConfig, host string) (registry.AuthConfig, error) {
 	own, ok := auths[host]
 	for key, other := range auths {
@@ -84,7 +84,7 @@ func hostOf(key string) string {
 }
 
 // askHelper asks a credential helper, a program docker-credential-NAME, which
-// reads the host and writes JSON. Of what it wrote nothing goes into an error.
+// reads the host and writes JSON. Nothing that it wrote goes into an error.
 func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, error) {
 	program := "docker-credential-" + name
 	path, err := exec.LookPath(program)

@@ -167,7 +167,6 @@ func nthSubnet(from netip.Prefix, n uint32) netip.Prefix {
 
 // taskNetwork is the network of one trial while its containers run.
 type taskNetwork struct {
-	addresses
 	name    string // empty if the trial has no network
 	engine  *engine
 	release func() // gives the subnet back; nil before it is taken

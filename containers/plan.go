@@ -207,10 +207,10 @@ var maskedPaths = []string{
 	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 }
 
-// lockedMemory is how much of a process the kernel may be told to keep in memory.
+// lockedMemory is how many bytes a process may lock into memory (mlock(2)).
 const lockedMemory = 64 << 10
 
-// resources are the limits of a container.
+// resources returns the limits of a container.
 func resources(b sandbox.Container) container.Resources {
 	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
 	openFiles := cmp.Or(b.OpenFiles, sandbox.DefaultOpenFiles)

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// seccompProfile is the engine's default profile, as of today and whatever this engine's
-// is, with what reaches past a container's network taken out.
+// seccompProfile returns Docker's default profile of today, whatever this engine's is,
+// without what reaches past a container's network.
 //
 // On a bridge the host hears datagrams although it has no address there: its
 // kernel answers ARP for every address it has, and joins all-hosts multicast on
@@ -85,7 +85,7 @@ const (
 // allows. The kernel takes them as advice, and so do programs.
 var ignoredOptions = []uint32{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE}
 
-// optionRules allow every setsockopt but the refused ones, and do nothing for the ignored
+// optionRules allow every setsockopt except the refused ones, and do nothing for the ignored
 // ones. A rule can neither say "not" nor take back what another allows, so they spell out
 // the rest.
 func optionRules() []*seccomp.Syscall {
@@ -111,14 +111,14 @@ func optionRules() []*seccomp.Syscall {
 
 // prefix is a range of 32-bit numbers that agree in the bits of mask. The kernel
 // reads 32 bits of level and option, and so does a comparison with a prefix,
-// whatever stands in the argument's upper half.
+// whatever the argument's upper half has.
 type prefix struct{ mask, value uint32 }
 
 func (p prefix) arg(index uint) specs.LinuxSeccompArg {
 	return masked(index, uint64(p.mask), uint64(p.value))
 }
 
-// without covers the numbers below 1<<bits, but for those given, with prefixes.
+// without covers the numbers below 1<<bits, except those given, with prefixes.
 func without(numbers []uint32, bits int) []prefix {
 	var cover func(p prefix, left int) []prefix
 	cover = func(p prefix, left int) []prefix {

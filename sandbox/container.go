@@ -26,8 +26,8 @@ type Container struct {
 	// Scratch is how many bytes each of /tmp and home may hold; 0 for Disk.
 	Scratch int64 `json:"scratch,omitempty"`
 
-	// Platform is what the image must be for, as os/architecture; empty for the
-	// engine's own.
+	// Platform is the platform that the image must be for, as os/architecture; empty for
+	// the engine's own.
 	Platform string `json:"platform,omitempty"`
 	// Pull is when the image is pulled, as in mcpconfig.PullPolicies; empty for
 	// where it is missing.

@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID names the system's run; empty where that cannot be told.
+// bootID identifies the system's boot; empty if that is not known.
 func bootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
 	return id
 }
 
-// processStart is when a process was started; empty where it is gone.
+// processStart returns when a process was started; empty if it is gone.
 func processStart(pid int) string {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(info.Proc.P_pid) != pid {

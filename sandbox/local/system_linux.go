@@ -21,7 +21,7 @@ func ownSession() *syscall.SysProcAttr {
 }
 
 // awaitEnd waits for a child's end and does not collect it: until that is done,
-// nobody else gets its number. It says whether it could.
+// nobody else gets its number. It reports whether it could.
 func awaitEnd(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -33,10 +33,10 @@ func awaitEnd(pid int) bool {
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// bootID names the system's run; empty where that cannot be told.
+// bootID identifies the system's boot; empty if that is not known.
 func bootID() string { return proc.BootID() }
 
-// processStart is when a process was started; empty where it is gone, or only waits
+// processStart returns when a process was started; empty if it is gone, or only waits
 // to be collected.
 func processStart(pid int) string {
 	start, zombie := proc.StartTime(pid)
@@ -54,7 +54,7 @@ const (
 )
 
 // killMarked kills every program of the user that carries a mark, until there is
-// none, and says how many it found.
+// none, and returns how many it found.
 func killMarked(mark string) (killed int) {
 	for range markedRounds {
 		found := 0
@@ -83,7 +83,7 @@ func processes() (pids []int) {
 	return pids
 }
 
-// carries says whether a program has a mark. Others' cannot be read.
+// carries reports whether a program has a mark. Others' cannot be read.
 func carries(pid int, mark string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && isMarked(string(environ), mark)

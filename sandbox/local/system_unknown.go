@@ -2,7 +2,7 @@
 
 package local
 
-// bootID and processStart cannot be told here, so gc ends no process.
+// bootID and processStart are not known here, so gc ends no process.
 func bootID() string { return "" }
 
 func processStart(int) string { return "" }
