@@ -18,7 +18,7 @@ func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspec
 	t.Helper()
 	secrets := &redact.Set{}
 	secrets.Add(secret)
-	found, err := Inspect(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
+	found, err := inspectOne(t.Context(), backend, &plan.Trial{Task: "l", Number: 1, ServersOnly: true, Servers: []plan.Server{{Name: "l", Transport: "stdio", StartupTimeout: time.Minute}}},
 		evidence.Dir(dir), trial.InspectOptions{
 			Watch: time.Millisecond, Patience: time.Minute, Secrets: secrets,
 			Exercises: []inspection.Exercise{{What: inspection.Call, Name: "add"}},

@@ -7,12 +7,14 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/selftest"
@@ -44,8 +46,8 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 // LikelyPlatform is what an engine on this machine runs, as long as none was asked.
 func LikelyPlatform() string { return "linux/" + runtime.GOARCH }
 
-// KeptInLock says, in [Resolve], that what was resolved goes into the lock.
-const KeptInLock = "kept in " + images.LockName
+// keptInLock says that what was resolved goes into the lock.
+const keptInLock = "kept in " + images.LockName
 
 // LockPath is where the lock of an eval is: beside it.
 func LockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockName) }
@@ -76,23 +78,58 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	return nil
 }
 
-// Resolve asks the registry for those packages that have no version yet. What becomes of
-// each is said in the words of then.
-func Resolve(ctx context.Context, backend Installer, packages []images.Image, lock *images.Lock, then string, say func(string)) ([]images.Entry, error) {
-	var entries []images.Entry
+// resolve asks the registry which versions those packages of an eval's tasks are that lock
+// lacks, where the backend installs packages. It says of each what becomes of it in the words
+// of then. platform is the backend's; a backend that installs none has our own.
+func resolve(ctx context.Context, backend Backend, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, then string, say func(string)) (entries []images.Entry, platform string, err error) {
+	platform = LikelyPlatform()
+	installer, ok := backend.(Installer)
+	if !ok {
+		return nil, platform, nil
+	}
+	packages, err := plan.Packages(e, tasks, lock, installer.Platform())
+	if err != nil || len(packages) == 0 {
+		return nil, platform, err
+	}
 	for _, p := range packages {
 		if p.Entry != nil {
 			continue
 		}
 		say(fmt.Sprintf("resolving %s", p))
-		entry, err := backend.Resolve(ctx, p, lock)
+		entry, err := installer.Resolve(ctx, p, lock)
 		if err != nil {
-			return nil, err
+			return nil, platform, err
 		}
 		entries = append(entries, entry)
 		say(fmt.Sprintf("resolved %s to %s, %s", p, entry.Version, then))
 	}
-	return entries, nil
+	return entries, installer.Platform(), nil
+}
+
+// CompleteLock returns the lock of an eval with what it lacks, and without what no task
+// needs. It opens a backend only where something is missing, and
+// writes nothing. What is wrong with the files is a [Mistake].
+func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock, h Host) (*images.Lock, error) {
+	packages, err := plan.Packages(e, tasks, old, LikelyPlatform())
+	if err != nil {
+		return nil, Mistake{err}
+	}
+	var wanted []mcpconfig.Package
+	for _, p := range packages {
+		wanted = append(wanted, p.Package)
+	}
+	if slices.ContainsFunc(packages, func(i images.Image) bool { return i.Entry == nil }) {
+		backend, err := h.Open(ctx, Opening{Run: NewID(e.Name), Isolated: true})
+		if err != nil {
+			return nil, err
+		}
+		entries, _, err := resolve(ctx, backend, e, tasks, old, keptInLock, h.Say)
+		if err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))); err != nil {
+			return nil, err
+		}
+		old = old.Fill(entries)
+	}
+	return old.Only(wanted), nil
 }
 
 // FetchRepos fetches the repositories of the trials, each once, and notes in their plans

@@ -82,7 +82,7 @@ type Host struct {
 	ModelScript      func(file string, data []byte) (plan.ModelScript, error)
 
 	// Open opens the backend of a run.
-	Open func(context.Context, *Job) (Backend, error)
+	Open func(context.Context, Opening) (Backend, error)
 	// Connect finds the judge that a trial's graders ask.
 	Connect func(evidence.Judge) (trial.Judge, error)
 
@@ -97,6 +97,14 @@ type Host struct {
 	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it until
 	// it returns; nil for none.
 	Hold func(context.Context, *plan.Trial, sandbox.Sandbox)
+}
+
+// Opening says for what a backend is opened.
+type Opening struct {
+	Run      string // the run's id
+	Isolated bool   // in containers
+	Resume   bool   // a run of this id has died, and is to be taken up
+	Trials   []*plan.Trial
 }
 
 // Backend is what trials of a run run on: containers, or processes of this machine.

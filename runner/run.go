@@ -165,7 +165,7 @@ func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
 // nothing in the run directory has changed, but that run.json keeps a certificate which
 // forbids to begin.
 func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome, error) {
-	backend, err := j.request.Open(ctx, j)
+	backend, err := j.request.Open(ctx, Opening{Run: j.ID, Isolated: j.request.Isolated, Resume: j.left != nil, Trials: j.Trials})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -253,19 +253,11 @@ func (j *Job) newRecord() (Record, error) {
 // installPackages resolves the packages that the lock lacks, keeps them there, and plans
 // with what they are. What another run kept there meanwhile stays.
 func (j *Job) installPackages(ctx context.Context, backend Backend) error {
-	installer, ok := backend.(Installer)
-	if !ok {
-		return nil
-	}
-	packages, err := plan.Packages(j.Eval, j.Tasks, j.lock, installer.Platform())
-	if err != nil || len(packages) == 0 {
-		return err
-	}
-	entries, err := Resolve(ctx, installer, packages, j.lock, KeptInLock, j.request.Say)
+	entries, platform, err := resolve(ctx, backend, j.Eval, j.Tasks, j.lock, keptInLock, j.request.Say)
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 && installer.Platform() == LikelyPlatform() {
+	if len(entries) == 0 && platform == LikelyPlatform() {
 		return nil // the plan has them
 	}
 	if len(entries) > 0 {
@@ -278,7 +270,7 @@ func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 			return err
 		}
 	}
-	return j.plan(installer.Platform())
+	return j.plan(platform)
 }
 
 // fetchRepos fetches the repositories of the tasks.
@@ -392,9 +384,3 @@ func (j *Job) finish(ctx context.Context, dir string, record Record, done []Resu
 
 // Workers is how many trials run at once.
 func (j *Job) Workers() int { return j.request.workers(j.Eval.Config) }
-
-// Isolated reports whether trials run in containers.
-func (j *Job) Isolated() bool { return j.request.Isolated }
-
-// Resumed reports whether the run was begun before.
-func (j *Job) Resumed() bool { return j.left != nil }

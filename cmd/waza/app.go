@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,8 +16,10 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/schemas"
 )
 
 // Exit codes, the first that applies.
@@ -167,4 +171,106 @@ func (s *state) buildID() string {
 		return ""
 	}
 	return sum[:16]
+}
+
+// schemaCommand is waza schema.
+type schemaCommand struct{ *state }
+
+func (s schemaCommand) command() *cli.Command {
+	return &cli.Command{
+		Name: "schema", Usage: "print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
+			document, ok := documents[c.Args().First()]
+			if !ok || c.NArg() != 1 {
+				return usage("schema takes one of: eval, task, results")
+			}
+			_, err := s.stdout.Write(document)
+			return err
+		},
+	}
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// endings are the signals that end a command. SIGHUP is not one of them where it was
+// ignored when the process began, as under nohup: then it stays ignored.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// interruptible returns a context that the first of [endings] ends. The
+// second says that taking down goes on; the third gives up, and leaves to the
+// engine and to gc what was not taken down yet.
+func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, endings()...)
+	done := make(chan struct{})
+	go func() {
+		for count := 1; ; count++ {
+			select {
+			case <-done:
+				return
+			case <-signals:
+			}
+			switch count {
+			case 1:
+				fmt.Fprintln(stderr, "interrupted: stopping agents and taking everything down")
+				cancel(errInterrupted)
+			case 2:
+				fmt.Fprintln(stderr, "still taking down; once more leaves the rest to waza gc")
+			default:
+				os.Exit(exitInfra)
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+// warnOnce says what of files has no effect, each once however often they are read.
+func (s *state) warnOnce(warnings []*strictyaml.Error) {
+	for _, w := range warnings {
+		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
+		if s.warned[line] {
+			continue
+		}
+		s.warned[line] = true
+		fmt.Fprintln(s.stderr, text.Inert(line))
+	}
+}
+
+// warn says what failed and harms no trial.
+func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) }
+
+// sayTo says what takes a while.
+func (s *state) sayTo(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
+
+// screen is where the command says what it does.
+func (s *state) screen() *screen {
+	if screen, ok := s.stderr.(*screen); ok {
+		return screen
+	}
+	return &screen{out: s.stderr}
+}
+
+// styleOf is how text for w is coloured.
+func (s *state) styleOf(w io.Writer) terminal.Style {
+	_, isTerminal := terminalOf(w)
+	return terminal.StyleFor(isTerminal, s.lookup)
+}
+
+// onScreen is s with a screen for its stderr.
+func (s *state) onScreen() *state {
+	screened := *s
+	screened.stderr = &screen{out: s.stderr}
+	return &screened
 }

@@ -111,15 +111,7 @@ func copyOut(dir, name, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return evidence.WriteFileBy(to, func(w io.Writer) error {
-		file, err := evidence.Open(dir, name)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
-		_, err = io.Copy(w, file)
-		return err
-	})
+	return evidence.WriteFileBy(to, func(w io.Writer) error { return copyTo(w, dir, name) })
 }
 
 // prompts are those of the tasks, by id.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 )
@@ -67,3 +69,38 @@ func takesValue(command *cli.Command, arg string) bool {
 	}
 	return false
 }
+
+// once is the value of a flag that may be given once. The library takes the last
+// of several and says nothing.
+type once struct {
+	value string
+	set   bool
+}
+
+func (o *once) Set(value string) error {
+	if o.set {
+		return errors.New("the flag takes one file and is here twice; put the servers into one")
+	}
+	o.value, o.set = value, true
+	return nil
+}
+
+func (o *once) String() string { return o.value }
+
+// duration is the value of a flag: whole seconds, or a time such as 90s.
+type duration struct{ time.Duration }
+
+func (d *duration) Set(text string) error {
+	if seconds, err := time.ParseDuration(text + "s"); err == nil && !strings.ContainsAny(text, ".eE-") {
+		d.Duration = seconds
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("must be whole seconds, such as 300, or a time, such as 5m")
+	}
+	d.Duration = parsed
+	return nil
+}
+
+func (d *duration) String() string { return "" }

@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -76,4 +80,36 @@ func exitWith(code int) error {
 		return nil
 	}
 	return &exitError{code: code}
+}
+
+const (
+	judgeURL    = "judge-url"
+	judgeKeyEnv = "judge-key-env"
+)
+
+// judgeFlags say which judge the record of a run may have asked.
+func judgeFlags(with string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: judgeURL, Usage: "ask the judge although it is at this `URL`; with " + with},
+		&cli.StringFlag{Name: judgeKeyEnv, Usage: "send it the key in this `VARIABLE`; with " + with},
+	}
+}
+
+// unnamed is what a command line with these flags lacks to have a recorded judge asked;
+// empty for nothing. The record may be a stranger's: where it names another endpoint than
+// the usual one, or has another variable's value sent there, a person has to say so too.
+func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
+	isKnown, isUsual := false, false
+	for _, kind := range eval.ModelKinds() {
+		if _, usual := eval.ModelDefaults(kind); j.BaseURL == eval.ChatDefault(kind) {
+			isKnown, isUsual = true, j.APIKeyEnv == usual
+		}
+	}
+	if j.BaseURL != url && !isKnown {
+		flags = "--" + judgeURL + " " + text.ShellWord(j.BaseURL)
+	}
+	if j.APIKeyEnv != "" && j.APIKeyEnv != keyEnv && !isUsual {
+		flags += " --" + judgeKeyEnv + " " + text.ShellWord(j.APIKeyEnv)
+	}
+	return strings.TrimSpace(flags)
 }

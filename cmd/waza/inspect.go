@@ -1,26 +1,19 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
-	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/trial"
-	"github.com/waza-isolate/waza/sandbox/local"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -60,233 +53,61 @@ func (s inspectCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {
-			i, err := s.newInspector(c)
+			o, err := readInspectOptions(c)
+			if err != nil {
+				return err
+			}
+			q, err := s.newInspection(c, o)
 			if err != nil {
 				return err
 			}
 			ctx, stop := interruptible(c.Context, s.stderr)
 			defer stop()
-			return i.run(ctx)
+			report, err := runner.Inspect(ctx, q)
+			if report.Ended.IsZero() {
+				return infra(err)
+			}
+			return s.inspected(report, err, q.Dir, o)
 		},
 	}
 }
 
-// inspector is one waza inspect.
-type inspector struct {
-	*state
-	options inspectOptions
-	target  target
-	lock    *images.Lock // with what was resolved for this time
-	kept    *images.Lock // as its file is
-	plans   []*plan.Trial
-	secrets *redact.Set
-	vault   *runner.Vault // nil until servers are about to be started
-	id      string
-	dir     string
-	report  inspection.Report
-}
-
-func (s inspectCommand) newInspector(c *cli.Context) (*inspector, error) {
-	o, err := readInspectOptions(c)
+// newInspection asks for the servers that the command line names to be inspected.
+func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.Inspection, error) {
+	t, err := s.findTarget(c, o)
 	if err != nil {
-		return nil, err
+		return runner.Inspection{}, err
 	}
-	target, err := s.findTarget(c, o)
-	if err != nil {
-		return nil, err
+	q := runner.Inspection{
+		ID: runner.NewID("inspect " + t.names[0]), Eval: t.eval, Servers: t.names, Source: t.source, Dir: o.out,
+		Isolated: o.isolate, Pull: o.pull, Pin: o.pin, Watch: o.watch, Patience: o.patience, Exercises: o.exercises, AllowWeak: o.allowWeak,
+		Host: s.host(runOptions{}, nil),
 	}
-	i := &inspector{state: s.state, options: o, target: target, secrets: &redact.Set{}}
-	for _, secret := range target.secrets {
-		i.secrets.Add(secret)
+	for _, secret := range t.secrets {
+		q.Host.Secrets.Add(secret)
 	}
-	if i.lock, err = runner.ReadLock(target.eval); err != nil {
-		return nil, err
+	if q.Dir == "" {
+		q.Dir = filepath.Join(".waza", "inspections", q.ID)
 	}
-	i.kept = i.lock
-	i.id = runner.NewID("inspect " + target.names[0])
-	if i.dir = o.out; i.dir == "" {
-		i.dir = filepath.Join(".waza", "inspections", i.id)
+	if len(o.exercises) > 0 && len(t.names) > 1 {
+		return q, usage("--%s is for one server; choose it with --server: %s", o.exercises[0].What, strings.Join(t.names, ", "))
 	}
-	if err := isNewOrEmpty(i.dir, "--out"); err != nil {
-		return nil, err
-	}
-	if err := i.plan(runner.LikelyPlatform()); err != nil {
-		return nil, err
-	}
-	if len(o.exercises) > 0 && len(i.plans) > 1 {
-		return nil, usage("--%s is for one server; choose it with --server: %s", o.exercises[0].What, quotedNames(target.names))
-	}
-	if !o.isolate && !i.remote() {
-		return nil, usage("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
-	}
-	return i, nil
+	return q, isNewOrEmpty(q.Dir, "--out")
 }
 
-func (i *inspector) plan(platform string) (err error) {
-	i.plans, err = plan.PlanInspections(i.target.eval, i.target.names, plan.Choices{
-		Run: i.id, Pull: i.options.pull, Lookup: i.lookup, Secrets: i.secrets, Lock: i.lock, Platform: platform,
-	})
-	if err != nil {
-		return usage("%w", err)
-	}
-	if i.vault != nil {
-		i.vault.Give(i.plans)
-	}
-	return nil
-}
-
-// readSecrets has what servers are given secretly at hand.
-func (i *inspector) readSecrets(ctx context.Context) (err error) {
-	if i.vault, err = runner.OpenVault(ctx, i.plans, i.target.eval.Dir(), i.lookup, i.secrets); err != nil {
-		return usage("%w", err)
-	}
-	i.vault.Give(i.plans)
-	return nil
-}
-
-// remote says whether nothing is to be run here.
-func (i *inspector) remote() bool {
-	return !slices.ContainsFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })
-}
-
-func (i *inspector) open(ctx context.Context) (runner.Backend, error) {
-	if i.remote() {
-		return local.Open(local.Options{Run: i.id})
-	}
-	return containers.Open(ctx, containers.Options{
-		Run: i.id, Guest: i.guest, Digest: i.digest, Network: buildNetwork(i.lookup, i.secrets), Redact: i.secrets.String,
-	})
-}
-
-// run inspects the servers, one after another, and tells of them.
-func (i *inspector) run(ctx context.Context) (err error) {
-	if err := i.readSecrets(ctx); err != nil {
-		return err
-	}
-	backend, err := i.open(ctx)
-	if err != nil {
-		return infra(err)
-	}
-	i.report = inspection.Report{Version: inspection.Version, ID: i.id, Waza: i.version, Source: i.target.source, Started: time.Now().UTC()}
-	err = i.prepare(ctx, backend)
-	if err == nil {
-		err = i.inspectAll(ctx, backend)
-	}
-	i.report.Ended = time.Now().UTC()
-	if err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))); err != nil {
-		return infra(err)
-	}
-	return i.tell()
-}
-
-// prepare has all images there, and attacks a sandbox of the kind that they go into.
-func (i *inspector) prepare(ctx context.Context, backend runner.Backend) error {
-	attackable, ok := backend.(selftest.Backend)
-	if installer, installs := backend.(runner.Installer); installs {
-		if err := i.install(ctx, installer); err != nil {
-			return err
-		}
-	}
-	if err := runner.Prepare(ctx, backend, i.plans, i.sayTo); err != nil || !ok {
-		return err
-	}
-	i.report.Engine = attackable.Describe()
-	kept, err := runner.Certify(ctx, attackable, i.id, selftest.KindOf(i.isolated()), certificateCache(), i.options.allowWeak, i.sayTo)
-	i.report.Certificate = inspection.CertificateOf(kept)
-	return err
-}
-
-// isolated is one of the plans that are not of remote servers.
-func (i *inspector) isolated() *plan.Trial {
-	return i.plans[slices.IndexFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })]
-}
-
-// install resolves the packages that the lock lacks, for this time.
-func (i *inspector) install(ctx context.Context, backend runner.Installer) error {
-	packages, err := plan.Packages(i.target.eval, plan.Uninstalled(i.target.eval, i.target.names), i.lock, backend.Platform())
-	if err != nil || len(packages) == 0 {
-		return err
-	}
-	entries, err := runner.Resolve(ctx, backend, packages, i.lock, i.then(), i.sayTo)
-	if err != nil {
-		return err
-	}
-	i.lock = i.lock.Fill(entries)
-	return i.plan(backend.Platform())
-}
-
-// then is what becomes of what was resolved.
-func (i *inspector) then() string {
-	if i.options.pin {
-		return runner.KeptInLock
-	}
-	return "for this inspection alone"
-}
-
-func (i *inspector) inspectAll(ctx context.Context, backend runner.Backend) error {
-	for _, t := range i.plans {
-		s := t.Servers[0]
-		fmt.Fprintf(i.stderr, "inspecting %s\n", s.Name)
-		found, err := runner.Inspect(ctx, backend, t, evidence.Dir(filepath.Join(i.dir, s.Name)), trial.InspectOptions{
-			Watch: i.options.watch, Patience: i.options.patience, Exercises: i.options.exercises, Secrets: i.secrets,
-			Weak: weakOf(i.report.Certificate),
-		})
-		if err != nil {
-			return err
-		}
-		found.Evidence = s.Name
-		_, images := runner.Describe(backend)
-		i.identify(&found, s, images)
-		i.compare(&found)
-		i.report.Servers = append(i.report.Servers, found)
-	}
-	i.report.Mark()
-	return nil
-}
-
-func weakOf(c *inspection.Certificate) []string {
-	if c == nil {
-		return nil
-	}
-	return c.GotOut
-}
-
-// identify says what was run.
-func (i *inspector) identify(found *inspection.Server, s plan.Server, images evidence.ImageRecords) {
-	if s.Remote {
-		return
-	}
-	record := images[s.Image]
-	found.Image = &inspection.Image{Ref: s.Image, ID: record.ID, Digests: record.Digests}
-	if s.Build != nil && s.Build.Entry != nil {
-		found.Package = &inspection.Package{Request: s.Build.Package.String(), Version: s.Build.Entry.Version, Locked: i.kept.Has(*s.Build.Entry)}
-	}
-}
-
-// tell writes the document, without secrets, and prints what it says.
-func (i *inspector) tell() error {
-	unpinned := i.pin()
-	data, err := i.report.Document()
-	if err != nil {
-		return infra(err)
-	}
-	data, _ = i.secrets.JSON(data)
-	if err := evidence.WriteFile(filepath.Join(i.dir, inspection.File), data); err != nil {
-		return infra(err)
-	}
-	var told inspection.Report
-	if err := json.Unmarshal(data, &told); err != nil {
-		return infra(err)
-	}
-	if i.options.format == formatJSON {
-		_, err = i.stdout.Write(data)
+// inspected prints the report of an inspection into dir, whose error may be of servers that
+// could not be pinned.
+func (s inspectCommand) inspected(report inspection.Report, err error, dir string, o inspectOptions) error {
+	var printed error
+	if o.format == formatJSON {
+		printed = copyTo(s.stdout, dir, inspection.File)
 	} else {
-		err = inspection.Print(i.stdout, told, inspection.Options{Width: width(i.stdout), Full: i.options.full, Dir: i.dir})
+		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: o.full, Dir: dir})
 	}
-	if err = errors.Join(err, unpinned); err != nil {
+	if err := errors.Join(printed, err); err != nil {
 		return infra(err)
 	}
-	if slices.ContainsFunc(told.Servers, func(s inspection.Server) bool { return s.Failed != "" }) {
+	if slices.ContainsFunc(report.Servers, func(s inspection.Server) bool { return s.Failed != "" }) {
 		return exitWith(exitInfra)
 	}
 	return nil
@@ -302,4 +123,73 @@ func isNewOrEmpty(dir, flag string) error {
 		return usage("%s: %w", flag, err)
 	}
 	return usage("%s: %s is not empty; name a new directory", flag, dir)
+}
+
+// inspectOptions is the command line of waza inspect, but for what is inspected.
+type inspectOptions struct {
+	isolate, pin    bool
+	full            bool
+	servers         []string
+	image, pull     string
+	watch, patience time.Duration
+	exercises       []inspection.Exercise
+	out             string
+	allowWeak       []string
+	format          format
+}
+
+// maxWatch bounds how long a server is watched, and waited for.
+const maxWatch = 24 * time.Hour
+
+func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
+	o = inspectOptions{
+		isolate: c.Bool("isolate"), pin: c.Bool("pin"), full: c.Bool("full"), servers: c.StringSlice("server"),
+		image: c.String("image"), pull: c.String("pull"), watch: c.Duration("for"), patience: c.Duration("patience"),
+		out: c.String("out"), allowWeak: c.StringSlice("allow-weak"),
+	}
+	if o.format, err = formatOf(c, formatDefault, formatJSON); err != nil {
+		return o, err
+	}
+	for _, flag := range []string{"for", "patience"} {
+		if d := c.Duration(flag); d <= 0 || d > maxWatch {
+			return o, usage("--%s must be more than 0 and at most %v, such as 10s", flag, maxWatch)
+		}
+	}
+	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
+		return o, usage("--pull must be missing, always or never")
+	}
+	if err := selftest.CheckNames(o.allowWeak); err != nil {
+		return o, usage("--allow-weak: %w", err)
+	}
+	o.exercises, err = readExercises(c)
+	return o, err
+}
+
+func readExercises(c *cli.Context) (all []inspection.Exercise, err error) {
+	taking := 0 // that take --args
+	for _, what := range []string{inspection.Call, inspection.Get, inspection.Read} {
+		if !c.IsSet(what) {
+			continue
+		}
+		if c.String(what) == "" {
+			return nil, usage("--%s needs a name", what)
+		}
+		all = append(all, inspection.Exercise{What: what, Name: c.String(what)})
+		if what != inspection.Read {
+			taking++
+		}
+	}
+	if !c.IsSet("args") {
+		return all, nil
+	}
+	if taking != 1 {
+		return nil, usage("--args goes with one --call, or one --get")
+	}
+	arguments := json.RawMessage(c.String("args"))
+	var object map[string]json.RawMessage
+	if json.Unmarshal(arguments, &object) != nil || object == nil {
+		return nil, usage(`--args must be a JSON object, such as {"path": "/data"}`)
+	}
+	all[0].Arguments = arguments
+	return all, nil
 }

@@ -202,5 +202,3 @@ func (t *target) pick(names []string) error {
 	}
 	return nil
 }
-
-func quotedNames(names []string) string { return strings.Join(names, ", ") }

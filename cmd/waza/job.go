@@ -4,25 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
-	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/model/stub"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/local"
 )
 
 // job is one waza run.
@@ -122,111 +111,4 @@ func (j *job) chooseRunDir() (string, error) {
 		return dir, usage("run directory: %w", err)
 	}
 	return dir, usage("run directory %s is not empty; name a new one with --run-dir", dir)
-}
-
-// host is what a run finds in this process. shown becomes the progress of its trials.
-func (s *state) host(o runOptions, shown **progress) runner.Host {
-	secrets := &redact.Set{}
-	h := runner.Host{
-		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
-		CheckScript: checkScript, CheckModelScript: checkModelScript,
-		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
-		Warn: s.warn,
-		Say: func(what string) {
-			if o.loudness != quiet {
-				s.sayTo(what)
-			}
-		},
-		// The ids of the answers of a model that is played are digests of nothing secret.
-		ModelScript: func(file string, data []byte) (plan.ModelScript, error) {
-			script, err := stub.Parse(file, data)
-			if err != nil {
-				return nil, err
-			}
-			clean := func(doc []byte) []byte {
-				doc, _ = secrets.JSON(doc)
-				return doc
-			}
-			return func() http.Handler { return script.HandlerOver(clean) }, nil
-		},
-		Open: func(ctx context.Context, j *runner.Job) (runner.Backend, error) {
-			if j.Isolated() {
-				return containers.Open(ctx, containers.Options{
-					Run: j.ID, Resume: j.Resumed(), Guest: s.guest, Digest: s.digest,
-					Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
-				})
-			}
-			s.warnOfNoIsolation(j.Trials)
-			return local.Open(local.Options{Run: j.ID, Resume: j.Resumed(), Without: plan.KeyVariables(j.Trials)})
-		},
-		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
-			*shown = newProgress(ctx, s.screen(), s.lookup, o.loudness, trials, workers)
-			return (*shown).update, (*shown).close
-		},
-	}
-	if o.loudness == loud {
-		h.ServerLog = func(t *plan.Trial, server string) io.Writer {
-			return &lineWriter{out: s.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: secrets}
-		}
-	}
-	if o.keep {
-		h.Hold = func(ctx context.Context, t *plan.Trial, sandbox sandbox.Sandbox) {
-			(*shown).close()
-			s.hold(ctx, t, sandbox)
-		}
-	}
-	return h
-}
-
-// sayTo says what takes a while.
-func (s *state) sayTo(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
-
-// screen is where the command says what it does.
-func (s *state) screen() *screen {
-	if screen, ok := s.stderr.(*screen); ok {
-		return screen
-	}
-	return &screen{out: s.stderr}
-}
-
-// hold tells how to enter a sandbox and waits for Ctrl-C.
-func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
-	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
-	switch e := b.(type) {
-	case entrances:
-		names := e.Containers()
-		for _, container := range slices.Sorted(maps.Keys(names)) {
-			fmt.Fprintf(s.stderr, "  %-12s docker exec -it %s sh\n", container, names[container])
-		}
-		for _, server := range t.Servers {
-			if server.Shared {
-				fmt.Fprintf(s.stderr, "  %-12s lives for the run; find it by: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
-			}
-		}
-		fmt.Fprintln(s.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
-	case directory:
-		fmt.Fprintf(s.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
-		fmt.Fprintln(s.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
-	}
-	<-ctx.Done()
-}
-
-// entrances is what a sandbox of containers tells a person who wants to enter.
-type entrances interface{ Containers() map[string]string }
-
-// directory is what a sandbox of processes tells.
-type directory interface{ Directory() string }
-
-// warnOfNoIsolation says before anything starts that nothing will be isolated, and what of
-// the eval has no effect then.
-func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
-	fmt.Fprintln(s.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
-	if names := plan.NotEnforced(trials); len(names) > 0 {
-		fmt.Fprintf(s.stderr, "without --isolate these have no effect: %s\n", strings.Join(names, ", "))
-	}
-}
-
-func checkModelScript(file string, data []byte) error {
-	_, err := stub.Parse(file, data)
-	return err
 }

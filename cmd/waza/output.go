@@ -64,12 +64,6 @@ func terminalOf(w io.Writer) (fd int, ok bool) {
 	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
-// styleOf is how text for w is coloured.
-func (s *state) styleOf(w io.Writer) terminal.Style {
-	_, isTerminal := terminalOf(w)
-	return terminal.StyleFor(isTerminal, s.lookup)
-}
-
 // width is how many columns a line may have; 0 is any number.
 func width(w io.Writer) int {
 	fd, ok := terminalOf(w)
@@ -102,7 +96,7 @@ func saveResults(dir, file string) error {
 	if file == "" {
 		return nil
 	}
-	err := evidence.WriteFileBy(file, func(w io.Writer) error { return writeOut(w, dir) })
+	err := evidence.WriteFileBy(file, func(w io.Writer) error { return copyTo(w, dir, runner.ResultsFile) })
 	if err != nil {
 		return usage("--output: %w", err)
 	}
@@ -117,15 +111,16 @@ func (s *state) show(run view.Run, f format, file string) error {
 	}
 	switch f {
 	case formatJSON:
-		return s.printJSON(func(w io.Writer) error { return writeOut(w, run.Dir) })
+		return s.printJSON(func(w io.Writer) error { return copyTo(w, run.Dir, runner.ResultsFile) })
 	case formatGitHub:
 		return markdown.Comment(s.stdout, run)
 	}
 	return terminal.Run(s.stdout, run.Results, width(s.stdout))
 }
 
-func writeOut(w io.Writer, dir string) error {
-	file, err := evidence.Open(dir, runner.ResultsFile)
+// copyTo copies a file of a directory of evidence.
+func copyTo(w io.Writer, dir, name string) error {
+	file, err := evidence.Open(dir, name)
 	if err != nil {
 		return err
 	}
@@ -157,11 +152,4 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 	}
 	fmt.Fprintln(s.stdout)
 	return terminal.Pairs(s.stdout, c, width(s.stdout))
-}
-
-// onScreen is s with a screen for its stderr.
-func (s *state) onScreen() *state {
-	screened := *s
-	screened.stderr = &screen{out: s.stderr}
-	return &screened
 }

@@ -62,7 +62,7 @@ func TestJSONOfResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, out, _ := testState("x")
-	if err := s.printJSON(func(w io.Writer) error { return writeOut(w, dir) }); err != nil {
+	if err := s.printJSON(func(w io.Writer) error { return copyTo(w, dir, "results.json") }); err != nil {
 		t.Fatal(err)
 	}
 	checkPrintable(t, "results", out.String())

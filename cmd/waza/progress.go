@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/liveview"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -150,4 +156,92 @@ func (p *progress) update(u runner.Update) {
 // tells says whether the end of an attempt is to be said.
 func (p *progress) tells(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.loudness == loud || !p.live && p.loudness == normal
+}
+
+// screen is where a command says things. What is written to it stays, above the lines
+// of a view that may be drawn below. It is safe for concurrent use.
+type screen struct {
+	out io.Writer
+
+	mu    sync.Mutex
+	view  liveview.Screen // guarded by mu
+	lines []string        // that are drawn; guarded by mu
+	held  []byte          // a line that has not ended; guarded by mu
+}
+
+// Write implements io.Writer.
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lines) == 0 {
+		return s.out.Write(p)
+	}
+	s.held = append(s.held, p...)
+	end := bytes.LastIndexByte(s.held, '\n') + 1
+	text := string(s.held[:end])
+	s.held = s.held[end:]
+	if text == "" {
+		return len(p), nil
+	}
+	return len(p), s.drawLocked(text, s.lines)
+}
+
+// draw writes whole lines that stay, and the view's new ones.
+func (s *screen) draw(text string, lines []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(lines) == 0 && len(s.held) > 0 {
+		text = string(s.held) + "\n" + text
+		s.held = nil
+	}
+	return s.drawLocked(text, lines)
+}
+
+func (s *screen) drawLocked(text string, lines []string) error {
+	s.lines = lines
+	_, err := io.WriteString(s.out, s.view.Draw(text, lines, s.size().Columns))
+	return err
+}
+
+// size is the terminal's as it is now.
+func (s *screen) size() liveview.Size {
+	usual := liveview.Size{Columns: 80, Rows: 24}
+	fd, ok := terminalOf(s.out)
+	if !ok {
+		return usual
+	}
+	columns, rows, err := term.GetSize(fd)
+	if err != nil || columns == 0 || rows == 0 {
+		return usual
+	}
+	return liveview.Size{Columns: columns, Rows: rows}
+}
+
+// lineWriter shows each line of what is written to it, redacted, after a prefix.
+type lineWriter struct {
+	out     io.Writer
+	prefix  string
+	secrets *redact.Set
+	held    []byte
+}
+
+// maxLine is where a line without end is broken.
+const maxLine = 4 << 10
+
+func (w *lineWriter) Write(b []byte) (int, error) {
+	w.held = append(w.held, b...)
+	for {
+		end := bytes.IndexByte(w.held, '\n')
+		if end < 0 && len(w.held) < maxLine {
+			return len(b), nil
+		}
+		if end < 0 {
+			end = maxLine - 1
+		}
+		line := strings.ToValidUTF8(w.secrets.String(string(w.held[:end])), "\uFFFD")
+		w.held = w.held[end+1:]
+		if _, err := io.WriteString(w.out, w.prefix+text.Inert(line)+"\n"); err != nil {
+			return 0, err
+		}
+	}
 }

@@ -1,15 +1,22 @@
 package main
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox/local"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 const (
@@ -121,7 +128,7 @@ func (s runCommand) runOne(c *cli.Context) error {
 
 // newJob reads the command line and the eval, and plans every trial. What is wrong with
 // them is a usage error.
-func (s *state) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (*job, error) {
+func (s runCommand) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (*job, error) {
 	o, err := readOptions(c)
 	if err != nil {
 		return nil, err
@@ -137,7 +144,7 @@ func (s *state) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (
 	for _, change := range change {
 		change(&o)
 	}
-	j := &job{state: s, options: o}
+	j := &job{state: s.state, options: o}
 	j.options.Host = s.host(o, &j.progress)
 	if j.Job, err = runner.Load(j.options.Request); err != nil {
 		return nil, infra(err)
@@ -148,9 +155,147 @@ func (s *state) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (
 	return j, nil
 }
 
-func checkScript(steps json.RawMessage) error {
-	_, err := script.Parse(steps)
-	return err
+var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+func checkAllowWeak(o runOptions) error {
+	if len(o.AllowWeak) > 0 && !o.Isolated {
+		return usage("--allow-weak is about the sandbox: it needs --isolate")
+	}
+	if err := selftest.CheckNames(o.AllowWeak); err != nil {
+		return usage("--allow-weak: %w", err)
+	}
+	return nil
 }
 
-var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+func outputFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
+}
+
+func contextDirFlag() cli.Flag {
+	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+}
+
+// runOptions is the command line of waza run.
+type runOptions struct {
+	runner.Request
+	output, runDir string
+	keep           bool
+	loudness       loudness
+	apart          string // what tells files of this run apart from those of others of the command
+	exports        exports
+	format         format
+}
+
+func readOptions(c *cli.Context) (runOptions, error) {
+	o := runOptions{runDir: c.String("run-dir"), keep: c.Bool("keep"), Request: runner.Request{
+		Choices: runner.Choices{
+			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
+			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"),
+			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
+		},
+		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+	}}
+	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
+		return o, err
+	}
+	if o.Retries < 0 || o.Retries > runner.MaxInfraRetries {
+		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
+	}
+	if c.IsSet("timeout") && o.Timeout <= 0 {
+		return o, usage("--timeout must be more than 0, such as 90s")
+	}
+	switch {
+	case o.UpdateSnapshots && o.SkipGraders:
+		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
+	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.Pull):
+		return o, usage("--pull must be missing, always or never")
+	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.Pins):
+		return o, usage("--pins must be warn, fail or off")
+	case c.IsSet("pins") && !o.Isolated:
+		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
+	case c.IsSet("pull") && !o.Isolated:
+		return o, usage("--pull is about container images: it needs --isolate")
+	}
+	return o, checkAllowWeak(o)
+}
+
+// readHarmless reads what changes no trial's outcome.
+func (o *runOptions) readHarmless(c *cli.Context) (err error) {
+	o.Workers, o.output, o.Parallel, o.HostHooks = c.Int("workers"), c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
+	if o.exports, err = readExports(c, o.output); err != nil {
+		return err
+	}
+	switch {
+	case c.Bool("v") && c.Bool("q"):
+		return usage("-v says more and -q says less: give one of them")
+	case c.Bool("v") || c.Bool("debug"):
+		o.loudness = loud
+	case c.Bool("q"):
+		o.loudness = quiet
+	}
+	if o.output != "" {
+		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
+			return usage("--output: there is no directory %s", filepath.Dir(o.output))
+		}
+	}
+	if o.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub); err != nil {
+		return err
+	}
+	return inRange(c, "workers", maxWorkers)
+}
+
+func inRange(c *cli.Context, name string, most int) error {
+	if n := c.Int(name); c.IsSet(name) && (n < 1 || n > most) {
+		return usage("--%s must be from 1 to %d", name, most)
+	}
+	return nil
+}
+
+// resumeCommand is waza run --resume.
+type resumeCommand struct{ *state }
+
+// resumeRun completes the run that --resume names, as it was begun.
+func (s resumeCommand) resumeRun(c *cli.Context) error {
+	o, err := readResumeOptions(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(c.Context, s.stderr)
+	defer stop()
+	j := &job{state: s.state, options: o}
+	r := runner.Resumption{
+		Dir: c.String("resume"), Eval: c.Args().First(), Workers: o.Workers, Parallel: o.Parallel, HostHooks: o.HostHooks,
+		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o, &j.progress),
+	}
+	if c.IsSet("isolate") {
+		isolated := c.Bool("isolate")
+		r.Isolated = &isolated
+	}
+	var out runner.Outcome
+	j.Job, out, err = runner.Resume(ctx, r)
+	return j.finish(out, err)
+}
+
+// harmless are the options that can be given with --resume: they change no trial's
+// outcome. That of --isolate must be the run's own.
+var harmless = []string{"resume", "isolate", "workers", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+
+func readResumeOptions(c *cli.Context) (o runOptions, err error) {
+	for _, flag := range c.Command.Flags {
+		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(harmless, name) {
+			return o, usage("--%s cannot be given with --resume: a run goes on as it was begun", name)
+		}
+	}
+	if c.NArg() > 1 {
+		return o, usage("run --resume takes no eval file, or the one that the run began with; see waza run --help")
+	}
+	return o, o.readHarmless(c)
+}
+
+// sweep removes what a dead run left.
+func sweep(ctx context.Context, id string, isolated bool) error {
+	if isolated {
+		return containers.Sweep(ctx, id)
+	}
+	return local.Sweep(ctx, "", id)
+}

@@ -7,10 +7,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,24 +20,6 @@ import (
 
 // maxDiscovered bounds how many files --discover looks at.
 const maxDiscovered = 100_000
-
-// duration is the value of a flag: whole seconds, or a time such as 90s.
-type duration struct{ time.Duration }
-
-func (d *duration) Set(text string) error {
-	if seconds, err := time.ParseDuration(text + "s"); err == nil && !strings.ContainsAny(text, ".eE-") {
-		d.Duration = seconds
-		return nil
-	}
-	parsed, err := time.ParseDuration(text)
-	if err != nil {
-		return errors.New("must be whole seconds, such as 300, or a time, such as 5m")
-	}
-	d.Duration = parsed
-	return nil
-}
-
-func (d *duration) String() string { return "" }
 
 // upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
 func upstreamFlags() map[string]string {
@@ -235,4 +217,36 @@ func (s runCommand) runAll(c *cli.Context, evals []string) error {
 		}
 	}
 	return exitWith(worst)
+}
+
+// choose keeps the tasks that match a glob of each list that is not empty.
+func choose(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask, error) {
+	for _, glob := range slices.Concat(ids, tags) {
+		if _, err := path.Match(glob, ""); err != nil {
+			return nil, usage("%q is not a glob: %w", glob, err)
+		}
+	}
+	chosen := slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool {
+		return !matches(ids, t.ID, t.Name) || !matches(tags, t.Tags...)
+	})
+	if len(chosen) == 0 {
+		var known []string
+		for _, t := range tasks {
+			known = append(known, t.ID)
+		}
+		return nil, usage("no task matches; the eval's tasks are %s", strings.Join(known, ", "))
+	}
+	return chosen, nil
+}
+
+func matches(globs []string, names ...string) bool {
+	if len(globs) == 0 {
+		return true
+	}
+	for _, glob := range globs {
+		if slices.ContainsFunc(names, func(name string) bool { ok, _ := path.Match(glob, name); return ok }) {
+			return true
+		}
+	}
+	return false
 }

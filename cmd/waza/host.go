@@ -1,0 +1,311 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/model/judge"
+	"github.com/waza-isolate/waza/model/stub"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/local"
+	"github.com/waza-isolate/waza/sandbox/selftest"
+)
+
+// host is what a run finds in this process. shown becomes the progress of its trials.
+func (s *state) host(o runOptions, shown **progress) runner.Host {
+	secrets := &redact.Set{}
+	h := runner.Host{
+		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
+		CheckScript: checkScript, CheckModelScript: checkModelScript,
+		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
+		Warn: s.warn,
+		Say: func(what string) {
+			if o.loudness != quiet {
+				s.sayTo(what)
+			}
+		},
+		// The ids of the answers of a model that is played are digests of nothing secret.
+		ModelScript: func(file string, data []byte) (plan.ModelScript, error) {
+			script, err := stub.Parse(file, data)
+			if err != nil {
+				return nil, err
+			}
+			clean := func(doc []byte) []byte {
+				doc, _ = secrets.JSON(doc)
+				return doc
+			}
+			return func() http.Handler { return script.HandlerOver(clean) }, nil
+		},
+		Open: func(ctx context.Context, o runner.Opening) (runner.Backend, error) {
+			if o.Isolated {
+				return s.openContainers(ctx, o, secrets)
+			}
+			if len(o.Trials) > 0 {
+				s.warnOfNoIsolation(o.Trials)
+			}
+			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Without: plan.KeyVariables(o.Trials)})
+		},
+		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
+			*shown = newProgress(ctx, s.screen(), s.lookup, o.loudness, trials, workers)
+			return (*shown).update, (*shown).close
+		},
+	}
+	if o.loudness == loud {
+		h.ServerLog = func(t *plan.Trial, server string) io.Writer {
+			return &lineWriter{out: s.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: secrets}
+		}
+	}
+	if o.keep {
+		h.Hold = func(ctx context.Context, t *plan.Trial, sandbox sandbox.Sandbox) {
+			(*shown).close()
+			s.hold(ctx, t, sandbox)
+		}
+	}
+	return h
+}
+
+// openContainers opens the engine for a run, which builds images with what this machine's
+// environment says of registries. Passwords in that are added to secrets.
+func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *redact.Set) (*containers.Backend, error) {
+	return containers.Open(ctx, containers.Options{
+		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
+	})
+}
+
+func checkModelScript(file string, data []byte) error {
+	_, err := stub.Parse(file, data)
+	return err
+}
+
+// hold tells how to enter a sandbox and waits for Ctrl-C.
+func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
+	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
+	switch e := b.(type) {
+	case entrances:
+		names := e.Containers()
+		for _, container := range slices.Sorted(maps.Keys(names)) {
+			fmt.Fprintf(s.stderr, "  %-12s docker exec -it %s sh\n", container, names[container])
+		}
+		for _, server := range t.Servers {
+			if server.Shared {
+				fmt.Fprintf(s.stderr, "  %-12s lives for the run; find it by: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
+			}
+		}
+		fmt.Fprintln(s.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
+	case directory:
+		fmt.Fprintf(s.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
+		fmt.Fprintln(s.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
+	}
+	<-ctx.Done()
+}
+
+// entrances is what a sandbox of containers tells a person who wants to enter.
+type entrances interface{ Containers() map[string]string }
+
+// directory is what a sandbox of processes tells.
+type directory interface{ Directory() string }
+
+// warnOfNoIsolation says before anything starts that nothing will be isolated, and what of
+// the eval has no effect then.
+func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
+	fmt.Fprintln(s.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
+	if names := plan.NotEnforced(trials); len(names) > 0 {
+		fmt.Fprintf(s.stderr, "without --isolate these have no effect: %s\n", strings.Join(names, ", "))
+	}
+}
+
+// judges connects to the judges of trials, with keys out of the environment.
+type judges struct {
+	lookup  func(string) (string, bool)
+	secrets *redact.Set
+
+	mu    sync.Mutex
+	known map[endpoint]*judge.Client // guarded by mu
+}
+
+// endpoint is what of a judge a client depends on.
+type endpoint struct {
+	baseURL, keyEnv string
+	seconds         int
+}
+
+func newJudges(s *state, secrets *redact.Set) *judges {
+	return &judges{lookup: s.lookup, secrets: secrets, known: map[endpoint]*judge.Client{}}
+}
+
+// connect reads the key of j and returns a client for its endpoint, the same for the
+// same one. What is wrong is a usage error.
+func (c *judges) connect(j evidence.Judge) (trial.Judge, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := endpoint{j.BaseURL, j.APIKeyEnv, j.TimeoutSeconds}
+	if client, ok := c.known[at]; ok {
+		return client, nil
+	}
+	key := ""
+	if j.APIKeyEnv != "" {
+		key, _ = c.lookup(j.APIKeyEnv)
+	}
+	client, err := judge.New(j, key, c.secrets)
+	if err != nil {
+		return nil, usage("the judge of graders: %w", err)
+	}
+	c.known[at] = client
+	return client, nil
+}
+
+// systemCA is where Debian and its kin keep what they trust.
+const systemCA = "/etc/ssl/certs/ca-certificates.crt"
+
+// buildNetwork is what of this machine's settings a build needs to reach a
+// registry. Those that hold a password are added to secrets.
+func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) images.Network {
+	n := images.Network{CA: certificates(lookup), Env: map[string]string{}, Proxy: map[string]string{}}
+	pass := func(to map[string]string, from, as string) {
+		value, _ := lookup(from)
+		if value == "" {
+			return
+		}
+		to[as] = value
+		hidePassword(value, secrets)
+	}
+	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"} {
+		pass(n.Env, name, name)
+	}
+	// uv's own names of an index win, since the command is uv's; so does npm's
+	// usual spelling.
+	for _, name := range []string{"UV_INDEX_URL", "UV_DEFAULT_INDEX"} {
+		pass(n.Env, name, "PIP_INDEX_URL")
+	}
+	for _, name := range []string{"NPM_CONFIG_REGISTRY", "npm_config_registry"} {
+		pass(n.Env, name, "NPM_CONFIG_REGISTRY")
+	}
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"} {
+		pass(n.Proxy, name, name)
+	}
+	return n
+}
+
+// hidePassword adds an address that says who is asking, and the password in it, to
+// secrets. A name without a password is a token.
+func hidePassword(address string, secrets *redact.Set) {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return
+	}
+	secrets.Add(address)
+	password, ok := u.User.Password()
+	if !ok {
+		password = u.User.Username()
+	}
+	secrets.Add(password)
+}
+
+// maxCertificates is of one file; those of systems have a quarter of a MiB.
+const maxCertificates = 8 << 20
+
+// certificates is every file of certificates that the environment names, else the
+// system's; nothing where none can be read.
+func certificates(lookup func(string) (string, bool)) []byte {
+	var all bytes.Buffer
+	seen := map[string]bool{"": true}
+	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "PIP_CERT"} {
+		path, _ := lookup(name)
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		if content, err := files.Read(path, maxCertificates); err == nil {
+			all.Write(content)
+			all.WriteByte('\n')
+		}
+	}
+	if all.Len() == 0 {
+		content, err := files.Read(systemCA, maxCertificates)
+		if err != nil {
+			return nil
+		}
+		return content
+	}
+	return all.Bytes()
+}
+
+func checkScript(steps json.RawMessage) error {
+	_, err := script.Parse(steps)
+	return err
+}
+
+// certificateCache is where runs of this user keep certificates.
+func certificateCache() selftest.Cache {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return selftest.Cache{}
+	}
+	return selftest.OpenCache(dir)
+}
+
+func mcpFlag() cli.Flag {
+	return &cli.GenericFlag{
+		Name: "mcp", Value: &once{},
+		Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's",
+	}
+}
+
+// readOverlay reads the file of --mcp and says what of it was left out. It is nil
+// without the flag.
+func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
+	if !c.IsSet("mcp") {
+		return nil, nil
+	}
+	return s.overlayFrom(c.Generic("mcp").(*once).value)
+}
+
+func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
+	data, err := files.ReadNamed(path, strictyaml.MaxBytes)
+	if err != nil {
+		return nil, usage("--mcp: %w", err)
+	}
+	overlay, err := mcpconfig.ReadClient(path, data)
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	for _, n := range overlay.Notes {
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(overlay.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+	}
+	return overlay, nil
+}
+
+// consulting asks judges that are on record, as far as the command line c lets it.
+func (s *state) consulting(c *cli.Context) trial.Consulting {
+	judges := newJudges(s, &redact.Set{})
+	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
+		if missing := unnamed(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
+			return nil, usage("the run's record says where its judge is asked and with which variable as key, and may be a stranger's: if you want that, give %s", missing)
+		}
+		return judges.connect(j)
+	}}
+}
