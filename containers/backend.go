@@ -50,6 +50,8 @@ type Backend struct {
 	dirs      *pool                  // of trials in the volume of the run's files
 	seccomp   func() (string, error) // returns the profile of every container
 
+	foreign bool // the run is alive, and somebody else has it: its volumes are not ours
+
 	closeOnce sync.Once
 	closeErr  error // set by closeOnce
 }
@@ -80,6 +82,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		dirs: newPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {
+		b.foreign = errors.Is(err, sandbox.ErrAlive)
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
 	return b, nil
@@ -139,7 +142,9 @@ func (b *Backend) close(ctx context.Context) error {
 		if held != nil {
 			err = errors.Join(err, held.close(ctx))
 		}
-		err = errors.Join(err, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+		if !b.foreign {
+			err = errors.Join(err, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+		}
 	case held != nil:
 		held.abandon()
 		fallthrough

@@ -1,14 +1,17 @@
 package containers
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/volume"
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -128,5 +131,32 @@ func TestDebtsArePaid(t *testing.T) {
 	noTrialObjects(t, b, trial)
 	if b.leftovers.any() {
 		t.Errorf("still pending: %v", b.leftovers.trials)
+	}
+}
+
+// Whoever would resume a live run is refused, and takes nothing from it.
+func TestFaults_LiveRunKeepsItsVolumes(t *testing.T) {
+	t.Parallel()
+	b := openRun(t)
+	volumes := func() (names []string) {
+		found, err := b.engine.VolumeList(within(t), volume.ListOptions{Filters: filter(labelled(b.run, wholeRun)).args()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range found.Volumes {
+			names = append(names, v.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	before := volumes()
+	if len(before) != 2 {
+		t.Fatalf("volumes %q", before)
+	}
+	if _, err := Open(within(t), Options{Run: b.run, Resume: true, Guest: dockertest.Waza(t)}); !errors.Is(err, sandbox.ErrAlive) {
+		t.Fatalf("got %v", err)
+	}
+	if after := volumes(); !slices.Equal(before, after) {
+		t.Errorf("volumes were %q and are %q", before, after)
 	}
 }
