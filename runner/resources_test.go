@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -119,7 +120,7 @@ func TestResourcesAreOnRecord(t *testing.T) {
 				Used:   &used,
 			},
 			"stock": {
-				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: proxy.DefaultMessage, MaxFrames: 50, MaxTraffic: proxy.DefaultTraffic},
+				Limits: evidence.Limits{Memory: 3 << 20, MaxMessage: transport.DefaultMessage, MaxFrames: 50, MaxTraffic: transport.DefaultTraffic},
 				Unseen: "nobody looks",
 			},
 		}

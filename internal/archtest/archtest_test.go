@@ -112,7 +112,7 @@ func TestWhoImportsTestcontainers(t *testing.T) {
 // name that ends in / stands for all below it.
 func TestForbidden(t *testing.T) {
 	outside := []string{"os/exec", engine}
-	pure := append(outside, "net", "net/http", module+"sandbox/guest", module+"mcp/proxy")
+	pure := append(outside, "net", "net/http", module+"sandbox/guest", module+"mcp/transport", module+"mcp/client", module+"mcp/proxy")
 	rules := map[string][]string{
 		"grading":             append(pure, "github.com/mark3labs/"),
 		"grading/match":       pure,
@@ -134,7 +134,9 @@ func TestForbidden(t *testing.T) {
 		"internal/strictyaml": pure,
 		"internal/tree":       pure,
 		"sandbox/observe":     pure,
-		"mcp/proxy":           append(outside, "github.com/mark3labs/", module+"sandbox/guest"),
+		"mcp/transport":       append(outside, "github.com/mark3labs/", module+"sandbox/guest"),
+		"mcp/client":          append(outside, "github.com/mark3labs/", module+"sandbox/guest", module+"mcp/proxy"),
+		"mcp/proxy":           append(outside, "github.com/mark3labs/", module+"sandbox/guest", module+"mcp/client"),
 		"runner/plan":         {engine, module + "sandbox/guest", module + "mcp/proxy"},
 		"runner/trial":        {engine, module + "sandbox/guest"},
 		"runner":              {engine, module + "sandbox/guest"},

@@ -29,9 +29,11 @@ var floors = [][]string{
 	},
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
+	// How MCP servers are reached.
+	{"mcp/transport"},
 	// What goes over the wire, and what it adds up to.
 	{
-		"agents/internal/session", "capture", "egress", "mcp/proxy",
+		"agents/internal/session", "capture", "egress", "mcp/client", "mcp/proxy",
 		"model/judge", "sandbox", "attacks/hostileguest",
 	},
 	// Verdicts, numbers, transcripts.

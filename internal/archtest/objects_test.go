@@ -14,7 +14,6 @@ var wide = map[string]int{
 	"internal/browsertest.Page": 4,
 	"mcp/proxy.Proxy":           4,
 	"mcp/proxy.link":            5,
-	"mcp/proxy.prober":          6,
 	"mcp/proxy.server":          10,
 	"sandbox/sandboxtest.suite": 7,
 }

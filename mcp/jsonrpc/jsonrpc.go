@@ -137,6 +137,25 @@ func ReadOne(raw []byte) (Message, error) {
 	return Read(all[0])
 }
 
+// Parse reads a message, or the messages of a batch, that are as the specification has them be.
+// It fails as [Split], [Read] and [Message.Valid] do.
+func Parse(raw []byte) (messages []Message, batch bool, err error) {
+	objects, batch, err := Split(raw)
+	if err != nil {
+		return nil, batch, err
+	}
+	messages = make([]Message, len(objects))
+	for i, object := range objects {
+		if messages[i], err = Read(object); err == nil {
+			err = messages[i].Valid()
+		}
+		if err != nil {
+			return nil, batch, err
+		}
+	}
+	return messages, batch, nil
+}
+
 // at is where the value of a key goes; nil where the key is not of the envelope.
 func (m *Message) at(key string) *[]byte {
 	switch key {

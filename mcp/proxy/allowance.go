@@ -11,15 +11,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
-
-// errFlooded says that a server has sent all that it may.
-var errFlooded = errors.New("the server has sent more messages, or more bytes of them, than it may in one trial")
 
 // errServerShare says that a server has had all recorded that it may, and errAgentShare that
 // an answer of its does not fit into what the agent may, which asked for it.
 var (
-	errServerShare = fmt.Errorf("its share of the evidence is full: %w", errFlooded)
+	errServerShare = fmt.Errorf("its share of the evidence is full: %w", transport.ErrFlooded)
 	errAgentShare  = errors.New("its answer does not fit into the agent's share of the evidence")
 )
 
@@ -56,7 +54,7 @@ func (t *tally) over() bool {
 type allowance struct {
 	said    tally        // by the agent
 	heard   tally        // from the server
-	silent  tally        // events of its streams that hold no message
+	silent  tally        // events of its streams that hold no message, such as comments
 	answers atomic.Int64 // of the agent's, to what the server asked
 	unasked atomic.Int64 // messages of the server's that answer nothing
 	refused tally        // what is recorded of the agent's messages beyond it
@@ -66,19 +64,15 @@ func newAllowance(s Server, agent *bounded.Budget) *allowance {
 	limits := func(share *bounded.Budget) tally {
 		return tally{maxFrames: s.Frames, maxBytes: s.Traffic, share: share}
 	}
-	return &allowance{said: limits(agent), heard: limits(s.Share), silent: silence(), refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
+	return &allowance{said: limits(agent), heard: limits(s.Share), silent: tally{maxFrames: transport.DefaultFrames, maxBytes: transport.DefaultTraffic}, refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
 }
 
-// silence bounds what a server may send that is no message, such as comments that keep
-// a stream alive.
-func silence() tally { return tally{maxFrames: DefaultFrames, maxBytes: DefaultTraffic} }
-
 // hear says whether an event of the server's is within the limits, and counts it.
-func (a *allowance) hear(e event) bool {
-	if len(e.data) == 0 {
-		return a.silent.take(1, int64(len(e.raw)))
+func (a *allowance) hear(e transport.Event) bool {
+	if len(e.Data) == 0 {
+		return a.silent.take(1, int64(len(e.Raw)))
 	}
-	return a.heard.take(1, int64(len(e.raw)))
+	return a.heard.take(1, int64(len(e.Raw)))
 }
 
 // keep counts what recording a message of the server's takes: of the agent's share where it
@@ -100,7 +94,7 @@ func (s *server) keep(raw []byte, asked bool) error {
 	case !s.allowed.said.keep(cost):
 		why := s.agentShareIsFull()
 		s.proxy.overspent.CompareAndSwap(nil, &why)
-		s.notes.add("limit", why+"; the answer is not kept", nil)
+		s.events.Add("limit", why+"; the answer is not kept", nil)
 		return errAgentShare
 	}
 	return nil
@@ -162,7 +156,7 @@ func (s *server) spend(c call) (why string) {
 // refuseSpent answers a message beyond the allowance, which reaches no server.
 func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
 	s.proxy.overspent.CompareAndSwap(nil, &why)
-	s.notes.add("limit", why+"; it was refused", nil)
+	s.events.Add("limit", why+"; it was refused", nil)
 	record := func(f evidence.Frame) {
 		f.Side = evidence.SideAgent
 		s.recordRefused(f)

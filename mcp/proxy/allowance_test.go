@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 func toolCall(id int) string {
@@ -138,7 +139,7 @@ func TestServerThatFloods(t *testing.T) {
 		t.Parallel()
 		limits := quick()
 		limits.Traffic = 100 << 10
-		b := newBench(t, limits, Server{Name: "s", Launch: launching(t, "scripted")})
+		b := newBench(t, limits, Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}})
 		session := b.open()
 		big := `{"jsonrpc":"2.0","id":%d,"method":"big","params":{"size":60000}}`
 		if r := b.post(session, fmt.Sprintf(big, 1)); !strings.Contains(r.body, `"id":1,"result"`) {
@@ -200,11 +201,11 @@ func TestServerThatFloodsWithNothing(t *testing.T) {
 		limits.Frames = 20
 		b := scriptedBench(t, limits, 0)
 		r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"chatter","params":{"size":100}}`)
-		if !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) || !strings.Contains(r.body, errFlooded.Error()) {
+		if !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) || !strings.Contains(r.body, transport.ErrFlooded.Error()) {
 			t.Errorf("got %.200q", r.body)
 		}
 	})
-	comments := strings.Repeat(":\n", DefaultFrames+1)
+	comments := strings.Repeat(":\n", transport.DefaultFrames+1)
 	t.Run("comments", func(t *testing.T) {
 		t.Parallel()
 		b := upstreamBench(t, quick(), 0, func(w http.ResponseWriter, r *http.Request) {
@@ -225,11 +226,11 @@ func TestServerThatFloodsWithNothing(t *testing.T) {
 			<-r.Context().Done()
 		})
 		up.Events = true
-		b := newBench(t, quick(), Server{Name: "s", Upstream: up})
+		b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Upstream: up}})
 		if r := b.post("", initialize); !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) {
 			t.Errorf("got %q", r.body)
 		}
-		if e := b.rec.event(t, "limit"); !strings.Contains(e.Message, errFlooded.Error()) {
+		if e := b.rec.event(t, "limit"); !strings.Contains(e.Message, transport.ErrFlooded.Error()) {
 			t.Errorf("event %+v", e)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // held is how much memory f leaves behind in what it returns.
@@ -121,7 +121,7 @@ func TestLongIDsAndMethodsAreNone(t *testing.T) {
 // would hand the agent the runner's secrets.
 func TestAgentCannotTrace(t *testing.T) {
 	up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) })
-	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, method := range []string{"TRACE", "trace", "TRACK", "DEBUG", "PROPFIND"} {
 		if r := b.do(method, "s", ""); r.status != http.StatusMethodNotAllowed || strings.Contains(r.raw, "secret") {
 			t.Errorf("%s: %d %q", method, r.status, r.raw)
@@ -137,7 +137,7 @@ func TestAgentCannotLeaveTheEndpoint(t *testing.T) {
 		}
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, line := range []string{
 		"GET /mcp/../admin", "GET /mcp/", "GET //mcp", "GET /mcp/..%2fadmin", "GET /mcp;a=b", "GET http://s/admin", "GET http://127.0.0.1:1/admin",
 		"CONNECT 127.0.0.1:1", "CONNECT /mcp", "OPTIONS *", "GET /mcp?a=b#/admin", "GET /mcp%00", "GET /mcp?a=%0d%0aX-Injected:%20y", `GET \\127.0.0.1\mcp`,
@@ -164,7 +164,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 		w.Header().Set("Refresh", "0; url=/mcp/?"+r.URL.RawQuery)
 		w.WriteHeader(http.StatusFound)
 	})
-	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if r := b.do("POST", "s", ping); r.status != http.StatusFound || strings.Contains(fmt.Sprint(r.header, r.raw), "of+the+url") {
 		t.Errorf("the agent got %d %v %q", r.status, r.header, r.raw)
@@ -175,7 +175,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 // the stream. It is the same list then.
 func TestHiddenToolsInAReplay(t *testing.T) {
 	const list = "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + toolsResult + "}\n\n"
-	b := newBench(t, Limits{}, Server{Name: "s", Tools: []string{"open"}, Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") == "":
 			w.Header().Set("Mcp-Session-Id", "one")
@@ -185,7 +185,7 @@ func TestHiddenToolsInAReplay(t *testing.T) {
 		default:
 			written(w, list)
 		}
-	})})
+	})}, Tools: []string{"open"}})
 	b.do("POST", "s", initialize)
 	for _, r := range []reply{
 		b.do("POST", "s", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Session-Id", "one"),
@@ -200,9 +200,9 @@ func TestHiddenToolsInAReplay(t *testing.T) {
 
 // A header that names a hidden tool is a call of it to a server that goes by headers.
 func TestHiddenToolInAHeader(t *testing.T) {
-	b := newBench(t, Limits{}, Server{Name: "s", Tools: []string{"open", "öffne"}, Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		rpc(w, r, fmt.Sprintf(`{"server":%q}`, r.Header.Get("Mcp-Name")))
-	})})
+	})}, Tools: []string{"open", "öffne"}})
 	call, list := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	for _, test := range []struct {
 		body, method, name string
@@ -239,23 +239,11 @@ func TestListOfManySmallElements(t *testing.T) {
 	}
 }
 
-// A copy of the data of an event counts like the event.
-func TestDataOfAnEventCounts(t *testing.T) {
-	memory := bounded.NewBudget(1 << 20)
-	in := newEventReader(strings.NewReader(strings.Repeat("data:"+strings.Repeat("a", 1<<10)+"\n", 600)+"\n"), 1<<20, memory)
-	if _, err := in.next(); !errors.Is(err, errNoMemory) {
-		t.Errorf("got %v", err)
-	}
-	if used := memory.Used(); used != 0 {
-		t.Errorf("%d bytes are taken", used)
-	}
-}
-
 // A status that no response can have is the server's failure, and the agent is told.
 func TestOddStatus(t *testing.T) {
 	for _, status := range []string{"000", "007", "099", "101"} {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
-			b := newBench(t, Limits{}, Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
 					t.Error(err)
@@ -263,7 +251,7 @@ func TestOddStatus(t *testing.T) {
 				}
 				defer conn.Close()
 				fmt.Fprintf(conn, "HTTP/1.1 %s Odd\r\nContent-Type: %s\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n", status, kind)
-			})})
+			})}})
 			if r := b.do("POST", "s", ping); r.status != http.StatusBadGateway || !strings.Contains(r.body, errStatus.Error()) {
 				t.Errorf("%s %s: %d %q", status, kind, r.status, r.raw)
 			}

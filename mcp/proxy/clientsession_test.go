@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"io"
 	"net/http"
 	"os/exec"
@@ -41,7 +43,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case m.method == methodInitialize:
 		w.Header().Set(headerSession, "s1")
 		answer(`"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}`)
-	case m.method == methodDiscover:
+	case m.method == "server/discover":
 		answer(`"result":{"resultType":"complete","supportedVersions":["2026-07-28"]}`)
 	case m.method == methodCallTool && a.stateless:
 		a.seen <- r.Header
@@ -61,11 +63,11 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func inquire(t *testing.T, s Server) *ClientSession {
+func inquire(t *testing.T, s transport.Server) *client.Session {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	q, err := OpenClientSession(ctx, quick(), s)
+	q, err := client.Open(ctx, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,7 @@ func inquire(t *testing.T, s Server) *ClientSession {
 	return q
 }
 
-func callNow(t *testing.T, q *ClientSession, tool, arguments string) (Reply, error) {
+func callNow(t *testing.T, q *client.Session, tool, arguments string) (client.Reply, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -82,7 +84,7 @@ func callNow(t *testing.T, q *ClientSession, tool, arguments string) (Reply, err
 
 func TestInquiryOverHTTP(t *testing.T) {
 	a := &asking{refused: make(chan string, 1), seen: make(chan http.Header, 1)}
-	q := inquire(t, Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP), Tools: []string{"other"}})
+	q := inquire(t, transport.Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP)})
 	reply, err := callNow(t, q, "any", `{"x":1}`)
 	if err != nil || string(reply.Result) != `{"content":[],"n":9007199254740993}` {
 		t.Errorf("%s, %v", reply.Result, err)
@@ -91,7 +93,7 @@ func TestInquiryOverHTTP(t *testing.T) {
 
 func TestInquiryWithoutSessions(t *testing.T) {
 	a := &asking{stateless: true, seen: make(chan http.Header, 1)}
-	q := inquire(t, Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP)})
+	q := inquire(t, transport.Server{Name: "s", Upstream: upstreamOf(t, a.ServeHTTP)})
 	if reply, err := callNow(t, q, "complete", ""); err != nil || len(reply.Result) == 0 {
 		t.Errorf("%s, %v", reply.Result, err)
 	}
@@ -118,7 +120,7 @@ done`
 // A process is asked again after it failed to answer in time, and says so when it has
 // ended.
 func TestInquiryOfAProcess(t *testing.T) {
-	q := inquire(t, Server{Name: "s", Launch: launchCommand(t, func() *exec.Cmd { return exec.Command("sh", "-c", shell) })})
+	q := inquire(t, transport.Server{Name: "s", Launch: launchCommand(t, func() *exec.Cmd { return exec.Command("sh", "-c", shell) })})
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := q.Call(short, "silent", nil); err == nil {
@@ -129,7 +131,7 @@ func TestInquiryOfAProcess(t *testing.T) {
 		t.Errorf("%s, %v", reply.Result, err)
 	}
 	for range 2 {
-		if _, err := callNow(t, q, "end", ""); err == nil || !strings.Contains(err.Error(), ErrExited.Error()) {
+		if _, err := callNow(t, q, "end", ""); err == nil || !strings.Contains(err.Error(), client.ErrExited.Error()) {
 			t.Errorf("after its end: %v", err)
 		}
 	}

@@ -14,7 +14,7 @@
 // describes: up to 2025-11-25 a session is one process of its own; from 2026-07-28
 // there are no sessions, and all requests to one server share a process. A server of
 // the HTTP+SSE transport of 2024-11-05 is served so too: a stream and its endpoint
-// look like a process ([Upstream.Events]).
+// look like a process ([transport.Upstream]).
 //
 // A server of streamable HTTP is the server that the agent talks to. Requests and
 // responses pass as they are, with their headers, statuses and bytes; sessions,
@@ -29,7 +29,6 @@
 //
 // Events it records, by [evidence.Event] kind:
 //
-//	health        what was said while a server was probed
 //	stdout_noise  a line of a server's stdout that is no JSON-RPC message
 //	server_exit   a server's process or HTTP+SSE session ended, or did not start
 //	limit         a bound was reached and what was given up for it

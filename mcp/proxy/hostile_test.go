@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -247,9 +248,9 @@ func TestAgentThatDoesNotRead(t *testing.T) {
 
 func TestLaunchFailure(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Name: "s", Launch: func(context.Context) (process.Process, error) {
+	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Launch: func(context.Context) (process.Process, error) {
 		return nil, errors.New("no such program")
-	}})
+	}}})
 	r := b.do("POST", "s", initialize)
 	if r.status != 502 || !strings.Contains(r.body, "no such program") || !strings.Contains(r.body, `"id":0,"error"`) {
 		t.Errorf("got %d %q", r.status, r.body)
@@ -262,10 +263,10 @@ func TestLaunchFailure(t *testing.T) {
 
 func TestLaunchThatHangs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Name: "s", Start: 100 * time.Millisecond, Launch: func(ctx context.Context) (process.Process, error) {
+	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Start: 100 * time.Millisecond, Launch: func(ctx context.Context) (process.Process, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
-	}})
+	}}})
 	if r := b.do("POST", "s", initialize); r.status != 502 || !strings.Contains(r.body, "did not start within") {
 		t.Errorf("got %d %q", r.status, r.body)
 	}
@@ -273,7 +274,7 @@ func TestLaunchThatHangs(t *testing.T) {
 
 func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Name: "s", Launch: launching(t, "stateless")})
+	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Launch: launching(t, "stateless")}})
 	r := b.do("POST", "s", initialize)
 	if r.header.Get("Mcp-Session-Id") != "" || !strings.Contains(r.body, "2026-07-28") {
 		t.Errorf("got %v %q", r.header, r.body)
@@ -287,12 +288,11 @@ func TestNewRefusesBadInput(t *testing.T) {
 		limits  Limits
 		servers []Server
 	}{
-		"no name":        {Limits{}, []Server{{Launch: launch}}},
-		"no host name":   {Limits{}, []Server{{Name: "a/b", Launch: launch}}},
-		"no launcher":    {Limits{}, []Server{{Name: "a"}}},
-		"same name":      {Limits{}, []Server{{Name: "a", Launch: launch}, {Name: "A", Launch: launch}}},
-		"negative limit": {Limits{Message: -1}, nil},
-		"negative time":  {Limits{}, []Server{{Name: "a", Launch: launch, Timeout: -1}}},
+		"no name":       {Limits{}, []Server{{Server: transport.Server{Launch: launch}}}},
+		"no host name":  {Limits{}, []Server{{Server: transport.Server{Name: "a/b", Launch: launch}}}},
+		"no launcher":   {Limits{}, []Server{{Server: transport.Server{Name: "a"}}}},
+		"same name":     {Limits{}, []Server{{Server: transport.Server{Name: "a", Launch: launch}}, {Server: transport.Server{Name: "A", Launch: launch}}}},
+		"negative time": {Limits{}, []Server{{Server: transport.Server{Name: "a", Launch: launch, Timeout: -1}}}},
 	}
 	for name, tt := range tests {
 		if _, err := New(newRecorder(), tt.limits, tt.servers...); err == nil {

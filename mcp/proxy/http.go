@@ -6,13 +6,13 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/sse"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // endpoint is the path of every server.
@@ -37,7 +37,7 @@ func (p *Proxy) Handler(only string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := p.servers[hostName(r.Host)]
 		alone := p.named(only)
-		if s == nil && alone != nil && (isLocal(r.Host) || alone.passes()) {
+		if s == nil && alone != nil && (transport.IsLocal(r.Host) || alone.Streamable()) {
 			s = alone
 		}
 		if s == nil {
@@ -62,7 +62,7 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path != endpoint:
 		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
-	case s.passes():
+	case s.Streamable():
 		s.pass(w, r)
 	case !s.allowsOrigin(r.Header.Get("Origin")):
 		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
@@ -96,23 +96,13 @@ func isListener(r *http.Request, host string) bool {
 	return ok && strings.EqualFold(host, addr.String())
 }
 
-// isLocal says whether a Host header names the machine itself.
-func isLocal(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = strings.Trim(host, "[]")
-	}
-	addr, err := netip.ParseAddr(name)
-	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
-}
-
 // allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
 func (s *server) allowsOrigin(origin string) bool {
 	if origin == "" {
 		return true
 	}
 	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
-	return ok && (hostName(host) == s.hostKey() || isLocal(host))
+	return ok && (hostName(host) == s.hostKey() || transport.IsLocal(host))
 }
 
 // get opens the stream of a session for what belongs to no request.
@@ -200,25 +190,25 @@ func parseAccept(values []string) accepts {
 
 // readPost reads the body of a POST within the limits. Where it fails it has
 // answered. The caller releases the holding.
-func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*holding, bool) {
+func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*transport.Held, bool) {
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
-	body, err := readBody(r.Body, s.Message, s.proxy.memory)
+	body, err := transport.ReadBody(r.Body, r.ContentLength, s.Message, s.proxy.memory)
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
 		return body, true
 	}
 	w.Header().Set("Connection", "close")
 	switch {
-	case errors.Is(err, errTooLong):
-		s.notes.add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
+	case errors.Is(err, transport.ErrTooLong):
+		s.events.Add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
 		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
-	case errors.Is(err, errNoMemory):
-		s.notes.add("limit", "a request was "+err.Error(), nil)
+	case errors.Is(err, transport.ErrNoMemory):
+		s.events.Add("limit", "a request was "+err.Error(), nil)
 		http.Error(w, "The message is "+err.Error()+".", http.StatusServiceUnavailable)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.notes.add("limit", fmt.Sprintf("a request's body was not in after %v", limits.Body), nil)
+		s.events.Add("limit", fmt.Sprintf("a request's body was not in after %v", limits.Body), nil)
 		http.Error(w, "The body took too long.", http.StatusRequestTimeout)
 	default:
 		http.Error(w, "The body cannot be read.", http.StatusBadRequest)

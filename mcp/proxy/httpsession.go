@@ -54,7 +54,7 @@ func (ds *dialogues) join(session string, env envelope) (*httpSession, []*asked,
 	}
 	requests := env.of(request)
 	if len(requests) > 0 && d.active >= limits.InFlight {
-		ds.server.notes.add("limit", fmt.Sprintf("%d requests at once are the most", limits.InFlight), map[string]any{"conn": d.conn})
+		ds.server.events.Add("limit", fmt.Sprintf("%d requests at once are the most", limits.InFlight), map[string]any{"conn": d.conn})
 		return nil, nil, errBusy
 	}
 	var waiting []*asked
@@ -92,7 +92,7 @@ func (ds *dialogues) find(session string, env envelope) (*httpSession, error) {
 func (ds *dialogues) begin() (*httpSession, error) {
 	max := ds.server.proxy.limits.Launches
 	if ds.count >= max {
-		ds.server.notes.add("limit", fmt.Sprintf("%d conversations in all are the most", max), nil)
+		ds.server.events.Add("limit", fmt.Sprintf("%d conversations in all are the most", max), nil)
 		return nil, errSessions
 	}
 	ds.count++

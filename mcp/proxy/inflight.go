@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // open records the requests of a POST and has their answers routed to the
@@ -20,7 +21,7 @@ func (l *link) open(c call) (*exchange, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.order)+l.waiting >= l.server.proxy.limits.InFlight {
-		l.server.notes.add("limit", fmt.Sprintf("%d requests at once are the most", l.server.proxy.limits.InFlight),
+		l.server.events.Add("limit", fmt.Sprintf("%d requests at once are the most", l.server.proxy.limits.InFlight),
 			map[string]any{"conn": l.conn})
 		return nil, errBusy
 	}
@@ -28,7 +29,7 @@ func (l *link) open(c call) (*exchange, error) {
 	defer func() { l.waiting-- }()
 	for {
 		if l.over {
-			return nil, errEnded
+			return nil, transport.ErrEnded
 		}
 		turn, taken := l.conflict(ex)
 		if !taken {
@@ -39,7 +40,7 @@ func (l *link) open(c call) (*exchange, error) {
 		}
 	}
 	if !l.server.proxy.memory.Take(ex.held) {
-		return nil, errNoMemory
+		return nil, transport.ErrNoMemory
 	}
 	l.begin(ex, c)
 	return ex, nil

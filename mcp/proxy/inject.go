@@ -166,7 +166,7 @@ func with(raw []byte, added []addition) []byte {
 func (s *server) tellInjected(numbers []int) {
 	for _, number := range numbers {
 		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
-		s.notes.add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
+		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
 			map[string]any{evidence.DataInjection: number, "tool": s.injects[i].Tool})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 func prepared(t testing.TB, all ...Injection) injections {
@@ -109,7 +110,7 @@ func calling(tool string) string {
 func TestInjectedResults(t *testing.T) {
 	t.Parallel()
 	overHTTP := func(stream bool) Server {
-		return Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		return Server{Server: transport.Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 			raw := readAll(r.Body)
 			env, err := parse(raw)
 			if err != nil || len(env.of(request)) == 0 {
@@ -128,11 +129,11 @@ func TestInjectedResults(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.Write([]byte(answer))
-		})}
+		})}}
 	}
 	old, _, _ := eventsUpstream(t, "/message?session=ID")
 	for name, server := range map[string]Server{
-		"stdio": {Launch: launching(t, "scripted")}, "HTTP+SSE": {Upstream: old}, "JSON": overHTTP(false), "stream": overHTTP(true),
+		"stdio": {Server: transport.Server{Launch: launching(t, "scripted")}}, "HTTP+SSE": {Server: transport.Server{Upstream: old}}, "JSON": overHTTP(false), "stream": overHTTP(true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Name, server.Inject = "s", []Injection{{Number: 3, Tool: "read", Text: "send it on", Match: "harbour"}}

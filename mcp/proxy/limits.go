@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // Limits bound what agent and servers can cost the runner. A zero field takes
@@ -20,7 +21,6 @@ type Limits struct {
 	Conns    int   // connections that [Proxy.Serve] keeps at once; default 256
 	Replay   int64 // bytes of messages kept after they were sent, for streams that are resumed; default 32 MiB
 	Stderr   int64 // bytes kept of all a server's stderr; default 16 MiB
-	Notes    int   // events of one kind for one server; default 200
 	Calls    int64 // requests of the agent's to call a tool, in all; default 10,000
 	Frames   int64 // messages between the agent and one server in all, each way; default 100,000
 	Traffic  int64 // bytes of them, each way; default 256 MiB
@@ -35,17 +35,12 @@ type Limits struct {
 	Grace time.Duration // a process gets after its stdin closed, and again after SIGTERM; default 2 s
 }
 
-// Defaults of limits that an eval can set.
-const (
-	DefaultMessage = 64 << 20
-	DefaultCalls   = 10_000
-	DefaultFrames  = 100_000
-	DefaultTraffic = 256 << 20
-)
+// DefaultCalls is how many calls of tools an agent may make.
+const DefaultCalls = 10_000
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Message:  cmp.Or(l.Message, DefaultMessage),
+		Message:  cmp.Or(l.Message, transport.DefaultMessage),
 		Memory:   cmp.Or(l.Memory, 256<<20),
 		Sessions: cmp.Or(l.Sessions, 64),
 		Launches: cmp.Or(l.Launches, 1000),
@@ -54,26 +49,13 @@ func (l Limits) withDefaults() Limits {
 		Conns:    cmp.Or(l.Conns, 256),
 		Replay:   cmp.Or(l.Replay, 32<<20),
 		Stderr:   cmp.Or(l.Stderr, 16<<20),
-		Notes:    cmp.Or(l.Notes, 200),
 		Calls:    cmp.Or(l.Calls, DefaultCalls),
-		Frames:   cmp.Or(l.Frames, DefaultFrames),
-		Traffic:  cmp.Or(l.Traffic, DefaultTraffic),
+		Frames:   cmp.Or(l.Frames, transport.DefaultFrames),
+		Traffic:  cmp.Or(l.Traffic, transport.DefaultTraffic),
 		Share:    l.Share,
 		Body:     cmp.Or(l.Body, time.Minute),
 		Write:    cmp.Or(l.Write, 30*time.Second),
 		Idle:     cmp.Or(l.Idle, 10*time.Second),
 		Grace:    cmp.Or(l.Grace, 2*time.Second),
 	}
-}
-
-func (l Limits) valid() bool {
-	for _, n := range []int64{
-		l.Message, l.Memory, int64(l.Sessions), int64(l.Launches), int64(l.InFlight), int64(l.Queue),
-		l.Calls, l.Frames, l.Traffic, int64(l.Conns), l.Replay, l.Stderr, int64(l.Notes), int64(l.Body), int64(l.Write), int64(l.Idle), int64(l.Grace),
-	} {
-		if n < 0 {
-			return false
-		}
-	}
-	return true
 }

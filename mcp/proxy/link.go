@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 var (
@@ -25,7 +26,7 @@ type link struct {
 	server  *server
 	conn    string
 	session string // empty where shared
-	child   *child
+	lines   *transport.Lines
 	own     *agentStream // messages for the agent that belong to no request
 	journal *journal     // nil where shared
 
@@ -60,21 +61,17 @@ func startLink(s *server, conn, session string) (*link, error) {
 		l.journal = &journal{max: p.limits.Queue, memory: p.replay}
 		l.own.journal = l.journal
 	}
-	started := make(chan struct{}) // before it the child is not set
-	child, err := startChild(p.ctx, childConfig{
-		launch:  s.launcher(s.Message, p.memory),
-		starts:  s.Start,
-		grace:   p.limits.Grace,
-		message: s.Message,
-		memory:  p.memory,
-		stderr:  newStderr(s.stderr),
-		line:    func(line []byte) error { <-started; return l.receive(line) },
-		ended:   func(e ending) { <-started; l.end(e) },
+	started := make(chan struct{}) // before it lines is not set
+	lines, err := transport.Open(p.ctx, s.Server.Server, s.Launcher(p.memory), transport.Handler{
+		Memory: p.memory,
+		Stderr: transport.NewStderr(s.stderr),
+		Line:   func(line []byte) error { <-started; return l.receive(line) },
+		Ended:  func(e transport.Ending) { <-started; l.end(e) },
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.child = child
+	l.lines = lines
 	p.adopt(l)
 	close(started)
 	return l, nil
@@ -95,9 +92,9 @@ func (l *link) tell(c call) error {
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(c.ctx), l.server.Timeout, errTimeout)
 	defer cancel()
-	err := l.child.send(ctx, c.raw)
+	err := l.lines.Send(ctx, c.raw)
 	if err != nil {
-		l.server.notes.add("undelivered", fmt.Sprintf("to the server: %v", err), map[string]any{"conn": l.conn})
+		l.server.events.Add("undelivered", fmt.Sprintf("to the server: %v", err), map[string]any{"conn": l.conn})
 	}
 	return err
 }
@@ -111,14 +108,14 @@ func (l *link) ask(ex *exchange, c call) {
 	if l.isShared() { // a closed connection cancels
 		defer context.AfterFunc(c.ctx, cancel)()
 	}
-	if err := l.child.send(ctx, c.raw); errors.Is(err, errNoMemory) {
+	if err := l.lines.Send(ctx, c.raw); errors.Is(err, transport.ErrNoMemory) {
 		l.refuse(ex, err)
 	}
 }
 
 // refuse answers what ex still waits for: it did not reach the server.
 func (l *link) refuse(ex *exchange, why error) {
-	l.server.notes.add("limit", "a request was "+why.Error(), map[string]any{"conn": l.conn})
+	l.server.events.Add("limit", "a request was "+why.Error(), map[string]any{"conn": l.conn})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	given := l.giveUp(ex)
@@ -146,7 +143,7 @@ func (l *link) abandon(ex *exchange) {
 	given := l.giveUp(ex)
 	l.mu.Unlock()
 	for _, id := range given {
-		l.server.notes.add("cancelled", reasonLeft, map[string]any{"conn": l.conn, "id": string(id.Raw)})
+		l.server.events.Add("cancelled", reasonLeft, map[string]any{"conn": l.conn, "id": string(id.Raw)})
 	}
 	l.cancelOnStdio(given, reasonLeft)
 }
@@ -192,21 +189,21 @@ func (l *link) recordCancel(given []jsonrpc.ID, why evidence.Synthetic, reason s
 
 // cancelOnStdio tells the server that answers are no longer wanted.
 func (l *link) cancelOnStdio(given []jsonrpc.ID, reason string) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.proxy.limits.Grace, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), l.server.Grace, errTimeout)
 	defer cancel()
 	for _, id := range given {
-		_ = l.child.send(ctx, cancellation(id, reason))
+		_ = l.lines.Send(ctx, cancellation(id, reason))
 	}
 }
 
 // end is called once, when the process has ended and all it wrote was routed.
-func (l *link) end(e ending) {
+func (l *link) end(e transport.Ending) {
 	text := fmt.Sprintf("server %q %s", l.server.Name, e)
 	l.mu.Lock()
 	l.over = true
 	for len(l.order) > 0 {
 		ex := l.order[0]
-		if e.asked { // the session was deleted, or the agent's time is over
+		if e.Asked { // the session was deleted, or the agent's time is over
 			l.recordLeft(ex)
 		}
 		given := l.giveUp(ex)
@@ -226,18 +223,18 @@ func (l *link) end(e ending) {
 	}
 
 	l.server.drop(l)
-	if errors.Is(e.err, errTooLong) || errors.Is(e.err, errNoMemory) || errors.Is(e.err, errFlooded) {
-		e.cause = e.err
+	if errors.Is(e.Err, transport.ErrTooLong) || errors.Is(e.Err, transport.ErrNoMemory) || errors.Is(e.Err, transport.ErrFlooded) {
+		e.Cause = e.Err
 	}
 	switch {
-	case errors.Is(e.cause, errFlooded):
-		l.server.notes.add("limit", "the server was ended: "+e.cause.Error(), map[string]any{"conn": l.conn})
-	case e.cause != nil:
-		l.server.notes.add("limit", "the server was ended: its message was "+e.cause.Error(), map[string]any{"conn": l.conn})
+	case errors.Is(e.Cause, transport.ErrFlooded):
+		l.server.events.Add("limit", "the server was ended: "+e.Cause.Error(), map[string]any{"conn": l.conn})
+	case e.Cause != nil:
+		l.server.events.Add("limit", "the server was ended: its message was "+e.Cause.Error(), map[string]any{"conn": l.conn})
 	}
-	l.server.notes.add("server_exit", e.String(), map[string]any{
-		"conn": l.conn, "code": e.exit.Code, "signal": e.exit.Signal, "asked": e.asked,
-	})
+	data := e.Data()
+	data["conn"] = l.conn
+	l.server.events.Add("server_exit", e.String(), data)
 	l.server.proxy.forget(l)
 }
 

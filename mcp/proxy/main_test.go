@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/memtest"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -91,7 +92,7 @@ func signalName(s syscall.Signal) string {
 }
 
 // launching returns a launcher of the test binary as one of its servers.
-func launching(t testing.TB, server string) Launcher {
+func launching(t testing.TB, server string) transport.Launcher {
 	return launchCommand(t, func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), serverEnv+"="+server, "GORACE=atexit_sleep_ms=0")
@@ -99,7 +100,7 @@ func launching(t testing.TB, server string) Launcher {
 	})
 }
 
-func launchCommand(t testing.TB, command func() *exec.Cmd) Launcher {
+func launchCommand(t testing.TB, command func() *exec.Cmd) transport.Launcher {
 	return func(context.Context) (process.Process, error) {
 		cmd := command()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
+	mcptransport "github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // host answers what servers ask a client for.
@@ -33,9 +34,9 @@ func (h *host) CreateMessage(context.Context, mcp.CreateMessageRequest) (*mcp.Cr
 	}, nil
 }
 
-func connect(t *testing.T, b *bench, name, version string, options ...transport.StreamableHTTPCOption) *client.Client {
+func connect(t *testing.T, b *bench, name, version string, options ...mcptransport.StreamableHTTPCOption) *client.Client {
 	t.Helper()
-	way, err := transport.NewStreamableHTTP("http://"+name+"/mcp", append(options, transport.WithHTTPBasicClient(b.client))...)
+	way, err := mcptransport.NewStreamableHTTP("http://"+name+"/mcp", append(options, mcptransport.WithHTTPBasicClient(b.client))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestRealClientAndServer(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "mcpgo")})
+			b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
 			c := connect(t, b, "inventory", version)
 			var progress atomic.Int32
 			c.OnNotification(func(n mcp.JSONRPCNotification) {
@@ -114,7 +115,7 @@ func TestRealClientAndServer(t *testing.T) {
 
 func TestRealClientsSideBySide(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "mcpgo")})
+	b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
 	var clients []*client.Client
 	for _, version := range []string{"2025-11-25", "2025-11-25", "2026-07-28", "2026-07-28"} {
 		clients = append(clients, connect(t, b, "inventory", version))

@@ -22,6 +22,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 const (
@@ -48,7 +49,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 	if err != nil {
 		panic(err)
 	}
-	web := &Upstream{URL: where, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}}
+	web := &transport.Upstream{URL: where, Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10}}
 	old := *web
 	old.Events = true
 	stdio := launchCommand(noTB{}, func() *exec.Cmd {
@@ -57,7 +58,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 		return cmd
 	})
 	limits := Limits{Write: 5 * time.Second, Grace: 100 * time.Millisecond} // a shorter attack
-	proxy, err := New(rec, limits, Server{Name: "s", Launch: stdio}, Server{Name: "web", Upstream: web}, Server{Name: "old", Upstream: &old})
+	proxy, err := New(rec, limits, Server{Server: transport.Server{Name: "s", Launch: stdio}}, Server{Server: transport.Server{Name: "web", Upstream: web}}, Server{Server: transport.Server{Name: "old", Upstream: &old}})
 	if err != nil {
 		panic(err)
 	}

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"strconv"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -17,7 +16,6 @@ const (
 
 const (
 	methodInitialize = "initialize"
-	methodDiscover   = "server/discover"
 	methodListen     = "subscriptions/listen"
 	methodProgress   = "notifications/progress"
 	methodCancelled  = "notifications/cancelled"
@@ -80,40 +78,21 @@ func (e envelope) isInitialize() bool {
 	return !e.batch && e.messages[0].kind == request && e.messages[0].method == methodInitialize
 }
 
-// parse reads raw. Its errors are those of [jsonrpc]; what it returns else has at least one
+// parse reads raw, and fails as [jsonrpc.Parse] does. What it returns else has at least one
 // message.
 func parse(raw []byte) (envelope, error) {
-	objects, batch, err := jsonrpc.Split(raw)
+	all, batch, err := jsonrpc.Parse(raw)
 	if err != nil {
 		return envelope{}, err
 	}
-	e := envelope{batch: batch, messages: make([]message, len(objects))}
-	for i, object := range objects {
-		if e.messages[i], err = parseMessage(object); err != nil {
-			return envelope{}, err
-		}
+	e := envelope{batch: batch, messages: make([]message, len(all))}
+	for i, read := range all {
+		e.messages[i] = messageOf(read)
 	}
 	return e, nil
 }
 
-// parseCost is more than what parse holds of raw: ids, names and versions are copies,
-// and a batch has many.
-func parseCost(raw []byte) int64 {
-	size := int64(len(raw))
-	if value := jsontext.TrimSpace(raw); size == 0 || len(value) == 0 || value[0] != '[' {
-		return messageCost + min(3*size, 3*jsontext.Piece)
-	}
-	return min(size/smallestMessage+1, jsonrpc.MaxBatch)*messageCost + min(3*size, jsonrpc.MaxBatch*6*jsonrpc.MaxName)
-}
-
-// smallestMessage is fewer bytes than any message has in a batch.
-const smallestMessage = 16
-
-func parseMessage(object []byte) (message, error) {
-	read, err := jsonrpc.Read(object)
-	if err = cmp.Or(err, read.Valid()); err != nil {
-		return message{}, err
-	}
+func messageOf(read jsonrpc.Message) message {
 	m := message{kind: response, id: read.ID, method: read.Method, ambiguous: read.Repeated || read.Misread != nil}
 	switch {
 	case read.IsRequest():
@@ -126,7 +105,7 @@ func parseMessage(object []byte) (message, error) {
 	if read.Method != "" {
 		m.readParams(read.Params)
 	}
-	return m, nil
+	return m
 }
 
 func (m *message) readParams(params []byte) {

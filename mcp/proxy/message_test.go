@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
@@ -113,45 +112,6 @@ func FuzzParse(f *testing.F) {
 			if !slices.EqualFunc(got, array, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
 				t.Fatalf("elements of %q: %q", raw, got)
 			}
-		}
-	})
-}
-
-func FuzzOneLine(f *testing.F) {
-	f.Add([]byte("{\r\n\"a\": \"\\n\"}\n"))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		if !json.Valid(raw) {
-			return
-		}
-		line := oneLine(raw)
-		if n := bytes.IndexAny(line, "\r\n"); n != len(line)-1 {
-			t.Fatalf("%q is not one line", line)
-		}
-		var before, after bytes.Buffer
-		if err := errors.Join(json.Compact(&before, raw), json.Compact(&after, line)); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(before.Bytes(), after.Bytes()) {
-			t.Fatalf("%q became %q", raw, line)
-		}
-	})
-}
-
-func FuzzReadLines(f *testing.F) {
-	f.Add([]byte("a\r\n\nb\nc"), int64(10))
-	f.Fuzz(func(t *testing.T, raw []byte, max int64) {
-		memory := bounded.NewBudget(1 << 20)
-		err := readLines(bytes.NewReader(raw), max&0xff, memory, func(line []byte) error {
-			if int64(len(line)) > max&0xff || bytes.Contains(line, []byte("\n")) {
-				t.Fatalf("line %q", line)
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errTooLong) && !errors.Is(err, errNoMemory) {
-			t.Fatal(err)
-		}
-		if lost := memory.Used(); lost != 0 {
-			t.Fatalf("%d bytes are lost", lost)
 		}
 	})
 }

@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
+	mcptransport "github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // person is an agent's side of sampling and elicitation that answers with its own
@@ -51,7 +52,7 @@ func (p *person) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*
 // once, which asks each of them for samples and for answers all the time.
 func TestTwoAgentsWithRequestsOfTheServer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Name: "inventory", Launch: launching(t, "asking")})
+	b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "asking")}})
 	const rounds = 25
 	people := []*person{{name: "ada"}, {name: "bob"}}
 	var wg sync.WaitGroup
@@ -81,8 +82,8 @@ func TestTwoAgentsWithRequestsOfTheServer(t *testing.T) {
 func (p *person) connect(t *testing.T, b *bench) *client.Client {
 	t.Helper()
 	//lint:ignore SA1019 sessions up to 2025-11-25 have this stream, and clients use it
-	listening := transport.WithContinuousListening()
-	way, err := transport.NewStreamableHTTP("http://inventory/mcp", transport.WithHTTPBasicClient(b.client), listening)
+	listening := mcptransport.WithContinuousListening()
+	way, err := mcptransport.NewStreamableHTTP("http://inventory/mcp", mcptransport.WithHTTPBasicClient(b.client), listening)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // eventsServer is a scripted server of HTTP+SSE: its methods are those of the
@@ -93,7 +95,7 @@ func (l *lineEvents) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func eventsUpstream(t testing.TB, endpoint string) (*Upstream, *eventsServer, *httptest.Server) {
+func eventsUpstream(t testing.TB, endpoint string) (*transport.Upstream, *eventsServer, *httptest.Server) {
 	t.Helper()
 	e := &eventsServer{endpoint: endpoint, sessions: map[string]*eventsStream{}}
 	up, server := remoteOf(t, e.ServeHTTP)
@@ -104,7 +106,7 @@ func eventsUpstream(t testing.TB, endpoint string) (*Upstream, *eventsServer, *h
 func eventsBench(t testing.TB, limits Limits, timeout time.Duration) (*bench, *eventsServer) {
 	t.Helper()
 	up, e, _ := eventsUpstream(t, "/message?session=ID")
-	return newBench(t, limits, Server{Name: "s", Upstream: up, Timeout: timeout}), e
+	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
 }
 
 func TestEventsServer(t *testing.T) {
@@ -192,11 +194,11 @@ func TestEndpointEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, e, own := eventsUpstream(t, "")
 			e.endpoint = strings.ReplaceAll(strings.ReplaceAll(test.endpoint, "OWNHOST", own.Listener.Addr().String()), "OWN", own.URL)
-			_, err := Probe(t.Context(), newRecorder(), quick(), Server{Name: "s", Upstream: up, Start: 20 * time.Second})
+			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 20 * time.Second}, nil)
 			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "endpoint event is not followed") {
 				t.Errorf("probe: %v", err)
 			}
-			b := newBench(t, quick(), Server{Name: "s", Upstream: up})
+			b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Upstream: up}})
 			if r := b.do("POST", "s", initialize); (r.status == 200) != test.ok {
 				t.Errorf("the agent got %d %s", r.status, r.body)
 			}
@@ -227,7 +229,7 @@ func TestEventsServerThatIsNone(t *testing.T) {
 			up.Events = true
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, err := Probe(ctx, newRecorder(), quick(), Server{Name: "s", Upstream: up, Start: 3 * time.Second})
+			_, err := client.Probe(ctx, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 3 * time.Second}, nil)
 			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "of+the+url") {
 				t.Errorf("%v", err)
 			}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // Why the proxy ends a request to a server that speaks HTTP.
@@ -16,7 +17,6 @@ var (
 	errLeft    = errors.New("the agent left")
 	errCut     = errors.New("its stream ended without an answer")
 	errStatus  = errors.New("its response has a status that is no final one")
-	errEncoded = errors.New("its response has a Content-Encoding, which it was asked not to use")
 )
 
 // lose records that the requests which are not answered will not be.
@@ -77,7 +77,7 @@ func (x *proxiedRequest) reason(err error) error {
 		}
 		return errLeft
 	}
-	return withoutURL(err)
+	return transport.WithoutURL(err)
 }
 
 func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.Synthetic) {
@@ -86,12 +86,12 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 		return http.StatusGatewayTimeout, codeTimeout, evidence.SyntheticTimeout
 	case errors.Is(cause, errAgentShare):
 		return http.StatusOK, codeBudget, evidence.SyntheticBudget
-	case errors.Is(cause, errFlooded):
-		x.notes.add("limit", cause.Error(), map[string]any{"conn": x.d.conn})
-	case errors.Is(cause, errTooLong), errors.Is(cause, errNoMemory):
-		x.notes.add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.d.conn})
-	case errors.Is(cause, errRedirect):
-		x.notes.add("redirect", cause.Error(), map[string]any{"conn": x.d.conn})
+	case errors.Is(cause, transport.ErrFlooded):
+		x.events.Add("limit", cause.Error(), map[string]any{"conn": x.d.conn})
+	case errors.Is(cause, transport.ErrTooLong), errors.Is(cause, transport.ErrNoMemory):
+		x.events.Add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.d.conn})
+	case errors.Is(cause, transport.ErrRedirect):
+		x.events.Add("redirect", cause.Error(), map[string]any{"conn": x.d.conn})
 	}
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
 }
@@ -99,12 +99,12 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 // sentence is what the agent is told. How the runner came to fail at a remote server
 // is no affair of the agent's: errors of the network hold names and addresses.
 func (x *proxiedRequest) sentence(cause error) string {
-	for _, own := range []error{errOverdue, ErrClosed, errTooLong, errNoMemory, errFlooded, errAgentShare, errRedirect, errStatus, errEncoded, errCut} {
+	for _, own := range []error{errOverdue, ErrClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}
 	}
-	x.notes.add("upstream", cause.Error(), map[string]any{"conn": x.d.conn})
+	x.events.Add("upstream", cause.Error(), map[string]any{"conn": x.d.conn})
 	if x.Upstream.Remote {
 		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
 	}
@@ -122,7 +122,7 @@ func (x *proxiedRequest) abandon() {
 	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
 		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
 		if x.stateless {
-			x.notes.add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.Raw)})
+			x.events.Add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.Raw)})
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (x *proxiedRequest) abandon() {
 func httpText(status int, body []byte) string {
 	text := fmt.Sprintf("HTTP %d %s without an answer", status, http.StatusText(status))
 	if len(body) > 0 && status >= 400 {
-		text += ": " + clip(body)
+		text += ": " + transport.Clip(body)
 	}
 	return text
 }

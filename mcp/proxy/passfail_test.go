@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // TestResponsesThatAnswerNothing holds what the agent gets and what stands in the
@@ -138,7 +139,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}}
 	for _, remote := range []bool{false, true} {
 		up.Remote = remote
-		b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+		b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 		r := b.do("POST", "s", ping)
 		if r.status != 502 || !strings.Contains(r.raw, `"id":1,"error":{"code":-32000`) || remote == strings.Contains(r.raw, "secret.example") {
 			t.Errorf("the agent got %d %s", r.status, r.raw)

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // stream passes an event stream on, event by event, with a comment whenever the
 // server is silent for long.
 func (x *proxiedRequest) stream(response *http.Response) {
-	x.Upstream.copyHeaders(x.w.Header(), response.Header)
+	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	out := startStream(x.w, response.StatusCode, x.proxy.limits.Write)
 	defer out.close()
 	source := x.readEvents(response.Body)
@@ -32,18 +33,18 @@ func (x *proxiedRequest) stream(response *http.Response) {
 				return
 			}
 			if !x.allowed.hear(e) {
-				e.release()
-				x.finish(out, errFlooded)
+				e.Release()
+				x.finish(out, transport.ErrFlooded)
 				return
 			}
 			raw, err := x.event(e)
 			if err != nil {
-				e.release()
+				e.Release()
 				x.finish(out, err)
 				return
 			}
 			ok := out.write(raw)
-			e.release()
+			e.Release()
 			if !ok {
 				x.abandon()
 				return
@@ -62,18 +63,18 @@ func (x *proxiedRequest) stream(response *http.Response) {
 
 // source is an event stream that is read.
 type source struct {
-	events chan event
+	events chan transport.Event
 	stop   chan struct{}
 	err    error // why it ended; set before events is closed
 }
 
 func (x *proxiedRequest) readEvents(body io.Reader) *source {
-	s := &source{events: make(chan event), stop: make(chan struct{})}
-	in := newEventReader(body, x.Message, x.proxy.memory)
+	s := &source{events: make(chan transport.Event), stop: make(chan struct{})}
+	in := transport.NewEventReader(body, x.Message, x.proxy.memory)
 	go func() {
 		defer close(s.events)
 		for {
-			e, err := in.next()
+			e, err := in.Next()
 			if err != nil {
 				s.err = err
 				return
@@ -81,7 +82,7 @@ func (x *proxiedRequest) readEvents(body io.Reader) *source {
 			select {
 			case s.events <- e:
 			case <-s.stop:
-				e.release()
+				e.Release()
 				return
 			}
 		}
@@ -93,37 +94,37 @@ func (x *proxiedRequest) readEvents(body io.Reader) *source {
 func (s *source) discard() {
 	close(s.stop)
 	for e := range s.events {
-		e.release()
+		e.Release()
 	}
 }
 
 // event records the message of an event, and returns what the agent gets of it. It fails
 // where there is no room for the record.
-func (x *proxiedRequest) event(e event) ([]byte, error) {
+func (x *proxiedRequest) event(e transport.Event) ([]byte, error) {
 	x.resumable = x.resumable || e.HasID
-	if len(e.data) == 0 {
-		return e.raw, nil
+	if len(e.Data) == 0 {
+		return e.Raw, nil
 	}
-	env, err := parse(e.data)
+	env, err := parse(e.Data)
 	if err == nil || e.IsMessage() {
-		if err := x.keep(e.data, err == nil && x.isAsked(env)); err != nil {
+		if err := x.keep(e.Data, err == nil && x.isAsked(env)); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case err != nil && e.IsMessage():
-		x.notes.add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.data)})
-		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.data})
-		return e.raw, nil
+		x.events.Add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.Data)})
+		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.Data})
+		return e.Raw, nil
 	case err != nil:
-		return e.raw, nil // no client takes it for a message
+		return e.Raw, nil // no client takes it for a message
 	case !e.IsMessage():
-		x.notes.add("gap", "the server sent a message in an event of type "+clip(e.Type), map[string]any{"conn": x.d.conn})
+		x.events.Add("gap", "the server sent a message in an event of type "+transport.Clip(e.Type), map[string]any{"conn": x.d.conn})
 	}
-	if seen := x.heard(e.data, env); len(seen) != len(e.data) {
+	if seen := x.heard(e.Data, env); len(seen) != len(e.Data) {
 		return e.WithData(seen), nil
 	}
-	return e.raw, nil
+	return e.Raw, nil
 }
 
 // finish answers what the stream did not, where its end says that it will not.
@@ -137,7 +138,7 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	case errors.Is(cause, ErrClosed):
 		x.abandon()
 	case errors.Is(cause, io.ErrUnexpectedEOF):
-		x.notes.add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.d.conn})
+		x.events.Add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.d.conn})
 	}
 	if ended && x.resumable && !x.stateless {
 		return // the agent may fetch the rest

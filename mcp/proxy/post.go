@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // refusal is why a POST is not forwarded.
@@ -51,7 +52,7 @@ func (s *server) post(w http.ResponseWriter, r *http.Request) {
 // over a limit or the proxy is closed, which it answers itself.
 func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
 	body, ok := s.readPost(w, r)
-	defer body.release()
+	defer body.Release()
 	if !ok {
 		return
 	}
@@ -60,7 +61,7 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 		return
 	}
 	defer s.proxy.handlers.Done()
-	handle(body.buf)
+	handle(body.Bytes)
 }
 
 // understand reads a body. What cannot be read as one meaning is not forwarded:
@@ -69,13 +70,13 @@ func (s *server) understand(raw []byte) (envelope, *refusal) {
 	env, err := parse(raw)
 	switch {
 	case errors.Is(err, jsonrpc.ErrNotJSON):
-		s.notes.add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
+		s.events.Add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
 		return envelope{}, &refusal{http.StatusBadRequest, codeParse, "Parse error: the body is not JSON"}
 	case err != nil:
-		s.notes.add("gap", "the agent sent what is "+err.Error(), nil)
+		s.events.Add("gap", "the agent sent what is "+err.Error(), nil)
 		return envelope{}, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is " + err.Error()}
 	case env.ambiguous():
-		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
+		s.events.Add("gap", "the agent sent a message with a key twice or in other case", nil)
 		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: a key of the envelope is there twice or in other case"}
 	case repeatsID(env):
 		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests of the batch have one id"}
@@ -149,7 +150,7 @@ func refusalFor(err error) *refusal {
 		return nil
 	case errors.Is(err, errBusy), errors.Is(err, errInUse):
 		return &refusal{http.StatusTooManyRequests, codeTransport, err.Error()}
-	case errors.Is(err, errSessions), errors.Is(err, errLaunches), errors.Is(err, errNoMemory):
+	case errors.Is(err, errSessions), errors.Is(err, errLaunches), errors.Is(err, transport.ErrNoMemory):
 		return &refusal{http.StatusServiceUnavailable, codeTransport, err.Error()}
 	case errors.Is(err, errTimeout):
 		return &refusal{http.StatusGatewayTimeout, codeTimeout, err.Error()}
@@ -247,7 +248,7 @@ func (s *server) joined(it item, answers [][]byte) (item, wait) {
 		size += int64(len(raw))
 	}
 	if !s.proxy.memory.Take(size) {
-		s.notes.add("limit", "the answers to a batch are "+errNoMemory.Error(), nil)
+		s.events.Add("limit", "the answers to a batch are "+transport.ErrNoMemory.Error(), nil)
 		return item{held: it.held}, closed
 	}
 	it.held += size

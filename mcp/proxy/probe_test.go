@@ -9,20 +9,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	tests := map[string]ServerInfo{
-		"scripted":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: EraSessions},
-		"mcpgo":     {Name: "inventory", Version: "1.2.3", ProtocolVersion: "2025-11-25", Era: EraSessions},
-		"stateless": {Name: "new", Version: "2", ProtocolVersion: "2026-07-28", Era: EraStateless},
+	tests := map[string]client.ServerInfo{
+		"scripted":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
+		"mcpgo":     {Name: "inventory", Version: "1.2.3", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
+		"stateless": {Name: "new", Version: "2", ProtocolVersion: "2026-07-28", Era: client.EraStateless},
 	}
 	for server, want := range tests {
 		t.Run(server, func(t *testing.T) {
 			rec := newRecorder()
-			got, err := Probe(t.Context(), rec, quick(), Server{Name: "s", Launch: launching(t, server)})
+			got, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,23 +42,22 @@ func TestProbe(t *testing.T) {
 func TestProbeFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		launch Launcher
+		launch transport.Launcher
 		class  error
 		exit   *process.Exit
 		says   string
 	}{
-		"broken": {launching(t, "broken"), ErrExited, &process.Exit{Code: 7}, "cannot open database"},
-		"deaf":   {launching(t, "deaf"), ErrNoAnswer, nil, "passed"},
+		"broken": {launching(t, "broken"), client.ErrExited, &process.Exit{Code: 7}, "cannot open database"},
+		"deaf":   {launching(t, "deaf"), client.ErrNoAnswer, nil, "passed"},
 		"absent": {func(context.Context) (process.Process, error) {
 			return nil, errors.New("no such file")
-		}, ErrNotStarted, nil, "no such file"},
+		}, client.ErrNotStarted, nil, "no such file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr lockedBuffer
-			_, err := Probe(t.Context(), newRecorder(), quick(),
-				Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr})
-			var failed *ProbeError
+			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil)
+			var failed *client.Error
 			if !errors.As(err, &failed) || !errors.Is(err, tt.class) {
 				t.Fatalf("error: %v", err)
 			}
@@ -70,19 +71,5 @@ func TestProbeFails(t *testing.T) {
 				t.Error("stderr is not kept")
 			}
 		})
-	}
-}
-
-func TestReadAnswer(t *testing.T) {
-	tests := map[string]string{
-		"error":      `{"error":{"code":-32602,"message":"bad"}}`,
-		"no result":  `{"result":null}`,
-		"no version": `{"result":{"serverInfo":{"name":"x"}}}`,
-		"odd types":  `{"result":{"protocolVersion":7}}`,
-	}
-	for name, line := range tests {
-		if _, err := readAnswer(EraSessions, []byte(line)); err == nil {
-			t.Errorf("%s: no error", name)
-		}
 	}
 }

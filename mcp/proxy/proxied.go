@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // proxiedRequest is one request of the agent's on its way to a server that speaks HTTP,
@@ -40,7 +41,7 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		refuseMethod(w, strings.Join(passedMethods(), ", "))
 		return
 	}
-	if defence.NoEncoding && isEncoded(r.Header) {
+	if defence.NoEncoding && transport.IsEncoded(r.Header) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -88,11 +89,11 @@ func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
 	}
 	env, err := parse(raw)
 	if err != nil {
-		s.notes.add("gap", "the agent sent what is "+err.Error(), map[string]any{"bytes": len(raw)})
+		s.events.Add("gap", "the agent sent what is "+err.Error(), map[string]any{"bytes": len(raw)})
 		return envelope{}, nil
 	}
 	if env.ambiguous() {
-		s.notes.add("gap", "the agent sent a message with a key twice or in other case", nil)
+		s.events.Add("gap", "the agent sent a message with a key twice or in other case", nil)
 	}
 	return env, nil
 }
@@ -115,10 +116,10 @@ func (x *proxiedRequest) run() {
 	cancel := x.limit()
 	defer cancel(nil)
 	if x.allowed.heard.over() {
-		x.fail(errFlooded)
+		x.fail(transport.ErrFlooded)
 		return
 	}
-	response, err := x.Upstream.send(x.Upstream.outgoing(x.ctx, x.r, x.call.raw, x.isOwnHost), x.call.raw)
+	response, err := x.Upstream.Send(outgoing(x.ctx, x.Upstream, x.r, x.isOwnHost), x.call.raw)
 	if err != nil {
 		x.fail(err)
 		return
@@ -163,11 +164,11 @@ func (x *proxiedRequest) answer(response *http.Response) {
 	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
 	x.dialogues.learn(x.d, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-		x.notes.add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.d.conn})
+		x.events.Add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.d.conn})
 	}
-	if x.r.Method != http.MethodHead && isEncoded(response.Header) {
-		x.notes.add("gap", errEncoded.Error(), map[string]any{"conn": x.d.conn})
-		x.fail(errEncoded)
+	if x.r.Method != http.MethodHead && transport.IsEncoded(response.Header) {
+		x.events.Add("gap", transport.ErrEncoded.Error(), map[string]any{"conn": x.d.conn})
+		x.fail(transport.ErrEncoded)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
@@ -179,8 +180,8 @@ func (x *proxiedRequest) answer(response *http.Response) {
 		x.messages(response)
 		return
 	}
-	body, err := readBody(response.Body, x.Message, x.proxy.memory)
-	defer body.release()
+	body, err := transport.ReadBody(response.Body, response.ContentLength, x.Message, x.proxy.memory)
+	defer body.Release()
 	if err != nil {
 		x.fail(err)
 		return
@@ -191,11 +192,11 @@ func (x *proxiedRequest) answer(response *http.Response) {
 // messages passes JSON on message by message, where its server does not tell how long it is: it
 // may go on like a stream.
 func (x *proxiedRequest) messages(response *http.Response) {
-	in := newMessageReader(response.Body, x.Message, x.proxy.memory)
+	in := transport.NewMessageReader(response.Body, x.Message, x.proxy.memory)
 	var out *eventWriter // once something is out
 	for more := true; more; {
-		body, err := in.next()
-		raw := body.buf
+		body, err := in.Next()
+		raw := body.Bytes
 		ended := errors.Is(err, io.EOF)
 		if err == nil || ended && out != nil && len(jsontext.TrimSpace(raw)) > 0 {
 			var refused error
@@ -204,7 +205,7 @@ func (x *proxiedRequest) messages(response *http.Response) {
 			}
 		}
 		if err == nil && out == nil {
-			x.Upstream.copyHeaders(x.w.Header(), response.Header)
+			copyHeaders(x.Upstream, x.w.Header(), response.Header)
 			out = startStream(x.w, response.StatusCode, x.proxy.limits.Write)
 			defer out.close()
 		}
@@ -220,19 +221,19 @@ func (x *proxiedRequest) messages(response *http.Response) {
 		case !more:
 			x.cut(err)
 		}
-		body.release()
+		body.Release()
 	}
 }
 
 // whole passes a response on that has come to its end.
-func (x *proxiedRequest) whole(response *http.Response, body *holding) {
-	raw, err := x.hear(body.buf, response.StatusCode)
+func (x *proxiedRequest) whole(response *http.Response, body *transport.Held) {
+	raw, err := x.hear(body.Bytes, response.StatusCode)
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	x.lose(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.buf))
-	x.Upstream.copyHeaders(x.w.Header(), response.Header)
+	x.lose(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.Bytes))
+	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	if len(raw) > 0 {
 		x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	}
@@ -250,7 +251,7 @@ func (x *proxiedRequest) whole(response *http.Response, body *holding) {
 // sent all that it may.
 func (x *proxiedRequest) hear(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.heard.take(1, int64(len(raw))) {
-		return nil, errFlooded
+		return nil, transport.ErrFlooded
 	}
 	env, err := parse(raw)
 	if err == nil {
@@ -263,7 +264,7 @@ func (x *proxiedRequest) hear(raw []byte, status int) ([]byte, error) {
 		if err := x.keep(raw, false); err != nil {
 			return nil, err
 		}
-		x.notes.add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(raw)})
+		x.events.Add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(raw)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 	}
 	return raw, nil

@@ -23,17 +23,18 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // upstreamBench is a bench with one server called "s", which speaks HTTP as
 // handler does.
 func upstreamBench(t testing.TB, limits Limits, timeout time.Duration, handler http.HandlerFunc) *bench {
 	t.Helper()
-	return newBench(t, limits, Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout})
+	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout}})
 }
 
 // upstreamOf is a server in a container, as far as the proxy can tell.
-func upstreamOf(t testing.TB, handler http.HandlerFunc) *Upstream {
+func upstreamOf(t testing.TB, handler http.HandlerFunc) *transport.Upstream {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = io.NopCloser(bytes.NewReader(readAll(r.Body))) // or net/http does not see a client leave
@@ -42,18 +43,18 @@ func upstreamOf(t testing.TB, handler http.HandlerFunc) *Upstream {
 	server.Config.SetKeepAlivesEnabled(false)
 	server.Start()
 	t.Cleanup(server.Close)
-	transport := &http.Transport{
+	dialer := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", server.Listener.Addr().String())
 		},
 		DisableCompression: true, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
 	}
-	t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(dialer.CloseIdleConnections)
 	where, err := url.Parse("http://localhost:3001/own/mcp")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Upstream{URL: where, Transport: transport}
+	return &transport.Upstream{URL: where, Transport: dialer}
 }
 
 func TestRequestsPassAsTheyAre(t *testing.T) {
@@ -139,7 +140,7 @@ func TestPassedBytes(t *testing.T) {
 		"10 MB":              `{"x":"` + strings.Repeat("ab\u200d1.0 ", 1<<20) + `"}`,
 	}
 	for _, filtered := range []bool{false, true} {
-		up := Server{Name: "s", Upstream: upstreamOf(t, echo)}
+		up := Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, echo)}}
 		if filtered {
 			up.Tools = []string{"some"}
 		}
@@ -205,9 +206,9 @@ func TestMessagesOfOneResponse(t *testing.T) {
 func TestMessagesWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ piece, again, says string }{
-		"one message":    {`{"x":"`, strings.Repeat("x", 1<<10), errTooLong.Error()},
-		"white space":    {" ", strings.Repeat(" ", 1<<10), errTooLong.Error()},
-		"many messages":  {"", `{"jsonrpc":"2.0","method":"a"}`, errFlooded.Error()},
+		"one message":    {`{"x":"`, strings.Repeat("x", 1<<10), transport.ErrTooLong.Error()},
+		"white space":    {" ", strings.Repeat(" ", 1<<10), transport.ErrTooLong.Error()},
+		"many messages":  {"", `{"jsonrpc":"2.0","method":"a"}`, transport.ErrFlooded.Error()},
 		"no answer":      {`{"jsonrpc":"2.0","method":"a"}`, "", errCut.Error()},
 		"half an answer": {`{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","id":1,"res`, "", errCut.Error()},
 	} {
@@ -219,7 +220,7 @@ func TestMessagesWithoutAnEnd(t *testing.T) {
 					_, err = io.WriteString(w, test.again)
 				}
 			})
-			b := newBench(t, Limits{}, Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100})
+			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100}})
 			b.do("POST", "s", ping)
 			if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, test.says)(b.rec.all(), nil) {
 				t.Errorf("recorded are %.2000s", framesText(b.rec.all()))
@@ -233,18 +234,19 @@ func FuzzMessages(f *testing.F) {
 	f.Add([]byte(" {\"a\":\"}\\\"\"}[1][{}]\n"), uint8(3))
 	f.Add([]byte("}{\"\\"), uint8(1))
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
-		in := newMessageReader(iotest.OneByteReader(bytes.NewReader(data)), 1<<20, bounded.NewBudget(1<<30))
+		var source io.Reader = iotest.OneByteReader(bytes.NewReader(data))
 		if size > 0 {
-			in.parts.in = &pieces{data, int(size)}
+			source = &pieces{data, int(size)}
 		}
+		in := transport.NewMessageReader(source, 1<<20, bounded.NewBudget(1<<30))
 		var all []byte
 		for {
-			body, err := in.next()
-			all = append(all, body.buf...)
-			if env, bad := parse(body.buf); err == nil && bad == nil && len(env.messages) == 0 {
-				t.Errorf("%q is no message", body.buf)
+			body, err := in.Next()
+			all = append(all, body.Bytes...)
+			if env, bad := parse(body.Bytes); err == nil && bad == nil && len(env.messages) == 0 {
+				t.Errorf("%q is no message", body.Bytes)
 			}
-			if body.release(); err != nil {
+			if body.Release(); err != nil {
 				break
 			}
 		}
@@ -276,7 +278,7 @@ func TestHostsAndOrigins(t *testing.T) {
 	remote.Remote = true
 	remote.URL, _ = url.Parse("http://mcp.example/own/mcp")
 	for name, test := range map[string]struct {
-		up                 *Upstream
+		up                 *transport.Upstream
 		host, origin       string
 		wantHost, wantFrom string
 	}{
@@ -289,7 +291,7 @@ func TestHostsAndOrigins(t *testing.T) {
 		"remote by another": {&remote, "evil.example", "http://evil.example", "mcp.example", "http://mcp.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, Limits{}, Server{Name: "s", Upstream: test.up})
+			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: test.up}})
 			front := httptest.NewServer(b.proxy.Handler("s"))
 			defer front.Close()
 			r, _ := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/mcp", nil)

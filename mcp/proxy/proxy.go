@@ -5,15 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/sandbox/process"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // Recorder takes what the proxy sees. [evidence.Recorder] is one. Frame does not
@@ -25,65 +23,23 @@ type Recorder interface {
 
 // Server is one MCP server behind the proxy.
 type Server struct {
-	Name     string      // what the agent calls it
-	Host     string      // its host name there; default Name
-	Launch   Launcher    // starts a process of its program, which speaks on stdio
-	Upstream *Upstream   // where it speaks HTTP, in place of Launch
-	Stderr   io.Writer   // takes the stderr of all its processes; nil discards it
-	Tools    []string    // the tools that the agent sees; nil for all
-	Inject   []Injection // what is added to results on their way to the agent
-
-	// Start is how long one Launch, and the whole of a [Probe], may take;
-	// default 30 s. Timeout is how long one request may take; default 300 s.
-	Start, Timeout time.Duration
-	// Message is how many bytes one message may have, either way; default that of
-	// Limits.
-	Message int64
-	// Frames and Traffic are how many messages, and bytes of them, may cross in a
-	// trial, each way; default those of Limits.
-	Frames, Traffic int64
+	transport.Server
+	Host   string      // its host name; default Name
+	Tools  []string    // the tools that the agent sees; nil for all
+	Inject []Injection // what is added to results on their way to the agent
 	// Share is what recording the messages that the server sends unasked may take; nil for
 	// no limit.
 	Share *bounded.Budget
 }
 
-func (s Server) withDefaults(l Limits) Server {
+// withDefaults takes limits that the server does not set from those of the proxy.
+func (s Server) withDefaults(l Limits) (Server, error) {
 	s.Message = cmp.Or(s.Message, l.Message)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
-	if s.Start == 0 {
-		s.Start = 30 * time.Second
-	}
-	if s.Timeout == 0 {
-		s.Timeout = 300 * time.Second
-	}
-	return s
-}
-
-func (s Server) validate() error {
-	switch {
-	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
-		return fmt.Errorf("proxy: %q is no name for a server", s.Name)
-	case (s.Launch == nil) == (s.Upstream == nil):
-		return fmt.Errorf("proxy: server %q needs a launcher or an upstream", s.Name)
-	case s.Start < 0 || s.Timeout < 0 || s.Message < 0 || s.Frames < 0 || s.Traffic < 0:
-		return fmt.Errorf("proxy: server %q has a negative limit", s.Name)
-	case s.Upstream != nil:
-		if err := s.Upstream.validate(); err != nil {
-			return fmt.Errorf("proxy: server %q: %w", s.Name, err)
-		}
-	}
-	return nil
-}
-
-// passes says whether requests are passed on as they are.
-func (s Server) passes() bool { return s.Upstream != nil && !s.Upstream.Events }
-
-// launcher starts what a link talks to: a process, or a session over HTTP+SSE.
-func (s Server) launcher(message int64, memory *bounded.Budget) Launcher {
-	if s.Upstream == nil {
-		return s.Launch
-	}
-	return eventsLauncher(s.Upstream, message, memory, s.Timeout)
+	s.Grace, s.StderrLimit = cmp.Or(s.Grace, l.Grace), cmp.Or(s.StderrLimit, l.Stderr)
+	var err error
+	s.Server, err = s.Server.WithDefaults()
+	return s, err
 }
 
 // hostKey is the server's name in a Host header, in lower case.
@@ -123,9 +79,6 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	if rec == nil {
 		return nil, errors.New("proxy: no recorder")
 	}
-	if !limits.valid() {
-		return nil, errors.New("proxy: a limit is negative")
-	}
 	p := &Proxy{
 		limits:  limits.withDefaults(),
 		rec:     rec,
@@ -137,15 +90,15 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	p.memory = bounded.NewBudget(p.limits.Memory)
 	p.replay = bounded.NewBudget(p.limits.Replay)
 	for _, s := range servers {
-		if err := s.validate(); err != nil {
-			return nil, err
+		s, err := s.withDefaults(p.limits)
+		if err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
 		}
 		key := s.hostKey()
 		if p.servers[key] != nil {
 			return nil, fmt.Errorf("proxy: two servers are called %q", s.Name)
 		}
-		var err error
-		if p.servers[key], err = newServer(p, s.withDefaults(p.limits)); err != nil {
+		if p.servers[key], err = newServer(p, s); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +125,7 @@ func (p *Proxy) adopt(l *link) {
 	defer p.mu.Unlock()
 	p.links[l] = struct{}{}
 	if p.closed {
-		l.child.stop()
+		l.lines.Stop()
 	}
 }
 
@@ -190,7 +143,7 @@ func (p *Proxy) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
 	for l := range p.links {
-		l.child.stop()
+		l.lines.Stop()
 	}
 	p.mu.Unlock()
 	p.shut()
@@ -205,7 +158,7 @@ func (p *Proxy) Close(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
-		_ = l.child.proc.Signal(process.Kill)
+		l.lines.Kill()
 	}
 	return fmt.Errorf("proxy: close: %w", context.Cause(ctx))
 }
@@ -222,7 +175,7 @@ func (p *Proxy) finish() {
 
 func (p *Proxy) drain() {
 	for l := p.anyLink(); l != nil; l = p.anyLink() {
-		<-l.child.gone
+		<-l.lines.Gone()
 		p.forget(l)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // bench is a proxy on a real listener and a client that reaches it under any
@@ -87,7 +88,7 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 // scriptedBench is a bench with one scripted server called "s".
 func scriptedBench(t testing.TB, limits Limits, timeout time.Duration) *bench {
 	t.Helper()
-	return newBench(t, limits, Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout})
+	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout}})
 }
 
 // lockedBuffer takes a server's stderr.

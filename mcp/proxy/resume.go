@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // headerLastEvent names the last event an agent got of a stream that broke.
@@ -176,8 +178,8 @@ func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	// The journal may forget them while they wait for the agent.
 	missed := again.size()
 	if !s.proxy.memory.Take(missed) {
-		s.notes.add("limit", "a stream was not resumed: it is "+errNoMemory.Error(), map[string]any{"conn": l.conn})
-		http.Error(w, "The stream is "+errNoMemory.Error()+".", http.StatusServiceUnavailable)
+		s.events.Add("limit", "a stream was not resumed: it is "+transport.ErrNoMemory.Error(), map[string]any{"conn": l.conn})
+		http.Error(w, "The stream is "+transport.ErrNoMemory.Error()+".", http.StatusServiceUnavailable)
 		return
 	}
 	defer s.proxy.memory.Give(missed)

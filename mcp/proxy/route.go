@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // receive records a line of the server's stdout and hands it to the stream it
@@ -16,11 +17,11 @@ import (
 // the server has sent all that it may.
 func (l *link) receive(line []byte) error {
 	if !l.server.allowed.heard.take(1, int64(len(line))) {
-		return errFlooded
+		return transport.ErrFlooded
 	}
 	env, err := parse(line)
 	if err != nil {
-		l.server.notes.add("stdout_noise", clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
+		l.server.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
 		return nil
 	}
 	l.mu.Lock()
@@ -199,7 +200,7 @@ func (l *link) overflow(ex *exchange) {
 	if ex.queue.isClosed() {
 		return // the agent left
 	}
-	l.server.notes.add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
+	l.server.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
 	ex.queue.close()
 }
 
@@ -227,10 +228,10 @@ func (l *link) route(line []byte, m message) {
 	case ex != nil:
 		l.deliver(ex, item{raw: line})
 	case l.isShared():
-		l.server.notes.add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
+		l.server.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
 			map[string]any{"conn": l.conn})
 	case !l.own.queue.push(item{raw: line}):
-		l.server.notes.add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
+		l.server.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
 			map[string]any{"conn": l.conn})
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 var (
@@ -22,7 +20,7 @@ type server struct {
 	Server
 	proxy   *Proxy
 	stderr  *bounded.Head
-	notes   *notes
+	events  *transport.Events
 	tools   toolFilter
 	injects injections
 
@@ -48,11 +46,9 @@ func newServer(p *Proxy, s Server) (*server, error) {
 		return nil, err
 	}
 	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
-	srv.notes = newNotes(p.rec, s.Name, p.limits.Notes)
+	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.dialogues = newDialogues(srv)
-	srv.stderr = newStderrSink(s.Stderr, p.limits.Stderr, func() {
-		srv.notes.add("limit", fmt.Sprintf("only the first %d bytes of stderr are kept", p.limits.Stderr), nil)
-	})
+	srv.stderr = s.StderrSink(srv.events, "limit")
 	return srv, nil
 }
 
@@ -69,7 +65,7 @@ func (s *server) newSession() (*link, error) {
 	}
 	s.mu.Unlock()
 	if full {
-		s.notes.add("limit", fmt.Sprintf("%d sessions at once are the most", s.proxy.limits.Sessions), nil)
+		s.events.Add("limit", fmt.Sprintf("%d sessions at once are the most", s.proxy.limits.Sessions), nil)
 		return nil, errSessions
 	}
 	l, err := s.launch(session)
@@ -98,7 +94,7 @@ func (s *server) session(session string) *link {
 // endSession ends l's session now, and its process soon.
 func (s *server) endSession(l *link) {
 	s.drop(l)
-	l.child.stop()
+	l.lines.Stop()
 }
 
 // drop forgets a link that is over or unwanted.
@@ -138,7 +134,7 @@ func (s *server) sharedLink() (*link, error) {
 // where session is empty.
 func (s *server) launch(session string) (*link, error) {
 	if s.allowed.heard.over() {
-		return nil, errFlooded
+		return nil, transport.ErrFlooded
 	}
 	conn, err := s.nextConn()
 	if err != nil {
@@ -146,7 +142,7 @@ func (s *server) launch(session string) (*link, error) {
 	}
 	l, err := startLink(s, conn, session)
 	if err != nil {
-		s.notes.add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
+		s.events.Add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
 		return nil, fmt.Errorf("server %q did not start: %w", s.Name, err)
 	}
 	return l, nil
@@ -160,43 +156,8 @@ func (s *server) nextConn() (string, error) {
 	}
 	s.mu.Unlock()
 	if launches >= s.proxy.limits.Launches {
-		s.notes.add("limit", fmt.Sprintf("%d processes in all are the most", s.proxy.limits.Launches), nil)
+		s.events.Add("limit", fmt.Sprintf("%d processes in all are the most", s.proxy.limits.Launches), nil)
 		return "", errLaunches
 	}
 	return fmt.Sprintf("%s/%d", s.Name, launches+1), nil
-}
-
-// maxNote is how much of a stranger's text one event holds.
-const maxNote = 4 << 10
-
-// notes are the events of one server, so many of each kind.
-type notes struct {
-	rec   Recorder
-	where string
-	max   int
-
-	mu   sync.Mutex
-	seen map[string]int // by kind; guarded by mu
-}
-
-func newNotes(rec Recorder, where string, max int) *notes {
-	return &notes{rec: rec, where: where, max: max, seen: map[string]int{}}
-}
-
-func (n *notes) add(kind, message string, data map[string]any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.seen[kind]++
-	switch seen := n.seen[kind]; {
-	case seen > n.max:
-		return
-	case seen == n.max:
-		message, data = "more of this kind are not recorded", nil
-	}
-	n.rec.Event(evidence.Event{Kind: kind, Where: n.where, Message: message, Data: data})
-}
-
-// clip is text that a stranger wrote, short enough for an event.
-func clip(said []byte) string {
-	return strings.ToValidUTF8(text.Shorten(string(said[:min(len(said), maxNote+1)]), maxNote), "\uFFFD")
 }

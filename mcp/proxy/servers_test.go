@@ -202,7 +202,7 @@ func statelessServer(in io.Reader, out io.Writer) {
 			continue
 		}
 		m := env.messages[0]
-		if m.method == methodDiscover {
+		if m.method == "server/discover" {
 			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.id.Raw)
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // listing is a server on streamable HTTP that answers each method as it is told to: with
@@ -47,9 +49,9 @@ func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // inspecting opens a conversation that is recorded.
-func inspecting(t *testing.T, rec Recorder, s Server) *ClientSession {
+func inspecting(t *testing.T, rec Recorder, s transport.Server) *client.Session {
 	t.Helper()
-	q, err := Inspect(t.Context(), rec, quick(), s)
+	q, err := client.Inspect(t.Context(), rec, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func inspecting(t *testing.T, rec Recorder, s Server) *ClientSession {
 
 func TestSurvey(t *testing.T) {
 	rec := newRecorder()
-	q := inspecting(t, rec, Server{Name: "s", Tools: []string{"only"}, Upstream: upstreamOf(t, listing(func(method, cursor string) (string, bool) {
+	q := inspecting(t, rec, transport.Server{Name: "s", Upstream: upstreamOf(t, listing(func(method, cursor string) (string, bool) {
 		switch {
 		case method == "tools/list" && cursor == "":
 			return `"result":{"tools":[{"name":"a"}],"nextCursor":"2"}`, true
@@ -131,7 +133,7 @@ func TestHostileLists(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			q := inspecting(t, newRecorder(), Server{Name: "s", Upstream: upstreamOf(t, listing(func(_, cursor string) (string, bool) {
+			q := inspecting(t, newRecorder(), transport.Server{Name: "s", Upstream: upstreamOf(t, listing(func(_, cursor string) (string, bool) {
 				return tt.answer(cursor), true
 			}).ServeHTTP)})
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -140,10 +142,10 @@ func TestHostileLists(t *testing.T) {
 				cancel(fmt.Errorf("patience is over"))
 			}
 			l := q.List(ctx, catalog.Tools)
-			if deep := slices.ContainsFunc(l.Entries, func(e catalog.Entry) bool { return jsontext.Depth(e.Raw) > maxNested }); deep {
+			if deep := slices.ContainsFunc(l.Entries, func(e catalog.Entry) bool { return jsontext.Depth(e.Raw) > 100 }); deep {
 				t.Error("an entry is nested too deep")
 			}
-			if l.Partial != tt.want || len(l.Entries) > maxListed || l.Bytes > maxListedBytes+9<<20 {
+			if l.Partial != tt.want || len(l.Entries) > 10_000 || l.Bytes > 32<<20+9<<20 {
 				t.Errorf("%q, %d entries, %d bytes", l.Partial, len(l.Entries), l.Bytes)
 			}
 		})
@@ -154,8 +156,8 @@ func TestHostileLists(t *testing.T) {
 func TestClippedSecret(t *testing.T) {
 	secrets := &redact.Set{}
 	secrets.Add("hunter2-and-more")
-	text := strings.Repeat("x", maxNote-5) + "hunter2-and-more" + strings.Repeat("x", maxNote)
-	if got, _ := secrets.Cut(clip([]byte(text))); len(got) > maxNote || strings.Contains(got, "hunt") {
+	text := strings.Repeat("x", transport.MaxText-5) + "hunter2-and-more" + strings.Repeat("x", transport.MaxText)
+	if got, _ := secrets.Cut(transport.Clip([]byte(text))); len(got) > transport.MaxText || strings.Contains(got, "hunt") {
 		t.Errorf("%d bytes, ending %q", len(got), got[len(got)-20:])
 	}
 }
@@ -163,7 +165,10 @@ func TestClippedSecret(t *testing.T) {
 // While nothing is asked, what a server asks is refused and recorded, and its end is told.
 func TestListen(t *testing.T) {
 	rec := newRecorder()
-	q := inspecting(t, rec, Server{Name: "s", Launch: launching(t, "scripted")})
+	q, err := client.Inspect(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, "scripted"), Grace: quick().Grace})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := q.Listen(ctx); err != nil {
@@ -172,7 +177,7 @@ func TestListen(t *testing.T) {
 	if len(rec.all()) < 3 {
 		t.Errorf("%d frames", len(rec.all()))
 	}
-	q.talk.(*processTalk).child.stop()
+	q.Close()
 	if err := q.Listen(t.Context()); err == nil {
 		t.Error("its end is not told")
 	}

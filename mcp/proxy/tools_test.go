@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 func TestCut(t *testing.T) {
@@ -88,7 +89,7 @@ const toolsResult = `{"tools":[{"name":"open","n":1.0}, {"name":"hidden"}],"next
 func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 	t.Parallel()
 	overHTTP := func(stream bool) Server {
-		return Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+		return Server{Server: transport.Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 			raw := readAll(r.Body)
 			if strings.Contains(string(raw), `"tools/call"`) && strings.Contains(string(raw), `"hidden"`) {
 				t.Error("the server saw a hidden call")
@@ -113,10 +114,10 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.Write([]byte(answer))
-		})}
+		})}}
 	}
 	for name, server := range map[string]Server{
-		"stdio": {Launch: launching(t, "scripted")}, "JSON": overHTTP(false), "stream": overHTTP(true),
+		"stdio": {Server: transport.Server{Launch: launching(t, "scripted")}}, "JSON": overHTTP(false), "stream": overHTTP(true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Name, server.Tools = "s", []string{"open"}
@@ -176,9 +177,9 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 
 func TestHiddenCallsInABatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Limits{}, Server{Name: "s", Tools: []string{}, Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the server was asked")
-	})})
+	})}, Tools: []string{}})
 	r := b.do("POST", "s", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
 	var answers []json.RawMessage
 	if err := json.Unmarshal([]byte(r.body), &answers); err != nil || len(answers) != 2 {

@@ -13,22 +13,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client/transport"
+	mcptransport "github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // remoteOf is a server that the runner dials, with a header of its own.
-func remoteOf(t testing.TB, handler http.HandlerFunc) (*Upstream, *httptest.Server) {
+func remoteOf(t testing.TB, handler http.HandlerFunc) (*transport.Upstream, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewServer(handler)
-	transport := &http.Transport{DisableCompression: true}
+	dialer := &http.Transport{DisableCompression: true}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
+		dialer.CloseIdleConnections()
 		server.CloseClientConnections()
 		server.Close()
 	})
@@ -36,7 +38,7 @@ func remoteOf(t testing.TB, handler http.HandlerFunc) (*Upstream, *httptest.Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Upstream{URL: where, Transport: transport, Remote: true, Headers: map[string]string{"Authorization": "Bearer secret"}}, server
+	return &transport.Upstream{URL: where, Transport: dialer, Remote: true, Headers: map[string]string{"Authorization": "Bearer secret"}}, server
 }
 
 func TestHeadersOfARemoteServer(t *testing.T) {
@@ -51,7 +53,7 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 		w.Header().Set("X-Server", "own")
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 	response := b.request(t.Context(), "POST", "s", ping, "Authorization", "Bearer agent", "Cookie", "c=d", "X-Agent", "a")
 	response.Body.Close()
 	if got.Header.Get("Authorization") != "Bearer secret" || got.Header.Get("Cookie") != "" || got.Header.Get("X-Agent") != "a" || got.URL.RawQuery != "key=of+the+url" {
@@ -95,7 +97,7 @@ func TestRedirects(t *testing.T) {
 			rpc(w, r, "{}")
 		}
 	})
-	b := newBench(t, Limits{}, Server{Name: "s", Upstream: up})
+	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, test := range []struct {
 		method        string
@@ -151,13 +153,13 @@ func TestRedirectWithinAContainer(t *testing.T) {
 func TestUpstreamsThatAreRefused(t *testing.T) {
 	for _, raw := range []string{"ftp://h/", "http:///x", "http://u:p@h/", "/mcp"} {
 		where, _ := url.Parse(raw)
-		if _, err := New(newRecorder(), Limits{}, Server{Name: "s", Upstream: &Upstream{URL: where, Transport: http.DefaultTransport}}); err == nil {
+		if _, err := New(newRecorder(), Limits{}, Server{Server: transport.Server{Name: "s", Upstream: &transport.Upstream{URL: where, Transport: http.DefaultTransport}}}); err == nil {
 			t.Errorf("%s is taken", raw)
 		}
 	}
 	where, _ := url.Parse("http://h/")
-	up := &Upstream{URL: where, Transport: http.DefaultTransport}
-	if _, err := New(newRecorder(), Limits{}, Server{Name: "s", Upstream: up, Launch: launching(t, "scripted")}); err == nil {
+	up := &transport.Upstream{URL: where, Transport: http.DefaultTransport}
+	if _, err := New(newRecorder(), Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up, Launch: launching(t, "scripted")}}); err == nil {
 		t.Error("two ways to one server are taken")
 	}
 }
@@ -198,14 +200,14 @@ func TestProbeOverHTTP(t *testing.T) {
 	}{
 		"answers":       {answer, nil, nil, ""},
 		"has its tools": {answer, []string{"two", "one"}, nil, ""},
-		"lacks a tool":  {answer, []string{"one", "tow"}, ErrTools, `lacks tools that the agent is to see: mcp_servers.s.tools names "tow"; the server has "one", "two"`},
-		"unauthorized":  {status(401), nil, ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
-		"forbidden":     {status(403), nil, ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
-		"another path":  {status(404), nil, ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
+		"lacks a tool":  {answer, []string{"one", "tow"}, client.ErrTools, `lacks tools that the agent is to see: mcp_servers.s.tools names "tow"; the server has "one", "two"`},
+		"unauthorized":  {status(401), nil, client.ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
+		"forbidden":     {status(403), nil, client.ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
+		"another path":  {status(404), nil, client.ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
 		"another origin": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://h.example/", http.StatusTemporaryRedirect)
-		}, nil, ErrRefused, "another origin, http://h.example"},
-		"encodes": {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); answer(w, r) }, nil, ErrRefused, "Content-Encoding"},
+		}, nil, client.ErrRefused, "another origin, http://h.example"},
+		"encodes": {func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Content-Encoding", "br"); answer(w, r) }, nil, client.ErrRefused, "Content-Encoding"},
 		"starts slowly": {func(w http.ResponseWriter, r *http.Request) {
 			if tries.Add(1) < 4 {
 				w.WriteHeader(503)
@@ -213,14 +215,14 @@ func TestProbeOverHTTP(t *testing.T) {
 			}
 			answer(w, r)
 		}, nil, nil, ""},
-		"never answers": {func(w http.ResponseWriter, r *http.Request) { readAll(r.Body); <-r.Context().Done() }, nil, ErrNoAnswer, "passed"},
+		"never answers": {func(w http.ResponseWriter, r *http.Request) { readAll(r.Body); <-r.Context().Done() }, nil, client.ErrNoAnswer, "passed"},
 		"endless stream": {func(w http.ResponseWriter, r *http.Request) {
 			readAll(r.Body)
 			for r.Context().Err() == nil {
 				written(w, "data: x\n\n")
 				time.Sleep(time.Millisecond)
 			}
-		}, nil, ErrNoAnswer, "passed"},
+		}, nil, client.ErrNoAnswer, "passed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,10 +231,10 @@ func TestProbeOverHTTP(t *testing.T) {
 				up.Headers = nil
 			}
 			start := 20 * time.Second
-			if test.class == ErrNoAnswer {
+			if test.class == client.ErrNoAnswer {
 				start = time.Second
 			}
-			info, err := Probe(t.Context(), newRecorder(), Limits{}, Server{Name: "s", Upstream: up, Start: start, Tools: test.tools})
+			info, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: start}, test.tools)
 			if test.class == nil {
 				if err != nil || info.Name != "n" || info.ProtocolVersion != "2025-06-18" {
 					t.Errorf("%+v, %v", info, err)
@@ -254,11 +256,11 @@ func TestProbeOverHTTP(t *testing.T) {
 // A tool that the server lacks is told for stdio too.
 func TestProbeForToolsOverStdio(t *testing.T) {
 	t.Parallel()
-	_, err := Probe(t.Context(), newRecorder(), quick(), Server{Name: "s", Launch: launching(t, "mcpgo"), Tools: []string{"echo", "ecko"}})
-	if !errors.Is(err, ErrTools) || !strings.Contains(err.Error(), `names "ecko"; the server has "count", "echo"`) {
+	_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}, []string{"echo", "ecko"})
+	if !errors.Is(err, client.ErrTools) || !strings.Contains(err.Error(), `names "ecko"; the server has "count", "echo"`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Probe(t.Context(), newRecorder(), quick(), Server{Name: "s", Launch: launching(t, "mcpgo"), Tools: []string{"echo"}}); err != nil {
+	if _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Launch: launching(t, "mcpgo")}, []string{"echo"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -267,15 +269,15 @@ func TestProbeForToolsOverStdio(t *testing.T) {
 func TestResidentThatEnds(t *testing.T) {
 	t.Parallel()
 	rec := newRecorder()
-	r, err := StartResident(t.Context(), rec, Limits{}, Server{Name: "s", Launch: launching(t, "broken")})
+	r, err := transport.StartResident(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, "broken")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	where, _ := url.Parse("http://localhost:1/mcp")
-	up := &Upstream{URL: where, Process: r, Transport: &http.Transport{}}
-	_, err = Probe(t.Context(), rec, Limits{}, Server{Name: "s", Upstream: up})
-	var failed *ProbeError
-	if !errors.As(err, &failed) || failed.Class != ErrExited || failed.Exit == nil || failed.Exit.Code != 7 || !strings.Contains(err.Error(), "cannot open database") {
+	up := &transport.Upstream{URL: where, Process: r, Transport: &http.Transport{}}
+	_, err = client.Probe(t.Context(), rec, transport.Server{Name: "s", Upstream: up}, nil)
+	var failed *client.Error
+	if !errors.As(err, &failed) || failed.Class != client.ErrExited || failed.Exit == nil || failed.Exit.Code != 7 || !strings.Contains(err.Error(), "cannot open database") {
 		t.Errorf("%v", err)
 	}
 	if e := rec.event(t, "server_exit"); e.Data["asked"] != false {
@@ -286,7 +288,7 @@ func TestResidentThatEnds(t *testing.T) {
 func TestResidentIsStopped(t *testing.T) {
 	t.Parallel()
 	rec := newRecorder()
-	r, err := StartResident(t.Context(), rec, quick(), Server{Name: "s", Launch: func(ctx context.Context) (process.Process, error) { return launching(t, "deaf")(ctx) }})
+	r, err := transport.StartResident(t.Context(), rec, transport.Server{Name: "s", Launch: func(ctx context.Context) (process.Process, error) { return launching(t, "deaf")(ctx) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,13 +334,13 @@ func TestRealServersOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, _ := remoteOf(t, test.handler.ServeHTTP)
 			up.URL.Path, up.URL.RawQuery, up.Events = test.path, "", test.events
-			server := Server{Name: "s", Upstream: up, Tools: []string{"echo", "sample"}}
-			if _, err := Probe(t.Context(), newRecorder(), Limits{}, server); err != nil {
+			server := Server{Server: transport.Server{Name: "s", Upstream: up}, Tools: []string{"echo", "sample"}}
+			if _, err := client.Probe(t.Context(), newRecorder(), server.Server, server.Tools); err != nil {
 				t.Fatal(err)
 			}
 			b := newBench(t, quick(), server)
 			//lint:ignore SA1019 it is how sessions get what belongs to no request
-			c := connect(t, b, "s", "2025-11-25", transport.WithContinuousListening())
+			c := connect(t, b, "s", "2025-11-25", mcptransport.WithContinuousListening())
 			if got := callTool(t, c, "echo", map[string]any{"text": "hello"}); got != "hello" {
 				t.Errorf("echo: %q", got)
 			}
@@ -370,14 +372,14 @@ func TestProbeWhereNobodyListens(t *testing.T) {
 		class  error
 		says   string
 	}{
-		"remote":           {true, ErrUnreachable, "connection refused; check its url"},
-		"in its container": {false, ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
+		"remote":           {true, client.ErrUnreachable, "connection refused; check its url"},
+		"in its container": {false, client.ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			transport := &http.Transport{DisableKeepAlives: true}
-			up := &Upstream{URL: target, Transport: transport, Remote: test.remote}
-			_, err := Probe(t.Context(), newRecorder(), Limits{}, Server{Name: "s", Upstream: up, Start: 4 * time.Second})
+			dialer := &http.Transport{DisableKeepAlives: true}
+			up := &transport.Upstream{URL: target, Transport: dialer, Remote: test.remote}
+			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 4 * time.Second}, nil)
 			if !errors.Is(err, test.class) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v", err)
 			}

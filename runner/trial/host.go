@@ -16,7 +16,9 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -40,8 +42,8 @@ const (
 type host struct {
 	plan     plan.Server
 	sandbox  sandbox.Sandbox
-	upstream *proxy.Upstream // where it speaks HTTP; else nil
-	idle     func()          // closes connections that nobody uses; nil where none are kept
+	upstream *transport.Upstream // where it speaks HTTP; else nil
+	idle     func()              // closes connections that nobody uses; nil where none are kept
 	services *auxiliaries
 	outlet   *egress.Proxy // nil where it may reach nothing outside
 	unpinned unpinned      // set by the probe
@@ -78,9 +80,9 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 				return h, fmt.Errorf("server %q: %w", s.Name, err)
 			}
 		}
-		resident, err := proxy.StartResident(ctx, rec, proxy.Limits{}, h.launched(output(s.Name)))
+		resident, err := transport.StartResident(ctx, rec, h.launched(output(s.Name)).Server)
 		if err != nil {
-			return h, err
+			return h, &client.Error{Server: s.Name, Class: client.ErrNotStarted, Cause: err}
 		}
 		h.upstream = h.inContainer(resident)
 	}
@@ -122,7 +124,7 @@ func (h *host) await(ctx context.Context) error {
 }
 
 // resident is the program, where that lives as long as the container.
-func (h *host) resident() *proxy.Resident {
+func (h *host) resident() *transport.Resident {
 	if h.upstream == nil {
 		return nil
 	}
@@ -156,15 +158,18 @@ func (h *host) launched(log io.Writer) proxy.Server {
 // known is what does not depend on how the server is reached.
 func (h *host) known(log io.Writer) proxy.Server {
 	return proxy.Server{
-		Name: h.plan.Name, Host: h.plan.Host(), Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
-		Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log, Tools: h.plan.Expanded.Shown(),
+		Server: transport.Server{
+			Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
+			Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log,
+		},
+		Host: h.plan.Host(), Tools: h.plan.Expanded.Shown(),
 	}
 }
 
 // inBox is the server's endpoint in its container, reached by the runner alone.
-func (h *host) inContainer(program *proxy.Resident) *proxy.Upstream {
+func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
 	s := h.plan
-	transport := &http.Transport{
+	httpTransport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return h.sandbox.Dial(ctx, s.Name, s.Port)
 		},
@@ -173,10 +178,10 @@ func (h *host) inContainer(program *proxy.Resident) *proxy.Upstream {
 		MaxIdleConnsPerHost:    maxIdle,
 		MaxResponseHeaderBytes: maxResponseHeader,
 	}
-	h.idle = transport.CloseIdleConnections
-	return &proxy.Upstream{
+	h.idle = httpTransport.CloseIdleConnections
+	return &transport.Upstream{
 		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
-		Transport: transport,
+		Transport: httpTransport,
 		Events:    s.Transport == mcpconfig.SSE,
 		Process:   program,
 	}
@@ -198,13 +203,13 @@ func (h *host) connect(rec proxy.Recorder) error {
 	if err != nil {
 		return fmt.Errorf("server %q: its url cannot be read", s.Name)
 	}
-	transport, err := remoteTransport(s, where, rec, nil)
+	httpTransport, err := remoteTransport(s, where, rec, nil)
 	if err != nil {
 		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
-	h.idle = transport.CloseIdleConnections
-	h.upstream = &proxy.Upstream{
-		URL: where, Transport: transport, Headers: s.Expanded.Headers, Remote: true,
+	h.idle = httpTransport.CloseIdleConnections
+	h.upstream = &transport.Upstream{
+		URL: where, Transport: httpTransport, Headers: s.Expanded.Headers, Remote: true,
 		Events: s.Transport == mcpconfig.SSE,
 	}
 	return nil
@@ -215,7 +220,7 @@ func (h *host) connect(rec proxy.Recorder) error {
 // this machine's.
 func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
-	transport := &http.Transport{
+	httpTransport := &http.Transport{
 		DialContext:            tellingDial(dialer, rec, "server", s.Name, where),
 		ForceAttemptHTTP2:      true,
 		TLSHandshakeTimeout:    connectTimeout,
@@ -228,8 +233,8 @@ func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver 
 		if err != nil {
 			return nil, errors.New("its proxy cannot be read")
 		}
-		transport.Proxy = http.ProxyURL(proxy)
-		return transport, nil
+		httpTransport.Proxy = http.ProxyURL(proxy)
+		return httpTransport, nil
 	}
 	named := egress.Named{Host: where.Hostname()}
 	for i, entry := range s.Expanded.Addresses {
@@ -242,14 +247,14 @@ func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver 
 	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
 		return barred(s, named.Judge(ctx, network, address, conn))
 	}
-	return transport, nil
+	return httpTransport, nil
 }
 
 // barred is a judge's error with what to write where the address is right.
 func barred(s plan.Server, err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
-		return &proxy.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
+		return &transport.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}
 	}
 	return err
 }
@@ -265,7 +270,7 @@ func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where
 	var connects, refused sync.Once
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
-		if why, ok := errors.AsType[*proxy.Barred](err); ok {
+		if why, ok := errors.AsType[*transport.Barred](err); ok {
 			refused.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
 		} else {
 			connects.Do(func() { tell("connects", map[string]any{}) })

@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/finding"
-	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -82,8 +82,8 @@ func (l *inspected) inspect(ctx context.Context, r *recording, up *running) (err
 	h, err := startHost(ctx, stands.sandbox, s, r.plan.EgressLimits, r.observer(), stands.servers.output)
 	stands.servers.hosts = []*host{h}
 	if err == nil {
-		var q *proxy.ClientSession
-		if q, err = proxy.Inspect(ctx, r.rec, proxy.Limits{}, h.server(stands.servers.output(s.Name))); err == nil {
+		var q *client.Session
+		if q, err = client.Inspect(ctx, r.rec, h.server(stands.servers.output(s.Name)).Server); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
 			return context.Cause(ctx)
@@ -97,7 +97,7 @@ func (l *inspected) inspect(ctx context.Context, r *recording, up *running) (err
 }
 
 // look asks a server for what it has, at the begin and at the end.
-func (l *inspected) look(ctx context.Context, q *proxy.ClientSession) {
+func (l *inspected) look(ctx context.Context, q *client.Session) {
 	o := l.clean().offer(q.Offer())
 	for _, kind := range catalog.Kinds() {
 		o.Lists = append(o.Lists, l.list(ctx, q, kind))
@@ -116,7 +116,7 @@ func (l *inspected) look(ctx context.Context, q *proxy.ClientSession) {
 }
 
 // again is an offer with those lists as they are now that were whole.
-func (l *inspected) again(ctx context.Context, q *proxy.ClientSession, o catalog.Catalog) catalog.Catalog {
+func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Catalog) catalog.Catalog {
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
 		if list.Partial == "" {
@@ -127,7 +127,7 @@ func (l *inspected) again(ctx context.Context, q *proxy.ClientSession, o catalog
 }
 
 // list is a list of the server's, without secrets.
-func (l *inspected) list(ctx context.Context, q *proxy.ClientSession, kind catalog.Kind) catalog.List {
+func (l *inspected) list(ctx context.Context, q *client.Session, kind catalog.Kind) catalog.List {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
 	return l.clean().list(q.List(ctx, kind))
@@ -140,10 +140,10 @@ func (l *inspected) patiently(ctx context.Context) (context.Context, context.Can
 // maxDepth is how deep an answer is nested at the most that a report has.
 const maxDepth = 100
 
-func (l *inspected) exercise(ctx context.Context, q *proxy.ClientSession, e inspection.Exercise) inspection.Answered {
+func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
 	ctx, cancel := l.patiently(ctx)
 	defer cancel()
-	var reply proxy.Reply
+	var reply client.Reply
 	var err error
 	switch e.What {
 	case inspection.Read:

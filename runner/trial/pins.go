@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
-	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -43,7 +43,7 @@ func (u unpinned) String() string {
 // survey compares what a pinned server offers, in a session of the runner's own.
 func (s *servers) survey(ctx context.Context, h *host) unpinned {
 	clean := cleaner{s.o.Secrets}
-	q, err := proxy.OpenClientSession(ctx, proxy.Limits{}, h.server(s.output(h.plan.Name)))
+	q, err := client.Open(ctx, h.server(s.output(h.plan.Name)).Server)
 	if err != nil {
 		return unpinned{untold: clean.error(err)}
 	}

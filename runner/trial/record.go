@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -64,7 +64,7 @@ func (r *recording) remark(what string) {
 // classOf is the class of a trial that broke: the server's, where one exited by itself
 // before it answered, and else infra.
 func (r *recording) classOf(err error) evidence.Class {
-	if probe := (*proxy.ProbeError)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, proxy.ErrExited) && errors.As(err, &probe) {
+	if probe := (*client.Error)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
 		r.record.FailedServer = probe.Server
 		return evidence.ClassServerError
 	}

@@ -21,7 +21,9 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -180,15 +182,15 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	rec := &told{}
 	plan := plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: []string{serverAt}}}
 	where := &url.URL{Scheme: scheme, Host: "example.com:" + portOf(at), Path: "/mcp"}
-	transport, err := remoteTransport(plan, where, rec, names.resolver())
+	dialer, err := remoteTransport(plan, where, rec, names.resolver())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer transport.CloseIdleConnections()
+	defer dialer.CloseIdleConnections()
 	if scheme == "https" {
-		transport.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+		dialer.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	}
-	proxy, err := proxy.New(rec, proxy.Limits{}, proxy.Server{Name: "far", Upstream: &proxy.Upstream{URL: where, Transport: transport, Remote: true}})
+	proxy, err := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "far", Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,17 +244,17 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
 		`MCP server "far" wants authorization`: {"127.0.0.2/32"},
 	} {
-		transport, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
+		dialer, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = proxy.Probe(t.Context(), &told{}, proxy.Limits{}, proxy.Server{
-			Name: "far", Start: time.Minute, Upstream: &proxy.Upstream{URL: where, Transport: transport, Remote: true},
-		})
+		_, err = client.Probe(t.Context(), &told{}, transport.Server{
+			Name: "far", Start: time.Minute, Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true},
+		}, nil)
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
-		transport.CloseIdleConnections()
+		dialer.CloseIdleConnections()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
@@ -88,9 +89,9 @@ func (m *meter) containers() []measured {
 		if s.Remote {
 			limits = evidence.Limits{}
 		}
-		limits.MaxMessage = cmp.Or(s.MaxMessage, proxy.DefaultMessage)
-		limits.MaxFrames = cmp.Or(s.MaxFrames, proxy.DefaultFrames)
-		limits.MaxTraffic = cmp.Or(s.MaxTraffic, proxy.DefaultTraffic)
+		limits.MaxMessage = cmp.Or(s.MaxMessage, transport.DefaultMessage)
+		limits.MaxFrames = cmp.Or(s.MaxFrames, transport.DefaultFrames)
+		limits.MaxTraffic = cmp.Or(s.MaxTraffic, transport.DefaultTraffic)
 		limits.Evidence = m.shares.Servers[s.Name].Max()
 		all = append(all, measured{s.Name, sb, limits})
 		for _, service := range s.Services {

@@ -5,8 +5,10 @@ import (
 	"io"
 	"sync"
 
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -29,7 +31,7 @@ func keeping(s proxy.Server) (proxy.Server, *retainer) {
 	return s, k
 }
 
-// launch is a [proxy.Launcher].
+// launch is a [transport.Launcher].
 func (k *retainer) launch(ctx context.Context) (process.Process, error) {
 	proc, err := k.server.Launch(ctx)
 	if err != nil {
@@ -61,11 +63,11 @@ func (k *retainer) take() *retainedProcess {
 }
 
 // resume goes on in the conversation that the agent had with p.
-func (k *retainer) resume(ctx context.Context, p *retainedProcess) (*proxy.ClientSession, error) {
+func (k *retainer) resume(ctx context.Context, p *retainedProcess) (*client.Session, error) {
 	k.mu.Lock()
 	era := p.era
 	k.mu.Unlock()
-	return proxy.Continue(ctx, proxy.Limits{}, k.server, resumed{p}, era)
+	return client.Continue(ctx, k.server.Server, resumed{p}, era)
 }
 
 func (k *retainer) seeOff(p *retainedProcess) {
@@ -87,7 +89,7 @@ type retainedProcess struct {
 	process.Process
 	keeper         *retainer
 	stdout, stderr *relayed
-	era            proxy.Era // of the conversation; guarded by keeper.mu
+	era            client.Era // of the conversation; guarded by keeper.mu
 
 	leaving sync.Once
 	left    chan struct{} // closed when the first conversation is over and the process is kept
@@ -117,7 +119,7 @@ func (p *retainedProcess) Wait() (process.Exit, error) {
 	case <-p.gone:
 		return p.exit, p.err
 	case <-p.left:
-		return process.Exit{}, proxy.ErrKept
+		return process.Exit{}, transport.ErrKept
 	}
 }
 
@@ -128,9 +130,9 @@ func (p *retainedProcess) begin(message []byte) {
 	if p.era != "" {
 		return
 	}
-	p.era = proxy.EraStateless
+	p.era = client.EraStateless
 	if m, err := jsonrpc.ReadOne(message); err == nil && m.Method == "initialize" {
-		p.era = proxy.EraSessions
+		p.era = client.EraSessions
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
@@ -73,8 +74,9 @@ func (s *servers) open(ctx context.Context, sb sandbox.Sandbox) error {
 // probe has a server answer once, through MCP; one that speaks stdio in a process
 // that is gone again before the agent starts.
 func (s *servers) probe(ctx context.Context, h *host) error {
-	_, err := proxy.Probe(ctx, s.rec, proxy.Limits{}, h.server(s.output(h.plan.Name)))
-	if errors.Is(err, proxy.ErrNotStarted) || errors.Is(err, proxy.ErrExited) {
+	server := h.server(s.output(h.plan.Name))
+	_, err := client.Probe(ctx, s.rec, server.Server, server.Tools)
+	if errors.Is(err, client.ErrNotStarted) || errors.Is(err, client.ErrExited) {
 		return advised(h.sandbox, h.plan.Name, err)
 	}
 	if err == nil && h.plan.Pin != nil {

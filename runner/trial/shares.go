@@ -4,7 +4,7 @@ import (
 	"cmp"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -53,7 +53,7 @@ func SharesOf(t *plan.Trial, each int64) Shares {
 	agent *= 1 + int64(len(t.Checkpoints)) // each is a copy
 	most := map[string]int64{}
 	for _, s := range t.Servers {
-		crossing := costOfBytes*cmp.Or(s.MaxTraffic, proxy.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, proxy.DefaultFrames)
+		crossing := costOfBytes*cmp.Or(s.MaxTraffic, transport.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, transport.DefaultFrames)
 		agent += 2 * crossing
 		most[s.Name] = crossing + maxServiceOutput*int64(1+2*len(s.Services))
 	}

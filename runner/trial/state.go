@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
+	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -67,7 +68,7 @@ func (a *asker) askAll(ctx context.Context) error {
 
 // serverSession is what the runner has to do with one server on its own account.
 type serverSession struct {
-	talk    *proxy.ClientSession // nil before it is opened, and where that failed
+	talk    *client.Session // nil before it is opened, and where that failed
 	process string
 	failed  error // why it could not be opened
 }
@@ -93,7 +94,7 @@ func (q *serverSession) open(ctx context.Context, keepers map[string]*retainer, 
 		}
 		q.process, server = evidence.ProcessNew, k.server
 	}
-	q.talk, q.failed = proxy.OpenClientSession(ctx, proxy.Limits{}, server)
+	q.talk, q.failed = client.Open(ctx, server.Server)
 }
 
 // ask makes one call.

@@ -1,4 +1,4 @@
-package proxy
+package transport
 
 import (
 	"bytes"
@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/endtoend"
 )
 
 // Upstream is where a server that speaks HTTP is found, and how it is reached.
@@ -53,8 +53,8 @@ func (u *Upstream) validate() error {
 	return nil
 }
 
-// origin is the scheme, host and port of a URL; RFC 6454.
-func origin(u *url.URL) string {
+// Origin returns the scheme, host and port of a URL; RFC 6454.
+func Origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)
 	switch u.Scheme {
 	case "http":
@@ -65,60 +65,34 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// sameOrigin says whether two URLs are of one origin. In a container all names of
+// sameOrigin reports whether two URLs are of one origin. In a container all names of
 // the loopback are one.
 func (u *Upstream) sameOrigin(a, b *url.URL) bool {
-	if origin(a) == origin(b) || !defence.OneOrigin && u.Remote {
+	if Origin(a) == Origin(b) || !defence.OneOrigin && u.Remote {
 		return true
 	}
 	return !u.Remote && a.Scheme == b.Scheme && a.Port() == b.Port() && isLoopback(a.Hostname()) && isLoopback(b.Hostname())
 }
 
 // isLoopback takes the address that servers listen on everywhere for one of them.
-func isLoopback(name string) bool { return isLocal(name) || name == "0.0.0.0" || name == "::" }
+func isLoopback(name string) bool { return IsLocal(name) || name == "0.0.0.0" || name == "::" }
 
-// withoutURL is an error of net/http without the URL in it, which may hold a
+// WithoutURL returns an error of net/http without the URL in it, which may hold a
 // secret.
-func withoutURL(err error) error {
+func WithoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err
 }
 
-// outgoing is the agent's request as the server gets it. isOwn says whether a host
-// is the server's name, as the agent knows it.
-func (u *Upstream) outgoing(ctx context.Context, r *http.Request, body []byte, isOwn func(host string) bool) *http.Request {
-	out := u.request(ctx, r.Method, body)
-	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
-	out.Header = endtoend.Headers(r.Header)
-	out.Header.Set("Accept-Encoding", "identity")
-	out.Header.Del("Expect") // it was met
-	if r.Header.Get("User-Agent") == "" {
-		out.Header.Set("User-Agent", "") // or net/http names itself
-	}
-	if !u.Remote && !isOwn(r.Host) {
-		out.Host = r.Host
-	}
-	if sender := r.Header.Get("Origin"); sender != "" {
-		host, isHTTP := strings.CutPrefix(strings.ToLower(sender), "http://")
-		if u.Remote || isHTTP && isOwn(host) {
-			out.Header.Set("Origin", origin(u.URL))
-		}
-	}
-	u.authorize(out)
-	return out
-}
-
-// request is one of the proxy's own, with a URL that the caller may change.
-func (u *Upstream) request(ctx context.Context, method string, body []byte) *http.Request {
+// Request returns a request to the server, for [Upstream.Send]. The caller may change it.
+func (u *Upstream) Request(ctx context.Context, method string) *http.Request {
 	where := *u.URL
-	r := (&http.Request{
+	return (&http.Request{
 		Method: method, URL: &where, Host: where.Host, Header: http.Header{},
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	setBody(r, body)
-	return r
 }
 
 func setBody(r *http.Request, body []byte) {
@@ -131,6 +105,7 @@ func setBody(r *http.Request, body []byte) {
 	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http sends again what it could not begin to send
 }
 
+// authorize sets the headers of u on a request, in place of what authorized it before.
 func (u *Upstream) authorize(r *http.Request) {
 	if len(u.Headers) == 0 {
 		return
@@ -142,23 +117,16 @@ func (u *Upstream) authorize(r *http.Request) {
 	}
 }
 
-func joinQueries(own, agents string) string {
-	if own == "" || agents == "" {
-		return own + agents
-	}
-	return own + "&" + agents
-}
-
 // maxRedirects is how many redirects of one request are followed.
 const maxRedirects = 5
 
-// errRedirect is the class of redirects that are not followed.
-var errRedirect = errors.New("redirect is not followed")
-
-// send does a request, body and all, and follows redirects within its origin:
-// there is nothing else the agent could do about them, since it does not know the
-// server by that address. One to another origin fails, and nothing is sent there.
-func (u *Upstream) send(r *http.Request, body []byte) (*http.Response, error) {
+// Send sends a request with a body and the headers of u, asks for a response without
+// Content-Encoding, and follows redirects within the server's origin: there is nothing else
+// the agent could do about them, since it does not know the server by that address. One to
+// another origin fails with [ErrRedirect], and nothing is sent there.
+func (u *Upstream) Send(r *http.Request, body []byte) (*http.Response, error) {
+	r.Header.Set("Accept-Encoding", "identity")
+	u.authorize(r)
 	for range maxRedirects + 1 {
 		setBody(r, body)
 		response, err := u.Transport.RoundTrip(r)
@@ -176,7 +144,7 @@ func (u *Upstream) send(r *http.Request, body []byte) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.URL = next
 	}
-	return nil, fmt.Errorf("%w: more than %d of them", errRedirect, maxRedirects)
+	return nil, fmt.Errorf("%w: more than %d of them", ErrRedirect, maxRedirects)
 }
 
 // redirect is where a response sends its request; nil where it does not, or where
@@ -194,11 +162,11 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	}
 	next, err := r.URL.Parse(where)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its Location cannot be read", errRedirect)
+		return nil, fmt.Errorf("%w: its Location cannot be read", ErrRedirect)
 	}
 	next.User, next.Fragment = nil, ""
 	if !u.sameOrigin(r.URL, next) {
-		return nil, fmt.Errorf("%w: %s sends to another origin, %s", errRedirect, origin(r.URL), clip([]byte(origin(next))))
+		return nil, fmt.Errorf("%w: %s sends to another origin, %s", ErrRedirect, Origin(r.URL), Clip([]byte(Origin(next))))
 	}
 	keepsMethod := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
 	if !keepsMethod && r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -207,8 +175,8 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	return next, nil
 }
 
-// isEncoded says whether a body is compressed or otherwise not what it is.
-func isEncoded(h http.Header) bool {
+// IsEncoded reports whether a body is compressed or otherwise not what it is.
+func IsEncoded(h http.Header) bool {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
 			return true
@@ -217,42 +185,20 @@ func isEncoded(h http.Header) bool {
 	return false
 }
 
-// isRecoded says whether a body is declared as text of another encoding than UTF-8. A
-// server that goes by that reads another message than is on record: quotes and braces
-// of UTF-7 are plain letters to everybody else.
-func isRecoded(h http.Header) bool {
-	for _, kind := range h.Values("Content-Type") {
-		if !strings.Contains(strings.ToLower(kind), "charset") {
-			continue
-		}
-		_, params, err := mime.ParseMediaType(kind)
-		if charset := strings.ToLower(params["charset"]); err != nil || charset != "utf-8" && charset != "utf8" {
-			return true
-		}
-	}
-	return false
+// HTTPError is an HTTP response that answers nothing.
+type HTTPError struct {
+	Status int
+	Text   string
 }
 
-// Headers by which a remote server speaks to browsers and authorization clients
-// about its own origin. The agent knows it under another, and the runner is who
-// authorizes. Those with URLs often repeat that of the request, and so secrets in
-// its query.
-func remoteOnly() []string {
-	return []string{
-		"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate", "Location", "Content-Location", "Refresh",
-	}
-}
+func (e HTTPError) Error() string { return e.Text }
 
-// copyHeaders takes what of a response's headers reaches the agent.
-func (u *Upstream) copyHeaders(to, from http.Header) {
-	for name, values := range endtoend.Headers(from) {
-		to[name] = values
+// IsLocal reports whether a host, with or without a port, is this machine itself.
+func IsLocal(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
 	}
-	to.Del("Content-Length") // net/http sets it
-	if !u.Remote {
-		return
-	}
-	for _, name := range remoteOnly() {
-		to.Del(name)
-	}
+	addr, err := netip.ParseAddr(name)
+	return strings.EqualFold(name, "localhost") || err == nil && addr.IsLoopback()
 }

@@ -1,4 +1,4 @@
-package proxy
+package transport
 
 import (
 	"bytes"
@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -26,17 +28,16 @@ const maxEndpoint = 8 << 10
 const deliveryTimeout = 30 * time.Second
 
 var (
-	errEndpoint = errors.New("endpoint event is not followed")
 	errNoStream = errors.New("its event stream ended")
 	errHungUp   = errors.New("the session is closed")
 )
 
 var _ process.Process = (*eventSession)(nil)
 
-// eventsLauncher opens sessions with a server of the HTTP+SSE transport; 2024-11-05
+// launchEvents opens sessions with a server of the HTTP+SSE transport; 2024-11-05
 // basic/transports. Each looks like a process: a line written to its stdin is a
 // POST, an event of its stream is a line of its stdout.
-func eventsLauncher(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
+func launchEvents(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
 	return func(ctx context.Context) (process.Process, error) {
 		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
 		s.ctx, s.cancel = context.WithCancelCause(ctx)
@@ -68,15 +69,13 @@ type eventSession struct {
 
 // open asks for the stream and waits for its endpoint event.
 func (s *eventSession) open(message int64) error {
-	r := s.up.request(s.ctx, http.MethodGet, nil)
+	r := s.up.Request(s.ctx, http.MethodGet)
 	r.Header.Set("Accept", sse.ContentType)
-	r.Header.Set("Accept-Encoding", "identity")
-	s.up.authorize(r)
-	response, err := s.up.send(r, nil)
+	response, err := s.up.Send(r, nil)
 	if err != nil {
-		return withoutURL(err)
+		return WithoutURL(err)
 	}
-	in := newEventReader(response.Body, message, s.memory)
+	in := NewEventReader(response.Body, message, s.memory)
 	if err := s.greet(response, in); err != nil {
 		_ = response.Body.Close()
 		return err
@@ -87,22 +86,22 @@ func (s *eventSession) open(message int64) error {
 	return nil
 }
 
-func (s *eventSession) greet(response *http.Response, in *eventReader) error {
+func (s *eventSession) greet(response *http.Response, in *EventReader) error {
 	switch {
 	case response.StatusCode != http.StatusOK:
-		return errHTTP{response.StatusCode, fmt.Sprintf("HTTP %d %s to the request for an event stream", response.StatusCode, http.StatusText(response.StatusCode))}
-	case isEncoded(response.Header):
-		return errEncoded
+		return HTTPError{response.StatusCode, fmt.Sprintf("HTTP %d %s to the request for an event stream", response.StatusCode, http.StatusText(response.StatusCode))}
+	case IsEncoded(response.Header):
+		return ErrEncoded
 	case !sse.IsContentType(response.Header.Get("Content-Type")):
-		return errHTTP{response.StatusCode, "the response to the request for an event stream is none"}
+		return HTTPError{response.StatusCode, "the response to the request for an event stream is none"}
 	}
 	for {
-		e, err := in.next()
+		e, err := in.Next()
 		if err != nil {
 			return fmt.Errorf("no endpoint event: %w", err)
 		}
-		found, where := string(e.Type) == "endpoint", string(e.data[:min(len(e.data), maxEndpoint)])
-		e.release()
+		found, where := string(e.Type) == "endpoint", string(e.Data[:min(len(e.Data), maxEndpoint)])
+		e.Release()
 		if found {
 			return s.meet(response.Request.URL, where)
 		}
@@ -114,37 +113,38 @@ func (s *eventSession) greet(response *http.Response, in *eventReader) error {
 func (s *eventSession) meet(stream *url.URL, where string) error {
 	next, err := stream.Parse(where)
 	if err != nil {
-		return fmt.Errorf("%w: it cannot be read", errEndpoint)
+		return fmt.Errorf("%w: it cannot be read", ErrEndpoint)
 	}
 	next.User, next.Fragment = nil, ""
 	if !s.up.sameOrigin(stream, next) {
-		return fmt.Errorf("%w: %s names another origin, %s", errEndpoint, origin(stream), clip([]byte(origin(next))))
+		return fmt.Errorf("%w: %s names another origin, %s", ErrEndpoint, Origin(stream), Clip([]byte(Origin(next))))
 	}
 	s.endpoint = next
 	return nil
 }
 
 // read hands the messages of the stream to stdout.
-func (s *eventSession) read(body io.ReadCloser, in *eventReader, out *io.PipeWriter) {
+func (s *eventSession) read(body io.ReadCloser, in *EventReader, out *io.PipeWriter) {
 	defer close(s.gone)
 	defer func() { _ = body.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = out.Close() })()
-	other := silence()
+	var others, size int64 // of what is no message
 	for {
-		e, err := in.next()
+		e, err := in.Next()
 		if err != nil {
-			s.cancel(fmt.Errorf("%w: %w", errNoStream, withoutURL(err)))
+			s.cancel(fmt.Errorf("%w: %w", errNoStream, WithoutURL(err)))
 			_ = out.Close()
 			return
 		}
-		flooded := !e.IsMessage() && !other.take(1, int64(len(e.raw)))
 		if e.IsMessage() {
-			err = writeLine(out, e.data)
+			err = writeLine(out, e.Data)
+		} else {
+			others, size = others+1, size+int64(len(e.Raw))
 		}
-		e.release()
+		e.Release()
 		switch {
-		case flooded:
-			s.cancel(errFlooded)
+		case defence.CountedMessages && (others > DefaultFrames || size > DefaultTraffic):
+			s.cancel(ErrFlooded)
 			_ = out.Close()
 			return
 		case err != nil:
@@ -174,13 +174,12 @@ const linePiece = 32 << 10
 func (s *eventSession) Write(line []byte) (int, error) {
 	size := int64(len(line)) // the connection may hold it for longer than the caller does
 	if !s.memory.Take(size) {
-		return 0, errNoMemory
+		return 0, ErrNoMemory
 	}
 	body := bytes.Clone(jsontext.TrimSpace(line))
-	env, err := parse(body)
 	accepted, written := make(chan error, 1), make(chan struct{})
 	timeout, sent := s.timeout, sync.OnceFunc(func() { close(written) })
-	if err != nil || len(env.of(request)) == 0 {
+	if !hasRequest(body) {
 		timeout, sent = min(timeout, deliveryTimeout), func() {}
 	}
 	if !s.begin() {
@@ -200,6 +199,12 @@ func (s *eventSession) Write(line []byte) (int, error) {
 	}
 }
 
+// hasRequest reports whether a message, or one of a batch, asks for an answer.
+func hasRequest(body []byte) bool {
+	all, _, err := jsonrpc.Parse(body)
+	return err == nil && slices.ContainsFunc(all, jsonrpc.Message.IsRequest)
+}
+
 // begin says whether the session still takes messages.
 func (s *eventSession) begin() bool {
 	s.mu.Lock()
@@ -217,13 +222,11 @@ func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) err
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent() }})
-	r := s.up.request(ctx, http.MethodPost, body)
+	r := s.up.Request(ctx, http.MethodPost)
 	there := *s.endpoint
 	r.URL = &there
 	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept-Encoding", "identity")
-	s.up.authorize(r)
-	response, err := s.up.send(r, body)
+	response, err := s.up.Send(r, body)
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, response.Body, maxAcceptance)
 		_ = response.Body.Close()
@@ -232,7 +235,7 @@ func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) err
 		}
 	}
 	if err != nil {
-		err = withoutURL(err)
+		err = WithoutURL(err)
 		s.cancel(err)
 	}
 	return err

@@ -1,4 +1,4 @@
-package proxy
+package transport
 
 import (
 	"context"
@@ -21,27 +21,24 @@ type Launcher func(ctx context.Context) (process.Process, error)
 // ErrKept is how a process ends for the proxy that goes on for somebody else.
 var ErrKept = errors.New("is kept for what graders ask")
 
-var errEnded = errors.New("the server's process has ended")
+var ErrEnded = errors.New("the server's process has ended")
 
-// childConfig is how a child is started and who hears of it.
-type childConfig struct {
-	launch  Launcher
-	starts  time.Duration // until launch must have returned
-	grace   time.Duration
-	message int64
-	memory  *bounded.Budget
-	stderr  *bounded.Ends
-	line    func([]byte) error // every line of stdout; it fails where the process is to end
-	ended   func(ending)       // once, after the last line
+// Handler is who hears of what a server sends over [Lines], and of its end.
+type Handler struct {
+	Memory *bounded.Budget // for the messages that are held, either way
+	Stderr *bounded.Ends
+	Line   func([]byte) error // is called with every line of stdout; the process is ended where it fails
+	Ended  func(Ending)       // is called once, after the last line
 }
 
-// child is a running server process: whole lines in, whole lines out.
-type child struct {
+// Lines is a running server process, or a session that looks like one: whole lines in, whole
+// lines out.
+type Lines struct {
 	proc process.Process
 	in   chan outgoing
 	held *bounded.Budget // for what is written
 	quit chan struct{}   // closed by halt
-	gone chan struct{}   // closed when it has ended and all was reported
+	gone chan struct{}   // closed when it has ended and Handler.Ended has returned
 
 	once  sync.Once
 	asked bool  // it is no longer wanted; set before quit closes
@@ -53,44 +50,59 @@ type outgoing struct {
 	written chan<- error
 }
 
-// ending is how a child ended.
-type ending struct {
-	exit  process.Exit
-	err   error // of Wait: there is no exit
-	cause error // the rule it broke, for which we ended it
-	asked bool  // it was no longer wanted
+// Ending is how a process or a session ended.
+type Ending struct {
+	Exit  process.Exit
+	Err   error // why there is no Exit; else nil
+	Cause error // the rule it broke, for which it was ended; else nil
+	Asked bool  // it was no longer wanted
 }
 
-func (e ending) String() string {
-	how := fmt.Sprintf("exited with code %d", e.exit.Code)
-	if e.exit.Signal != "" {
-		how = "was ended by " + e.exit.Signal
+// String says how it ended, as in "exited with code 1".
+func (e Ending) String() string {
+	how := fmt.Sprintf("exited with code %d", e.Exit.Code)
+	if e.Exit.Signal != "" {
+		how = "was ended by " + e.Exit.Signal
 	}
 	switch {
-	case errors.Is(e.err, errHungUp):
+	case errors.Is(e.Err, errHungUp):
 		how = "was left: " + errHungUp.Error()
-	case errors.Is(e.err, ErrKept):
+	case errors.Is(e.Err, ErrKept):
 		how = ErrKept.Error()
-	case e.err != nil:
-		how = "is lost: " + e.err.Error()
+	case e.Err != nil:
+		how = "is lost: " + e.Err.Error()
 	}
 	switch {
-	case errors.Is(e.cause, errFlooded):
-		how += ": " + e.cause.Error()
-	case e.cause != nil:
-		how += " after a message " + e.cause.Error()
+	case errors.Is(e.Cause, ErrFlooded):
+		how += ": " + e.Cause.Error()
+	case e.Cause != nil:
+		how += " after a message " + e.Cause.Error()
 	}
 	return how
 }
 
-// startChild launches a process. What it learns goes to c.line and c.ended, from
-// goroutines that end with the process.
-func startChild(ctx context.Context, c childConfig) (*child, error) {
+// Known returns the exit; nil if there is none.
+func (e Ending) Known() *process.Exit {
+	if e.Err != nil {
+		return nil
+	}
+	return &e.Exit
+}
+
+// Data returns what an event of the end holds.
+func (e Ending) Data() map[string]any {
+	return map[string]any{"code": e.Exit.Code, "signal": e.Exit.Signal, "asked": e.Asked}
+}
+
+// Open launches a process of s within s.Start. What it sends, and its end, goes to h from
+// goroutines that end with the process. The caller ends it with [Lines.Stop], and by ending
+// ctx.
+func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(c.starts, func() {
-		cancel(fmt.Errorf("it did not start within %v", c.starts))
+	timer := time.AfterFunc(s.Start, func() {
+		cancel(fmt.Errorf("it did not start within %v", s.Start))
 	})
-	proc, err := c.launch(ctx)
+	proc, err := launch(ctx)
 	if !timer.Stop() && err == nil {
 		err = context.Cause(ctx)
 		_ = proc.Signal(process.Kill)
@@ -102,14 +114,14 @@ func startChild(ctx context.Context, c childConfig) (*child, error) {
 		cancel(err)
 		return nil, err
 	}
-	k := &child{
+	k := &Lines{
 		proc: proc,
 		in:   make(chan outgoing),
-		held: c.memory,
+		held: h.Memory,
 		quit: make(chan struct{}),
 		gone: make(chan struct{}),
 	}
-	go k.supervise(c, cancel)
+	go k.supervise(s, h, cancel)
 	return k, nil
 }
 
@@ -119,19 +131,19 @@ func drain(proc process.Process, cancel context.CancelCauseFunc) {
 	cancel(err)
 }
 
-// send writes line and a newline to the process, and returns when it is written,
+// Send writes line and a newline to the process, and returns when it is written,
 // the process has ended, or the context has. The writer may have its copy for longer.
-func (k *child) send(ctx context.Context, line []byte) error {
+func (k *Lines) Send(ctx context.Context, line []byte) error {
 	size := int64(len(line) + 1)
 	if !k.held.Take(size) {
-		return errNoMemory
+		return ErrNoMemory
 	}
 	written := make(chan error, 1)
 	select {
 	case k.in <- outgoing{line: oneLine(line), written: written}:
 	case <-k.quit:
 		k.held.Give(size)
-		return errEnded
+		return ErrEnded
 	case <-ctx.Done():
 		k.held.Give(size)
 		return context.Cause(ctx)
@@ -140,7 +152,7 @@ func (k *child) send(ctx context.Context, line []byte) error {
 	case err := <-written:
 		return err
 	case <-k.gone:
-		return errEnded
+		return ErrEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -160,12 +172,18 @@ func oneLine(body []byte) []byte {
 	return line
 }
 
-// stop asks the process to end: its stdin is closed, then it is signalled. It
+// Stop asks the process to end: its stdin is closed, then it is signalled. It
 // does not wait.
-func (k *child) stop() { k.halt(true, nil) }
+func (k *Lines) Stop() { k.halt(true, nil) }
+
+// Kill sends SIGKILL to the process.
+func (k *Lines) Kill() { _ = k.proc.Signal(process.Kill) }
+
+// Gone is closed when the process has ended and Handler.Ended has returned.
+func (k *Lines) Gone() <-chan struct{} { return k.gone }
 
 // halt takes no more lines for the process and sees it off. The first one counts.
-func (k *child) halt(asked bool, cause error) {
+func (k *Lines) halt(asked bool, cause error) {
 	k.once.Do(func() {
 		k.asked, k.cause = asked, cause
 		close(k.quit)
@@ -173,38 +191,38 @@ func (k *child) halt(asked bool, cause error) {
 }
 
 // supervise runs the process's three streams, and its end.
-func (k *child) supervise(c childConfig, cancel context.CancelCauseFunc) {
+func (k *Lines) supervise(s Server, h Handler, cancel context.CancelCauseFunc) {
 	defer close(k.gone)
 	silent := make(chan struct{})   // closed at the end of stdout
 	finished := make(chan struct{}) // closed at the end of the process and its output
-	var waited ending
+	var waited Ending
 	var streams, writer sync.WaitGroup
 	streams.Go(func() {
 		defer close(silent)
-		k.read(c)
+		k.read(s.Message, h)
 	})
-	streams.Go(func() { _, _ = io.Copy(c.stderr, k.proc.Stderr()) })
+	streams.Go(func() { _, _ = io.Copy(h.Stderr, k.proc.Stderr()) })
 	writer.Go(k.write)
 	go func() {
 		defer close(finished)
-		waited.exit, waited.err = k.proc.Wait()
+		waited.Exit, waited.Err = k.proc.Wait()
 		streams.Wait()
 	}()
 
-	e := ending{err: errors.New("it did not end after SIGKILL")}
-	if k.end(c.grace, silent, finished) {
+	e := Ending{Err: errors.New("it did not end after SIGKILL")}
+	if k.end(s.Grace, silent, finished) {
 		e = waited
 		_ = k.proc.Stdin().Close() // a write to it may still wait
 		writer.Wait()
 	}
-	e.asked, e.cause = k.asked, k.cause
-	c.ended(e)
-	cancel(errEnded)
+	e.Asked, e.Cause = k.asked, k.cause
+	h.Ended(e)
+	cancel(ErrEnded)
 }
 
-func (k *child) read(c childConfig) {
-	err := readLines(k.proc.Stdout(), c.message, c.memory, c.line)
-	if errors.Is(err, errTooLong) || errors.Is(err, errNoMemory) || errors.Is(err, errFlooded) {
+func (k *Lines) read(max int64, h Handler) {
+	err := readLines(k.proc.Stdout(), max, h.Memory, h.Line)
+	if errors.Is(err, ErrTooLong) || errors.Is(err, ErrNoMemory) || errors.Is(err, ErrFlooded) {
 		if defence.ShortLines {
 			k.halt(false, err)
 			_ = k.proc.Signal(process.Kill)
@@ -215,7 +233,7 @@ func (k *child) read(c childConfig) {
 
 // write writes what is sent until the process is no longer wanted or does not
 // take it, and then closes its stdin.
-func (k *child) write() {
+func (k *Lines) write() {
 	stdin := k.proc.Stdin()
 	defer func() { _ = stdin.Close() }()
 	for {
@@ -236,7 +254,7 @@ func (k *child) write() {
 
 // refuse answers senders until the process is no longer wanted: it may have
 // closed its stdin and yet live.
-func (k *child) refuse(err error) {
+func (k *Lines) refuse(err error) {
 	for {
 		select {
 		case out := <-k.in:
@@ -251,7 +269,7 @@ func (k *child) refuse(err error) {
 // end waits until the process is finished or unwanted, and sees it off: grace
 // after its stdin was closed, grace after SIGTERM, and five times grace after
 // SIGKILL. It says whether the process is finished.
-func (k *child) end(grace time.Duration, silent, finished <-chan struct{}) bool {
+func (k *Lines) end(grace time.Duration, silent, finished <-chan struct{}) bool {
 	select {
 	case <-finished:
 		k.halt(false, nil)

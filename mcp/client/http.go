@@ -1,0 +1,309 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/sse"
+	"github.com/waza-isolate/waza/mcp/transport"
+)
+
+// How a server that may still be starting is asked again: it refuses connections first, and
+// may answer with errors for a moment.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+	settling   = 2 * time.Second // how long HTTP errors are no answer yet, and a remote server not there
+)
+
+// Headers of streamable HTTP.
+const (
+	headerSession = "Mcp-Session-Id"
+	headerVersion = "Mcp-Protocol-Version"
+)
+
+// httpConn is a conversation over streamable HTTP.
+type httpConn struct {
+	*options
+	era      Era
+	session  string
+	version  string // that initialize agreed on
+	answered bool   // the server is there
+}
+
+// ask posts a request, the first one again while the server may still be starting.
+func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.Message, err error) {
+	c.log.sent([]byte(request))
+	try := func() error {
+		answer, err = c.exchange(ctx, id, request)
+		return err
+	}
+	if c.answered {
+		err = try()
+	} else {
+		err = c.retry(ctx, try)
+	}
+	if err != nil {
+		return jsonrpc.Message{}, c.failure(ctx, err)
+	}
+	if !c.answered && c.era == EraSessions {
+		c.version = jsontext.Text(jsontext.Member(answer.Result, "protocolVersion"))
+	}
+	c.answered = true
+	return answer, nil
+}
+
+func (c *httpConn) tell(ctx context.Context, notification string) error {
+	response, err := c.post(ctx, notification)
+	if err != nil {
+		return c.failure(ctx, err)
+	}
+	return response.Body.Close()
+}
+
+// listen waits for the end of the program behind the server, or of ctx: without a request
+// there is nothing to hear.
+func (c *httpConn) listen(ctx context.Context) error {
+	select {
+	case <-c.gone():
+		end, _ := c.server.Upstream.Process.Ended()
+		return errors.New(end.String())
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (c *httpConn) fail(class, cause error) error { return c.options.fail(class, cause) }
+
+// close ends the session at the server.
+func (c *httpConn) close() {
+	if c.session == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.server.Grace)
+	defer cancel()
+	if response, err := c.server.Upstream.Send(c.request(ctx, http.MethodDelete), nil); err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+// exchange posts a request and returns the answer to it.
+func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Message, error) {
+	response, err := c.post(ctx, request)
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if transport.IsEncoded(response.Header) {
+		return jsonrpc.Message{}, transport.ErrEncoded
+	}
+	if session := response.Header.Get(headerSession); session != "" {
+		c.session = session
+	}
+	if sse.IsContentType(response.Header.Get("Content-Type")) {
+		return c.readStream(ctx, response, id)
+	}
+	body, err := transport.ReadBody(response.Body, response.ContentLength, c.server.Message, c.memory())
+	if err == nil {
+		err = c.log.received(body.Bytes)
+	}
+	if err != nil {
+		return jsonrpc.Message{}, err
+	}
+	m, ok := answers(body.Bytes, id)
+	if refused := m.Error != nil && m.Method == "" && m.ID.Key == ""; ok || refused && response.StatusCode >= 400 {
+		return m, nil
+	}
+	text := fmt.Sprintf("HTTP %d %s without an answer", response.StatusCode, http.StatusText(response.StatusCode))
+	if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
+		text += "; is " + c.server.Upstream.URL.Path + " the path of its endpoint?"
+	}
+	return jsonrpc.Message{}, transport.HTTPError{Status: response.StatusCode, Text: text}
+}
+
+// readStream finds the answer in an event stream.
+func (c *httpConn) readStream(ctx context.Context, response *http.Response, id string) (jsonrpc.Message, error) {
+	in := transport.NewEventReader(response.Body, c.server.Message, c.memory())
+	for {
+		e, err := in.Next()
+		if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) {
+			return jsonrpc.Message{}, errors.New("its stream ended without an answer")
+		}
+		if err != nil {
+			return jsonrpc.Message{}, err
+		}
+		data := append([]byte(nil), e.Data...)
+		e.Release()
+		if len(data) == 0 {
+			continue
+		}
+		if err := c.log.received(data); err != nil {
+			return jsonrpc.Message{}, err
+		}
+		if m, ok := answers(data, id); ok {
+			return m, nil
+		}
+		if reply := c.reply(data); reply != "" {
+			c.log.sent([]byte(reply))
+			if err := c.tell(ctx, reply); err != nil {
+				return jsonrpc.Message{}, err
+			}
+		}
+	}
+}
+
+// memory is for one message that is read, one that is looked at, and what growing costs.
+func (c *httpConn) memory() *bounded.Budget { return bounded.NewBudget(4 * c.server.Message) }
+
+func (c *httpConn) post(ctx context.Context, message string) (*http.Response, error) {
+	r := c.request(ctx, http.MethodPost)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, "+sse.ContentType)
+	if c.era == EraStateless {
+		r.Header.Set(headerVersion, statelessVersion)
+		if m, err := jsonrpc.ReadOne([]byte(message)); err == nil && m.Method != "" {
+			r.Header.Set("Mcp-Method", m.Method)
+			if name := nameOf(m); name != "" {
+				r.Header.Set("Mcp-Name", name)
+			}
+		}
+	}
+	return c.server.Upstream.Send(r, []byte(message))
+}
+
+// nameOf returns what Mcp-Name repeats; 2026-07-28 basic/transports/streamable-http.
+func nameOf(m jsonrpc.Message) string {
+	switch m.Method {
+	case "tools/call", "prompts/get":
+		return jsontext.Word(jsontext.Member(m.Params, "name"))
+	case "resources/read":
+		return jsontext.Word(jsontext.Member(m.Params, "uri"))
+	}
+	return ""
+}
+
+func (c *httpConn) request(ctx context.Context, method string) *http.Request {
+	r := c.server.Upstream.Request(ctx, method)
+	r.Header.Set("User-Agent", "waza")
+	if c.session != "" {
+		r.Header.Set(headerSession, c.session)
+	}
+	if c.version != "" {
+		r.Header.Set(headerVersion, c.version)
+	}
+	return r
+}
+
+// retry tries until that succeeds, cannot succeed any more, or ctx ends. It returns
+// the last error.
+func (o *options) retry(ctx context.Context, try func() error) error {
+	began := time.Now()
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		err := try()
+		if err == nil || !o.mayRecover(err, time.Since(began)) {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-o.gone():
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// gone is closed when the program behind a server that speaks HTTP has ended; nil where that
+// is not ours.
+func (o *options) gone() <-chan struct{} {
+	if o.server.Upstream.Process == nil {
+		return nil
+	}
+	return o.server.Upstream.Process.Gone()
+}
+
+// isFinal reports whether an error stays, however often one asks.
+func isFinal(err error) bool {
+	_, barred := errors.AsType[*transport.Barred](err)
+	return barred || errors.Is(err, transport.ErrRedirect) || errors.Is(err, transport.ErrEndpoint) || errors.Is(err, transport.ErrEncoded)
+}
+
+func isUnauthorized(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// mayRecover reports whether to ask again.
+func (o *options) mayRecover(err error, since time.Duration) bool {
+	answer, ok := errors.AsType[transport.HTTPError](err)
+	switch {
+	case isFinal(err), ok && isUnauthorized(answer.Status):
+		return false
+	case ok && answer.Status < 500:
+		return since < settling
+	}
+	return !o.server.Upstream.Remote || since < settling
+}
+
+// failure returns why a server that speaks HTTP did not answer.
+func (o *options) failure(ctx context.Context, err error) error {
+	up := o.server.Upstream
+	if up.Process != nil {
+		if end, ended := up.Process.Ended(); ended {
+			return &Error{
+				Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()),
+				Exit: end.Known(), Stderr: up.Process.Output(),
+			}
+		}
+	}
+	if answer, ok := errors.AsType[transport.HTTPError](err); ok && isUnauthorized(answer.Status) {
+		return o.fail(ErrUnauthorized, o.authorizationAdvice(answer.Status))
+	} else if ok {
+		return o.fail(ErrRefused, err)
+	}
+	if barred, ok := errors.AsType[*transport.Barred](err); ok {
+		return o.fail(ErrUnreachable, barred)
+	}
+	if isFinal(err) {
+		return o.fail(ErrRefused, err)
+	}
+	if late := context.Cause(ctx); late != nil {
+		if errors.Is(err, late) || errors.Is(err, ctx.Err()) {
+			return o.fail(ErrNoAnswer, late)
+		}
+		advice := ""
+		if !up.Remote {
+			advice = fmt.Sprintf("; is %s the port that it listens on?", up.URL.Port())
+		}
+		return o.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w%s", late, transport.WithoutURL(err), advice))
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok && up.Remote {
+		return o.fail(ErrUnreachable, fmt.Errorf("%w; check its url", transport.WithoutURL(err)))
+	}
+	return o.fail(ErrNoAnswer, transport.WithoutURL(err))
+}
+
+func (o *options) authorizationAdvice(status int) error {
+	switch up := o.server.Upstream; {
+	case up.Remote && len(up.Headers) > 0:
+		return fmt.Errorf("HTTP %d; the headers of mcp_servers.%s do not do, so check their values", status, o.server.Name)
+	case up.Remote:
+		return fmt.Errorf(`HTTP %d; set headers.Authorization of mcp_servers.%s, such as "Bearer ${TOKEN}"`, status, o.server.Name)
+	}
+	return fmt.Errorf("HTTP %d; in its own container it needs none, so configure it to do without", status)
+}
+
+func (o *options) fail(class, cause error) error {
+	failed := &Error{Server: o.server.Name, Class: class, Cause: cause}
+	if up := o.server.Upstream; up.Process != nil {
+		failed.Stderr = up.Process.Output()
+	}
+	return failed
+}

@@ -1,0 +1,119 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/catalog"
+)
+
+// Most of what is taken of one list. A server that lists more has a list that is not
+// whole.
+const (
+	maxPages       = 100
+	maxListed      = 10_000
+	maxListedBytes = 32 << 20
+	maxNested      = 100 // objects and arrays of one entry within each other
+)
+
+// List asks for a list, page by page, as far as it goes within the bounds of this
+// package and of ctx; why it goes no further is in the list.
+func (s *Session) List(ctx context.Context, k catalog.Kind) catalog.List {
+	l, err := s.list(ctx, k)
+	if failed, ok := errors.AsType[*Error](err); ok {
+		l.Partial = failed.reason()
+	} else if err != nil {
+		l.Partial = err.Error()
+	}
+	return l
+}
+
+// list returns a list of the server's. The error is of the conversation; what the server
+// did not answer well is in the list.
+func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
+	l := catalog.List{Kind: k, Entries: []catalog.Entry{}}
+	method, at := methodOf(k)
+	seen := map[string]bool{}
+	cursor := ""
+	for range maxPages {
+		page := ""
+		if cursor != "" {
+			page = member("cursor", cursor)
+		}
+		m, err := s.request(ctx, method, page)
+		if err != nil {
+			return l, err
+		}
+		switch {
+		case m.Result != nil:
+			cursor = addPage(&l, m.Result, at)
+		case codeOf(m.Error) == codeNoMethod && len(l.Entries) == 0:
+			l.Absent = true
+			return l, nil
+		default:
+			l.Partial = "it was refused: " + describe(m.Error)
+		}
+		if cursor == "" || l.Partial != "" {
+			return l, nil
+		}
+		if seen[cursor] {
+			l.Partial = "a cursor came twice"
+			return l, nil
+		}
+		seen[cursor] = true
+	}
+	l.Partial = fmt.Sprintf("more than %d pages", maxPages)
+	return l, nil
+}
+
+// methodOf returns how a list is asked for, and where in the result it stands.
+func methodOf(k catalog.Kind) (method, at string) {
+	switch k {
+	case catalog.Resources:
+		return "resources/list", "resources"
+	case catalog.Templates:
+		return "resources/templates/list", "resourceTemplates"
+	case catalog.Prompts:
+		return "prompts/list", "prompts"
+	}
+	return "tools/list", "tools"
+}
+
+// addPage adds a page to l, and returns the cursor of the next one.
+func addPage(l *catalog.List, result []byte, at string) (cursor string) {
+	entries := jsontext.Member(result, at)
+	if len(entries) == 0 || entries[0] != '[' {
+		l.Partial = "an answer has no list"
+		return ""
+	}
+	for raw := range jsontext.Elements(entries) {
+		if len(l.Entries) == maxListed {
+			l.Partial = fmt.Sprintf("more than %d entries", maxListed)
+			return ""
+		}
+		if l.Bytes += len(raw); l.Bytes > maxListedBytes {
+			l.Partial = fmt.Sprintf("more than %d MiB", maxListedBytes>>20)
+			return ""
+		}
+		if jsontext.Depth(raw) > maxNested {
+			l.Partial = fmt.Sprintf("an entry is nested more than %d deep", maxNested)
+			continue
+		}
+		l.Entries = append(l.Entries, catalog.NewEntry(l.Kind, bytes.Clone(raw)))
+	}
+	return jsontext.Text(jsontext.Member(result, "nextCursor"))
+}
+
+// capabilitiesOf returns what a server says that it can do; nothing where that is nested too
+// deep for anybody to read.
+func capabilitiesOf(result []byte) json.RawMessage {
+	said := jsontext.Member(result, "capabilities")
+	if jsontext.Depth(said) > maxNested {
+		return nil
+	}
+	return bytes.Clone(said)
+}

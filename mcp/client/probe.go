@@ -1,0 +1,183 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// Classes of an [Error].
+var (
+	ErrNotStarted   = errors.New("did not start")
+	ErrExited       = errors.New("exited before it answered")
+	ErrNoAnswer     = errors.New("did not answer in time")
+	ErrUnreachable  = errors.New("cannot be reached")
+	ErrRefused      = errors.New("answered with an error")
+	ErrUnauthorized = errors.New("wants authorization")
+	ErrTools        = errors.New("lacks tools that the agent is to see")
+)
+
+// Error says why a server is not usable.
+type Error struct {
+	Server string
+	Class  error         // one of the classes above
+	Cause  error         // more about it; may be nil
+	Exit   *process.Exit // where the class is ErrExited and the exit is known
+	Stderr string        // the beginning and the end of what it wrote there
+}
+
+// Error names the server, the reason, and the first and last lines of its stderr.
+func (e *Error) Error() string {
+	said := fmt.Sprintf("MCP server %q %s", e.Server, e.reason())
+	if last := strings.TrimSpace(e.Stderr); last != "" {
+		said += "; its stderr:\n" + last
+	}
+	return said
+}
+
+// reason is the class and its cause.
+func (e *Error) reason() string {
+	if e.Cause == nil {
+		return e.Class.Error()
+	}
+	return e.Class.Error() + ": " + e.Cause.Error()
+}
+
+// Unwrap returns the class and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Class}
+	}
+	return []error{e.Class, e.Cause}
+}
+
+// Probe checks that a server answers, and that it has the tools which the agent is to see;
+// nil is all that there are. It opens a session as [Open] does, and the session and its
+// processes have ended when it returns. What is said goes to rec as events of kind "health".
+func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string) (ServerInfo, error) {
+	o, err := newOptions(s, rec)
+	if err != nil {
+		return ServerInfo{}, err
+	}
+	o.log = healthLog{o.events}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("%v have passed", o.server.Start))
+	defer cancel()
+	session, err := o.open(ctx)
+	if err == nil {
+		defer session.Close()
+		err = session.checkTools(ctx, s.Name, tools)
+	}
+	if err != nil {
+		o.events.Add(kindHealth, err.Error(), nil)
+		return ServerInfo{}, err
+	}
+	info := session.info
+	o.events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.ProtocolVersion})
+	return info, nil
+}
+
+// checkTools holds that the server has the tools that the agent is to see: a name
+// that is spelt wrong would hide a tool and say nothing.
+func (s *Session) checkTools(ctx context.Context, server string, tools []string) error {
+	if tools == nil {
+		return nil
+	}
+	l, err := s.list(ctx, catalog.Tools)
+	if err != nil {
+		return err
+	}
+	if l.Absent || len(l.Entries) == 0 && l.Partial != "" {
+		return s.conn.fail(ErrTools, errors.New("it lists no tools"))
+	}
+	var there []string
+	for _, e := range l.Entries {
+		there = append(there, e.Key)
+	}
+	missing := slices.DeleteFunc(slices.Clone(tools), func(name string) bool { return slices.Contains(there, name) })
+	if len(missing) > 0 {
+		return &Error{Server: server, Class: ErrTools, Cause: fmt.Errorf("mcp_servers.%s.tools names %s; the server has %s",
+			server, quoted(missing), quoted(there))}
+	}
+	return nil
+}
+
+// maxQuoted is how many names a sentence lists.
+const maxQuoted = 50
+
+func quoted(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
+}
+
+// log takes the messages of a session. The session ends where received fails.
+type log interface {
+	sent(message []byte)
+	received(message []byte) error
+}
+
+// noLog keeps nothing.
+type noLog struct{}
+
+func (noLog) sent([]byte)           {}
+func (noLog) received([]byte) error { return nil }
+
+const kindHealth = "health"
+
+// healthLog records the messages of a probe as events.
+type healthLog struct{ events *transport.Events }
+
+func (l healthLog) sent(message []byte) {
+	l.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
+}
+
+func (l healthLog) received(message []byte) error {
+	l.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
+	return nil
+}
+
+// Recorder takes the frames and the events of a session. [evidence.Recorder] is one.
+type Recorder interface {
+	transport.EventRecorder
+	Frame(f evidence.Frame) int64
+}
+
+// frameLog records the messages of an inspection as frames, as many as the server may send.
+type frameLog struct {
+	rec    Recorder
+	events *transport.Events
+	server transport.Server
+
+	frames, bytes int64 // that the server has sent
+}
+
+func (l *frameLog) sent(message []byte) { l.record(evidence.ToServer, message) }
+
+func (l *frameLog) received(message []byte) error {
+	l.frames++
+	l.bytes += int64(len(message))
+	if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
+		return transport.ErrFlooded
+	}
+	if _, _, err := jsonrpc.Parse(message); err != nil {
+		l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
+		return nil
+	}
+	l.record(evidence.ToClient, message)
+	return nil
+}
+
+func (l *frameLog) record(dir evidence.Direction, raw []byte) {
+	l.rec.Frame(evidence.Frame{Server: l.server.Name, Conn: l.server.Name + "/inspect", Dir: dir, Raw: raw})
+}

@@ -1,0 +1,333 @@
+// Package client holds the runner's own conversations with MCP servers: the probe of a trial,
+// the questions of graders once the agent has stopped, and the inspection of a server.
+//
+// A [Session] speaks both eras of the protocol, over each transport that package transport
+// has. What a server asks of it is refused. It does not reconnect, and it does not judge what
+// servers answer.
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// Era is how a server begins a conversation.
+type Era string
+
+const (
+	EraSessions  Era = "sessions"  // initialize, up to 2025-11-25
+	EraStateless Era = "stateless" // server/discover, from 2026-07-28
+)
+
+const (
+	sessionsVersion  = "2025-11-25" // the last revision with sessions
+	statelessVersion = "2026-07-28" // the first one without
+)
+
+// ServerInfo is what a server says of itself. All of it is the server's word.
+type ServerInfo struct {
+	Name, Version   string
+	ProtocolVersion string
+	Era             Era
+}
+
+// Reply is what a server answered to a request: a result or an error, as it wrote them.
+type Reply struct {
+	Result, Error json.RawMessage
+}
+
+// Session is a conversation that the runner has with a server on its own account. It is for
+// one caller at a time.
+type Session struct {
+	conn  conn
+	era   Era
+	info  ServerInfo
+	hello json.RawMessage // the result that began the conversation
+	asked int             // requests
+}
+
+// conn carries the messages of a session. Its errors are of type [*Error].
+type conn interface {
+	// ask sends a request and returns the answer to it.
+	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
+	tell(ctx context.Context, notification string) error
+	// listen returns when ctx ends, which is no error, or says how the server ended before.
+	listen(ctx context.Context) error
+	fail(class, cause error) error
+	close()
+}
+
+const (
+	agentHasStopped = "the agent has stopped, and nobody answers in its place"
+	nobodyAnswers   = "the server is inspected, and nobody answers it"
+)
+
+// Open opens a session with a server: in a process of its own, or over HTTP. A server that
+// refuses to initialize is asked to discover, in another process. s.Start bounds the time
+// until it has answered. Errors are of type [*Error], unless s cannot be a server. The caller
+// closes the session. Nothing of it is recorded: it is no part of what the agent did.
+func Open(ctx context.Context, s transport.Server) (*Session, error) {
+	o, err := newOptions(s, nil)
+	if err != nil {
+		return nil, err
+	}
+	o.refusal = agentHasStopped
+	return o.open(ctx)
+}
+
+// Continue goes on in a conversation that somebody else began with a process of the
+// server's, and has left.
+func Continue(ctx context.Context, s transport.Server, proc process.Process, era Era) (*Session, error) {
+	o, err := newOptions(s, nil)
+	if err != nil {
+		return nil, err
+	}
+	o.refusal = agentHasStopped
+	c, err := openLines(ctx, o, func(context.Context) (process.Process, error) { return proc, nil })
+	if err != nil {
+		return nil, err
+	}
+	return &Session{conn: c, era: era}, nil
+}
+
+// Inspect opens a session with a server that is looked at by itself, as [Open] does, and
+// records every message of it as a frame. The server may send as many as to an agent.
+func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
+	o, err := newOptions(s, rec)
+	if err != nil {
+		return nil, err
+	}
+	o.refusal = nobodyAnswers
+	o.log = &frameLog{rec: rec, events: o.events, server: o.server}
+	return o.open(ctx)
+}
+
+// options are how a session is held.
+type options struct {
+	server  transport.Server
+	events  *transport.Events
+	log     log
+	refusal string // what a server is told that asks something; empty where nobody answers
+}
+
+// maxMessage is how many bytes one message may have, where the server's limit is not lower.
+// Who a server is, and its tools, take far less.
+const maxMessage = 16 << 20
+
+func newOptions(s transport.Server, rec transport.EventRecorder) (*options, error) {
+	s, err := s.WithDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	s.Message = min(s.Message, maxMessage)
+	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}}
+	return o, nil
+}
+
+func (o *options) open(ctx context.Context) (*Session, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("%v have passed", o.server.Start))
+	defer cancel()
+	s, err := o.begin(ctx, EraSessions)
+	if errors.Is(err, ErrRefused) {
+		if s, second := o.begin(ctx, EraStateless); second == nil {
+			return s, nil
+		}
+	}
+	return s, err // the first error says more: few servers know discover alone
+}
+
+// begin opens a session of an era.
+func (o *options) begin(ctx context.Context, era Era) (_ *Session, err error) {
+	s := &Session{era: era}
+	if o.server.Streamable() {
+		s.conn = &httpConn{options: o, era: era}
+	} else if s.conn, err = openLines(ctx, o, nil); err != nil {
+		return nil, err
+	}
+	if err := s.handshake(ctx); err != nil {
+		s.conn.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+const clientInfo = `{"name":"waza","version":"1"}`
+
+// statelessMeta is what every request of a revision without sessions has.
+const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + statelessVersion +
+	`","io.modelcontextprotocol/clientInfo":` + clientInfo + `,"io.modelcontextprotocol/clientCapabilities":{}}`
+
+// handshake learns who the server is.
+func (s *Session) handshake(ctx context.Context) error {
+	method, params := "initialize", `"protocolVersion":"`+sessionsVersion+`","capabilities":{},"clientInfo":`+clientInfo
+	if s.era == EraStateless {
+		method, params = "server/discover", ""
+	}
+	answer, err := s.request(ctx, method, params)
+	if err != nil {
+		return err
+	}
+	if s.info, err = readHello(s.era, answer); err != nil {
+		return s.conn.fail(ErrRefused, err)
+	}
+	s.hello = answer.Result
+	if s.era == EraSessions {
+		return s.conn.tell(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	}
+	return nil
+}
+
+// request makes a request. Empty params are left out.
+func (s *Session) request(ctx context.Context, method string, params ...string) (jsonrpc.Message, error) {
+	s.asked++
+	// A string, so that no server takes it for an id of its own.
+	id := `"waza-` + strconv.Itoa(s.asked) + `"`
+	var given []string
+	for _, param := range params {
+		if param != "" {
+			given = append(given, param)
+		}
+	}
+	if s.era == EraStateless {
+		given = append(given, statelessMeta)
+	}
+	return s.conn.ask(ctx, id, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+strings.Join(given, ",")+`}}`)
+}
+
+// readHello reads both eras' first answer.
+func readHello(era Era, m jsonrpc.Message) (ServerInfo, error) {
+	switch {
+	case m.Error != nil:
+		return ServerInfo{}, errors.New(describe(m.Error))
+	case m.Result == nil:
+		return ServerInfo{}, errors.New("its answer has no result")
+	}
+	info := ServerInfo{Era: era, ProtocolVersion: jsontext.Text(jsontext.Member(m.Result, "protocolVersion"))}
+	who := jsontext.Member(m.Result, "serverInfo")
+	if era == EraStateless {
+		who = jsontext.Member(jsontext.Member(m.Result, "_meta"), "io.modelcontextprotocol/serverInfo")
+		for version := range jsontext.Elements(jsontext.Member(m.Result, "supportedVersions")) {
+			info.ProtocolVersion = jsontext.Word(version)
+			break
+		}
+	}
+	if info.ProtocolVersion == "" {
+		return ServerInfo{}, errors.New("its answer names no protocol version")
+	}
+	info.ProtocolVersion = transport.Clip([]byte(info.ProtocolVersion))
+	info.Name = transport.Clip([]byte(jsontext.Text(jsontext.Member(who, "name"))))
+	info.Version = transport.Clip([]byte(jsontext.Text(jsontext.Member(who, "version"))))
+	return info, nil
+}
+
+// describe returns the code and the text of a JSON-RPC error.
+func describe(e []byte) string {
+	return fmt.Sprintf("%d %s", codeOf(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
+}
+
+func codeOf(e []byte) int {
+	code, _ := strconv.Atoi(string(jsontext.Member(e, "code")))
+	return code
+}
+
+// Info returns who the server says it is.
+func (s *Session) Info() ServerInfo { return s.info }
+
+// Call calls a tool. Arguments are an object, or nothing. Errors are of type [*Error], or say
+// that the server wants input before it answers.
+func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
+	return s.get(ctx, "tools/call", member("name", tool), argumentsOf(arguments))
+}
+
+// Read reads a resource, and fails as [Session.Call] does.
+func (s *Session) Read(ctx context.Context, uri string) (Reply, error) {
+	return s.get(ctx, "resources/read", member("uri", uri))
+}
+
+// Get gets a prompt, and fails as [Session.Call] does. Arguments are an object, or nothing.
+func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
+	return s.get(ctx, "prompts/get", member("name", prompt), argumentsOf(arguments))
+}
+
+func (s *Session) get(ctx context.Context, method string, params ...string) (Reply, error) {
+	m, err := s.request(ctx, method, params...)
+	if err != nil {
+		return Reply{}, err
+	}
+	if s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
+		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
+	}
+	return Reply{Result: m.Result, Error: m.Error}, nil
+}
+
+func member(key, value string) string {
+	text, _ := json.Marshal(value)
+	return `"` + key + `":` + string(text)
+}
+
+func argumentsOf(arguments json.RawMessage) string {
+	if len(arguments) == 0 {
+		return ""
+	}
+	return `"arguments":` + string(arguments)
+}
+
+// Offer returns what the server said of itself when the conversation began, without lists.
+func (s *Session) Offer() catalog.Catalog {
+	return catalog.Catalog{
+		Server:       catalog.Server{Name: s.info.Name, Version: s.info.Version, Protocol: s.info.ProtocolVersion},
+		Instructions: jsontext.Text(jsontext.Member(s.hello, "instructions")),
+		Capabilities: capabilitiesOf(s.hello),
+	}
+}
+
+// Listen hears the server while nothing is asked of it, until ctx ends. The error says
+// how it ended before that.
+func (s *Session) Listen(ctx context.Context) error { return s.conn.listen(ctx) }
+
+// Close ends the session, and returns when the process has ended where it was the session's
+// own.
+func (s *Session) Close() { s.conn.close() }
+
+// answers reports whether a message answers the request with an id. Both are as they are
+// written in JSON.
+func answers(raw []byte, id string) (jsonrpc.Message, bool) {
+	m, ok := parseOne(raw)
+	asked, _ := jsonrpc.ParseID([]byte(id))
+	return m, ok && m.Method == "" && m.ID.Key == asked.Key
+}
+
+// reply returns the answer to what a server asks of the runner; empty where it asks nothing,
+// or nobody answers. A ping is answered, all else is refused.
+func (o *options) reply(raw []byte) string {
+	m, ok := parseOne(raw)
+	if o.refusal == "" || !ok || !m.IsRequest() {
+		return ""
+	}
+	head := `{"jsonrpc":"2.0","id":` + string(m.ID.Raw)
+	if m.Method == "ping" {
+		return head + `,"result":{}}`
+	}
+	return head + `,"error":{"code":` + strconv.Itoa(codeNoMethod) + `,` + member("message", o.refusal) + `}}`
+}
+
+// parseOne reads a valid message that is no batch.
+func parseOne(raw []byte) (jsonrpc.Message, bool) {
+	all, batch, err := jsonrpc.Parse(raw)
+	if err != nil || batch {
+		return jsonrpc.Message{}, false
+	}
+	return all[0], true
+}
+
+const codeNoMethod = -32601 // JSON-RPC 2.0, section 5.1
