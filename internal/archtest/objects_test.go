@@ -12,9 +12,6 @@ const maxFiles = 3
 // wide are types that are in more files, and in how many. An entry may only shrink.
 var wide = map[string]int{
 	"internal/browsertest.Page": 4,
-	"mcp/proxy.Proxy":           4,
-	"mcp/proxy.link":            5,
-	"mcp/proxy.server":          10,
 	"sandbox/sandboxtest.suite": 7,
 }
 

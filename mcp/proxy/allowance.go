@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
-	"slices"
 	"sync/atomic"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -151,45 +148,4 @@ func (s *server) spend(c call) (why string) {
 		why = fmt.Sprintf("the agent made more than %d calls of tools", s.proxy.limits.Calls)
 	}
 	return why
-}
-
-// refuseSpent answers a message beyond the allowance, which reaches no server.
-func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
-	s.proxy.overspent.CompareAndSwap(nil, &why)
-	s.events.Add("limit", why+"; it was refused", nil)
-	record := func(f evidence.Frame) {
-		f.Side = evidence.SideAgent
-		s.recordRefused(f)
-	}
-	kept := !s.allowed.said.share.Over() && s.allowed.refused.take(1, int64(len(c.raw)))
-	s.refused.Lock()
-	if kept {
-		record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})
-	}
-	var answers [][]byte
-	for _, m := range c.env.of(request) {
-		raw := errorResponse(m.id.Raw, codeBudget, why)
-		if kept {
-			record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: evidence.SyntheticBudget})
-		}
-		answers = append(answers, raw)
-	}
-	s.refused.Unlock()
-	switch {
-	case len(answers) == 0:
-		s.writeJSON(w, http.StatusTooManyRequests, errorResponse(nil, codeBudget, why))
-	case c.env.batch:
-		s.writeJSON(w, http.StatusOK, slices.Concat([]byte("["), bytes.Join(answers, []byte(",")), []byte("]")))
-	default:
-		s.writeJSON(w, http.StatusOK, answers[0])
-	}
-}
-
-// Overspent says how the agent came to want more than it may; empty where it did
-// not.
-func (p *Proxy) Overspent() string {
-	if why := p.overspent.Load(); why != nil {
-		return *why
-	}
-	return ""
 }

@@ -34,7 +34,7 @@ func held(f func() any) int64 {
 // name as long as the message.
 func TestForgottenRequestsAreBounded(t *testing.T) {
 	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
-	s := b.proxy.servers["s"]
+	s := b.proxy.servers["s"].handler.(*passThrough)
 	name := strings.Repeat("n", 2<<10)
 	leave := func(d string, times int) {
 		for i := range times {
@@ -72,7 +72,7 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 	b.do("POST", "s", initialize)
 	b.do("POST", "s", ping, "Mcp-Session-Id", "one")
 	b.do("POST", "s", ping, "Mcp-Session-Id", "one")
-	ds := b.proxy.servers["s"].dialogues
+	ds := b.proxy.servers["s"].handler.(*passThrough).dialogues
 	if ds.kept != 2 {
 		t.Fatalf("%d requests are kept", ds.kept)
 	}
@@ -87,7 +87,7 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 func TestExchangesKeepNoMessage(t *testing.T) {
 	b := scriptedBench(t, Limits{}, 0)
 	long := strings.Repeat("n", 16<<10)
-	l := &link{server: b.proxy.servers["s"]}
+	l := &link{bridge: b.proxy.servers["s"].handler.(*bridge)}
 	n := held(func() any {
 		var all []*exchange
 		for i := range 64 {

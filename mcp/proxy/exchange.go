@@ -56,16 +56,16 @@ type exchange struct {
 }
 
 func newExchange(l *link, c call) *exchange {
-	limits := l.server.proxy.limits
+	limits := l.bridge.proxy.limits
 	ex := &exchange{
-		agentStream: &agentStream{queue: newQueue(limits.Queue, l.server.proxy.memory), journal: l.journal},
+		agentStream: &agentStream{queue: newQueue(limits.Queue, l.bridge.proxy.memory), journal: l.journal},
 		streams:     c.accepts.stream,
 		asked:       c.env.of(request),
 		open:        map[string]jsonrpc.ID{},
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
-		ex.asked[i].injects = l.server.injects.of(m)
+		ex.asked[i].injects = l.bridge.injects.of(m)
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)

@@ -1,14 +1,11 @@
 package proxy
 
 import (
-	"errors"
 	"fmt"
 	"mime"
 	"net"
 	"net/http"
-	"os"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/sse"
@@ -58,27 +55,6 @@ func (p *Proxy) named(name string) *server {
 	return nil
 }
 
-func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path != endpoint:
-		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
-	case s.Streamable():
-		s.pass(w, r)
-	case !s.allowsOrigin(r.Header.Get("Origin")):
-		http.Error(w, "This Origin may not use this server.", http.StatusForbidden)
-	case r.Method == http.MethodPost:
-		s.post(w, r)
-	case r.Method != http.MethodGet && r.Method != http.MethodDelete:
-		refuseMethod(w, "GET, POST, DELETE")
-	case isStateless(r.Header.Get(headerVersion)):
-		refuseMethod(w, "POST") // 2026-07-28 basic/transports/streamable-http
-	case r.Method == http.MethodGet:
-		s.get(w, r)
-	default:
-		s.delete(w, r)
-	}
-}
-
 func refuseMethod(w http.ResponseWriter, allow string) {
 	w.Header().Set("Allow", allow)
 	http.Error(w, "The endpoint does not know this method.", http.StatusMethodNotAllowed)
@@ -94,77 +70,6 @@ func hostName(host string) string {
 func isListener(r *http.Request, host string) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && strings.EqualFold(host, addr.String())
-}
-
-// allowsOrigin is the rule against DNS rebinding; 2025-11-25 basic/transports.
-func (s *server) allowsOrigin(origin string) bool {
-	if origin == "" {
-		return true
-	}
-	host, ok := strings.CutPrefix(strings.ToLower(origin), "http://")
-	return ok && (hostName(host) == s.hostKey() || transport.IsLocal(host))
-}
-
-// get opens the stream of a session for what belongs to no request.
-func (s *server) get(w http.ResponseWriter, r *http.Request) {
-	if !parseAccept(r.Header.Values("Accept")).stream {
-		http.Error(w, "A GET must accept text/event-stream.", http.StatusNotAcceptable)
-		return
-	}
-	l, status, text := s.sessionOf(r)
-	if l == nil {
-		http.Error(w, text, status)
-		return
-	}
-	if !s.proxy.begin() {
-		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	defer s.proxy.handlers.Done()
-	if r.Header.Get(headerLastEvent) != "" {
-		s.getAgain(w, r, l)
-		return
-	}
-	ctx, release, err := l.hold(r.Context(), l.own)
-	if err != nil {
-		return // the agent left
-	}
-	defer release()
-	stream := openStream(w, s.proxy.limits.Write)
-	defer stream.close()
-	stream.copy(ctx, l.own, s.proxy.limits.Idle)
-}
-
-// delete ends a session.
-func (s *server) delete(w http.ResponseWriter, r *http.Request) {
-	l, status, text := s.sessionOf(r)
-	if l == nil {
-		http.Error(w, text, status)
-		return
-	}
-	s.endSession(l)
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// sessionOf finds the session a request names, or says why there is none.
-func (s *server) sessionOf(r *http.Request) (l *link, status int, text string) {
-	session := r.Header.Get(headerSession)
-	if session == "" {
-		return nil, http.StatusBadRequest, "The " + headerSession + " header is missing."
-	}
-	if l = s.session(session); l == nil {
-		return nil, http.StatusNotFound, "There is no such session, or it has ended."
-	}
-	if version := r.Header.Get(headerVersion); version != "" && !l.speaks(version) {
-		return nil, http.StatusBadRequest, fmt.Sprintf("The session does not speak protocol version %q.", version)
-	}
-	return l, http.StatusOK, ""
-}
-
-func (l *link) speaks(version string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return isSessionVersion(version) || version == l.version
 }
 
 // accepts is what the agent takes as the answer to a POST.
@@ -186,34 +91,6 @@ func parseAccept(values []string) accepts {
 		a.stream = a.stream || kind == sse.ContentType || kind == "text/*" || kind == "*/*"
 	}
 	return a
-}
-
-// readPost reads the body of a POST within the limits. Where it fails it has
-// answered. The caller releases the holding.
-func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*transport.Held, bool) {
-	limits := s.proxy.limits
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
-	body, err := transport.ReadBody(r.Body, r.ContentLength, s.Message, s.proxy.memory)
-	if err == nil {
-		_ = control.SetReadDeadline(time.Time{})
-		return body, true
-	}
-	w.Header().Set("Connection", "close")
-	switch {
-	case errors.Is(err, transport.ErrTooLong):
-		s.events.Add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
-		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
-	case errors.Is(err, transport.ErrNoMemory):
-		s.events.Add("limit", "a request was "+err.Error(), nil)
-		http.Error(w, "The message is "+err.Error()+".", http.StatusServiceUnavailable)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		s.events.Add("limit", fmt.Sprintf("a request's body was not in after %v", limits.Body), nil)
-		http.Error(w, "The body took too long.", http.StatusRequestTimeout)
-	default:
-		http.Error(w, "The body cannot be read.", http.StatusBadRequest)
-	}
-	return body, false
 }
 
 func peerOf(r *http.Request) evidence.Peer {

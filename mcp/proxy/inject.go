@@ -1,9 +1,7 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -58,42 +56,28 @@ func (in injections) of(m message) injections {
 	return own
 }
 
-// addition is what is put into a message, and before which byte.
-type addition struct {
-	at   int
-	text []byte
-}
-
 // inject adds to the results in a message what called says of their ids, and returns the
 // numbers of what it added. Every other byte stays.
 func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte, []int) {
-	var added []addition
+	var added []edit
 	var numbers []int
-	one := func(object []byte) {
+	for object := range objects(raw, batch) {
 		f, _ := jsonrpc.Read(object)
 		own := called(f.ID)
 		if len(own) == 0 || f.Result == nil || f.Error != nil {
-			return
+			continue
 		}
 		content, ok := contentOf(f.Result)
 		if !ok {
-			return
+			continue
 		}
-		block, some := own.blocks(content)
-		if len(some) == 0 {
-			return
+		if block, some := own.blocks(content); len(some) > 0 {
+			end := place(raw, content).to - 1
+			added = append(added, edit{end, end, block})
+			numbers = append(numbers, some...)
 		}
-		added = append(added, addition{place(raw, content).to - 1, block})
-		numbers = append(numbers, some...)
 	}
-	if batch {
-		for object := range jsontext.Elements(raw) {
-			one(object)
-		}
-	} else {
-		one(raw)
-	}
-	return with(raw, added), numbers
+	return edited(raw, added), numbers
 }
 
 // contentOf is the list of content of a tool's result that is no error. Where a key is
@@ -143,30 +127,4 @@ func says(content []byte, what string) bool {
 		}
 	}
 	return false
-}
-
-// with is raw with more in it. It keeps raw where nothing is added.
-func with(raw []byte, added []addition) []byte {
-	if len(added) == 0 {
-		return raw
-	}
-	slices.SortFunc(added, func(a, b addition) int { return a.at - b.at })
-	var out bytes.Buffer
-	at := 0
-	for _, a := range added {
-		out.Write(raw[at:a.at])
-		out.Write(a.text)
-		at = a.at
-	}
-	out.Write(raw[at:])
-	return out.Bytes()
-}
-
-// tellInjected tells of what the agent is about to find.
-func (s *server) tellInjected(numbers []int) {
-	for _, number := range numbers {
-		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
-		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
-			map[string]any{evidence.DataInjection: number, "tool": s.injects[i].Tool})
-	}
 }

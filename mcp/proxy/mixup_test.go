@@ -105,7 +105,7 @@ func (b *bench) listens(t *testing.T, session string) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
-		l := b.proxy.servers["inventory"].session(session)
+		l := b.proxy.servers["inventory"].handler.(*bridge).session(session)
 		l.mu.Lock()
 		open := l.own.holder != nil
 		l.mu.Unlock()

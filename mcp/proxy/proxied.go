@@ -20,10 +20,16 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
+// passThrough serves a server that speaks streamable HTTP itself.
+type passThrough struct {
+	*server
+	dialogues *dialogues
+}
+
 // proxiedRequest is one request of the agent's on its way to a server that speaks HTTP,
 // and the response on its way back. Bytes pass as they are; a copy is recorded.
 type proxiedRequest struct {
-	*server
+	*passThrough
 	ctx  context.Context // ends with the agent's request, the time limit, and the proxy
 	w    http.ResponseWriter
 	r    *http.Request
@@ -35,8 +41,8 @@ type proxiedRequest struct {
 	resumable bool     // the response was a stream with event ids
 }
 
-// pass hands a request on to a server that speaks HTTP.
-func (s *server) pass(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP hands a request on to the server.
+func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(passedMethods(), r.Method) {
 		refuseMethod(w, strings.Join(passedMethods(), ", "))
 		return
@@ -50,7 +56,7 @@ func (s *server) pass(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.withBody(w, r, func(raw []byte) {
-		x := &proxiedRequest{server: s, w: w, r: r}
+		x := &proxiedRequest{passThrough: s, w: w, r: r}
 		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
 		x.call.env, no = s.readEnvelope(raw)
@@ -80,7 +86,7 @@ func passedMethods() []string {
 // readEnvelope reads what the agent sent. What it cannot read as one meaning goes on
 // to the server all the same, as it is, unless that might be a call of a tool that
 // the agent is not to have.
-func (s *server) readEnvelope(raw []byte) (envelope, *refusal) {
+func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 	if len(raw) == 0 {
 		return envelope{}, nil
 	}

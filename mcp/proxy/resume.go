@@ -3,9 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"net/http"
-
-	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // headerLastEvent names the last event an agent got of a stream that broke.
@@ -157,43 +154,4 @@ func (r resumption) size() (n int64) {
 		n += int64(cap(e.raw))
 	}
 	return n
-}
-
-// getAgain goes on with a stream where the agent lost it.
-func (s *server) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
-	after, ok := parseEventID(r.Header.Get(headerLastEvent))
-	err := errNoEvent
-	var again resumption
-	if ok {
-		again, err = l.resume(r.Context(), after)
-	}
-	if err != nil {
-		http.Error(w, "Bad "+headerLastEvent+": "+err.Error()+".", http.StatusBadRequest)
-		return
-	}
-	if again.ex != nil {
-		defer l.leave(again.ex)
-	}
-	defer again.release()
-	// The journal may forget them while they wait for the agent.
-	missed := again.size()
-	if !s.proxy.memory.Take(missed) {
-		s.events.Add("limit", "a stream was not resumed: it is "+transport.ErrNoMemory.Error(), map[string]any{"conn": l.conn})
-		http.Error(w, "The stream is "+transport.ErrNoMemory.Error()+".", http.StatusServiceUnavailable)
-		return
-	}
-	defer s.proxy.memory.Give(missed)
-	stream := openStream(w, s.proxy.limits.Write)
-	defer stream.close()
-	whole := true
-	for _, e := range again.missed {
-		l.recordLate(e.late)
-		whole = whole && stream.message(e.id.String(), e.raw)
-	}
-	if again.stream != nil {
-		whole = whole && stream.copy(again.ctx, again.stream, s.proxy.limits.Idle)
-	}
-	if !whole && again.ex != nil {
-		l.abandon(again.ex)
-	}
 }

@@ -16,18 +16,18 @@ import (
 // belongs to. A line that is no message is an event and goes nowhere, but counts. It fails where
 // the server has sent all that it may.
 func (l *link) receive(line []byte) error {
-	if !l.server.allowed.heard.take(1, int64(len(line))) {
+	if !l.bridge.allowed.heard.take(1, int64(len(line))) {
 		return transport.ErrFlooded
 	}
 	env, err := parse(line)
 	if err != nil {
-		l.server.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
+		l.bridge.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	answers := env.of(response)
-	if err := l.server.keep(line, l.isAsked(env)); errors.Is(err, errAgentShare) {
+	if err := l.bridge.keep(line, l.isAsked(env)); errors.Is(err, errAgentShare) {
 		l.withhold(answers, err)
 		return nil
 	} else if err != nil {
@@ -120,7 +120,7 @@ func (l *link) recordLate(late *evidence.Frame) {
 
 // change records a line and returns what the agent gets in its place.
 func (l *link) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
-	return l.server.change(line, env.batch, answers{
+	return l.bridge.change(line, env.batch, answers{
 		lists:  func(key jsonrpc.ID) bool { return l.asked(key).method == methodListTools },
 		called: func(key jsonrpc.ID) injections { return l.asked(key).injects },
 	}, record)
@@ -177,7 +177,7 @@ func (l *link) learn(ex *exchange, line []byte, answer message) {
 	case ex.asked[0].method == methodInitialize:
 		l.version = jsontext.Word(jsontext.Member(jsontext.Member(line, "result"), "protocolVersion"))
 	case ex.asked[0].method == methodListTools && l.isShared():
-		l.server.mirrors.learn(line)
+		l.bridge.mirrors.learn(line)
 	}
 }
 
@@ -200,7 +200,7 @@ func (l *link) overflow(ex *exchange) {
 	if ex.queue.isClosed() {
 		return // the agent left
 	}
-	l.server.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
+	l.bridge.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
 	ex.queue.close()
 }
 
@@ -228,10 +228,10 @@ func (l *link) route(line []byte, m message) {
 	case ex != nil:
 		l.deliver(ex, item{raw: line})
 	case l.isShared():
-		l.server.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
+		l.bridge.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
 			map[string]any{"conn": l.conn})
 	case !l.own.queue.push(item{raw: line}):
-		l.server.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
+		l.bridge.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
 			map[string]any{"conn": l.conn})
 	}
 }

@@ -1,43 +1,33 @@
 package proxy
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-var (
-	errSessions = errors.New("too many sessions at once")
-	errLaunches = errors.New("too many processes were started")
-)
-
-// server is a declared server and what is alive of it.
+// server is a declared server: what is known of it and counted, whatever it speaks.
 type server struct {
 	Server
 	proxy   *Proxy
+	handler http.Handler // a bridge or a passThrough
 	stderr  *bounded.Head
 	events  *transport.Events
 	tools   toolFilter
 	injects injections
-
 	allowed *allowance
 
-	dialogues *dialogues // with an upstream
-
-	mirrors mirrors
-
 	refused sync.Mutex // keeps a refused request and its answer side by side
-
-	sharing sync.Mutex // held while the shared process is looked for or launched
-
-	mu       sync.Mutex
-	sessions map[string]*link // by session id; nil while launching; guarded by mu
-	shared   *link            // of requests without sessions; guarded by mu
-	launches int              // guarded by mu
 }
 
 func newServer(p *Proxy, s Server) (*server, error) {
@@ -45,119 +35,234 @@ func newServer(p *Proxy, s Server) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv := &server{Server: s, proxy: p, sessions: map[string]*link{}, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
+	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
 	srv.events = transport.NewEvents(p.rec, s.Name)
-	srv.dialogues = newDialogues(srv)
 	srv.stderr = s.StderrSink(srv.events, "limit")
+	if s.Streamable() {
+		srv.handler = &passThrough{server: srv, dialogues: newDialogues(srv)}
+	} else {
+		srv.handler = &bridge{server: srv, sessions: map[string]*link{}}
+	}
 	return srv, nil
+}
+
+// serveHTTP serves the server's endpoint.
+func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != endpoint {
+		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
 }
 
 // refusedConn is the conversation of what never reached a process.
 func (s *server) refusedConn() string { return s.Name + "/0" }
 
-// newSession starts a session and its process.
-func (s *server) newSession() (*link, error) {
-	session := rand.Text()
-	s.mu.Lock()
-	full := len(s.sessions) >= s.proxy.limits.Sessions
-	if !full {
-		s.sessions[session] = nil
-	}
-	s.mu.Unlock()
-	if full {
-		s.events.Add("limit", fmt.Sprintf("%d sessions at once are the most", s.proxy.limits.Sessions), nil)
-		return nil, errSessions
-	}
-	l, err := s.launch(session)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		delete(s.sessions, session)
-		return nil, err
-	}
-	if !l.isOver() {
-		s.sessions[session] = l
-	}
-	return l, nil
+// refusal is why a POST is not forwarded.
+type refusal struct {
+	status int // HTTP
+	code   int // JSON-RPC
+	text   string
 }
 
-// session finds a live session. One that is over is forgotten a moment later.
-func (s *server) session(session string) *link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.sessions[session]; l != nil && !l.isOver() {
-		return l
+// withBody reads a request's body and has handle work on it, unless the body is
+// over a limit or the proxy is closed, which it answers itself.
+func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
+	body, ok := s.readPost(w, r)
+	defer body.Release()
+	if !ok {
+		return
 	}
-	return nil
+	if !s.proxy.begin() {
+		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.proxy.handlers.Done()
+	handle(body.Bytes)
 }
 
-// endSession ends l's session now, and its process soon.
-func (s *server) endSession(l *link) {
-	s.drop(l)
-	l.lines.Stop()
+// readPost reads the body of a POST within the limits. Where it fails it has
+// answered. The caller releases the holding.
+func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*transport.Held, bool) {
+	limits := s.proxy.limits
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(limits.Body))
+	body, err := transport.ReadBody(r.Body, r.ContentLength, s.Message, s.proxy.memory)
+	if err == nil {
+		_ = control.SetReadDeadline(time.Time{})
+		return body, true
+	}
+	w.Header().Set("Connection", "close")
+	switch {
+	case errors.Is(err, transport.ErrTooLong):
+		s.events.Add("limit", fmt.Sprintf("a request was over %d bytes", s.Message), nil)
+		http.Error(w, "The message is "+err.Error()+".", http.StatusRequestEntityTooLarge)
+	case errors.Is(err, transport.ErrNoMemory):
+		s.events.Add("limit", "a request was "+err.Error(), nil)
+		http.Error(w, "The message is "+err.Error()+".", http.StatusServiceUnavailable)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		s.events.Add("limit", fmt.Sprintf("a request's body was not in after %v", limits.Body), nil)
+		http.Error(w, "The body took too long.", http.StatusRequestTimeout)
+	default:
+		http.Error(w, "The body cannot be read.", http.StatusBadRequest)
+	}
+	return body, false
 }
 
-// drop forgets a link that is over or unwanted.
-func (s *server) drop(l *link) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sessions, l.session)
-	if s.shared == l {
-		s.shared = nil
+// understand reads a body. What cannot be read as one meaning is not forwarded:
+// a server that reads it otherwise would do what the record does not show.
+func (s *server) understand(raw []byte) (envelope, *refusal) {
+	env, err := parse(raw)
+	switch {
+	case errors.Is(err, jsonrpc.ErrNotJSON):
+		s.events.Add("gap", "the agent sent what is not JSON", map[string]any{"bytes": len(raw)})
+		return envelope{}, &refusal{http.StatusBadRequest, codeParse, "Parse error: the body is not JSON"}
+	case err != nil:
+		s.events.Add("gap", "the agent sent what is "+err.Error(), nil)
+		return envelope{}, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is " + err.Error()}
+	case env.ambiguous():
+		s.events.Add("gap", "the agent sent a message with a key twice or in other case", nil)
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: a key of the envelope is there twice or in other case"}
+	case repeatsID(env):
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests of the batch have one id"}
+	}
+	return env, nil
+}
+
+func repeatsID(env envelope) bool {
+	seen := map[string]bool{}
+	for _, m := range env.of(request) {
+		if seen[m.id.Key] {
+			return true
+		}
+		seen[m.id.Key] = true
+	}
+	return false
+}
+
+// refuse answers a call that reaches no server with an HTTP status, and records both.
+func (s *server) refuse(w http.ResponseWriter, c call, no refusal) {
+	answers := s.recordRefusal(c, s.recordRefused, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
+	if len(answers) != 1 {
+		answers = [][]byte{errorResponse(nil, no.code, no.text)}
+	}
+	s.writeJSON(w, no.status, answers[0])
+}
+
+// refuseSpent answers a message beyond the allowance, which reaches no server.
+func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
+	s.proxy.overspent.CompareAndSwap(nil, &why)
+	s.events.Add("limit", why+"; it was refused", nil)
+	record := s.recordRefused
+	if s.allowed.said.share.Over() || !s.allowed.refused.take(1, int64(len(c.raw))) {
+		record = func(evidence.Frame) {}
+	}
+	answers := s.recordRefusal(c, agentSide(record), evidence.SyntheticBudget, codeBudget, func(message) string { return why })
+	if len(answers) == 0 {
+		s.writeJSON(w, http.StatusTooManyRequests, errorResponse(nil, codeBudget, why))
+		return
+	}
+	s.writeAnswers(w, c, answers)
+}
+
+// refuseHidden answers a message that calls a tool which the agent does not see, as
+// a server does that has no such tool.
+func (s *server) refuseHidden(w http.ResponseWriter, c call, record func(evidence.Frame)) {
+	answers := s.recordRefusal(c, agentSide(record), evidence.SyntheticHidden, codeInvalidParams, func(m message) string { return unknownTool(m.name) })
+	if len(answers) == 0 {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	s.writeAnswers(w, c, answers)
+}
+
+// recordRefusal records a message that reaches no server and, next to it, an error
+// for each of its requests. It returns the errors.
+func (s *server) recordRefusal(c call, record func(evidence.Frame), why evidence.Synthetic, code int, text func(message) string) (answers [][]byte) {
+	s.refused.Lock()
+	defer s.refused.Unlock()
+	record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})
+	for _, m := range c.env.of(request) {
+		raw := errorResponse(m.id.Raw, code, text(m))
+		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+		answers = append(answers, raw)
+	}
+	return answers
+}
+
+func (s *server) recordRefused(f evidence.Frame) {
+	f.Server, f.Conn = s.Name, s.refusedConn()
+	s.proxy.rec.Frame(f)
+}
+
+// agentSide returns a record of frames that only the agent sees.
+func agentSide(record func(evidence.Frame)) func(evidence.Frame) {
+	return func(f evidence.Frame) {
+		f.Side = evidence.SideAgent
+		record(f)
 	}
 }
 
-// sharedLink returns the process that all requests without a session share, and
-// launches it where there is none.
-func (s *server) sharedLink() (*link, error) {
-	s.sharing.Lock()
-	defer s.sharing.Unlock()
-	s.mu.Lock()
-	l := s.shared
-	s.mu.Unlock()
-	if l != nil {
-		return l, nil
+// writeAnswers sends answers to the requests of c: an array where c is a batch.
+func (s *server) writeAnswers(w http.ResponseWriter, c call, answers [][]byte) {
+	raw := answers[0]
+	if c.env.batch {
+		raw = batchOf(answers)
 	}
-	l, err := s.launch("")
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !l.isOver() {
-		s.shared = l
-	}
-	return l, nil
+	s.writeJSON(w, http.StatusOK, raw)
 }
 
-// launch starts a process for the conversation of session, or for the shared one
-// where session is empty.
-func (s *server) launch(session string) (*link, error) {
-	if s.allowed.heard.over() {
-		return nil, transport.ErrFlooded
+// batchOf joins messages into a batch.
+func batchOf(messages [][]byte) []byte {
+	raw := append(make([]byte, 0, batchSize(messages)), '[')
+	for i, m := range messages {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(raw, m...)
 	}
-	conn, err := s.nextConn()
-	if err != nil {
-		return nil, err
-	}
-	l, err := startLink(s, conn, session)
-	if err != nil {
-		s.events.Add("server_exit", fmt.Sprintf("did not start: %v", err), map[string]any{"conn": conn})
-		return nil, fmt.Errorf("server %q did not start: %w", s.Name, err)
-	}
-	return l, nil
+	return append(raw, ']')
 }
 
-func (s *server) nextConn() (string, error) {
-	s.mu.Lock()
-	launches := s.launches
-	if launches < s.proxy.limits.Launches {
-		s.launches++
+// batchSize is the size of a batch in bytes.
+func batchSize(messages [][]byte) int {
+	size := len(messages) + 1
+	for _, m := range messages {
+		size += len(m)
 	}
-	s.mu.Unlock()
-	if launches >= s.proxy.limits.Launches {
-		s.events.Add("limit", fmt.Sprintf("%d processes in all are the most", s.proxy.limits.Launches), nil)
-		return "", errLaunches
+	return size
+}
+
+// unknownTool is the text of the error for a tool that there is none of;
+// 2025-11-25 server/tools, Error Handling.
+func unknownTool(name string) string { return "Unknown tool: " + strings.ToValidUTF8(name, "\uFFFD") }
+
+func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(s.proxy.limits.Write))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	w.WriteHeader(status)
+	if _, err := w.Write(raw); err == nil && control.Flush() == nil {
+		_ = control.SetWriteDeadline(time.Time{})
 	}
-	return fmt.Sprintf("%s/%d", s.Name, launches+1), nil
+}
+
+// watch has the recorder hear of the calls in a message of the agent's.
+func (s *server) watch(c call) (over func()) {
+	watcher, ok := s.proxy.rec.(Watcher)
+	if !ok {
+		return func() {}
+	}
+	var under []func()
+	for _, m := range c.env.of(request) {
+		if m.method == methodCallTool {
+			under = append(under, watcher.Called(s.Name, m.name))
+		}
+	}
+	return func() {
+		for _, over := range under {
+			over()
+		}
+	}
 }

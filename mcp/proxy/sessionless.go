@@ -26,7 +26,7 @@ func isSessionless(h http.Header, env envelope) bool {
 
 // checkSessionless holds the headers against the body, as 2026-07-28
 // basic/transports/streamable-http (Server Validation) asks of every server.
-func (s *server) checkSessionless(h http.Header, c call) *refusal {
+func (s *bridge) checkSessionless(h http.Header, c call) *refusal {
 	env := c.env
 	m := env.messages[0]
 	switch {
@@ -63,7 +63,7 @@ func (s *server) checkSessionless(h http.Header, c call) *refusal {
 
 // checkMirrored holds the headers of a call to a tool against its arguments, as
 // far as the server's list of tools has been seen.
-func (s *server) checkMirrored(h http.Header, raw []byte, m message) *refusal {
+func (s *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 	if m.method != methodCallTool {
 		return nil
 	}

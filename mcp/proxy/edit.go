@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+)
+
+// answers says what a message of the server's answers, by the ids in it.
+type answers struct {
+	lists  func(jsonrpc.ID) bool       // the request was for tools
+	called func(jsonrpc.ID) injections // what is to be added to the result of a call
+}
+
+// change records a message of the server's, and returns what the agent gets in its
+// place. Where that is another message both are on record.
+func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
+	if s.tools == nil && len(s.injects) == 0 {
+		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
+		return raw
+	}
+	seen, injected := inject(s.tools.cut(raw, batch, a.lists), batch, a.called)
+	if len(seen) == len(raw) && len(injected) == 0 {
+		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
+		return raw
+	}
+	record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideServer})
+	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent, Injected: injected})
+	s.tellInjected(injected)
+	return seen
+}
+
+// tellInjected tells of what the agent is about to find.
+func (s *server) tellInjected(numbers []int) {
+	for _, number := range numbers {
+		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
+		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
+			map[string]any{evidence.DataInjection: number, "tool": s.injects[i].Tool})
+	}
+}
+
+// objects yields the messages of a body: its elements where it is a batch, or itself.
+func objects(raw []byte, batch bool) iter.Seq[[]byte] {
+	if batch {
+		return jsontext.Elements(raw)
+	}
+	return func(yield func([]byte) bool) { yield(raw) }
+}
+
+// edit replaces the bytes of a message from one to before another by text.
+type edit struct {
+	from, to int
+	text     []byte
+}
+
+// place is where part lies in whole, of which it is a slice.
+func place(whole, part []byte) edit {
+	from := cap(whole) - cap(part)
+	return edit{from: from, to: from + len(part)}
+}
+
+// edited is raw after edits that do not overlap. It keeps raw where there are none.
+func edited(raw []byte, edits []edit) []byte {
+	if len(edits) == 0 {
+		return raw
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return a.from - b.from })
+	size := len(raw)
+	for _, e := range edits {
+		size += len(e.text) + e.from - e.to
+	}
+	out := make([]byte, 0, size)
+	at := 0
+	for _, e := range edits {
+		out = append(append(out, raw[at:e.from]...), e.text...)
+		at = e.to
+	}
+	return append(out, raw[at:]...)
+}
