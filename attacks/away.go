@@ -18,7 +18,7 @@ func awayAttacks() []Attack {
 	}
 	return []Attack{
 		{
-			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: Told,
+			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: Reported,
 			Tries: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
 		},
 		{

@@ -16,17 +16,17 @@ import (
 func frontingAttacks() []Attack {
 	return []Attack{
 		{
-			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: Told,
+			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: Reported,
 			Tries: "reach the host through the proxy that leads the agent to another host",
 			Alone: &Alone{Eval: allowOne},
 		},
 		{
-			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: Told,
+			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: Reported,
 			Tries: "name another host in the ClientHello of a tunnel to the one that is allowed",
 			Won:   carried(part.Allowed, 443),
 		},
 		{
-			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: Told,
+			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: Reported,
 			Tries: "name the host's own address in the Host of a request to the one that is allowed",
 			Won:   carriedElsewhere,
 		},
@@ -49,9 +49,9 @@ func (s Scene) egress() []evidence.Egress {
 	events, _ := s.Dir.Events()
 	for _, e := range events {
 		data, _ := json.Marshal(e.Data) // it came as JSON
-		var told evidence.Egress
-		if e.Kind == "egress" && e.Where == sandbox.Agent && json.Unmarshal(data, &told) == nil && told.Allowed && told.Out > 0 {
-			all = append(all, told)
+		var reported evidence.Egress
+		if e.Kind == "egress" && e.Where == sandbox.Agent && json.Unmarshal(data, &reported) == nil && reported.Allowed && reported.Out > 0 {
+			all = append(all, reported)
 		}
 	}
 	return all
@@ -60,9 +60,9 @@ func (s Scene) egress() []evidence.Egress {
 // carried says whether anything left for a host, where nothing should.
 func carried(name string, port int) func(Scene) (bool, string) {
 	return func(s Scene) (bool, string) {
-		for _, told := range s.egress() {
-			if told.Name == name && told.Port == port {
-				return true, fmt.Sprintf("%d bytes left for %s", told.Out, told.Address)
+		for _, reported := range s.egress() {
+			if reported.Name == name && reported.Port == port {
+				return true, fmt.Sprintf("%d bytes left for %s", reported.Out, reported.Address)
 			}
 		}
 		return false, "nothing left"
@@ -72,9 +72,9 @@ func carried(name string, port int) func(Scene) (bool, string) {
 // carriedElsewhere says whether a request left for another host than the one that is
 // allowed.
 func carriedElsewhere(s Scene) (bool, string) {
-	for _, told := range s.egress() {
-		if told.Name != part.Allowed && told.By == "http" {
-			return true, fmt.Sprintf("%d bytes left for %s", told.Out, told.Address)
+	for _, reported := range s.egress() {
+		if reported.Name != part.Allowed && reported.By == "http" {
+			return true, fmt.Sprintf("%d bytes left for %s", reported.Out, reported.Address)
 		}
 	}
 	return false, "nothing left"

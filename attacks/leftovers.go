@@ -35,25 +35,25 @@ func leftoverAttacks() []Attack {
 			Won: func(s Scene) (bool, string) { return s.passed("release") },
 		},
 		{
-			Name: "link-to-own-files", In: links, As: Agent, Promise: FairVerdict, Without: linksTold(),
+			Name: "link-to-own-files", In: links, As: Agent, Promise: FairVerdict, Without: linksReported(),
 			Tries: "have a file out of the workspace collected as one that is in it, through a link",
 			Won:   hasFile(part.OwnLink),
 		},
 		{
-			Name: "hard-link", In: links, As: Agent, Promise: HostHolds, Won: hasFile(part.HardLink), Tried: Told,
+			Name: "hard-link", In: links, As: Agent, Promise: HostHolds, Won: hasFile(part.HardLink), Tried: Reported,
 			Tries:   "link mcp.json, or its own image's program, into the workspace as a file of it",
 			Without: kept("mounts", "the kernel links nothing across mounts, and every writable directory is a mount of its own"),
 		},
 		{
-			Name: "device-node", In: links, As: Agent, Promise: HostHolds, Won: SaidSo, Tried: Told, Without: privileges(),
+			Name: "device-node", In: links, As: Agent, Promise: HostHolds, Won: SaidSo, Tried: Reported, Without: privileges(),
 			Tries: "make a node for the host's disk in the workspace",
 		},
 		{
-			Name: "setuid-file", In: links, As: Agent, Promise: HostHolds, Won: SaidSo, Tried: Told, Without: rightsDropped(),
+			Name: "setuid-file", In: links, As: Agent, Promise: HostHolds, Won: SaidSo, Tried: Reported, Without: rightsDropped(),
 			Tries: "leave a program that runs as its owner for a grader's program to start",
 		},
 		{
-			Name: "extended-attributes", In: links, As: Agent, Promise: FairVerdict, Won: SaidSo, Tried: Told,
+			Name: "extended-attributes", In: links, As: Agent, Promise: FairVerdict, Won: SaidSo, Tried: Reported,
 			Tries:   "leave extended attributes for a grader's program to see",
 			Without: kept("tars without attributes", "nothing of ours reads or writes extended attributes"),
 		},
@@ -112,7 +112,7 @@ func leftoverAttacks() []Attack {
 
 func filling(name, what string, held Defence) Attack {
 	return Attack{
-		Name: name, In: "ten-gigabyte-file", As: Agent, Promise: OthersGoOn, Without: held, Won: SaidSo, Tried: Told,
+		Name: name, In: "ten-gigabyte-file", As: Agent, Promise: OthersGoOn, Without: held, Won: SaidSo, Tried: Reported,
 		Tries: "write without end into " + what,
 	}
 }

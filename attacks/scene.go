@@ -140,4 +140,4 @@ func ArrivedOrSaidSo(s Scene) (bool, string) {
 }
 
 // Told says whether anybody said anything of the attack.
-func Told(s Scene) bool { return len(s.Words()) > 0 }
+func Reported(s Scene) bool { return len(s.Words()) > 0 }

@@ -88,7 +88,7 @@ func watch(t *testing.T, at string, command ...string) *post {
 		t.Fatal(err)
 	}
 	p := &post{at: at}
-	told := json.NewDecoder(out)
+	reported := json.NewDecoder(out)
 	var reading sync.WaitGroup
 	t.Cleanup(func() {
 		_ = in.Close()
@@ -97,13 +97,13 @@ func watch(t *testing.T, at string, command ...string) *post {
 			t.Errorf("listener at %s: %v", at, err)
 		}
 	})
-	if err := told.Decode(&p.place); err != nil {
+	if err := reported.Decode(&p.place); err != nil {
 		t.Fatalf("listener at %s: %v", at, err)
 	}
 	reading.Go(func() {
 		for {
 			var a probe.Arrival
-			if err := told.Decode(&a); err != nil {
+			if err := reported.Decode(&a); err != nil {
 				_, _ = io.Copy(io.Discard, out)
 				return
 			}

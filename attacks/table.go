@@ -20,10 +20,10 @@ func Table() string {
 		b.WriteByte('\n')
 	}
 	b.WriteString("### What is not taken out, and why\n\n| held by | why |\n|---|---|\n")
-	var told []string
+	var reported []string
 	for _, a := range All() {
-		if d := a.Without; d.Kept != "" && !slices.Contains(told, d.Name) {
-			told = append(told, d.Name)
+		if d := a.Without; d.Kept != "" && !slices.Contains(reported, d.Name) {
+			reported = append(reported, d.Name)
 			fmt.Fprintf(&b, "| %s | %s |\n", cell(d.Name), cell(d.Kept))
 		}
 	}

@@ -30,7 +30,7 @@ func ambiguousAttacks() []Attack {
 	for i := range all {
 		a := &all[i]
 		names[i] = a.Name
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, Told
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, Reported
 		if i > 0 {
 			a.In = part.Ambiguous
 		}
@@ -74,7 +74,7 @@ func hidingAttacks() []Attack {
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, Told
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, Reported
 		if i > 0 {
 			a.In = part.Hidden
 		}
@@ -111,7 +111,7 @@ func routingAttacks() []Attack {
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Tried = Agent, AllRecorded, Told
+		a.As, a.Promise, a.Tried = Agent, AllRecorded, Reported
 		if a.Won == nil {
 			a.Won = unseen
 		}
@@ -125,11 +125,11 @@ func routingAttacks() []Attack {
 	all[0].Task = beside
 	return append(all,
 		Attack{
-			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: Told, Task: beside,
+			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: Reported, Task: beside,
 			Tries: "hold a hundred connections by a byte of a header a second",
 		},
 		Attack{
-			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: Told, Task: beside,
+			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: Reported, Task: beside,
 			Tries: "hold three hundred connections at once",
 		},
 	)
@@ -166,7 +166,7 @@ func forgingAttacks() []Attack {
 		if tries, ok := lines[name]; ok {
 			a = Attack{Tries: tries + ", and have a call lost", Without: recorded(), Won: lost}
 		}
-		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, Told
+		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, Reported
 		if name != part.Forging {
 			a.In = part.Forging
 		}

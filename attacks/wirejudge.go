@@ -138,13 +138,13 @@ func lost(s Scene) (bool, string) {
 
 // unstopped says whether a server was heard far beyond its limit.
 func unstopped(s Scene) (bool, string) {
-	told := strings.Contains(s.File(filepath.Join("servers", s.Attack+".stderr")), part.Flooded(s.Attack))
-	return told, fmt.Sprintf("heard beyond its limit: %v", told)
+	reported := strings.Contains(s.File(filepath.Join("servers", s.Attack+".stderr")), part.Flooded(s.Attack))
+	return reported, fmt.Sprintf("heard beyond its limit: %v", reported)
 }
 
 // untold says whether a description changed and nobody is told.
 func untold(s Scene) (bool, string) {
 	said := strings.Contains(s.File(evidence.FramesFile), "version 2")
-	told := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)
-	return said && !told, fmt.Sprintf("listed anew: %v; told: %v", said, told)
+	reported := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)
+	return said && !reported, fmt.Sprintf("listed anew: %v; told: %v", said, reported)
 }

@@ -120,7 +120,7 @@ func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 			l.asked, known.blind = 0, f.Seq
 			break
 		}
-		if told := l.tools[v.name()]; told != v {
+		if reported := l.tools[v.name()]; reported != v {
 			c.note(f, NoteDuplicateTool)
 		}
 	}
@@ -159,7 +159,7 @@ func (k *catalog) drop(l *listing) {
 func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
 	name := v.name()
 	t := k.index[name]
-	if told := l.tools[name]; told != nil {
+	if reported := l.tools[name]; reported != nil {
 		k.tellTwin(f, l, t, v)
 		return true
 	}
@@ -288,9 +288,9 @@ func (k *catalog) find(conversation, name string, blind int64) (v *version, know
 func (k *catalog) list() []Tool {
 	tools := []Tool{}
 	for _, t := range k.tools {
-		told := t.tool
-		told.First, told.Frame, told.Removed, told.Hidden = t.first, t.last, t.removed, t.hidden
-		tools = append(tools, told)
+		reported := t.tool
+		reported.First, reported.Frame, reported.Removed, reported.Hidden = t.first, t.last, t.removed, t.hidden
+		tools = append(tools, reported)
 	}
 	return tools
 }

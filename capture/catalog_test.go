@@ -290,7 +290,7 @@ func TestCallsGoByTheToolOfTheirTime(t *testing.T) {
 	}
 }
 
-func told(changes []evidence.Change) []string {
+func reported(changes []evidence.Change) []string {
 	var lines []string
 	for _, c := range changes {
 		line := fmt.Sprintf("%d %s %s %s→%s", c.Frame, c.Tool, c.What, c.Before, c.After)
@@ -380,7 +380,7 @@ func TestChanges(t *testing.T) {
 			a, b := &dialogue{conn: "a", frames: &frames}, &dialogue{conn: "b", ids: 100, frames: &frames}
 			test.talk(a, b)
 			result := calls(t, frames...)
-			if diff := cmp.Diff(test.want, told(result.Changes)); diff != "" {
+			if diff := cmp.Diff(test.want, reported(result.Changes)); diff != "" {
 				t.Error(diff)
 			}
 			if catalogs := result.Catalogs(); len(catalogs) != 1 || !cmp.Equal(catalogs[0].Changes, result.Changes) {

@@ -52,16 +52,16 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 // is wrong, and results that are not text alone are written in too many ways to compare. An
 // agent may write the whole result, its content, the structured content or the text,
 // as JSON or as a string of it; with other lines before and behind; and shortened.
-func sameResult(told json.RawMessage, call evidence.Call) bool {
+func sameResult(reported json.RawMessage, call evidence.Call) bool {
 	c := readContent(call.Result)
-	if len(told) == 0 || isNull(told) || c.text == "" || !c.textAlone {
+	if len(reported) == 0 || isNull(reported) || c.text == "" || !c.textAlone {
 		return true
 	}
-	said := toldText(told)
+	said := reportedText(reported)
 	if holdsLines(said, c.text) {
 		return true
 	}
-	for _, value := range []json.RawMessage{told, unpacked(told)} {
+	for _, value := range []json.RawMessage{reported, unpacked(reported)} {
 		for _, whole := range []json.RawMessage{call.Result, c.blocks, c.structured, json.RawMessage(c.text)} {
 			if len(value) > 0 && Equal(value, whole) {
 				return true
@@ -80,12 +80,12 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 	return inner
 }
 
-// toldText is the text of a told result: a string; the text of blocks, alone or under
+// reportedText is the text of a told result: a string; the text of blocks, alone or under
 // content; or every string in it.
-func toldText(told json.RawMessage) string {
+func reportedText(reported json.RawMessage) string {
 	var v any
-	if jsontext.Unmarshal(told, &v) != nil {
-		return string(told)
+	if jsontext.Unmarshal(reported, &v) != nil {
+		return string(reported)
 	}
 	return strings.Join(texts(v), "\n")
 }

@@ -13,18 +13,18 @@ import (
 func TestManyAmbiguousNames(t *testing.T) {
 	const n = 10_000
 	either := []evidence.ToolRef{{Server: "a", Tool: "x"}, {Server: "b", Tool: "x"}}
-	told := func(bare bool, arguments int, tools ...evidence.ToolRef) telling {
+	reported := func(bare bool, arguments int, tools ...evidence.ToolRef) telling {
 		return telling{name: fmt.Sprint(tools), form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
 	}
 	for _, test := range []struct {
-		name string
-		told func(i int) telling
+		name     string
+		reported func(i int) telling
 	}{
-		{"all alike", func(int) telling { return told(false, 0, either...) }},
-		{"all with other arguments", func(i int) telling { return told(false, i, either...) }},
-		{"that are no calls but for their arguments", func(i int) telling { return told(true, i/4, either...) }},
+		{"all alike", func(int) telling { return reported(false, 0, either...) }},
+		{"all with other arguments", func(i int) telling { return reported(false, i, either...) }},
+		{"that are no calls but for their arguments", func(i int) telling { return reported(true, i/4, either...) }},
 		{"of one tool and then of the other", func(i int) telling {
-			return told(false, i, either[i/n], evidence.ToolRef{Server: "c", Tool: "x"})
+			return reported(false, i, either[i/n], evidence.ToolRef{Server: "c", Tool: "x"})
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -35,10 +35,10 @@ func TestManyAmbiguousNames(t *testing.T) {
 			}
 			p.taken = make([]bool, n)
 			for i := range 2 * n {
-				p.told = append(p.told, test.told(i))
+				p.reported = append(p.reported, test.reported(i))
 			}
 			m := newMatching(p)
-			for i := range p.told {
+			for i := range p.reported {
 				m.add(i)
 			}
 			t.Log(m.looks)

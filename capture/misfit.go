@@ -20,21 +20,21 @@ const (
 // misfits lists where a value does not fit its schema: always in the
 // same order, though the validator goes through objects in none.
 func misfits(err *jsonschema.ValidationError) []string {
-	var told []string
+	var reported []string
 	all := leaves(err)
 	for i, leaf := range all {
-		if len(told) == maxMisfits {
-			return append(told, fmt.Sprintf("and %d more", len(all)-i))
+		if len(reported) == maxMisfits {
+			return append(reported, fmt.Sprintf("and %d more", len(all)-i))
 		}
 		s := describe(leaf)
 		if at := pointer(leaf); at != "" {
 			s = at + ": " + s
 		}
-		if s = text.Shorten(s, maxMisfit); !slices.Contains(told, s) {
-			told = append(told, s)
+		if s = text.Shorten(s, maxMisfit); !slices.Contains(reported, s) {
+			reported = append(reported, s)
 		}
 	}
-	return told
+	return reported
 }
 
 // leaves are the errors that say something themselves, in the order of their places.

@@ -15,7 +15,7 @@ import (
 // both for whole; whoever knows that they are not says so in its gaps.
 func (p *Pairing) Narration() evidence.Narration {
 	n := evidence.Narration{Unreported: p.unreported(), Tools: p.tools}
-	for i, t := range p.told {
+	for i, t := range p.reported {
 		if !t.means.claims() {
 			continue
 		}
@@ -32,14 +32,14 @@ func (p *Pairing) Narration() evidence.Narration {
 		default:
 			n.Differs = append(n.Differs, p.differences(claim, i)...)
 		}
-		n.Told++
+		n.Reported++
 	}
 	return n
 }
 
 // differences are what a telling says otherwise than its call was.
 func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference {
-	t, call := p.told[i], p.calls[p.call[i]]
+	t, call := p.reported[i], p.calls[p.call[i]]
 	var found []evidence.Difference
 	differ := func(in, says, was string) {
 		says, was = parting(says, was, maxExcerpt, beforeParting)
@@ -57,7 +57,7 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 		differ(evidence.DiffersOutcome, says, string(call.Outcome))
 	}
 	if !sameResult(t.result, call) {
-		differ(evidence.DiffersResult, toldText(t.result), readContent(call.Result).text)
+		differ(evidence.DiffersResult, reportedText(t.result), readContent(call.Result).text)
 	}
 	return found
 }

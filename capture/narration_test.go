@@ -65,7 +65,7 @@ func story(n evidence.Narration) []string {
 	return all
 }
 
-func narrate(listed map[string][]string, calls []evidence.Call, told claims) evidence.Narration {
+func narrate(listed map[string][]string, calls []evidence.Call, reported claims) evidence.Narration {
 	captured := capture.Result{Calls: calls, Catalog: map[string][]capture.Tool{}}
 	for i := range calls {
 		calls[i].Seq = i + 1
@@ -77,16 +77,16 @@ func narrate(listed map[string][]string, calls []evidence.Call, told claims) evi
 			captured.Catalog[server] = append(captured.Catalog[server], capture.Tool{Name: tool})
 		}
 	}
-	return capture.Pair(capture.Tools(servers, captured), calls, told).Narration()
+	return capture.Pair(capture.Tools(servers, captured), calls, reported).Narration()
 }
 
 func TestNarrate(t *testing.T) {
 	listed := map[string][]string{"gh": {"get", "put", "read"}, "quiet": nil, "a_b": {"c"}, "a": {"b_c"}, "z": {"b_c"}}
 	for _, test := range []struct {
-		name  string
-		calls []evidence.Call
-		told  claims
-		want  []string
+		name     string
+		calls    []evidence.Call
+		reported claims
+		want     []string
 	}{
 		{"nothing", nil, nil, nil},
 		{"as it was", []evidence.Call{made("gh", "get", `{"n":1}`, "one")}, claims{}.tell("mcp__gh__get", `{"n":1.0}`, true, `"one"`), nil},
@@ -153,14 +153,14 @@ func TestNarrate(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, story(narrate(listed, test.calls, test.told))); diff != "" {
+			if diff := cmp.Diff(test.want, story(narrate(listed, test.calls, test.reported))); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-func TestToldResults(t *testing.T) {
+func TestReportedResults(t *testing.T) {
 	long := strings.Repeat("All work and no play. ", 40)
 	call := made("gh", "get", `{}`, "first line\n{\"price\": 15}\n"+long)
 	number := made("gh", "get", `{}`, `{"price": 15.0, "of": "bolt"}`)
@@ -172,10 +172,10 @@ func TestToldResults(t *testing.T) {
 	}
 	whole := "first line\n{\"price\": 15}\n" + long
 	for _, test := range []struct {
-		name string
-		call evidence.Call
-		told string
-		same bool
+		name     string
+		call     evidence.Call
+		reported string
+		same     bool
 	}{
 		{"none", call, ``, true},
 		{"null", call, `null`, true},
@@ -204,7 +204,7 @@ func TestToldResults(t *testing.T) {
 		{"an image's text is not compared", image, `"a nut"`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			n := narrate(map[string][]string{"gh": {"get"}}, []evidence.Call{test.call}, claims{}.tell("gh-get", `{}`, true, test.told))
+			n := narrate(map[string][]string{"gh": {"get"}}, []evidence.Call{test.call}, claims{}.tell("gh-get", `{}`, true, test.reported))
 			if same := len(n.Differs) == 0; same != test.same || len(n.Unbacked)+len(n.Unreported) != 0 {
 				t.Errorf("%+v", n)
 			}
@@ -256,16 +256,16 @@ func TestNarrationDoesNotDependOnOrder(t *testing.T) {
 			}
 		}), 0, 7).Draw(t, "uses")
 		count := func() [5]int {
-			var told claims
+			var reported claims
 			for _, u := range uses {
-				told = told.tell(u.name, u.arguments, u.ok, u.result)
+				reported = reported.tell(u.name, u.arguments, u.ok, u.result)
 			}
-			n := narrate(listed, calls, told)
+			n := narrate(listed, calls, reported)
 			differs := map[string]int{}
 			for _, d := range n.Differs {
 				differs[d.In]++
 			}
-			return [5]int{n.Told, len(n.Unbacked), len(n.Unreported), len(n.Ambiguous), differs[evidence.DiffersArguments]}
+			return [5]int{n.Reported, len(n.Unbacked), len(n.Unreported), len(n.Ambiguous), differs[evidence.DiffersArguments]}
 		}
 		want := count()
 		seed := rapid.Int64().Draw(t, "order")
@@ -278,14 +278,14 @@ func TestNarrationDoesNotDependOnOrder(t *testing.T) {
 
 func BenchmarkNarrate(b *testing.B) {
 	var calls []evidence.Call
-	var told claims
+	var reported claims
 	for i := range 10_000 {
 		arguments := fmt.Sprintf(`{"n":%d}`, i)
 		calls = append(calls, made("gh", "get", arguments, "result"))
-		told = told.tell("mcp__gh__get", arguments, true, `"result"`)
+		reported = reported.tell("mcp__gh__get", arguments, true, `"result"`)
 	}
 	for b.Loop() {
-		if n := narrate(map[string][]string{"gh": {"get"}}, calls, told); !n.Agrees() {
+		if n := narrate(map[string][]string{"gh": {"get"}}, calls, reported); !n.Agrees() {
 			b.Fatal(n)
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // result that is told, and what is then alike in order. So in whatever order a
 // transcript tells of calls made at once, the same are left over.
 type Pairing struct {
-	tools map[string][]string
-	told  []telling
-	calls []evidence.Call
-	call  []int // by telling: index of its call, or none
-	taken []bool
+	tools    map[string][]string
+	reported []telling
+	calls    []evidence.Call
+	call     []int // by telling: index of its call, or none
+	taken    []bool
 
 	input []string // by call: its arguments in canonical form; none where nothing is told
 	// namesServers is set where the transcript has names with a server's in them, so
@@ -33,12 +33,12 @@ const none = -1
 // Pair compares the uses of tools in a transcript with the calls that were captured.
 // tools is as of [Tools].
 func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
-	told := tellings(tools, transcript)
-	p := &Pairing{tools: tools, told: told, calls: calls, taken: make([]bool, len(calls))}
-	if len(told) == 0 {
+	reported := tellings(tools, transcript)
+	p := &Pairing{tools: tools, reported: reported, calls: calls, taken: make([]bool, len(calls))}
+	if len(reported) == 0 {
 		return p
 	}
-	for range told {
+	for range reported {
 		p.call = append(p.call, none)
 	}
 	for _, call := range calls {
@@ -46,7 +46,7 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 		p.input = append(p.input, form)
 	}
 	p.exact()
-	for i, t := range told {
+	for i, t := range reported {
 		if t.means.claims() && !t.means.Bare {
 			p.namesServers = true
 		} else if p.call[i] != none {
@@ -64,36 +64,36 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 // exact pairs what names one tool: names that say their server first, since a bare
 // one is a call only where its arguments are.
 func (p *Pairing) exact() {
-	p.within(func(told, calls []int) {
-		qualified := func(i int) bool { return !p.told[i].means.Bare }
-		p.refine(only(told, qualified), calls, levels())
-		p.refine(only(told, func(i int) bool { return !qualified(i) }), p.free(calls), levels())
+	p.within(func(reported, calls []int) {
+		qualified := func(i int) bool { return !p.reported[i].means.Bare }
+		p.refine(only(reported, qualified), calls, levels())
+		p.refine(only(reported, func(i int) bool { return !qualified(i) }), p.free(calls), levels())
 	})
 	p.remaining(func(t telling) bool { return !t.means.Bare })
 }
 
 // remaining pairs in order what is left of those that qualify.
 func (p *Pairing) remaining(qualifies func(telling) bool) {
-	p.within(func(told, calls []int) {
-		told = only(told, func(i int) bool { return p.call[i] == none && qualifies(p.told[i]) })
-		p.inOrder(told, p.free(calls))
+	p.within(func(reported, calls []int) {
+		reported = only(reported, func(i int) bool { return p.call[i] == none && qualifies(p.reported[i]) })
+		p.inOrder(reported, p.free(calls))
 	})
 }
 
 // within takes up each tool that is named without doubt, with its tellings and calls.
-func (p *Pairing) within(take func(told, calls []int)) {
+func (p *Pairing) within(take func(reported, calls []int)) {
 	calls := map[evidence.ToolRef][]int{}
 	for i, call := range p.calls {
 		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
 		calls[ref] = append(calls[ref], i)
 	}
-	told := map[evidence.ToolRef][]int{}
-	for i, t := range p.told {
+	reported := map[evidence.ToolRef][]int{}
+	for i, t := range p.reported {
 		if t.means.Kind == NameTool {
-			told[t.means.Tools[0]] = append(told[t.means.Tools[0]], i)
+			reported[t.means.Tools[0]] = append(reported[t.means.Tools[0]], i)
 		}
 	}
-	for ref, some := range told {
+	for ref, some := range reported {
 		take(some, calls[ref])
 	}
 }
@@ -101,8 +101,8 @@ func (p *Pairing) within(take func(told, calls []int)) {
 // level is something that a telling and a call may have the same of: they do where
 // both have a key and it is one.
 type level struct {
-	told func(*Pairing, int) (string, bool)
-	call func(*Pairing, int) (string, bool)
+	reported func(*Pairing, int) (string, bool)
+	call     func(*Pairing, int) (string, bool)
 }
 
 // levels are from the coarsest. Each divides the classes of the one before, so pairing
@@ -110,18 +110,18 @@ type level struct {
 func levels() []level {
 	return []level{
 		{
-			told: func(p *Pairing, i int) (string, bool) { return p.told[i].form, p.told[i].form != "" },
-			call: func(p *Pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
+			reported: func(p *Pairing, i int) (string, bool) { return p.reported[i].form, p.reported[i].form != "" },
+			call:     func(p *Pairing, i int) (string, bool) { return p.input[i], p.input[i] != "" },
 		}, {
-			told: func(p *Pairing, i int) (string, bool) {
-				return outcomeKey(p.told[i].success != nil && *p.told[i].success), p.told[i].success != nil
+			reported: func(p *Pairing, i int) (string, bool) {
+				return outcomeKey(p.reported[i].success != nil && *p.reported[i].success), p.reported[i].success != nil
 			},
 			call: func(p *Pairing, i int) (string, bool) {
 				return outcomeKey(p.calls[i].Outcome == evidence.OutcomeOK), true
 			},
 		}, {
-			told: func(p *Pairing, i int) (string, bool) {
-				return toldText(p.told[i].result), len(p.told[i].result) > 0
+			reported: func(p *Pairing, i int) (string, bool) {
+				return reportedText(p.reported[i].result), len(p.reported[i].result) > 0
 			},
 			call: func(p *Pairing, i int) (string, bool) {
 				return readContent(p.calls[i].Result).text, len(p.calls[i].Result) > 0
@@ -139,14 +139,14 @@ func outcomeKey(ok bool) string {
 
 // refine pairs those that share the first level's key, and of them first those that
 // share the next one's too.
-func (p *Pairing) refine(told, calls []int, levels []level) {
-	if len(told) == 0 || len(calls) == 0 {
+func (p *Pairing) refine(reported, calls []int, levels []level) {
+	if len(reported) == 0 || len(calls) == 0 {
 		return
 	}
-	toldBy, callsBy := map[string][]int{}, map[string][]int{}
-	for _, i := range told {
-		if key, ok := levels[0].told(p, i); ok {
-			toldBy[key] = append(toldBy[key], i)
+	reportedBy, callsBy := map[string][]int{}, map[string][]int{}
+	for _, i := range reported {
+		if key, ok := levels[0].reported(p, i); ok {
+			reportedBy[key] = append(reportedBy[key], i)
 		}
 	}
 	for _, i := range calls {
@@ -154,7 +154,7 @@ func (p *Pairing) refine(told, calls []int, levels []level) {
 			callsBy[key] = append(callsBy[key], i)
 		}
 	}
-	for key, some := range toldBy {
+	for key, some := range reportedBy {
 		calls := callsBy[key]
 		if len(levels) > 1 && len(some)+len(calls) > 2 {
 			p.refine(some, calls, levels[1:])
@@ -163,9 +163,9 @@ func (p *Pairing) refine(told, calls []int, levels []level) {
 	}
 }
 
-func (p *Pairing) inOrder(told, calls []int) {
-	for i := range min(len(told), len(calls)) {
-		p.call[told[i]], p.taken[calls[i]] = calls[i], true
+func (p *Pairing) inOrder(reported, calls []int) {
+	for i := range min(len(reported), len(calls)) {
+		p.call[reported[i]], p.taken[calls[i]] = calls[i], true
 	}
 }
 
@@ -179,13 +179,13 @@ func only(all []int, keep func(int) bool) []int {
 
 // builtin reports whether a telling may be of a tool of the agent's own.
 func (p *Pairing) builtin(i int) bool {
-	means := p.told[i].means
+	means := p.reported[i].means
 	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
 }
 
 // claim is a telling for the record.
 func (p *Pairing) claim(i int) evidence.Claim {
-	t := p.told[i]
+	t := p.reported[i]
 	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
 	if p.call[i] != none {
 		c.Call = p.calls[p.call[i]].Seq
@@ -216,7 +216,7 @@ func (p *Pairing) unreported() []int {
 // maximum matching, by augmenting paths.
 func (p *Pairing) ambiguous() {
 	m := newMatching(p)
-	for i, t := range p.told {
+	for i, t := range p.reported {
 		if t.means.Kind == NameAmbiguous {
 			m.add(i)
 		}
@@ -269,7 +269,7 @@ type group struct {
 func newMatching(p *Pairing) *matching {
 	m := &matching{
 		Pairing: p, calls: map[evidence.ToolRef]*group{}, same: map[withInput]*group{},
-		named: map[string][]*group{}, open: make([][2][]*group, len(p.told)),
+		named: map[string][]*group{}, open: make([][2][]*group, len(p.reported)),
 		teller: make([]int, len(p.calls)), state: make([]callState, len(p.calls)),
 	}
 	for i, call := range p.calls {
@@ -295,7 +295,7 @@ func put[K comparable](groups map[K]*group, key K, call int) {
 
 // add finds a call for a telling, if there is one.
 func (m *matching) add(telling int) {
-	m.open[telling] = m.choices(m.told[telling])
+	m.open[telling] = m.choices(m.reported[telling])
 	m.search++
 	after := unseen
 	if !m.augment(telling) {

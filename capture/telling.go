@@ -22,31 +22,31 @@ type telling struct {
 
 // tellings lists the tool uses of a transcript: each start with the end of its id.
 func tellings(catalogs map[string][]string, transcript []evidence.TranscriptEvent) []telling {
-	var told []telling
+	var reported []telling
 	open := map[string]int{}
 	for _, event := range transcript {
 		switch event.Type {
 		case "tool.execution_start":
-			open[event.ToolCallID] = len(told)
-			told = append(told, telling{id: event.ToolCallID, name: event.ToolName, arguments: event.Arguments})
+			open[event.ToolCallID] = len(reported)
+			reported = append(reported, telling{id: event.ToolCallID, name: event.ToolName, arguments: event.Arguments})
 		case "tool.execution_complete":
 			i, ok := open[event.ToolCallID]
 			if !ok {
 				continue
 			}
 			delete(open, event.ToolCallID)
-			told[i].result, told[i].success = event.ToolResult, event.Success
+			reported[i].result, reported[i].success = event.ToolResult, event.Success
 		}
 	}
-	names := make([]string, len(told))
-	for i := range told {
-		names[i] = told[i].name
+	names := make([]string, len(reported))
+	for i := range reported {
+		names[i] = reported[i].name
 	}
 	for i, means := range Resolve(catalogs, names...) {
-		told[i].means = means
-		told[i].form, _ = jsonvalue.Canonical(told[i].input())
+		reported[i].means = means
+		reported[i].form, _ = jsonvalue.Canonical(reported[i].input())
 	}
-	return told
+	return reported
 }
 
 // input is the arguments that are told; null is none, as a call without arguments has

@@ -92,15 +92,15 @@ func (t *tale) record() iter.Seq2[evidence.ModelCall, error] {
 func (t *tale) origins(models iter.Seq2[evidence.ModelCall, error]) []string {
 	tools := map[string][]string{"s": {"get", "put"}}
 	capture.Tie(capture.Result{Calls: t.calls, Named: t.named, Gaps: t.gaps}, tools, models)
-	var told []string
+	var reported []string
 	for _, call := range t.calls {
 		text := string(call.Origin)
 		if call.Origin == evidence.OriginModel {
 			text = fmt.Sprintf("%d/%s", call.Turn, call.ToolUse)
 		}
-		told = append(told, text)
+		reported = append(reported, text)
 	}
-	return told
+	return reported
 }
 
 func TestTie(t *testing.T) {

@@ -19,7 +19,7 @@ type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
 	Call      *evidence.Call // the captured call; nil for what is in the transcript alone
 	ID        string         // the agent's id of a builtin use
-	Told      int            // its place among the tool uses of the transcript, from 1; 0 where it is not clear
+	Reported  int            // its place among the tool uses of the transcript, from 1; 0 where it is not clear
 	Tool      string
 	Arguments json.RawMessage
 	Result    json.RawMessage
@@ -55,12 +55,12 @@ func (p *Pairing) Uses() []Use {
 		})
 	}
 	for i, place := range p.places() {
-		uses[i].Told = place
+		uses[i].Reported = place
 	}
-	for i, t := range p.told {
+	for i, t := range p.reported {
 		if p.builtin(i) && t.name != reportIntent {
 			uses = append(uses, Use{
-				Source: source(t.name), ID: t.id, Told: i + 1, Tool: t.name,
+				Source: source(t.name), ID: t.id, Reported: i + 1, Tool: t.name,
 				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
 			})
 		}
@@ -97,8 +97,8 @@ func (p *Pairing) places() []int {
 			alike[key] = append(alike[key], i)
 		}
 	}
-	told, unclear := map[sameCall][]int{}, map[sameCall]bool{}
-	for i, t := range p.told {
+	reported, unclear := map[sameCall][]int{}, map[sameCall]bool{}
+	for i, t := range p.reported {
 		form := t.form
 		if len(t.input()) == 0 {
 			form = "{}"
@@ -108,17 +108,17 @@ func (p *Pairing) places() []int {
 		}
 		for _, ref := range t.means.Tools {
 			key := sameCall{ref, form}
-			told[key] = append(told[key], i+1)
+			reported[key] = append(reported[key], i+1)
 			unclear[key] = unclear[key] || t.means.Kind != NameTool
 		}
 	}
 	places := make([]int, len(p.calls))
 	for key, calls := range alike {
-		if unclear[key] || len(told[key]) != len(calls) {
+		if unclear[key] || len(reported[key]) != len(calls) {
 			continue
 		}
 		for n, i := range calls {
-			places[i] = told[key][n]
+			places[i] = reported[key][n]
 		}
 	}
 	return places

@@ -16,7 +16,7 @@ func TestUses(t *testing.T) {
 	called := func(server, tool, arguments string) evidence.Call {
 		return evidence.Call{Server: server, Tool: tool, Arguments: json.RawMessage(arguments), Outcome: evidence.OutcomeOK}
 	}
-	told := func(tool, arguments string) evidence.TranscriptEvent {
+	reported := func(tool, arguments string) evidence.TranscriptEvent {
 		return evidence.TranscriptEvent{Type: "tool.execution_start", ToolName: tool, ToolCallID: tool, Arguments: json.RawMessage(arguments)}
 	}
 	for _, test := range []struct {
@@ -26,14 +26,14 @@ func TestUses(t *testing.T) {
 		want       []string
 	}{
 		{"a call that nothing tells", []evidence.Call{called("git-hub", "get", `{}`)}, nil, []string{"mcp:git-hub get"}},
-		{"told with a prefix", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("mcp__git-hub__get", `{}`)}, []string{"mcp:git-hub get"}},
-		{"told with - written as _", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("git_hub__get", `{}`)}, []string{"mcp:git-hub get"}},
-		{"a claim of no call", nil, []evidence.TranscriptEvent{told("mcp__git-hub__get", `{}`)}, nil},
-		{"told by its bare name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{told("get", `{"n":1.0}`)}, []string{"mcp:git-hub get"}},
-		{"a builtin tool of the same name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{told("get", `{"n":2}`)}, []string{"mcp:git-hub get", "builtin get"}},
-		{"both told", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{told("get", `{}`), told("git-hub-get", `{}`)}, []string{"mcp:git-hub get", "builtin get"}},
-		{"a server that is not declared", nil, []evidence.TranscriptEvent{told("mcp__other__get", `{}`)}, []string{"builtin mcp__other__get"}},
-		{"a skill", nil, []evidence.TranscriptEvent{told("skill", `{"skill":"x"}`)}, []string{"skill skill"}},
+		{"told with a prefix", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{reported("mcp__git-hub__get", `{}`)}, []string{"mcp:git-hub get"}},
+		{"told with - written as _", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{reported("git_hub__get", `{}`)}, []string{"mcp:git-hub get"}},
+		{"a claim of no call", nil, []evidence.TranscriptEvent{reported("mcp__git-hub__get", `{}`)}, nil},
+		{"told by its bare name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{reported("get", `{"n":1.0}`)}, []string{"mcp:git-hub get"}},
+		{"a builtin tool of the same name", []evidence.Call{called("git-hub", "get", `{"n":1}`)}, []evidence.TranscriptEvent{reported("get", `{"n":2}`)}, []string{"mcp:git-hub get", "builtin get"}},
+		{"both told", []evidence.Call{called("git-hub", "get", `{}`)}, []evidence.TranscriptEvent{reported("get", `{}`), reported("git-hub-get", `{}`)}, []string{"mcp:git-hub get", "builtin get"}},
+		{"a server that is not declared", nil, []evidence.TranscriptEvent{reported("mcp__other__get", `{}`)}, []string{"builtin mcp__other__get"}},
+		{"a skill", nil, []evidence.TranscriptEvent{reported("skill", `{"skill":"x"}`)}, []string{"skill skill"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got []string
@@ -56,8 +56,8 @@ func TestUseEnds(t *testing.T) {
 		{Type: "tool.execution_complete", ToolCallID: "1", Success: &yes, ToolResult: json.RawMessage(`"done"`)},
 	}).Uses()
 	want := []capture.Use{
-		{Source: "builtin", ID: "1", Told: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
-		{Source: "builtin", ID: "2", Told: 2, Tool: "b"},
+		{Source: "builtin", ID: "1", Reported: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
+		{Source: "builtin", ID: "2", Reported: 2, Tool: "b"},
 	}
 	if diff := cmp.Diff(want, uses); diff != "" {
 		t.Error(diff)

@@ -69,7 +69,7 @@ func TestCorpus(t *testing.T) {
 		t.Fatal(err)
 	}
 	var total, accepted, planned, ran, skilled int
-	var told, plans strings.Builder
+	var reported, plans strings.Builder
 	for _, repository := range repositories {
 		if !repository.IsDir() {
 			continue
@@ -92,20 +92,20 @@ func TestCorpus(t *testing.T) {
 				t.Errorf("%s does not plan: %s", name, o.why)
 			}
 			if !o.skill {
-				fmt.Fprintf(&told, "%s: its skill is not in the plan\n", name)
+				fmt.Fprintf(&reported, "%s: its skill is not in the plan\n", name)
 			}
 			if !o.planned || !o.run {
-				fmt.Fprintf(&told, "%s: planned %v, run %v: %s\n", name, o.planned, o.run, o.why)
+				fmt.Fprintf(&reported, "%s: planned %v, run %v: %s\n", name, o.planned, o.run, o.why)
 			}
 		}
 	}
-	fmt.Fprintf(&told, "%d evals of %s: %d accepted, %d planned, %d of these with the skill that they name, %d run with executor mock\n", total, dir, accepted, planned, skilled, ran)
-	t.Log(told.String())
+	fmt.Fprintf(&reported, "%d evals of %s: %d accepted, %d planned, %d of these with the skill that they name, %d run with executor mock\n", total, dir, accepted, planned, skilled, ran)
+	t.Log(reported.String())
 	if os.Getenv(corpusEnv) == "" { // digests, for the texts of the plans are others'
 		golden.Check(t, filepath.Join("testdata", "plans.sha256"), plans.String())
 	}
 	if *figures != "" {
-		if err := os.WriteFile(*figures, []byte(told.String()), 0o644); err != nil {
+		if err := os.WriteFile(*figures, []byte(reported.String()), 0o644); err != nil {
 			t.Error(err)
 		}
 	}
@@ -149,15 +149,15 @@ func run(t *testing.T, waza, dir string, args ...string) (code int, stdout, stde
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, waza, args...)
-	var out, told bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &told
+	var out, reported bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &reported
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return cmd.ProcessState.ExitCode(), out.String(), told.String()
+	return cmd.ProcessState.ExitCode(), out.String(), reported.String()
 }
 
 // evals are the files below root that are evals: mappings with config and tasks.

@@ -91,8 +91,8 @@ func TestUsageOfWhatIsGone(t *testing.T) {
 }
 
 func TestMeter(t *testing.T) {
-	var told []string
-	m := newMeter(containerPlan{container: "s0"}, func(e evidence.Event) { told = append(told, e.Kind+" "+e.Where) })
+	var reported []string
+	m := newMeter(containerPlan{container: "s0"}, func(e evidence.Event) { reported = append(reported, e.Kind+" "+e.Where) })
 	if m.last() != nil {
 		t.Error("it knows something")
 	}
@@ -102,8 +102,8 @@ func TestMeter(t *testing.T) {
 	for range 3 {
 		m.take(evidence.Usage{OOMKills: &kills})
 	}
-	if len(told) != 1 || told[0] != "oom s0" {
-		t.Errorf("told %q", told)
+	if len(reported) != 1 || reported[0] != "oom s0" {
+		t.Errorf("told %q", reported)
 	}
 }
 

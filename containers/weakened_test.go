@@ -170,7 +170,7 @@ func weaknesses(t *testing.T) []weakness {
 	filterless := []string{"broadcast-udp", "multicast-udp", "device-udp", "unicast-if-udp", "pktinfo-udp", "user-namespace", "keyring", "perf-events", "io-uring", "vsock", "memory-tcp"}
 	onHost := []string{"host-tcp", "bridge-tcp", "dns-host"}
 	// A guest that dies of signals may do so before it has passed on what was told last.
-	toldLast := []string{"guest-memory", "guest-ptrace", "guest-freeze"}
+	reportedLast := []string{"guest-memory", "guest-ptrace", "guest-freeze"}
 	return []weakness{
 		{name: "an address of the host on the bridge", weak: weakened{network: hostAddress}, out: onHost},
 		{name: "no seccomp filter", weak: weakened{container: noFilter}, out: filterless},
@@ -206,10 +206,10 @@ func weaknesses(t *testing.T) []weakness {
 		{name: "root, the host's control groups", airtight: true, weak: weakened{user: root, container: bind("/sys/fs/cgroup")}, out: []string{"sysfs", "setuid"}},
 		{name: "the processes of the host", airtight: true, alone: true, weak: weakened{container: func(c *containerPlan) { c.host.PidMode = "host" }},
 			out:  []string{"processes", "guest-freeze", "guest-signals"},
-			also: toldLast},
+			also: reportedLast},
 		{name: "the runner's environment", airtight: true, weak: weakened{container: func(c *containerPlan) { c.conf.Env = os.Environ() }}, out: []string{"planted-secret"}},
 		{name: "a guest that can be dumped", airtight: true, guest: "undumpable", out: []string{"guest-memory", "guest-ptrace"}, also: []string{"guest-freeze"}},
-		{name: "a guest with default signals", airtight: true, guest: "signals", out: []string{"guest-signals"}, also: toldLast},
+		{name: "a guest with default signals", airtight: true, guest: "signals", out: []string{"guest-signals"}, also: reportedLast},
 	}
 }
 

@@ -175,7 +175,7 @@ func evidenceOf(t *testing.T, files map[string]string, grader evidence.GraderSpe
 			laid[name] = content
 		}
 	}
-	if _, told := laid[evidence.TranscriptFile]; told {
+	if _, reported := laid[evidence.TranscriptFile]; reported {
 		trial.Executor = "script"
 	}
 	if err := archive.Close(); err != nil {

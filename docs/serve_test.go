@@ -29,9 +29,9 @@ func TestServedKeysAreDocumented(t *testing.T) {
 	for title, v := range sections {
 		_, section, found := strings.Cut(text, "\n### "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n### ")
-		var told []string
+		var reported []string
 		for _, match := range row.FindAllStringSubmatch(section, -1) {
-			told = append(told, match[1])
+			reported = append(reported, match[1])
 			if want := said[reflect.TypeOf(v).Name()][match[1]]; match[2] != want {
 				t.Errorf("%s: of %s the page says %q, and the type %q", title, match[1], match[2], want)
 			}
@@ -39,8 +39,8 @@ func TestServedKeysAreDocumented(t *testing.T) {
 				t.Errorf("%s: %s may be left out: %t, and the page says %t", title, match[1], is, says)
 			}
 		}
-		if want := keysOf(reflect.TypeOf(v)); !found || !slices.Equal(told, want) {
-			t.Errorf("%s: the page has %q, and what is sent %q", title, told, want)
+		if want := keysOf(reflect.TypeOf(v)); !found || !slices.Equal(reported, want) {
+			t.Errorf("%s: the page has %q, and what is sent %q", title, reported, want)
 		}
 	}
 	// What is sent in what is sent is documented too.

@@ -116,8 +116,8 @@ func TestServedPathsAreDocumented(t *testing.T) {
 	if len(paths) != 7 {
 		t.Errorf("the page names %q", paths)
 	}
-	told := regexp.MustCompile(`status of ([0-9, or]+)`).FindString(text)
-	all := regexp.MustCompile(`[0-9]{3}`).FindAllString(told, -1)
+	reported := regexp.MustCompile(`status of ([0-9, or]+)`).FindString(text)
+	all := regexp.MustCompile(`[0-9]{3}`).FindAllString(reported, -1)
 	if len(all) != 8 {
 		t.Errorf("the page names %q", all)
 	}
@@ -156,10 +156,10 @@ func (a asked) fails(status string) {
 	}
 	got := a.ask(method, path, change)
 	body, err := io.ReadAll(got.Body)
-	var told serve.ErrorAnswer
+	var reported serve.ErrorAnswer
 	strict := json.NewDecoder(bytes.NewReader(body))
 	strict.DisallowUnknownFields()
-	if !strings.HasPrefix(got.Status, status) || got.Header.Get("Content-Type") != "application/json" || err != nil || strict.Decode(&told) != nil || told.Error == "" {
+	if !strings.HasPrefix(got.Status, status) || got.Header.Get("Content-Type") != "application/json" || err != nil || strict.Decode(&reported) != nil || reported.Error == "" {
 		a.t.Errorf("%s: %s, %s\n%s", status, got.Status, got.Header.Get("Content-Type"), body)
 	}
 }

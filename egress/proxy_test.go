@@ -85,12 +85,12 @@ type container struct {
 func newContainer(t *testing.T, o Options) *container {
 	t.Helper()
 	var mu sync.Mutex
-	var told []evidence.Event
+	var reported []evidence.Event
 	o.Container = "container"
 	o.Record = func(e evidence.Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, e)
+		reported = append(reported, e)
 	}
 	if o.Resolve == nil {
 		o.Resolve = func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("nobody is known") }
@@ -117,7 +117,7 @@ func newContainer(t *testing.T, o Options) *container {
 		mu.Lock()
 		defer mu.Unlock()
 		var all []evidence.Egress
-		for _, e := range told {
+		for _, e := range reported {
 			all = append(all, egressOf(e))
 		}
 		return all
@@ -250,11 +250,11 @@ func TestCarried(t *testing.T) {
 	if got, _ := io.ReadAll(tunnel); !strings.Contains(string(got), "hello from api.example") {
 		t.Errorf("plain by CONNECT: %q", got)
 	}
-	told := b.stop()
-	if len(told) != 7 {
-		t.Errorf("%d events, want 7: %+v", len(told), told)
+	reported := b.stop()
+	if len(reported) != 7 {
+		t.Errorf("%d events, want 7: %+v", len(reported), reported)
 	}
-	for _, e := range told {
+	for _, e := range reported {
 		if !e.Allowed || e.Why != "" || e.In == 0 || e.Out == 0 || !strings.HasPrefix(e.Address, "127.0.0.1:") {
 			t.Errorf("told %+v", e)
 		}

@@ -75,14 +75,14 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 		return refused(why)
 	}
 	conn, at, err := dial(ctx, addrs)
-	told := evidence.Egress{Name: a.name, Port: a.port, By: a.by, Allowed: true, Address: at.String()}
+	reported := evidence.Egress{Name: a.name, Port: a.port, By: a.by, Allowed: true, Address: at.String()}
 	if err != nil {
 		p.allowance.end()
-		told.Why, told.MS = err.Error(), time.Since(began).Milliseconds()
-		p.ledger.tell(told)
+		reported.Why, reported.MS = err.Error(), time.Since(began).Milliseconds()
+		p.ledger.tell(reported)
 		return nil, err
 	}
-	out := &outbound{Conn: conn, proxy: p, began: began, told: told, clear: io.Discard}
+	out := &outbound{Conn: conn, proxy: p, began: began, reported: reported, clear: io.Discard}
 	if !p.hold(out) {
 		return nil, fmt.Errorf("%w: the trial is over", errRefused)
 	}
@@ -136,24 +136,24 @@ type outbound struct {
 	out, in atomic.Int64
 	once    sync.Once
 
-	mu    sync.Mutex
-	told  evidence.Egress // guarded by mu
-	clear io.Writer       // gets a copy of what leaves; guarded by mu
+	mu       sync.Mutex
+	reported evidence.Egress // guarded by mu
+	clear    io.Writer       // gets a copy of what leaves; guarded by mu
 }
 
 // inTheClear has what leaves from now on copied to who watches that.
 func (o *outbound) inTheClear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.clear = o.proxy.tap(o.proxy.container, o.told.Name)
+	o.clear = o.proxy.tap(o.proxy.container, o.reported.Name)
 }
 
 // because says why the connection is about to end; the first reason counts.
 func (o *outbound) because(why string, allowed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.told.Why == "" {
-		o.told.Why, o.told.Allowed = why, allowed
+	if o.reported.Why == "" {
+		o.reported.Why, o.reported.Allowed = why, allowed
 	}
 }
 
@@ -212,11 +212,11 @@ func (o *outbound) Close() error {
 // soFar returns the record of a connection up to now; why is for one without a reason.
 func (o *outbound) soFar(why string) evidence.Egress {
 	o.mu.Lock()
-	told := o.told
+	reported := o.reported
 	o.mu.Unlock()
-	if told.Why == "" {
-		told.Why = why
+	if reported.Why == "" {
+		reported.Why = why
 	}
-	told.Out, told.In, told.MS = o.out.Load(), o.in.Load(), time.Since(o.began).Milliseconds()
-	return told
+	reported.Out, reported.In, reported.MS = o.out.Load(), o.in.Load(), time.Since(o.began).Milliseconds()
+	return reported
 }

@@ -156,9 +156,9 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	if _, err := secure(b.dial("api.example:443"), "api.example", "x"); err == nil {
 		t.Error("somebody answered")
 	}
-	told := b.stop()
-	if len(told) != 2 || !told[0].Allowed || told[0].Address != address || !strings.Contains(told[0].Why, "refused") {
-		t.Errorf("told %+v", told)
+	reported := b.stop()
+	if len(reported) != 2 || !reported[0].Allowed || reported[0].Address != address || !strings.Contains(reported[0].Why, "refused") {
+		t.Errorf("told %+v", reported)
 	}
 }
 
@@ -214,9 +214,9 @@ func TestBytesAreLimited(t *testing.T) {
 	if _, status := b.connect("api.example:80"); !strings.Contains(status, "403") {
 		t.Errorf("the next one: %s", status)
 	}
-	told := b.stop()
-	if len(told) != 2 || told[0].Out > 64<<10 || !strings.Contains(told[0].Why, "its limit") || told[1].Allowed {
-		t.Errorf("told %+v", told)
+	reported := b.stop()
+	if len(reported) != 2 || reported[0].Out > 64<<10 || !strings.Contains(reported[0].Why, "its limit") || reported[1].Allowed {
+		t.Errorf("told %+v", reported)
 	}
 }
 
@@ -239,33 +239,33 @@ func TestClose(t *testing.T) {
 	}
 	half := b.dial("api.example:80")
 	_, _ = io.WriteString(half, "GET / HTTP/1.1\r\n")
-	told := b.stop()
+	reported := b.stop()
 	for name, conn := range map[string]net.Conn{"quiet": quiet, "tunnel": tunnel, "half a request": half} {
 		if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Errorf("%s goes on: %v", name, err)
 		}
 	}
 	carried := 0
-	for _, e := range told {
+	for _, e := range reported {
 		if e.Allowed {
 			carried++
 		}
 	}
 	if carried != 1 {
-		t.Errorf("told %+v", told)
+		t.Errorf("told %+v", reported)
 	}
 	b.proxy.Close()
 }
 
 // Only so many attempts are told one by one.
-func TestAttemptsAreTold(t *testing.T) {
+func TestAttemptsAreReported(t *testing.T) {
 	var events []evidence.Event
 	l := &ledger{container: "container", record: func(e evidence.Event) { events = append(events, e) }}
-	for range maxTold + 7 {
+	for range maxReported + 7 {
 		l.tell(evidence.Egress{Name: strings.Repeat("\xff", 1<<16), Port: 443, By: byTLS, Why: "no"})
 	}
 	l.close()
-	if len(events) != maxTold+1 || events[maxTold].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
+	if len(events) != maxReported+1 || events[maxReported].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
 		t.Errorf("%d events, the last %+v", len(events), events[len(events)-1])
 	}
 }
@@ -273,15 +273,15 @@ func TestAttemptsAreTold(t *testing.T) {
 // Every name is seen, however many attempts came before it: a flood hides nothing.
 func TestEveryAttemptIsNamed(t *testing.T) {
 	var named []string
-	told := 0
+	reported := 0
 	c, err := New(Options{
-		Container: "container", Record: func(evidence.Event) { told++ },
+		Container: "container", Record: func(evidence.Event) { reported++ },
 		Named: func(container, host string) { named = append(named, container+" "+host) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range maxTold {
+	for range maxReported {
 		c.refuse(asked{name: "decoy.example", port: 443, by: byTLS}, "no")
 	}
 	c.refuse(asked{name: "one.example", port: 443, by: byTLS}, "no")
@@ -293,8 +293,8 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	}
 	c.Close()
 	last := named[max(0, len(named)-2):]
-	if len(named) != maxTold+2 || !slices.Equal(last, []string{"container one.example", "container two.example"}) || told != maxTold+1 {
-		t.Errorf("%d named, the last %q, %d told", len(named), last, told)
+	if len(named) != maxReported+2 || !slices.Equal(last, []string{"container one.example", "container two.example"}) || reported != maxReported+1 {
+		t.Errorf("%d named, the last %q, %d told", len(named), last, reported)
 	}
 }
 

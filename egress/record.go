@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxTold is how many attempts of a container are told one by one.
-	maxTold = 1000
+	// maxReported is how many attempts of a container are told one by one.
+	maxReported = 1000
 	// maxName is how much of a name is kept that nobody allowed.
 	maxName = 255
 )
@@ -22,19 +22,19 @@ type ledger struct {
 	container string
 	record    func(evidence.Event)
 
-	mu     sync.Mutex
-	told   int // guarded by mu
-	untold int // guarded by mu
+	mu       sync.Mutex
+	reported int // guarded by mu
+	untold   int // guarded by mu
 }
 
 func (l *ledger) tell(e evidence.Egress) {
 	l.mu.Lock()
-	if l.told == maxTold {
+	if l.reported == maxReported {
 		l.untold++
 		l.mu.Unlock()
 		return
 	}
-	l.told++
+	l.reported++
 	l.mu.Unlock()
 	l.record(l.event(e))
 }

@@ -16,7 +16,7 @@ func DiskFull(err error) bool {
 }
 
 // told returns an error of writing in words for the person who has to mend it.
-func told(err error) error {
+func reported(err error) error {
 	if DiskFull(err) {
 		return fmt.Errorf("the disk is full: %w", err)
 	}
@@ -35,7 +35,7 @@ func keepRoom(dir string) error {
 	path := filepath.Join(dir, roomFile)
 	err := os.WriteFile(path, make([]byte, roomSize), 0o644)
 	if err != nil {
-		return told(errors.Join(err, dropRoom(dir)))
+		return reported(errors.Join(err, dropRoom(dir)))
 	}
 	return nil
 }

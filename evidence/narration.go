@@ -10,7 +10,7 @@ import (
 // that were captured. It is there for trials with a transcript.
 type Narration struct {
 	// Told is how many MCP calls the transcript has.
-	Told int `json:"told"`
+	Reported int `json:"told"`
 	// Unbacked are in the transcript and were never made. None is listed where calls may
 	// have gone unseen.
 	Unbacked []Claim `json:"unbacked,omitempty"`
@@ -38,8 +38,8 @@ func (n Narration) Agrees() bool {
 
 // Tokens is what models took, as the agent reports it and as the gateway saw it.
 type Tokens struct {
-	Told dialect.Usage  `json:"told"`
-	Wire *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
+	Reported dialect.Usage  `json:"told"`
+	Wire     *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
 }
 
 // ToolRef is one tool of one server.

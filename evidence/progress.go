@@ -54,10 +54,10 @@ type ProgressLog struct {
 func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
 	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
-		return nil, told(err)
+		return nil, reported(err)
 	}
 	if err := endLine(file); err != nil {
-		return nil, errors.Join(told(err), file.Close())
+		return nil, errors.Join(reported(err), file.Close())
 	}
 	return &ProgressLog{secrets: secrets, clock: StartClock(time.Now()), file: file}, nil
 }
@@ -88,7 +88,7 @@ func (l *ProgressLog) Append(p Progress) error {
 		return err
 	}
 	_, err = l.file.Write(append(line, '\n'))
-	return told(err)
+	return reported(err)
 }
 
 // Close ends the log.

@@ -92,7 +92,7 @@ func WriteFile(path string, data []byte) error {
 // WriteFileBy is [WriteFile] of what write writes. Where write fails, the file at path
 // stays as it is. Where there can be no such file, the error is a [fs.PathError] of path.
 func WriteFileBy(path string, write func(io.Writer) error) (err error) {
-	defer func() { err = told(err) }()
+	defer func() { err = reported(err) }()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
 	}

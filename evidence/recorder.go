@@ -73,18 +73,18 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 		clock = StartClock(time.Now())
 	}
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
-		return nil, told(err)
+		return nil, reported(err)
 	}
 	if err := keepRoom(dir); err != nil {
 		return nil, err
 	}
 	frames, err := newFile(dir, FramesFile)
 	if err != nil {
-		return nil, told(err)
+		return nil, reported(err)
 	}
 	events, err := newFile(dir, EventsFile)
 	if err != nil {
-		return nil, errors.Join(told(err), frames.Close())
+		return nil, errors.Join(reported(err), frames.Close())
 	}
 	return &Recorder{
 		dir: dir, secrets: secrets, clock: clock, limit: maxFrame,
@@ -145,17 +145,17 @@ func (r *Recorder) note(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noteLocked(err)
-	return told(err)
+	return reported(err)
 }
 
 func (r *Recorder) noteLocked(err error) {
 	if err != nil && r.err == nil {
-		r.err = told(err)
+		r.err = reported(err)
 	}
 }
 
 // Told writes e to out as a line of a transcript, redacted.
-func (r *Recorder) Told(out io.Writer, e TranscriptEvent) error {
+func (r *Recorder) Reported(out io.Writer, e TranscriptEvent) error {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (r *Recorder) Close() error {
 		}
 	}
 	for _, file := range files {
-		errs = append(errs, told(file.Sync()), told(file.Close()))
+		errs = append(errs, reported(file.Sync()), reported(file.Close()))
 	}
 	return errors.Join(append(errs, dropRoom(r.dir))...)
 }
@@ -215,7 +215,7 @@ func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
 	defer to.mu.Unlock()
 	for _, name := range []string{FramesFile, EventsFile, ModelsFile} {
 		if err := copyInto(filepath.Join(to.dir, name), filepath.Join(r.dir, name), share); err != nil {
-			return told(err)
+			return reported(err)
 		}
 	}
 	for name, found := range r.redacted {
@@ -305,12 +305,12 @@ func (r *Recorder) Step(s Step) error {
 	if r.steps == nil {
 		if r.steps, err = newFile(r.dir, StepsFile); err != nil {
 			r.noteLocked(err)
-			return told(err)
+			return reported(err)
 		}
 	}
 	_, err = r.steps.Write(append(line, '\n'))
 	r.noteLocked(err)
-	return told(err)
+	return reported(err)
 }
 
 // Redaction is what was taken out of one file of a trial.

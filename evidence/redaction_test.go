@@ -41,9 +41,9 @@ func TestRedacted(t *testing.T) {
 	}
 	log, errLog := r.ServerLog("it")
 	out, errTree := r.Tree(WorkspaceFile)
-	told, errTold := r.Raw(TranscriptFile)
-	if err := errors.Join(errLog, errTree, errTold, write(log, secret[:5]), write(log, secret[5:]+secret), log.Close(),
-		write(out, tree.String()), out.Close(), r.Told(told, TranscriptEvent{Type: "assistant.message", Content: secret}), told.Close(), r.Close()); err != nil {
+	reported, errReported := r.Raw(TranscriptFile)
+	if err := errors.Join(errLog, errTree, errReported, write(log, secret[:5]), write(log, secret[5:]+secret), log.Close(),
+		write(out, tree.String()), out.Close(), r.Reported(reported, TranscriptEvent{Type: "assistant.message", Content: secret}), reported.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	count := func(spans int) Redaction { return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}} }

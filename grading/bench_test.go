@@ -45,7 +45,7 @@ const thorough = `{
 func BenchmarkTenThousandCalls(b *testing.B) {
 	for _, one := range []struct {
 		name, config string
-		told         bool // the agent leaves a transcript
+		reported     bool // the agent leaves a transcript
 	}{
 		{"brief", `{"expect_tools_used":["get_issue"],"max_tool_errors":0}`, false},
 		{"in_order", `{"match":"in_order","expect_tools_used":["get_issue",{"tool":"close_issue","count":{"min":100}},"get_issue"]}`, false},
@@ -55,7 +55,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 		b.Run(one.name, func(b *testing.B) {
 			s := manyCalls(10_000)
 			s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", one.config)}
-			if !one.told {
+			if !one.reported {
 				s.trial.Executor, s.transcript = "command", ""
 			}
 			dir := lay(b, s)

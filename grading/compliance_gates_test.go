@@ -47,7 +47,7 @@ func TestComplianceSchema(t *testing.T) {
 }
 
 func TestComplianceWire(t *testing.T) {
-	told := func(frames scene, transcript string) scene {
+	reported := func(frames scene, transcript string) scene {
 		frames.trial.Executor, frames.transcript = "script", transcript
 		return frames
 	}
@@ -56,11 +56,11 @@ func TestComplianceWire(t *testing.T) {
 	}
 	wire := trialOf(ok("1", "get", `{"n":1}`), ok("2", "close", `{"n":1}`))
 	whole := start("a", "mcp__github__get", `{"n":1}`) + start("b", "mcp__github__close", `{"n":1}`)
-	honest := told(wire, whole)
-	boasts := told(wire, whole+start("c", "mcp__github__close", `{"n":2}`))
-	hides := told(wire, start("a", "mcp__github__get", `{"n":1}`))
-	twists := told(wire, start("a", "mcp__github__get", `{"n":7}`)+start("b", "mcp__github__close", `{"n":1}`))
-	torn := told(wire, whole+"{")
+	honest := reported(wire, whole)
+	boasts := reported(wire, whole+start("c", "mcp__github__close", `{"n":2}`))
+	hides := reported(wire, start("a", "mcp__github__get", `{"n":1}`))
+	twists := reported(wire, start("a", "mcp__github__get", `{"n":7}`)+start("b", "mcp__github__close", `{"n":1}`))
+	torn := reported(wire, whole+"{")
 	claims := func(what string) string {
 		return `{"wire":{"unbacked_claims":"` + what + `"},"expect_tools_used":["get"]}`
 	}

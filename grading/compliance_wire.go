@@ -15,7 +15,7 @@ const (
 
 // told fails where there is no readable transcript. A gate that only warns says so
 // instead, and is not run.
-func (g *gate) told(s *subject) (run bool, err error) {
+func (g *gate) reported(s *subject) (run bool, err error) {
 	switch {
 	case s.transcriptGap != nil:
 		err = s.transcriptGap
@@ -34,7 +34,7 @@ func (g *gate) told(s *subject) (run bool, err error) {
 // claims compares the calls in the transcript with those that were made.
 func (w *WireRules) claims(s *subject, servers []string) (gate, error) {
 	g := gate{name: gateClaims, warns: w.UnbackedClaims == warnOf}
-	if run, err := g.told(s); !run {
+	if run, err := g.reported(s); !run {
 		return g, err
 	}
 	for _, claim := range about(servers, s.narration.Unbacked) {
@@ -69,7 +69,7 @@ func ambiguous(s *subject, servers []string) []string {
 // reported checks that the transcript has each of the agent's calls.
 func (w *WireRules) reported(s *subject, calls []evidence.Call) (gate, error) {
 	g := gate{name: gateReported, warns: w.UnreportedCalls == warnOf}
-	if run, err := g.told(s); !run {
+	if run, err := g.reported(s); !run {
 		return g, err
 	}
 	unreported := map[int]bool{}

@@ -129,7 +129,7 @@ func TestRubric(t *testing.T) {
 		if got.Result != test.result || got.Score != test.score || !strings.Contains(got.Feedback, test.feedback) {
 			t.Errorf("%s\n%s, %v: %s", test.config, got.Result, got.Score, got.Feedback)
 		}
-		if _, told := got.Details["judge"]; told == (test.result == cannotSay) {
+		if _, reported := got.Details["judge"]; reported == (test.result == cannotSay) {
 			t.Errorf("details %v", got.Details)
 		}
 	}

@@ -43,7 +43,7 @@ func modelled() scene {
 }
 
 // origins grades s, and tells of each call in calls.jsonl who asked for it.
-func origins(t *testing.T, s scene) (told []string) {
+func origins(t *testing.T, s scene) (reported []string) {
 	t.Helper()
 	dir := lay(t, s)
 	if _, err := grading.Grade(dir); err != nil {
@@ -65,9 +65,9 @@ func origins(t *testing.T, s scene) (told []string) {
 		t.Fatal(err)
 	}
 	for _, call := range calls {
-		told = append(told, fmt.Sprintf("%s %d %s", call.Origin, call.Turn, call.ToolUse))
+		reported = append(reported, fmt.Sprintf("%s %d %s", call.Origin, call.Turn, call.ToolUse))
 	}
-	return told
+	return reported
 }
 
 func TestOrigins(t *testing.T) {
@@ -118,14 +118,14 @@ func TestTokens(t *testing.T) {
 }
 
 // What the agent tells of tokens stands beside what models told, and is not judged.
-func TestToldTokens(t *testing.T) {
+func TestReportedTokens(t *testing.T) {
 	s := modelled()
 	s.transcript = `{"type":"assistant.message","content":"x"}
 {"type":"assistant.usage","usage":{"input":5,"output":1}}
 {"type":"assistant.usage","usage":{"input":6,"output":2}}
 `
 	for _, gateway := range []bool{true, false} {
-		want := &evidence.Tokens{Told: dialect.Usage{Input: 11, Output: 3}, Wire: &dialect.Usage{Input: 200, Output: 20}}
+		want := &evidence.Tokens{Reported: dialect.Usage{Input: 11, Output: 3}, Wire: &dialect.Usage{Input: 200, Output: 20}}
 		if !gateway {
 			s.models, s.trial.Plan, want.Wire = nil, nil, nil
 		}

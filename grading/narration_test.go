@@ -12,7 +12,7 @@ import (
 // What is told and what was made are written down; what missing evidence leaves open
 // is not.
 func TestNarration(t *testing.T) {
-	const told = `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"mcp__a__never","arguments":{}}
+	const reported = `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"mcp__a__never","arguments":{}}
 {"type":"tool.execution_start","tool_call_id":"2","tool_name":"mcp__b__never","arguments":{}}
 `
 	frames := call("a", "1", "x", "{}", answered)
@@ -23,9 +23,9 @@ func TestNarration(t *testing.T) {
 		transcript                 string
 		unbacked, unreported, gaps int
 	}{
-		{"whole", frames, told, 2, 1, 0},
-		{"a part of a's frames cannot be read", concat(frames, []evidence.Frame{broken}), told, 1, 1, 1},
-		{"a part of the transcript cannot be read", frames, told + "{oops", 2, 0, 1},
+		{"whole", frames, reported, 2, 1, 0},
+		{"a part of a's frames cannot be read", concat(frames, []evidence.Frame{broken}), reported, 1, 1, 1},
+		{"a part of the transcript cannot be read", frames, reported + "{oops", 2, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := lay(t, scene{trial: evidence.Trial{Servers: servers("a", "b"), Executor: "script"}, frames: test.frames, transcript: test.transcript})
@@ -33,7 +33,7 @@ func TestNarration(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, err := dir.Narration()
-			if err != nil || n.Told != 2 || len(n.Unbacked) != test.unbacked || len(n.Unreported) != test.unreported || len(n.Gaps) != test.gaps {
+			if err != nil || n.Reported != 2 || len(n.Unbacked) != test.unbacked || len(n.Unreported) != test.unreported || len(n.Gaps) != test.gaps {
 				t.Errorf("%+v, %v", n, err)
 			}
 		})

@@ -36,8 +36,8 @@ func (o *order) bound() bool {
 	o.least, o.most = make([]int, len(o.calls)), make([]int, len(o.calls))
 	before := 0
 	for i, call := range o.calls {
-		if call.Told > 0 {
-			place := o.toldBefore(call.Told)
+		if call.Reported > 0 {
+			place := o.reportedBefore(call.Reported)
 			if place < before {
 				return false
 			}
@@ -47,7 +47,7 @@ func (o *order) bound() bool {
 	}
 	after := len(o.own)
 	for i := len(o.calls) - 1; i >= 0; i-- {
-		if o.calls[i].Told > 0 {
+		if o.calls[i].Reported > 0 {
 			after = o.least[i]
 		}
 		o.most[i] = after
@@ -55,11 +55,11 @@ func (o *order) bound() bool {
 	return true
 }
 
-// toldBefore counts the builtin uses before a place in the transcript.
-func (o *order) toldBefore(place int) int {
+// reportedBefore counts the builtin uses before a place in the transcript.
+func (o *order) reportedBefore(place int) int {
 	low, high := 0, len(o.own)
 	for low < high {
-		if mid := (low + high) / 2; o.own[mid].Told < place {
+		if mid := (low + high) / 2; o.own[mid].Reported < place {
 			low = mid + 1
 		} else {
 			high = mid

@@ -118,9 +118,9 @@ func (p ToolPattern) known(s *subject) error {
 	case p.Source == anyServer:
 		return s.seen()
 	case p.Source == "":
-		return errors.Join(s.seen(), s.told(false))
+		return errors.Join(s.seen(), s.reported(false))
 	}
-	return s.told(true)
+	return s.reported(true)
 }
 
 // covers reports whether use is of the source that p is about.

@@ -61,11 +61,11 @@ func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, 
 		{"the calls of MCP tools that crossed the wire, in order, one a line", calls},
 	}
 	if q.conversation {
-		told, err := s.showConversation()
+		reported, err := s.showConversation()
 		if err != nil {
 			return nil, 0, err
 		}
-		exhibits = append(exhibits, exhibit{"the agent's conversation as the agent tells it, in order, one event a line", told})
+		exhibits = append(exhibits, exhibit{"the agent's conversation as the agent tells it, in order, one event a line", reported})
 	}
 	for sample := range q.samples() {
 		all = append(all, s.ask(q, judgeSystem, exhibits, sample+1))

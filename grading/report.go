@@ -197,7 +197,7 @@ func (r *report) namedTools(s *subject, required, forbidden []string) error {
 	for _, tool := range required {
 		used := len(of(tool)) > 0
 		if !used && s.noTranscript {
-			return s.told(true) // it may be a builtin tool
+			return s.reported(true) // it may be a builtin tool
 		}
 		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(tool), list(toolNames(s.uses)))
 	}

@@ -94,7 +94,7 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
 		}
 	}
-	if err := errors.Join(s.seen(), s.told(false)); err != nil {
+	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
 		return report{}, err
 	}
 	q := sequence{
@@ -102,7 +102,7 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 		is: isAction, name: actionName, uses: newOrder(s.uses),
 	}
 	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
-		return report{}, s.told(true)
+		return report{}, s.reported(true)
 	}
 	r, err := q.grade()
 	if err != nil {

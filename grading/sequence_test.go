@@ -76,17 +76,17 @@ func TestActionSequenceOfBoth(t *testing.T) {
 	config := func(mode string, actions ...string) string {
 		return fmt.Sprintf(`{"matching_mode":%q,"expected_actions":["%s"]}`, mode, strings.Join(actions, `","`))
 	}
-	told := mixed([]string{"read", "mcp__s__x", "edit", "s-y"}, x, y)
+	reported := mixed([]string{"read", "mcp__s__x", "edit", "s-y"}, x, y)
 	untold := mixed([]string{"read", "edit"}, x)
 	between := mixed([]string{"read", "mcp__s__x", "edit", "s-y"}, x, call("r", "9", "x", `{}`, answered), y)
 	contradicts := mixed([]string{"mcp__s__y", "read", "mcp__s__x"}, x, y)
 	alike := mixed([]string{"mcp__s__x", "read", "mcp__s__x"}, x, again)
 	oneOfTwo := mixed([]string{"read", "mcp__s__x"}, x, again)
 	run(t, "action_sequence", []check{
-		{"told where they are", told, config("exact_match", "read", "mcp:s/x", "edit", "mcp:s/y"), pass, 1, ""},
-		{"told where they are not", told, config("exact_match", "mcp:s/x", "read", "edit", "mcp:s/y"), fail, 1, ""},
-		{"in order", told, config("in_order_match", "mcp:s/x", "edit"), pass, 2.0 / 3, ""},
-		{"against it", told, config("in_order_match", "edit", "mcp:s/x"), fail, 2.0 / 3, ""},
+		{"told where they are", reported, config("exact_match", "read", "mcp:s/x", "edit", "mcp:s/y"), pass, 1, ""},
+		{"told where they are not", reported, config("exact_match", "mcp:s/x", "read", "edit", "mcp:s/y"), fail, 1, ""},
+		{"in order", reported, config("in_order_match", "mcp:s/x", "edit"), pass, 2.0 / 3, ""},
+		{"against it", reported, config("in_order_match", "edit", "mcp:s/x"), fail, 2.0 / 3, ""},
 		{"not told", untold, config("exact_match", "read", "mcp:s/x", "edit"), cannotSay, 0,
 			`whether "read", "mcp:s/x", "edit" came in this order is not known: the transcript does not tell where call 1 ("x" of s: ok) stands`},
 		{"not told, and not asked", untold, config("in_order_match", "read", "edit"), pass, 0.8, ""},

@@ -133,7 +133,7 @@ func (s *subject) seen(servers ...string) error {
 
 // told fails where the agent's builtin uses are not known. An executor that gives
 // no transcript is no reason unless a check is about builtin uses alone.
-func (s *subject) told(builtinAlone bool) error {
+func (s *subject) reported(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {
 		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)
 	}
@@ -185,7 +185,7 @@ func (s *subject) tokens() (dialect.Usage, error) {
 // transcript which cannot be read may tell of.
 func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.TranscriptEvent) evidence.Narration {
 	n := paired.Narration()
-	n.Tokens = s.toldTokens(transcript)
+	n.Tokens = s.reportedTokens(transcript)
 	for _, gap := range s.gaps {
 		n.Gaps = append(n.Gaps, gap.String())
 		n.Unbacked = slices.DeleteFunc(n.Unbacked, func(c evidence.Claim) bool {
@@ -199,26 +199,26 @@ func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.Transcr
 	return n
 }
 
-// toldTokens returns the tokens that the transcript reports, with those that were counted;
+// reportedTokens returns the tokens that the transcript reports, with those that were counted;
 // nil where it reports none.
-func (s *subject) toldTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
-	var told *evidence.Tokens
+func (s *subject) reportedTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
+	var reported *evidence.Tokens
 	for _, event := range transcript {
 		if event.Usage == nil {
 			continue
 		}
-		if told == nil {
-			told = &evidence.Tokens{}
+		if reported == nil {
+			reported = &evidence.Tokens{}
 		}
-		told.Told = told.Told.Plus(*event.Usage)
+		reported.Reported = reported.Reported.Plus(*event.Usage)
 	}
-	if told == nil {
+	if reported == nil {
 		return nil
 	}
 	if wire, err := s.tokens(); err == nil {
-		told.Wire = &wire
+		reported.Wire = &wire
 	}
-	return told
+	return reported
 }
 
 // Ask is something to be done for a grader once the agent has stopped. What comes of

@@ -45,7 +45,7 @@ func (c *ToolCallsConfig) Validate() error {
 func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.told(false)); err != nil {
+	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
 		return report{}, err
 	}
 	var r report

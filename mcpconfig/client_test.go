@@ -33,7 +33,7 @@ func clientFiles(t testing.TB) map[string][]byte {
 }
 
 // told is a client's file as the goldens have it.
-func told(t *testing.T, f *mcpconfig.ClientFile) []byte {
+func reported(t *testing.T, f *mcpconfig.ClientFile) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -67,7 +67,7 @@ func TestReadClient(t *testing.T) {
 				}
 			}
 			file := strings.TrimSuffix(path, filepath.Ext(path)) + ".golden"
-			got := told(t, f)
+			got := reported(t, f)
 			golden.Check(t, file, string(got))
 		})
 	}

@@ -195,7 +195,7 @@ func certificate() *evidence.Certificate {
 }
 
 func untrue(t *results.Trial) {
-	t.Narration = &evidence.Narration{Told: 3, Unbacked: []evidence.Claim{{Number: 3, Name: "mcp__inventory__reserve_item", Tools: []evidence.ToolRef{{Server: "inventory", Tool: "reserve_item"}}}}}
+	t.Narration = &evidence.Narration{Reported: 3, Unbacked: []evidence.Claim{{Number: 3, Name: "mcp__inventory__reserve_item", Tools: []evidence.ToolRef{{Server: "inventory", Tool: "reserve_item"}}}}}
 }
 
 // remarkable has the server web do all that a person wants to know of.

@@ -26,7 +26,7 @@ type Trial struct {
 	Rows               []Row
 	Unshown            int // rows that are not there
 	Timeline           Timeline
-	Told               []string // where the agent tells of its calls otherwise than they were
+	Reported           []string // where the agent tells of its calls otherwise than they were
 	Verdicts           []VerdictView
 	Attack             *AttackView
 	Reached            []CheckpointView

@@ -120,7 +120,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Rows, t.Unshown = r.rows()
 	t.Sources = r.sourcesOf(t.Rows)
 	t.Gaps = briefs(r.gaps)
-	t.Told = briefs(r.talk.Told)
+	t.Reported = briefs(r.talk.Reported)
 	// What was read of it is in the page's own words now.
 	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
 	if user := t.Responder; user != nil {
@@ -347,7 +347,7 @@ func (r *course) figures() Figures {
 	case f.Turns > 0 && known:
 		f.Input, f.Output = &input, &output
 	case f.Turns == 0 && n != nil && n.Tokens != nil:
-		f.Input, f.Output, f.ByAgent = &n.Tokens.Told.Input, &n.Tokens.Told.Output, true
+		f.Input, f.Output, f.ByAgent = &n.Tokens.Reported.Input, &n.Tokens.Reported.Output, true
 	}
 	if f.Turns > 0 && priced {
 		f.Cost = &cost

@@ -123,7 +123,7 @@ func ownRow(use *capture.Use) Row {
 		kind = rowSkill
 	}
 	row := Row{
-		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Told), Source: kind, Who: kind, What: brief(use.Tool, nameSize),
+		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Reported), Source: kind, Who: kind, What: brief(use.Tool, nameSize),
 		Preview: brief(string(use.Arguments), previewSize), End: &end, Failed: !use.OK,
 	}
 	row.note("As the agent tells it; it is on no wire, and its time is not known.")
@@ -181,7 +181,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	r.asked(&row, call)
 	r.again(&row, call)
 	r.known(&row, call)
-	r.told(&row, call)
+	r.reported(&row, call)
 	for _, note := range call.Notes {
 		row.note(note)
 	}
@@ -244,7 +244,7 @@ func (r *reading) known(row *Row, call *evidence.Call) {
 }
 
 // told notes where the agent's account of a call differs from it.
-func (r *reading) told(row *Row, call *evidence.Call) {
+func (r *reading) reported(row *Row, call *evidence.Call) {
 	n := r.talk.Narration
 	if n == nil {
 		return

@@ -56,7 +56,7 @@ func session() results.Trial {
 		{Seq: 3, Server: "inventory", ID: json.RawMessage(`8`), Tool: "add", Arguments: json.RawMessage(`{}`), Outcome: evidence.OutcomeTransportError, Start: epoch},
 	}
 	t.Narration = &evidence.Narration{
-		Told: 1, Tools: map[string][]string{"inventory": {"add", "list"}, "web": {}}, Unreported: []int{2, 3},
+		Reported: 1, Tools: map[string][]string{"inventory": {"add", "list"}, "web": {}}, Unreported: []int{2, 3},
 	}
 	t.Transcript = []evidence.TranscriptEvent{
 		{Type: "assistant.message", Content: "Looking."},

@@ -87,13 +87,13 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 	if most := 2 * maxOfTrial; len(written) > most {
 		t.Errorf("%d MiB, more than %d", len(written)>>20, most>>20)
 	}
-	first, event, told := completed.SessionDigest.ToolCalls[0], completed.ToolEvents[119], completed.Transcript[119]
+	first, event, reported := completed.SessionDigest.ToolCalls[0], completed.ToolEvents[119], completed.Transcript[119]
 	for what, said := range map[string][2]string{
 		"path":       {first.Arguments.Path, "whole in trials/a/1/calls.jsonl, line 1, and frame 1]"},
 		"content":    {first.Result.Content, "whole in trials/a/1/calls.jsonl, line 1, and frame 2]"},
 		"result":     {string(event.Result), "whole in trials/a/1/calls.jsonl, line 120, and frame 240"},
 		"error":      {event.Error, "whole in trials/a/1/calls.jsonl, line 120, and frame 240]"},
-		"transcript": {told.Message, "whole in trials/a/1/transcript.jsonl, line 120]"},
+		"transcript": {reported.Message, "whole in trials/a/1/transcript.jsonl, line 120]"},
 	} {
 		if !strings.Contains(said[0], said[1]) {
 			t.Errorf("%s: %s", what, said[0][max(0, len(said[0])-200):])

@@ -72,13 +72,13 @@ func callsOf(trial Trial, server string) (calls []evidence.Call) {
 }
 
 // messages are those of a server's events of a kind.
-func messages(trial Trial, server, kind string) (told []string) {
+func messages(trial Trial, server, kind string) (reported []string) {
 	for _, e := range trial.Events {
-		if e.Kind == kind && e.Where == server && len(told) < maxEnds {
-			told = append(told, e.Message)
+		if e.Kind == kind && e.Where == server && len(reported) < maxEnds {
+			reported = append(reported, e.Message)
 		}
 	}
-	return told
+	return reported
 }
 
 func rugPulls(catalog evidence.Catalog) []string {
@@ -86,23 +86,23 @@ func rugPulls(catalog evidence.Catalog) []string {
 }
 
 func ends(trial Trial, server string) []string {
-	var told []string
+	var reported []string
 	more := 0
 	memory := slices.ContainsFunc(trial.Events, func(e evidence.Event) bool { return e.Kind == "oom" && e.Where == server })
 	for _, e := range trial.Events {
 		end := endOf(trial, server, e, memory)
 		switch {
-		case end == "" || slices.Contains(told, end):
-		case len(told) == maxEnds:
+		case end == "" || slices.Contains(reported, end):
+		case len(reported) == maxEnds:
 			more++
 		default:
-			told = append(told, end)
+			reported = append(reported, end)
 		}
 	}
 	if more > 0 {
-		told = append(told, fmt.Sprintf("and %d more", more))
+		reported = append(reported, fmt.Sprintf("and %d more", more))
 	}
-	return told
+	return reported
 }
 
 // endOf describes an event that ended something of a server's. It is empty for others.
@@ -302,7 +302,7 @@ func (c *Conduct) add(other Conduct) {
 		c.count(list, other.More[list])
 	}
 	for list, why := range other.Unseen {
-		if _, told := c.Unseen[list]; !told {
+		if _, reported := c.Unseen[list]; !reported {
 			if c.Unseen == nil {
 				c.Unseen = map[string]string{}
 			}

@@ -99,18 +99,18 @@ func ResultOf(use capture.Use) *ToolResult {
 	if use.Call != nil && len(use.Result) > 0 {
 		return &ToolResult{Content: capture.Text(use.Result)}
 	}
-	return toldResult(use.Result)
+	return reportedResult(use.Result)
 }
 
 // Told is an event of an agent's as waza has it.
-func Told(e evidence.TranscriptEvent) TranscriptEvent {
-	return TranscriptEvent{TranscriptEvent: e, ToolResult: toldResult(e.ToolResult)}
+func Reported(e evidence.TranscriptEvent) TranscriptEvent {
+	return TranscriptEvent{TranscriptEvent: e, ToolResult: reportedResult(e.ToolResult)}
 }
 
-// toldResult is a result that an agent tells, as text: a string, an object with a string
+// reportedResult is a result that an agent tells, as text: a string, an object with a string
 // in content, an MCP result or its content alone, or anything else as its JSON; nil for
 // nothing.
-func toldResult(raw json.RawMessage) *ToolResult {
+func reportedResult(raw json.RawMessage) *ToolResult {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
@@ -171,7 +171,7 @@ type place struct {
 // argumentsAt is where a use's arguments are whole.
 func argumentsAt(use capture.Use) place {
 	if use.Call == nil {
-		return place{file: evidence.TranscriptFile, part: "tool use", number: use.Told}
+		return place{file: evidence.TranscriptFile, part: "tool use", number: use.Reported}
 	}
 	return place{file: evidence.CallsFile, part: "line", number: use.Call.Seq, frame: use.Call.RequestFrame}
 }
@@ -252,9 +252,9 @@ func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
 		at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
 		e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
 		e.Arguments = r.json(e.Arguments, at)
-		told := Told(e)
-		told.ToolResult = r.result(told.ToolResult, at)
-		all = append(all, told)
+		reported := Reported(e)
+		reported.ToolResult = r.result(reported.ToolResult, at)
+		all = append(all, reported)
 	}
 	return all
 }

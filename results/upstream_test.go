@@ -13,7 +13,7 @@ import (
 
 // Whatever shape an agent tells results in, upstream's reader gets an object of text.
 func TestUpstreamReadsToolResults(t *testing.T) {
-	shapes := []struct{ told, want string }{
+	shapes := []struct{ reported, want string }{
 		{`"plain"`, "plain"},
 		{`""`, ""},
 		{`{"content":[{"type":"text","text":"of a server"}],"isError":false}`, "of a server"},
@@ -28,7 +28,7 @@ func TestUpstreamReadsToolResults(t *testing.T) {
 	var want []string
 	for _, s := range shapes {
 		want = append(want, s.want)
-		one.Transcript = append(one.Transcript, evidence.TranscriptEvent{Type: "tool.execution_complete", ToolResult: json.RawMessage(s.told)})
+		one.Transcript = append(one.Transcript, evidence.TranscriptEvent{Type: "tool.execution_complete", ToolResult: json.RawMessage(s.reported)})
 	}
 	one.Transcript = append(one.Transcript, evidence.TranscriptEvent{Type: "tool.execution_complete", ToolResult: json.RawMessage("null")})
 	read := upstreamtest.Read(t, written(t, run(), one)).Tasks[0].Runs[0].Transcript
@@ -63,9 +63,9 @@ func TestUpstreamReadsUsage(t *testing.T) {
 		{Dialect: dialect.Chat, Model: "n", Outcome: evidence.ModelOK}, // which told no tokens
 		{Method: "GET", Path: "models"},
 	}
-	told := trial("second", 1, 1, evidence.ClassPass)
-	told.Transcript = []evidence.TranscriptEvent{{Type: evidence.AssistantUsage, Usage: &dialect.Usage{Input: 7, Output: 1}}}
-	got := upstreamtest.Read(t, written(t, run(), counted, told, trial("third", 1, 1, evidence.ClassPass)))
+	reported := trial("second", 1, 1, evidence.ClassPass)
+	reported.Transcript = []evidence.TranscriptEvent{{Type: evidence.AssistantUsage, Usage: &dialect.Usage{Input: 7, Output: 1}}}
+	got := upstreamtest.Read(t, written(t, run(), counted, reported, trial("third", 1, 1, evidence.ClassPass)))
 	first, second := got.Tasks[0].Runs[0], got.Tasks[1].Runs[0]
 	u := first.Usage
 	if u == nil || u.Turns != 2 || u.InputTokens != 300 || u.OutputTokens != 30 || u.CacheReadTokens != 40 || u.CacheWriteTokens != 5 || !cmp.Equal(u, first.SessionDigest.Usage) {

@@ -29,9 +29,9 @@ type budget struct {
 	free func() (int64, bool)
 	each int64 // bytes that a trial may cause; 0 where it is not known what is free
 
-	mu   sync.Mutex
-	open map[*plan.Trial]trial.Shares // of trials under way; guarded by mu
-	owed int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
+	mu      sync.Mutex
+	open    map[*plan.Trial]trial.Shares // of trials under way; guarded by mu
+	pending int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
 }
 
 // CheckDisk reports whether the disk below dir, which need not be there yet, has room for
@@ -91,7 +91,7 @@ func (b *budget) begin(t *plan.Trial) (trial.Shares, error) {
 	if !known {
 		there = b.each
 	}
-	there -= b.owed
+	there -= b.pending
 	for _, other := range b.open {
 		_, left := other.Used()
 		there -= left
@@ -108,6 +108,6 @@ func (b *budget) end(t *plan.Trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used, _ := b.open[t].Used()
-	b.owed += used / 2 // as evidence.CostOf counts
+	b.pending += used / 2 // as evidence.CostOf counts
 	delete(b.open, t)
 }

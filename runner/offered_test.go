@@ -60,11 +60,11 @@ func inspectWith(t *testing.T, secret string, served program) inspection.Server 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told := fmt.Sprintf("%+v", found); strings.Contains(told, secret) {
-		t.Errorf("told: %s", told)
+	if reported := fmt.Sprintf("%+v", found); strings.Contains(reported, secret) {
+		t.Errorf("told: %s", reported)
 	}
-	if told, err := json.Marshal(found); err != nil || strings.Contains(string(told), secret) {
-		t.Errorf("told: %s, %v", told, err)
+	if reported, err := json.Marshal(found); err != nil || strings.Contains(string(reported), secret) {
+		t.Errorf("told: %s, %v", reported, err)
 	}
 	return found
 }

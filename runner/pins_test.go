@@ -87,7 +87,7 @@ func TestPins(t *testing.T) {
 		describe func(string) string
 		strict   bool
 		class    evidence.Class
-		told     []string // parts of the messages of events, in order
+		reported []string // parts of the messages of events, in order
 	}{
 		"as pinned":             {same, true, evidence.ClassPass, nil},
 		"changed":               {changed, false, evidence.ClassPass, []string{`told the runner's probe: tool "add" changed`, `told the agent: tool "add" changed`}},
@@ -115,18 +115,18 @@ func TestPins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var told []string
+			var reported []string
 			for _, e := range events {
 				if e.Kind == "pin" {
-					told = append(told, e.Message)
+					reported = append(reported, e.Message)
 				}
 			}
-			if len(told) != len(tt.told) {
-				t.Fatalf("%q", told)
+			if len(reported) != len(tt.reported) {
+				t.Fatalf("%q", reported)
 			}
-			for i, want := range tt.told {
-				if !strings.Contains(told[i], want) {
-					t.Errorf("%q lacks %q", told[i], want)
+			for i, want := range tt.reported {
+				if !strings.Contains(reported[i], want) {
+					t.Errorf("%q lacks %q", reported[i], want)
 				}
 			}
 		})

@@ -83,8 +83,8 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(o.Dir, evidence.ProgressFile), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	o.Warn = func(err error) { told = append(told, err.Error()) }
+	var reported []string
+	o.Warn = func(err error) { reported = append(reported, err.Error()) }
 	results, err := RunTrials(t.Context(), testBackend(), []*plan.Trial{testTrial(1), testTrial(2)}, o)
 	if err != nil || len(results) != 2 {
 		t.Fatalf("%d results, %v", len(results), err)
@@ -92,26 +92,26 @@ func TestProgressThatCannotBeKept(t *testing.T) {
 	for _, r := range results {
 		wantOutcome(t, r, evidence.ClassPass, "")
 	}
-	if len(told) != 1 || !strings.Contains(told[0], evidence.ProgressFile) {
-		t.Errorf("told %q", told)
+	if len(reported) != 1 || !strings.Contains(reported[0], evidence.ProgressFile) {
+		t.Errorf("told %q", reported)
 	}
 }
 
 func TestProgressThatFailsLater(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	var told []string
-	o.Warn = func(err error) { told = append(told, err.Error()) }
+	var reported []string
+	o.Warn = func(err error) { reported = append(reported, err.Error()) }
 	l := openProgress(o)
 	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseStart})
-	if err := l.log.Close(); err != nil || len(told) > 0 {
-		t.Fatalf("%v, %q", err, told)
+	if err := l.log.Close(); err != nil || len(reported) > 0 {
+		t.Fatalf("%v, %q", err, reported)
 	}
 	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseProbe})
 	l.add(Update{Task: "buy", Number: 1, Attempt: 1, Phase: evidence.PhaseAgent})
 	l.close()
-	if len(told) != 1 {
-		t.Errorf("told %q", told)
+	if len(reported) != 1 {
+		t.Errorf("told %q", reported)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestServicesStartBeforeTheirServer(t *testing.T) {
 }
 
 func TestServiceIsNotReady(t *testing.T) {
-	untilTold := func(ctx context.Context) error {
+	untilReported := func(ctx context.Context) error {
 		<-ctx.Done()
 		return errors.New("its check exited with code 2")
 	}
@@ -79,11 +79,11 @@ func TestServiceIsNotReady(t *testing.T) {
 		want   string
 	}{
 		"in time": {func(b *fakeBackend) {
-			b.ready, b.programs["stock/db"] = untilTold, complains("loading hunter2-and-more\n", lasts())
+			b.ready, b.programs["stock/db"] = untilReported, complains("loading hunter2-and-more\n", lasts())
 		}, "service \"db\" of server \"stock\" is not ready: 1m0s have passed: its check exited with code 2; its output ends:\nloading [REDACTED]"},
-		"and silent": {func(b *fakeBackend) { b.ready = untilTold }, "1m0s have passed: its check exited with code 2; it wrote nothing"},
+		"and silent": {func(b *fakeBackend) { b.ready = untilReported }, "1m0s have passed: its check exited with code 2; it wrote nothing"},
 		"since it exits": {func(b *fakeBackend) {
-			b.ready, b.programs["stock/db"] = untilTold, complains("no disk\n", ends(1))
+			b.ready, b.programs["stock/db"] = untilReported, complains("no disk\n", ends(1))
 		}, "is not ready: it exited with code 1; its output ends:\nno disk"},
 		"since its check is missing": {func(b *fakeBackend) {
 			b.ready = func(context.Context) error { return errors.New("no such program") }
@@ -110,7 +110,7 @@ func TestServiceIsNotReady(t *testing.T) {
 	}
 }
 
-func TestServiceEndIsTold(t *testing.T) {
+func TestServiceEndIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := serviceBackend()
 		b.programs["stock/db"] = program{run: func(*fakeProcess) int { time.Sleep(5 * time.Second); return 7 }}

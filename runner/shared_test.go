@@ -41,7 +41,7 @@ func TestSharedNamesTellNothingOfSecrets(t *testing.T) {
 		t.Fatalf("%d configurations have the names %q", len(pins), first)
 	}
 	for _, name := range slices.Concat(first, second) {
-		if pin, told := hashes[name]; told {
+		if pin, reported := hashes[name]; reported {
 			t.Errorf("%s tells the PIN %s", name, pin)
 		}
 	}

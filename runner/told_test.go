@@ -79,13 +79,13 @@ func TestAgentTells(t *testing.T) {
 					t.Errorf("kept %d bytes %.300q, want %q", len(got), got, test.kept)
 				}
 				all, err := r.Dir.Events()
-				var told []string
+				var reported []string
 				for _, e := range all {
 					if strings.Contains(e.Message, "transcript") {
-						told = append(told, e.Kind+" "+e.Message)
+						reported = append(reported, e.Kind+" "+e.Message)
 					}
 				}
-				if diff := cmp.Diff(test.events, told); diff != "" || err != nil {
+				if diff := cmp.Diff(test.events, reported); diff != "" || err != nil {
 					t.Errorf("events %s, %v", diff, err)
 				}
 			})
@@ -172,7 +172,7 @@ func TestClaimsAreNoCalls(t *testing.T) {
 		r := runOne(t, b, trial, options(t))
 		wantOutcome(t, r, evidence.ClassPass, "")
 		n, err := r.Dir.Narration()
-		if err != nil || len(n.Unbacked) != 3 || len(n.Unreported) != 1 || n.Told != 3 {
+		if err != nil || len(n.Unbacked) != 3 || len(n.Unreported) != 1 || n.Reported != 3 {
 			t.Errorf("%+v, %v", n, err)
 		}
 	})

@@ -79,7 +79,7 @@ func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
 	}
-	return fmt.Sprintf("Its %s cannot be read: %s.", name, text.Shorten(err.Error(), maxToldMessage))
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, text.Shorten(err.Error(), maxReportedMessage))
 }
 
 func (x *index) readRecord(id string) (record runner.Record, err error) {
@@ -97,8 +97,8 @@ func (x *index) readHead(id string) (results.Results, error) {
 }
 
 func (r *Run) describe(record runner.Record) {
-	r.Eval, r.Agent, r.Model = text.Shorten(record.Eval.Name, maxToldMessage), text.Shorten(record.Eval.Executor, maxToldName), text.Shorten(record.Eval.Model, maxToldMessage)
-	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, text.Shorten(record.Network, maxToldName), record.Started, record.Ended
+	r.Eval, r.Agent, r.Model = text.Shorten(record.Eval.Name, maxReportedMessage), text.Shorten(record.Eval.Executor, maxReportedName), text.Shorten(record.Eval.Model, maxReportedMessage)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, text.Shorten(record.Network, maxReportedName), record.Started, record.Ended
 	r.workers = record.Workers
 	r.Tasks, r.Planned = len(record.Tasks), record.Planned()
 	if !r.Ended.IsZero() {

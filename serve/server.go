@@ -186,7 +186,7 @@ func refusalFor(err error) *refusal {
 	case errors.Is(err, errTooMany):
 		return &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
 	}
-	return &refusal{http.StatusInternalServerError, "This cannot be read: " + text.Shorten(err.Error(), maxToldMessage) + "."}
+	return &refusal{http.StatusInternalServerError, "This cannot be read: " + text.Shorten(err.Error(), maxReportedMessage) + "."}
 }
 
 // badRequest is a request that cannot be understood.

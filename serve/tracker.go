@@ -37,10 +37,10 @@ type RunProgress struct {
 
 // Bounds of what is followed of a run.
 const (
-	maxTold        = 1 << 20 // bytes of progress.jsonl read at once
-	maxToldTrials  = 20_000
-	maxToldName    = 255 // bytes of a task's id, as of a directory's name, of a tool's and the like
-	maxToldMessage = 500 // bytes of a message
+	maxReported        = 1 << 20 // bytes of progress.jsonl read at once
+	maxReportedTrials  = 20_000
+	maxReportedName    = 255 // bytes of a task's id, as of a directory's name, of a tool's and the like
+	maxReportedMessage = 500 // bytes of a message
 )
 
 // TrialProgress is how far a trial has come.
@@ -104,10 +104,10 @@ func (t *tracker) read(x *index) {
 	}
 	t.file = info
 	for t.offset < info.Size() {
-		chunk, err := io.ReadAll(io.NewSectionReader(file, t.offset, maxTold))
+		chunk, err := io.ReadAll(io.NewSectionReader(file, t.offset, maxReported))
 		whole := bytes.LastIndexByte(chunk, '\n') + 1
 		switch {
-		case err != nil, whole == 0 && len(chunk) < maxTold:
+		case err != nil, whole == 0 && len(chunk) < maxReported:
 			return // the last line is in the writing
 		case whole == 0:
 			whole = len(chunk)
@@ -119,21 +119,21 @@ func (t *tracker) read(x *index) {
 
 // startOverLocked forgets what another file said.
 func (t *tracker) startOverLocked() {
-	t.offset, t.run = 0, progress.State{Most: maxToldTrials}
+	t.offset, t.run = 0, progress.State{Most: maxReportedTrials}
 	t.calls, t.changed = map[plan.TrialID]*CallProgress{}, map[plan.TrialID]int{}
 	t.version++
 }
 
 func (t *tracker) takeLocked(lines []byte) {
 	for _, p := range evidence.ParseProgress(lines) {
-		if len(p.Task) <= maxToldName && len(p.Phase)+len(p.Class)+len(p.Reason) <= maxToldName {
+		if len(p.Task) <= maxReportedName && len(p.Phase)+len(p.Class)+len(p.Reason) <= maxReportedName {
 			t.stepLocked(p)
 		}
 	}
 }
 
 func (t *tracker) stepLocked(p evidence.Progress) {
-	p.Message = text.Shorten(p.Message, maxToldMessage)
+	p.Message = text.Shorten(p.Message, maxReportedMessage)
 	trial := t.run.Add(p)
 	if trial == nil {
 		return
@@ -270,7 +270,7 @@ func newestOpen(lines []byte) (newest *CallProgress) {
 		switch {
 		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
 			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
-			open[of] = &CallProgress{Server: text.Shorten(frame.Server, maxToldName), Tool: text.Shorten(tool, maxToldName), Since: frame.Time}
+			open[of] = &CallProgress{Server: text.Shorten(frame.Server, maxReportedName), Tool: text.Shorten(tool, maxReportedName), Since: frame.Time}
 		case frame.Dir == evidence.ToClient && m.Method == "":
 			delete(open, of)
 		}

@@ -25,7 +25,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		{"", 0},
 		{`{"task":"buy","number":1,"attempt":1,"phase":"do`, 0},
 		{`ne","outcome":"pass"}` + "\n", 1},
-		{"broken\n{}\n[]\n" + strings.Repeat("x", 3*maxTold), 1},
+		{"broken\n{}\n[]\n" + strings.Repeat("x", 3*maxReported), 1},
 		{"\n" + `{"task":"buy","number":2,"attempt":1,"phase":"done","outcome":"infra"}` + "\n", 2},
 		{`{"task":"buy","number":2,"attempt":2,"phase":"starting"}` + "\n", 1},
 		{`{"task":"buy","number":2,"attempt":2,"phase":"done","outcome":"pass"}` + "\n", 2},
@@ -64,7 +64,7 @@ func FuzzProgress(f *testing.F) {
 		tracker.takeLocked(lines)
 		a := tracker.account(0)
 		for _, trial := range a.trials {
-			if len(trial.Task)+len(trial.Phase)+len(trial.Outcome)+len(trial.Reason)+len(trial.Message) > 2*maxToldName+maxToldMessage+3 {
+			if len(trial.Task)+len(trial.Phase)+len(trial.Outcome)+len(trial.Reason)+len(trial.Message) > 2*maxReportedName+maxReportedMessage+3 {
 				t.Errorf("%+v", trial)
 			}
 		}
@@ -79,7 +79,7 @@ func FuzzOpenCall(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxToldName+3 || len(call.Server) > maxToldName+3) {
+		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxReportedName+3 || len(call.Server) > maxReportedName+3) {
 			t.Errorf("%+v", call)
 		}
 	})

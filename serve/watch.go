@@ -56,8 +56,8 @@ func (w *watches) send(ctx context.Context, to http.ResponseWriter, id string) {
 			_ = sendEvent(to, "end", StateUnreadable)
 			return
 		}
-		if seen.told != sent.told { // another run of that name
-			sent = sighting{told: seen.told}
+		if seen.reported != sent.reported { // another run of that name
+			sent = sighting{reported: seen.reported}
 		}
 		if seen.run.State != sent.run.State || seen.version != sent.version || time.Since(at) >= w.beat {
 			now := w.describe(seen, sent.version)
@@ -87,10 +87,10 @@ func sendEvent(w http.ResponseWriter, name string, v any) error {
 
 // sighting is what a look at a run finds.
 type sighting struct {
-	run     Run
-	told    *tracker // nil for one that had ended when it was first seen
-	version int      // of its account
-	err     error    // why nothing was found
+	run      Run
+	reported *tracker // nil for one that had ended when it was first seen
+	version  int      // of its account
+	err      error    // why nothing was found
 }
 
 // sight looks at a run, and at what its agents call.
@@ -98,11 +98,11 @@ func (w *watches) sight(id string) (s sighting) {
 	if s.run, s.err = w.index.find(id); s.err != nil {
 		return s
 	}
-	if s.told = w.index.tracker(id); s.told == nil {
+	if s.reported = w.index.tracker(id); s.reported == nil {
 		return s
 	}
-	s.told.look(w.index, w.every)
-	_, s.version = s.told.counts()
+	s.reported.look(w.index, w.every)
+	_, s.version = s.reported.counts()
 	return s
 }
 
@@ -112,33 +112,33 @@ func (w *watches) progress(id string) (RunProgress, error) {
 	if s.err != nil {
 		return RunProgress{}, s.err
 	}
-	if s.told == nil {
-		s.told = newTracker(id)
-		s.told.read(w.index)
+	if s.reported == nil {
+		s.reported = newTracker(id)
+		s.reported.read(w.index)
 	}
 	return w.describe(s, 0), nil
 }
 
 // describe returns what was sighted, with the trials that have changed since a version.
 func (w *watches) describe(s sighting, since int) RunProgress {
-	run, told := s.run, newTracker("").account(0)
-	if s.told != nil {
-		told = s.told.account(since)
+	run, reported := s.run, newTracker("").account(0)
+	if s.reported != nil {
+		reported = s.reported.account(since)
 	}
 	r := RunProgress{
 		Run: run.ID, State: run.State, Started: run.Started, Workers: run.workers, Planned: run.Planned,
-		Done: told.done, Outcomes: told.outcomes, Version: told.version, Trials: told.trials,
+		Done: reported.done, Outcomes: reported.outcomes, Version: reported.version, Trials: reported.trials,
 	}
 	switch {
 	case run.live() && !run.Started.IsZero():
 		r.ElapsedMS = max(0, w.now().Sub(run.Started).Milliseconds())
 	case !run.Ended.IsZero():
 		r.ElapsedMS = run.DurationMS
-	case !run.Started.IsZero() && !told.last.IsZero(): // it was killed
-		r.ElapsedMS = max(0, told.last.Sub(run.Started).Milliseconds())
+	case !run.Started.IsZero() && !reported.last.IsZero(): // it was killed
+		r.ElapsedMS = max(0, reported.last.Sub(run.Started).Milliseconds())
 	}
-	if run.State == StateRunning && s.told != nil {
-		if left, known := s.told.left(run.Planned, run.workers, w.now()); known {
+	if run.State == StateRunning && s.reported != nil {
+		if left, known := s.reported.left(run.Planned, run.workers, w.now()); known {
 			r.LeftMS = new(left.Milliseconds())
 		}
 	}

@@ -115,7 +115,7 @@ func FuzzReadAnswer(f *testing.F) {
 		m := newModel(Options{}, nil)
 		m.add(&a)
 		for _, call := range a.Calls {
-			if call.ID == "" || len(call.Function.Arguments.told()) == 0 {
+			if call.ID == "" || len(call.Function.Arguments.reported()) == 0 {
 				t.Errorf("%+v", call)
 			}
 		}

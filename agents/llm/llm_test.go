@@ -63,15 +63,15 @@ func TestRun(t *testing.T) {
 	if !ok || description != "gives back its arguments" || !strings.Contains(parameters, `"number"`) {
 		t.Errorf("tool echo is told as %q %q", description, parameters)
 	}
-	var told []string
+	var reported []string
 	for _, e := range o.events {
-		told = append(told, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Type, e.ToolCallID, e.ToolName, e.Arguments)))
+		reported = append(reported, strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Type, e.ToolCallID, e.ToolName, e.Arguments)))
 	}
 	want := []string{
 		"user.message", `tool.execution_start u1 mcp__stock__echo {"id":9007199254740993}`, "tool.execution_complete u1 mcp__stock__echo",
 		"tool.execution_start u2 mcp__stock__refuse {}", "tool.execution_complete u2 mcp__stock__refuse", "assistant.message",
 	}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, reported); diff != "" {
 		t.Error(diff)
 	}
 	if ok := o.events[4].Success; ok == nil || *ok {

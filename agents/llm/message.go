@@ -91,7 +91,7 @@ func (a arguments) object() (json.RawMessage, error) {
 }
 
 // told is the arguments for the transcript: a JSON value, or a string of what is none.
-func (a arguments) told() json.RawMessage {
+func (a arguments) reported() json.RawMessage {
 	if object, err := a.object(); err == nil {
 		return object
 	}

@@ -17,7 +17,7 @@ import (
 // tool is something that the model may use.
 type tool struct {
 	name        string // for the model
-	told        string // in the transcript; empty for name
+	reported    string // in the transcript; empty for name
 	description string
 	schema      json.RawMessage // of its arguments
 	// run runs it, with an object. id is the model's of this use.
@@ -137,7 +137,7 @@ func (b *toolbox) free(server, name string) string {
 // remote is a server's tool.
 func (a *agent) remote(server string, t session.Tool, name string) *tool {
 	return &tool{
-		name: name, told: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
+		name: name, reported: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
 		run: func(ctx context.Context, id string, arguments json.RawMessage) result {
 			return mcpResult(a.servers.Call(ctx, session.Call{
 				Server: server, Tool: t.Name, Arguments: arguments, Meta: map[string]any{capture.MetaToolUse: id},

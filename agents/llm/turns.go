@@ -52,12 +52,12 @@ func (a *agent) use(ctx context.Context, calls []toolCall) error {
 // run runs one tool. Whatever is wrong is for the model to know.
 func (a *agent) run(ctx context.Context, call toolCall) result {
 	tool, known := a.tools.byName[call.Function.Name]
-	told := call.Function.Name
-	if known && tool.told != "" {
-		told = tool.told
+	reported := call.Function.Name
+	if known && tool.reported != "" {
+		reported = tool.reported
 	}
 	arguments, err := call.Function.Arguments.object()
-	event := a.transcript.StartAs(call.ID, told, call.Function.Arguments.told())
+	event := a.transcript.StartAs(call.ID, reported, call.Function.Arguments.reported())
 	r := result{}
 	switch {
 	case !known:

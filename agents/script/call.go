@@ -93,13 +93,13 @@ func (s callStep) run(ctx context.Context, r *runner) (any, error) {
 	if err := r.known(target.server); err != nil {
 		return nil, err
 	}
-	var told transcript.Call
+	var reported transcript.Call
 	if !s.hidden {
-		told = r.transcript.Start(target.name(), target.arguments)
+		reported = r.transcript.Start(target.name(), target.arguments)
 	}
 	a := answer{r.servers.Call(ctx, session.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, s.timeout)}
 	if !s.hidden {
-		told.Complete(a.Outcome == evidence.OutcomeOK, a.report())
+		reported.Complete(a.Outcome == evidence.OutcomeOK, a.report())
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

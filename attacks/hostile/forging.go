@@ -114,17 +114,17 @@ const (
 // pour writes size bytes, and tells once so many were taken that whoever stops it, and
 // what lies between, cannot have.
 func pour(mark string, size, many int, piece string) {
-	began, told := time.Now(), false
+	began, reported := time.Now(), false
 	for written := 0; written < size; written += len(piece) {
-		if took := time.Since(began); took > mostTime || told && took > pourTime {
+		if took := time.Since(began); took > mostTime || reported && took > pourTime {
 			return
 		}
 		if _, err := io.WriteString(os.Stdout, piece); err != nil {
 			return
 		}
-		if written >= many && !told {
+		if written >= many && !reported {
 			fmt.Fprintln(os.Stderr, part.Flooded(mark))
-			told = true
+			reported = true
 		}
 	}
 }

@@ -91,7 +91,7 @@ func reach(ctx context.Context, role string) []part.Word {
 		if attack == agent+"-to-"+agent { // the only one on its network is itself
 			continue
 		}
-		words = append(words, told(attack, role, connect(ctx, addrs), len(addrs)))
+		words = append(words, reported(attack, role, connect(ctx, addrs), len(addrs)))
 	}
 	return words
 }
@@ -110,7 +110,7 @@ func whose(addr netip.Addr, home netip.Prefix) string {
 	return stdioServer
 }
 
-func told(attack, role string, open []string, tried int) part.Word {
+func reported(attack, role string, open []string, tried int) part.Word {
 	w := part.Word{Attack: attack, Won: len(open) > 0, Detail: fmt.Sprintf("as %s: none of %d answers", role, tried)}
 	if w.Won {
 		w.Detail = "as " + role + ": connected to " + strings.Join(open[:min(len(open), 5)], ", ")
@@ -126,7 +126,7 @@ func ports(ctx context.Context) part.Word {
 			addrs = append(addrs, at(victim, port))
 		}
 	}
-	return told(part.ServerPorts, agent, connect(ctx, addrs), len(addrs))
+	return reported(part.ServerPorts, agent, connect(ctx, addrs), len(addrs))
 }
 
 func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -134,7 +134,7 @@ func seenIn(t *testing.T, dir evidence.Dir) behaviour {
 	}
 	slices.Sort(b.Calls)
 	narration, err := dir.Narration()
-	if err != nil || narration.Told != len(calls) || !narration.Agrees() || len(narration.Gaps) > 0 {
+	if err != nil || narration.Reported != len(calls) || !narration.Agrees() || len(narration.Gaps) > 0 {
 		t.Errorf("%s: of %d calls the agent tells %+v, %v", dir, len(calls), narration, err)
 	}
 	transcript, err := dir.Transcript()

@@ -262,9 +262,9 @@ func testComposeServe(t *testing.T, image string) {
 	if len(found) != 1 {
 		t.Fatalf("it has containers %q", found)
 	}
-	told := docker(t, "inspect", "--format", "{{range .Mounts}}{{.Destination}} {{.RW}};{{end}} {{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}};{{end}}{{end}}", found[0])
-	if told != "/work false; 127.0.0.1;" {
-		t.Errorf("its mounts and where it is published: %s", told)
+	reported := docker(t, "inspect", "--format", "{{range .Mounts}}{{.Destination}} {{.RW}};{{end}} {{range .NetworkSettings.Ports}}{{range .}}{{.HostIp}};{{end}}{{end}}", found[0])
+	if reported != "/work false; 127.0.0.1;" {
+		t.Errorf("its mounts and where it is published: %s", reported)
 	}
 	c.kill("TERM")
 	seen.command.wait(exitOK)

@@ -334,14 +334,14 @@ func checkEgressEvents(t *testing.T, trial evidence.Dir, container string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, e := range events {
 		if e.Kind != "egress" || e.Where != container {
 			continue
 		}
 		name, _ := e.Data["name"].(string)
 		allowed, _ := e.Data["allowed"].(bool)
-		told[fmt.Sprintf("%s %v %v %t", name, e.Data["port"], e.Data["by"], allowed)] = true
+		reported[fmt.Sprintf("%s %v %v %t", name, e.Data["port"], e.Data["by"], allowed)] = true
 		out, _ := e.Data["bytes_out"].(float64)
 		if allowed && (!strings.HasSuffix(name, ".egress.example") || !strings.HasPrefix(fmt.Sprint(e.Data["address"]), "127.0.0.1:")) || !allowed && out != 0 {
 			t.Errorf("%s: %s: %v", container, e.Message, e.Data)
@@ -352,8 +352,8 @@ func checkEgressEvents(t *testing.T, trial evidence.Dir, container string) {
 		"mail.egress.example 25 connect true", "evil.example 443 tls false", "evil.example 80 http false", "evil.example 443 connect false",
 		"api.egress.example 443 tls false", "api.egress.example 22 connect false", "absent.invalid 443 connect false",
 	} {
-		if !told[want] {
-			t.Errorf("%s: nobody tells of %s; told: %v", container, want, told)
+		if !reported[want] {
+			t.Errorf("%s: nobody tells of %s; told: %v", container, want, reported)
 		}
 	}
 }

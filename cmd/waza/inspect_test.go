@@ -106,10 +106,10 @@ func TestInspect(t *testing.T) {
 // inspectedConduct holds that what a server did is told.
 func inspectedConduct(t *testing.T, s inspection.Server) {
 	t.Helper()
-	told, _ := json.Marshal(s.Did)
+	reported, _ := json.Marshal(s.Did)
 	for _, want := range []string{`"/tmp/left"`, `"collect.example"`, `192.0.2.9:443`, `/srv/lister`} {
-		if !strings.Contains(string(told), want) {
-			t.Errorf("what it did lacks %s: %s", want, told)
+		if !strings.Contains(string(reported), want) {
+			t.Errorf("what it did lacks %s: %s", want, reported)
 		}
 	}
 	if s.Used == nil || s.Used.Used == nil || s.Image == nil || !strings.Contains(s.Stderr, "starting with [REDACTED") {

@@ -55,11 +55,11 @@ expected: {output_contains: ["Contoso, no such account, 3"]}
 	c := p.startLocal()
 	c.wait(exitOK)
 	server := p.results().Tasks[0].Runs[0].Servers[0]
-	told := `no response of the mock matches the call of get_account with {"id":"B-1"}`
-	if !server.Mocked || !slices.Equal(server.Unmatched, []string{told}) {
+	reported := `no response of the mock matches the call of get_account with {"id":"B-1"}`
+	if !server.Mocked || !slices.Equal(server.Unmatched, []string{reported}) {
 		t.Errorf("the server is %+v", server)
 	}
-	if !strings.Contains(c.stdout.String(), `x/1 mock server "crm": `+told) {
+	if !strings.Contains(c.stdout.String(), `x/1 mock server "crm": `+reported) {
 		t.Errorf("it does not say that a call was not matched:\n%s", c.stdout.String())
 	}
 	plan := p.start("run", "eval.yaml", "--dry-run")

@@ -76,10 +76,10 @@ func onLoopback(address string) string {
 }
 
 // tellOfModel writes a line for each request. A logger keeps lines whole.
-func (s modelStubCommand) tellOfModel() func(stub.Told) {
+func (s modelStubCommand) tellOfModel() func(stub.Reported) {
 	logger := log.New(s.stderr, "", 0)
-	return func(told stub.Told) {
-		logger.Printf("%d %s %s %s: %s", told.Status, told.Method, text.Inert(told.Path), text.Inert(told.Model), text.Inert(told.What))
+	return func(reported stub.Reported) {
+		logger.Printf("%d %s %s %s: %s", reported.Status, reported.Method, text.Inert(reported.Path), text.Inert(reported.Model), text.Inert(reported.What))
 	}
 }
 

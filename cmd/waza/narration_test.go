@@ -55,7 +55,7 @@ inputs:
 `+lines, inventory)
 			c := p.run(exitOK)
 			r := p.runOf("told")
-			if n := r.Narration; n == nil || n.Told != 1 || len(n.Unbacked) != 1 || n.Unbacked[0].Name != "mcp__inventory__reserve_item" || len(n.Gaps) != 0 {
+			if n := r.Narration; n == nil || n.Reported != 1 || len(n.Unbacked) != 1 || n.Unbacked[0].Name != "mcp__inventory__reserve_item" || len(n.Gaps) != 0 {
 				t.Errorf("narration %+v", n)
 			}
 			if r.Outcome != evidence.ClassPass || !strings.Contains(c.stdout.String(), "told/1 the agent tells of 1 call that was never made: mcp__inventory__reserve_item") {

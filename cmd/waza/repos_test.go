@@ -55,8 +55,8 @@ tasks: [task.yaml]
 `+reposTask)
 	commit := p.makeRepo()
 	p.startLocal().wait(exitOK)
-	if told := p.read("run", "trials", "x", "1", "trial.json"); !strings.Contains(told, `"sha": "`+commit+`"`) && !strings.Contains(told, `"sha":"`+commit+`"`) {
-		t.Errorf("its commit %s is not on record:\n%s", commit, told)
+	if reported := p.read("run", "trials", "x", "1", "trial.json"); !strings.Contains(reported, `"sha": "`+commit+`"`) && !strings.Contains(reported, `"sha":"`+commit+`"`) {
+		t.Errorf("its commit %s is not on record:\n%s", commit, reported)
 	}
 	if out, err := exec.Command("git", "-C", p.path("source"), "branch", "--list", "mine").Output(); err != nil || len(out) > 0 {
 		t.Errorf("the agent's branch is in the source: %s, %v", out, err)

@@ -23,13 +23,13 @@ import (
 
 // told is what a run came to, but for times and what is drawn by lot: results,
 // verdicts and the evidence of each trial.
-type told struct {
+type reported struct {
 	Results  any
-	Trials   map[string]trialTold
+	Trials   map[string]trialReported
 	Unsealed []string
 }
 
-type trialTold struct {
+type trialReported struct {
 	Record    any
 	Verdicts  string
 	Frames    []string
@@ -39,10 +39,10 @@ type trialTold struct {
 }
 
 // tell reads the run in a directory of the project.
-func tell(t *testing.T, p *project) told {
+func tell(t *testing.T, p *project) reported {
 	t.Helper()
 	run := p.path("run")
-	all := told{Results: timeless(t, p.read("run", "results.json")), Trials: map[string]trialTold{}}
+	all := reported{Results: timeless(t, p.read("run", "results.json")), Trials: map[string]trialReported{}}
 	dirs, err := runner.Trials(run)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func tell(t *testing.T, p *project) told {
 	return all
 }
 
-func tellTrial(t *testing.T, d evidence.Dir) (told trialTold) {
+func tellTrial(t *testing.T, d evidence.Dir) (reported trialReported) {
 	t.Helper()
 	read := func(name string) string {
 		data, err := os.ReadFile(filepath.Join(string(d), name))
@@ -67,22 +67,22 @@ func tellTrial(t *testing.T, d evidence.Dir) (told trialTold) {
 		}
 		return string(data)
 	}
-	told.Record, told.Verdicts, told.Stdout = timeless(t, read(evidence.TrialFile)), read(evidence.VerdictsFile), read(evidence.StdoutFile)
+	reported.Record, reported.Verdicts, reported.Stdout = timeless(t, read(evidence.TrialFile)), read(evidence.VerdictsFile), read(evidence.StdoutFile)
 	for f, err := range d.Frames() {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told.Frames = append(told.Frames, fmt.Sprintf("%d %s %s %s %s", f.Seq, f.Server, f.Dir, f.Synthetic, f.Raw))
+		reported.Frames = append(reported.Frames, fmt.Sprintf("%d %s %s %s %s", f.Seq, f.Server, f.Dir, f.Synthetic, f.Raw))
 	}
 	calls, err := d.Calls()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range calls {
-		told.Calls = append(told.Calls, fmt.Sprintf("%d %s %s %s %s %s", c.Seq, c.Server, c.Tool, c.Arguments, c.Result, c.Outcome))
+		reported.Calls = append(reported.Calls, fmt.Sprintf("%d %s %s %s %s %s", c.Seq, c.Server, c.Tool, c.Arguments, c.Result, c.Outcome))
 	}
-	told.Workspace = listing(t, filepath.Join(string(d), evidence.WorkspaceFile))
-	return told
+	reported.Workspace = listing(t, filepath.Join(string(d), evidence.WorkspaceFile))
+	return reported
 }
 
 func listing(t *testing.T, file string) (lines []string) {
@@ -171,7 +171,7 @@ func unsealed(t *testing.T, p *project) (names []string) {
 }
 
 // same fails the test unless the project's run came to what another did.
-func (p *project) same(t *testing.T, want told) {
+func (p *project) same(t *testing.T, want reported) {
 	t.Helper()
 	if diff := cmp.Diff(want, tell(t, p)); diff != "" {
 		t.Errorf("the resumed run is another than an undisturbed one (-undisturbed +resumed):\n%s", diff)

@@ -68,7 +68,7 @@ func (s runCommand) runEach(c *cli.Context, variants []variant) error {
 	if err := r.chooseDirs(); err != nil {
 		return err
 	}
-	r.toldApart()
+	r.reportedApart()
 	return r.run(c.Context)
 }
 
@@ -97,8 +97,8 @@ func (r *series) chooseDirs() error {
 	return nil
 }
 
-// toldApart keeps stdout for the comparison: what a run says goes to stderr.
-func (r *series) toldApart() {
+// reportedApart keeps stdout for the comparison: what a run says goes to stderr.
+func (r *series) reportedApart() {
 	aside := *r.state
 	aside.stdout = r.stderr
 	for _, j := range r.jobs {

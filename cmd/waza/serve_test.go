@@ -182,8 +182,8 @@ func TestServeToOthers(t *testing.T) {
 	t.Parallel()
 	p := unpackProject(t, "")
 	s := newServed(t, p.start("serve", "--listen", "0.0.0.0:0", "--allow-other-machines"))
-	if told := s.command.stderr.String(); !strings.HasPrefix(told, "warning: ") {
-		t.Errorf("it says %q", told)
+	if reported := s.command.stderr.String(); !strings.HasPrefix(reported, "warning: ") {
+		t.Errorf("it says %q", reported)
 	}
 	if runs := s.runs(); len(runs) != 0 {
 		t.Errorf("%+v", runs)

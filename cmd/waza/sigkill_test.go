@@ -211,7 +211,7 @@ func TestFaults_RunnerKilledAnywhere(t *testing.T) {
 	if len(names) < minimumPoints {
 		t.Fatalf("%d points have names of their own, want %d", len(names), minimumPoints)
 	}
-	undisturbed := map[string]told{}
+	undisturbed := map[string]reported{}
 	for _, network := range []string{"bridge", "airtight"} {
 		p := newKilledProject(t, network, "tmpfs")
 		p.run(exitOK)

@@ -157,11 +157,11 @@ func watchSoak(t *testing.T, p *project, trials int) {
 	}
 	var steady []sample
 	begun := time.Now()
-	for told := 0; !p.exists(soakCode); time.Sleep(300 * time.Millisecond) {
+	for reported := 0; !p.exists(soakCode); time.Sleep(300 * time.Millisecond) {
 		s := look()
-		if s.done >= told {
+		if s.done >= reported {
 			t.Logf("%4.0f s %s", time.Since(begun).Seconds(), s)
-			told = s.done + max(trials/20, 1)
+			reported = s.done + max(trials/20, 1)
 		}
 		if s.done >= trials/10 && s.done <= trials-trials/10 {
 			steady = append(steady, s)

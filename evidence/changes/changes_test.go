@@ -150,16 +150,16 @@ func FuzzOf(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told := int64(0)
+		reported := int64(0)
 		for _, c := range got.Changes {
 			for _, hunk := range c.Hunks {
 				for _, line := range hunk.Lines {
-					told += int64(len(line) - len("+"))
+					reported += int64(len(line) - len("+"))
 				}
 			}
 		}
-		if len(got.Changes) > most.Files || told > most.Total {
-			t.Fatalf("%d changes, %d bytes told", len(got.Changes), told)
+		if len(got.Changes) > most.Files || reported > most.Total {
+			t.Fatalf("%d changes, %d bytes told", len(got.Changes), reported)
 		}
 	})
 }

@@ -38,11 +38,11 @@ func TestArgs(t *testing.T) {
 		{`{"values":{"a":"` + long + `b"}}`, `{"a":"` + long + `c"}`, `0/1 a: expected …"` + long[:30] + `b"; got …"` + long[:30] + `c"`},
 	} {
 		fit := compile(t, test.config).Check(json.RawMessage(test.arguments))
-		var told []string
+		var reported []string
 		for _, d := range fit.Differences {
-			told = append(told, d.String())
+			reported = append(reported, d.String())
 		}
-		got := strings.TrimSpace(fmt.Sprintf("%d/%d %s", fit.Satisfied, fit.Total, strings.Join(told, ", ")))
+		got := strings.TrimSpace(fmt.Sprintf("%d/%d %s", fit.Satisfied, fit.Total, strings.Join(reported, ", ")))
 		if got != test.want {
 			t.Errorf("%s of %s:\n got %s\nwant %s", test.arguments, test.config, got, test.want)
 		}

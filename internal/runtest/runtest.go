@@ -205,7 +205,7 @@ func (t *Trial) tell() {
 		t.t.Fatal(err)
 	}
 	for _, event := range t.transcript {
-		if err := t.Told(out, event); err != nil {
+		if err := t.Reported(out, event); err != nil {
 			t.t.Fatal(err)
 		}
 	}

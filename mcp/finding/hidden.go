@@ -49,11 +49,11 @@ func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 		f.kind = Terminal
 		return f, true
 	}
-	if told := inTags(run); told != "" {
+	if reported := inTags(run); reported != "" {
 		if before == 0x1F3F4 { // a flag, which is written so
 			return f, false
 		}
-		f.says = fmt.Sprintf("%d characters that are not shown, and say: %s", len(run), told)
+		f.says = fmt.Sprintf("%d characters that are not shown, and say: %s", len(run), reported)
 		return f, true
 	}
 	if len(run) == 1 && joins(run[0], before, after) {
@@ -173,8 +173,8 @@ var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-
 // encoded finds texts that are hidden by an encoding.
 func encoded(s string) (all []found) {
 	for _, at := range blob().FindAllStringIndex(s, -1) {
-		if told := decoded(s[at[0]:at[1]]); told != "" {
-			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + told})
+		if reported := decoded(s[at[0]:at[1]]); reported != "" {
+			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + reported})
 		}
 	}
 	return all

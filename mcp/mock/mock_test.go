@@ -31,13 +31,13 @@ func TestAnswer(t *testing.T) {
 		`{"id":"Y-1","more":1}`: `{"content":[{"text":"no response of the mock matches the call of get with {\"id\":\"Y-1\",\"more\":1}","type":"text"}],"isError":true}`,
 		`null`:                  `{"content":[{"text":"no response of the mock matches the call of get with {}","type":"text"}],"isError":true}`,
 	} {
-		told := 0
-		got := s.handle([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`), func(string) { told++ })
+		reported := 0
+		got := s.handle([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`), func(string) { reported++ })
 		if want := `{"id":"1","jsonrpc":"2.0","result":` + want + `}`; string(got) != want {
 			t.Errorf("%s is answered\n%s\nwant\n%s", arguments, got, want)
 		}
-		if (told == 1) != strings.Contains(want, "no response of the mock") {
-			t.Errorf("%s was told %d times", arguments, told)
+		if (reported == 1) != strings.Contains(want, "no response of the mock") {
+			t.Errorf("%s was told %d times", arguments, reported)
 		}
 	}
 }

@@ -148,11 +148,11 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	if response := tool.answer(arguments); response != nil {
 		return response.result()
 	}
-	given := text.Shorten(textOf(arguments), maxTold)
+	given := text.Shorten(textOf(arguments), maxReported)
 	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", name, given)
 	unmatched(message)
 	return toolError(message)
 }
 
-// maxTold is how many bytes of a call's arguments are told.
-const maxTold = 2000
+// maxReported is how many bytes of a call's arguments are told.
+const maxReported = 2000

@@ -135,24 +135,24 @@ type chatUsage struct {
 }
 
 func chatDelta(event []byte) (delta, error) {
-	var told struct {
+	var reported struct {
 		ID      string       `json:"id"`
 		Model   string       `json:"model"`
 		Choices []chatChoice `json:"choices"`
 		Usage   *chatUsage   `json:"usage"`
 		Error   problem      `json:"error"`
 	}
-	if err := decode(event, &told); err != nil {
+	if err := decode(event, &reported); err != nil {
 		return delta{}, err
 	}
-	d := delta{id: told.ID, model: told.Model, err: told.Error.Message}
-	if u := told.Usage; u != nil {
+	d := delta{id: reported.ID, model: reported.Model, err: reported.Error.Message}
+	if u := reported.Usage; u != nil {
 		d.usage = counted(Usage{
 			Input: u.PromptTokens, Output: u.CompletionTokens,
 			Cached: u.PromptDetails.CachedTokens, Reasoning: u.CompletionDetails.ReasoningTokens,
 		})
 	}
-	for _, choice := range told.Choices {
+	for _, choice := range reported.Choices {
 		if choice.FinishReason != "" {
 			d.stop = choice.FinishReason
 		}

@@ -112,9 +112,9 @@ func (c googleContent) item() Item {
 // as JSON.
 func answered(response map[string]json.RawMessage) string {
 	for _, key := range []string{"output", "error", "result", "content"} {
-		var told content
-		told.read(response[key])
-		if text := told.said(); text != "" {
+		var reported content
+		reported.read(response[key])
+		if text := reported.said(); text != "" {
 			return text
 		}
 	}
@@ -127,7 +127,7 @@ func answered(response map[string]json.RawMessage) string {
 
 // generateDelta reads one object of a stream, or a whole answer: they have one shape.
 func generateDelta(event []byte) (delta, error) {
-	var told struct {
+	var reported struct {
 		ResponseID   string `json:"responseId"`
 		ModelVersion string `json:"modelVersion"`
 		Candidates   []struct {
@@ -147,14 +147,14 @@ func generateDelta(event []byte) (delta, error) {
 		} `json:"usageMetadata"`
 		Error problem `json:"error"`
 	}
-	if err := decode(event, &told); err != nil {
+	if err := decode(event, &reported); err != nil {
 		return delta{}, err
 	}
 	d := delta{
-		id: told.ResponseID, model: told.ModelVersion,
-		stop: told.PromptFeedback.BlockReason, err: told.Error.Message,
+		id: reported.ResponseID, model: reported.ModelVersion,
+		stop: reported.PromptFeedback.BlockReason, err: reported.Error.Message,
 	}
-	if u := told.Usage; u != nil {
+	if u := reported.Usage; u != nil {
 		d.usage = counted(Usage{
 			Input:     sum(atLeast0(u.Prompt), atLeast0(u.ToolPrompt)),
 			Output:    sum(atLeast0(u.Candidates), atLeast0(u.Thoughts)),
@@ -162,7 +162,7 @@ func generateDelta(event []byte) (delta, error) {
 			Reasoning: u.Thoughts,
 		})
 	}
-	for _, candidate := range told.Candidates {
+	for _, candidate := range reported.Candidates {
 		if candidate.FinishReason != "" {
 			d.stop = candidate.FinishReason
 		}

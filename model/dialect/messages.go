@@ -54,9 +54,9 @@ func (i *Item) take(b block) {
 	case "tool_use":
 		i.Uses = append(i.Uses, Use{ID: b.ID, Name: b.Name, Arguments: arguments(string(b.Input))})
 	case "tool_result":
-		var told content
-		told.read(b.Content)
-		i.Results = append(i.Results, Result{ID: b.ToolUseID, Text: told.said(), Error: b.IsError})
+		var reported content
+		reported.read(b.Content)
+		i.Results = append(i.Results, Result{ID: b.ToolUseID, Text: reported.said(), Error: b.IsError})
 	}
 }
 
@@ -89,7 +89,7 @@ type messagesWhole struct {
 
 // messagesDelta reads an event of a stream, or a whole answer, which is a message.
 func messagesDelta(event []byte) (delta, error) {
-	var told struct {
+	var reported struct {
 		Type         string         `json:"type"`
 		Message      *messagesWhole `json:"message"`
 		Index        int            `json:"index"`
@@ -104,11 +104,11 @@ func messagesDelta(event []byte) (delta, error) {
 		Usage *messagesUsage `json:"usage"`
 		Error problem        `json:"error"`
 	}
-	if err := decode(event, &told); err != nil {
+	if err := decode(event, &reported); err != nil {
 		return delta{}, err
 	}
-	at := slot{part: told.Index}
-	switch told.Type {
+	at := slot{part: reported.Index}
+	switch reported.Type {
 	case "message":
 		var whole messagesWhole
 		if err := decode(event, &whole); err != nil {
@@ -116,27 +116,27 @@ func messagesDelta(event []byte) (delta, error) {
 		}
 		return whole.delta(), nil
 	case "message_start":
-		if told.Message != nil {
-			return told.Message.delta(), nil
+		if reported.Message != nil {
+			return reported.Message.delta(), nil
 		}
 	case "content_block_start":
-		if told.ContentBlock != nil {
-			return told.ContentBlock.delta(at), nil
+		if reported.ContentBlock != nil {
+			return reported.ContentBlock.delta(at), nil
 		}
 	case "content_block_delta":
-		switch told.Delta.Type {
+		switch reported.Delta.Type {
 		case "text_delta":
-			return delta{pieces: []piece{{slot: at, text: told.Delta.Text}}}, nil
+			return delta{pieces: []piece{{slot: at, text: reported.Delta.Text}}}, nil
 		case "input_json_delta":
-			return delta{pieces: []piece{{slot: at, text: told.Delta.PartialJSON}}}, nil
+			return delta{pieces: []piece{{slot: at, text: reported.Delta.PartialJSON}}}, nil
 		}
-		return delta{thinks: told.Delta.Thinking != ""}, nil
+		return delta{thinks: reported.Delta.Thinking != ""}, nil
 	case "message_delta":
-		return delta{stop: told.Delta.StopReason, usage: told.Usage.normal()}, nil
+		return delta{stop: reported.Delta.StopReason, usage: reported.Usage.normal()}, nil
 	case "error":
-		return delta{err: told.Error.Message}, nil
+		return delta{err: reported.Error.Message}, nil
 	}
-	return delta{err: told.Error.Message}, nil
+	return delta{err: reported.Error.Message}, nil
 }
 
 func (w *messagesWhole) delta() delta {

@@ -15,11 +15,11 @@ const MaxBody = 64 << 20
 
 // What else is read at most.
 const (
-	maxEvent  = 16 << 20 // bytes of one event of a stream
-	maxItems  = 1 << 16  // items of a conversation
-	maxTools  = 1 << 12  // tools that a model may use
-	maxTold   = 500      // bytes of an error that is no JSON
-	maxPieces = 1 << 10  // texts and uses of one answer
+	maxEvent    = 16 << 20 // bytes of one event of a stream
+	maxItems    = 1 << 16  // items of a conversation
+	maxTools    = 1 << 12  // tools that a model may use
+	maxReported = 500      // bytes of an error that is no JSON
+	maxPieces   = 1 << 10  // texts and uses of one answer
 )
 
 // ErrTooLarge says that a body is beyond what is read.
@@ -138,8 +138,8 @@ func schemaOf(formats ...schemaFormat) json.RawMessage {
 
 // plainError is the message of an error that is in no shape of ours.
 func plainError(status int, body []byte) string {
-	if len(body) > maxTold {
-		body = body[:maxTold]
+	if len(body) > maxReported {
+		body = body[:maxReported]
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "�"))
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))
@@ -228,12 +228,12 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 	if jsontext.Unmarshal(raw, &p.Message) == nil {
 		return nil
 	}
-	var told struct {
+	var reported struct {
 		Message string `json:"message"`
 		Type    string `json:"type"`
 	}
-	if decode(raw, &told) == nil {
-		p.Message = cmp.Or(told.Message, told.Type)
+	if decode(raw, &reported) == nil {
+		p.Message = cmp.Or(reported.Message, reported.Type)
 	}
 	return nil
 }

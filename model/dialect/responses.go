@@ -163,7 +163,7 @@ type responsesWhole struct {
 
 // responsesDelta reads an event of a stream, or a whole answer, which has no type.
 func responsesDelta(event []byte) (delta, error) {
-	var told struct {
+	var reported struct {
 		Type        string          `json:"type"`
 		Response    *responsesWhole `json:"response"`
 		Item        *responsesItem  `json:"item"`
@@ -172,11 +172,11 @@ func responsesDelta(event []byte) (delta, error) {
 		Message     string          `json:"message"`
 		Error       problem         `json:"error"`
 	}
-	if err := decode(event, &told); err != nil {
+	if err := decode(event, &reported); err != nil {
 		return delta{}, err
 	}
-	at := slot{part: told.OutputIndex}
-	switch told.Type {
+	at := slot{part: reported.OutputIndex}
+	switch reported.Type {
 	case "":
 		var whole responsesWhole
 		if err := decode(event, &whole); err != nil {
@@ -184,23 +184,23 @@ func responsesDelta(event []byte) (delta, error) {
 		}
 		return whole.delta(), nil
 	case "error":
-		message := told.Message
+		message := reported.Message
 		if message == "" {
-			message = told.Error.Message
+			message = reported.Error.Message
 		}
 		return delta{err: message}, nil
 	case "response.output_text.delta", "response.refusal.delta":
-		return delta{pieces: []piece{{slot: at, text: told.Delta}}}, nil
+		return delta{pieces: []piece{{slot: at, text: reported.Delta}}}, nil
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		return delta{pieces: []piece{{slot: at, use: true, text: told.Delta}}}, nil
+		return delta{pieces: []piece{{slot: at, use: true, text: reported.Delta}}}, nil
 	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
-		return delta{thinks: told.Delta != ""}, nil
+		return delta{thinks: reported.Delta != ""}, nil
 	}
-	if told.Response != nil {
-		return told.Response.delta(), nil
+	if reported.Response != nil {
+		return reported.Response.delta(), nil
 	}
-	if told.Item != nil {
-		return told.Item.delta(at), nil
+	if reported.Item != nil {
+		return reported.Item.delta(at), nil
 	}
 	return delta{}, nil
 }

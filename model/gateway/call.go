@@ -204,8 +204,8 @@ func (c *call) failed(ctx context.Context, err error) error {
 	case errors.Is(err, errSilent):
 		status = http.StatusGatewayTimeout
 	}
-	told := c.gateway.secrets.Blank(err.Error())
-	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, told)))
+	reported := c.gateway.secrets.Blank(err.Error())
+	c.instead(unreachable(status, fmt.Sprintf("model provider %q: %s", c.provider.Name, reported)))
 	return err
 }
 
@@ -299,8 +299,8 @@ func (c *call) flush() {
 // finish says what came of a call that a provider was asked, and counts it.
 func (c *call) finish(broken error) {
 	c.record.Outcome = evidence.ModelOK
-	told := c.told()
-	if errors.Is(broken, context.Canceled) && told.Stop != "" && told.Usage != nil && told.Error == "" {
+	reported := c.reported()
+	if errors.Is(broken, context.Canceled) && reported.Stop != "" && reported.Usage != nil && reported.Error == "" {
 		broken = nil // the answer was complete: some agents do not wait for the stream's end
 	}
 	switch {
@@ -311,19 +311,19 @@ func (c *call) finish(broken error) {
 		c.record.Outcome = evidence.ModelCancelled
 	case broken != nil:
 		c.record.Outcome = evidence.ModelTransport
-	case c.record.Status >= 400 || told.Error != "":
-		c.record.Outcome, c.record.Error = evidence.ModelRefused, told.Error
+	case c.record.Status >= 400 || reported.Error != "":
+		c.record.Outcome, c.record.Error = evidence.ModelRefused, reported.Error
 	}
 	if broken != nil {
 		c.record.Error = broken.Error()
 	}
 	c.gateway.health.lastTurn(c.record)
-	c.count(told.Usage, broken == nil)
+	c.count(reported.Usage, broken == nil)
 	c.write()
 }
 
 // told is what the answer says, as far as that can be read.
-func (c *call) told() dialect.Response {
+func (c *call) reported() dialect.Response {
 	if !c.record.IsTurn() {
 		return dialect.Response{}
 	}
@@ -332,11 +332,11 @@ func (c *call) told() dialect.Response {
 	}
 	c.gateway.decoding.Lock()
 	defer c.gateway.decoding.Unlock()
-	told, err := dialect.ReadResponse(c.shape, c.record.Status, c.record.ContentType, c.answer.Bytes())
+	reported, err := dialect.ReadResponse(c.shape, c.record.Status, c.record.ContentType, c.answer.Bytes())
 	if err != nil {
 		return dialect.Response{}
 	}
-	return told
+	return reported
 }
 
 // count adds the call to what the trial has come to. A model's turn that nobody counts to

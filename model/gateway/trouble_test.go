@@ -219,13 +219,13 @@ func TestRefusedKey(t *testing.T) {
 				}
 			}
 			s.ended(t)
-			told := strings.Join(s.gateway.Refused(), "|")
+			reported := strings.Join(s.gateway.Refused(), "|")
 			want := "set the environment variable P_KEY"
 			if variable == "" {
 				want = "config.models.p.api_key_env"
 			}
-			if !strings.Contains(told, want) || !strings.Contains(told, fmt.Sprint(status)) {
-				t.Errorf("told %q", told)
+			if !strings.Contains(reported, want) || !strings.Contains(reported, fmt.Sprint(status)) {
+				t.Errorf("told %q", reported)
 			}
 			if kinds := s.kinds(); !slices.Equal(kinds, []string{"unauthorized"}) {
 				t.Errorf("events %q", kinds)

@@ -19,7 +19,7 @@ import (
 )
 
 // Told is what became of one request, for a log.
-type Told struct {
+type Reported struct {
 	Method string
 	Path   string
 	Model  string
@@ -30,7 +30,7 @@ type Told struct {
 // Handler answers as the script says, under whatever path prefix. It remembers nothing
 // of another Handler's. tell, if any, is told of each request once it is known what it
 // gets, from several goroutines at once.
-func (s *Script) Handler(tell ...func(Told)) http.Handler {
+func (s *Script) Handler(tell ...func(Reported)) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
 }
 
@@ -43,7 +43,7 @@ func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
 type handler struct {
 	script   *Script
 	troubles *memory
-	tell     []func(Told)
+	tell     []func(Reported)
 	clean    func(json []byte) []byte // nil where nothing is left out
 }
 
@@ -155,7 +155,7 @@ func (e *exchange) refuse(status int, message string) {
 
 func (e *exchange) report(status int, what string) {
 	for _, tell := range e.tell {
-		tell(Told{Method: e.r.Method, Path: e.r.URL.Path, Model: e.model, Status: status, What: what})
+		tell(Reported{Method: e.r.Method, Path: e.r.URL.Path, Model: e.model, Status: status, What: what})
 	}
 }
 

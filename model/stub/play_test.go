@@ -45,12 +45,12 @@ func TestWhichToolIsCalled(t *testing.T) {
 				a := &agent{T: t, handler: script(t, "turns: [{call: "+test.call+"}]").Handler(), dialect: name, tools: strings.Fields(test.offered)}
 				a.says("Find it.")
 				got := a.tries()
-				told := "error: " + got.Error
+				reported := "error: " + got.Error
 				if got.status == http.StatusOK && len(got.Uses) == 1 {
-					told = got.Uses[0].Name
+					reported = got.Uses[0].Name
 				}
-				if told != test.want {
-					t.Errorf("%s: got  %s\nwant %s", name, told, test.want)
+				if reported != test.want {
+					t.Errorf("%s: got  %s\nwant %s", name, reported, test.want)
 				}
 			}
 		})

@@ -18,7 +18,7 @@ type request struct {
 	previous   mark                     // of the answer that this one follows, where the request holds no history
 	referenced []mark                   // of items that the history names and does not hold
 	prompt     string                   // all that the user said
-	told       []told                   // what tools answered, as it came
+	reported   []reported               // what tools answered, as it came
 	size       int64                    // of all that the model reads, in bytes
 	asArray    bool                     // a stream as one JSON array, not as events
 	clean      func(json []byte) []byte // of what ids must not tell; nil for all
@@ -44,7 +44,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 		}
 	}
 	r.size = sizeOf(asked)
-	r.prompt, r.told = promptOf(r.Items), toldIn(r.Items)
+	r.prompt, r.reported = promptOf(r.Items), reportedIn(r.Items)
 	return r, nil
 }
 
@@ -108,19 +108,19 @@ func (r *request) last() string {
 }
 
 // told is what a tool answered.
-type told struct {
+type reported struct {
 	item int // of the conversation
 	mark mark
 	text string // as its server said it
 }
 
-// toldIn are the results of the script's own calls, where results tell whose they are.
-func toldIn(items []dialect.Item) []told {
-	var all []told
+// reportedIn are the results of the script's own calls, where results tell whose they are.
+func reportedIn(items []dialect.Item) []reported {
+	var all []reported
 	for i, item := range items {
 		for _, result := range item.Results {
 			if m, ours := readMark(result.ID); ours || result.ID == "" {
-				all = append(all, told{i, m, unwrapped(result.Text)})
+				all = append(all, reported{i, m, unwrapped(result.Text)})
 			}
 		}
 	}
@@ -130,9 +130,9 @@ func toldIn(items []dialect.Item) []told {
 // results are what tools answered before an item, in the order of their calls: agents
 // give those of calls made at once as they come.
 func (r *request) results(before int) []string {
-	end, _ := slices.BinarySearchFunc(r.told, before, func(t told, item int) int { return t.item - item })
-	all := slices.Clone(r.told[:end])
-	slices.SortStableFunc(all, func(a, b told) int { return a.mark.compare(b.mark) })
+	end, _ := slices.BinarySearchFunc(r.reported, before, func(t reported, item int) int { return t.item - item })
+	all := slices.Clone(r.reported[:end])
+	slices.SortStableFunc(all, func(a, b reported) int { return a.mark.compare(b.mark) })
 	texts := make([]string, len(all))
 	for i, one := range all {
 		texts[i] = one.text
@@ -166,7 +166,7 @@ func unwrap(text string) (string, bool) {
 		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
 		return strings.TrimSpace(inner), tagged
 	}
-	if text, twice := toldTwice(trimmed); twice { // Copilot CLI
+	if text, twice := reportedTwice(trimmed); twice { // Copilot CLI
 		return text, true
 	}
 	var parts []part
@@ -181,9 +181,9 @@ func unwrap(text string) (string, bool) {
 	return unwrapObject(trimmed)
 }
 
-// toldTwice takes off the structured content of a result that follows its text, where
+// reportedTwice takes off the structured content of a result that follows its text, where
 // both are JSON.
-func toldTwice(text string) (string, bool) {
+func reportedTwice(text string) (string, bool) {
 	if !strings.HasPrefix(text, "{") {
 		return "", false
 	}

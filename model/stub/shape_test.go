@@ -62,9 +62,9 @@ func TestChatStream(t *testing.T) {
 		if e.name != "" || e.object["object"] != "chat.completion.chunk" || e.object["id"] != events[0].object["id"] {
 			t.Errorf("event %d: %s %s", i, e.name, e.data)
 		}
-		usage, told := e.object["usage"]
+		usage, reported := e.object["usage"]
 		choices := e.object["choices"].([]any)
-		if isLast := i == last-1; !told || isLast != (usage != nil) || isLast != (len(choices) == 0) {
+		if isLast := i == last-1; !reported || isLast != (usage != nil) || isLast != (len(choices) == 0) {
 			t.Errorf("event %d: usage %v, %d choices", i, usage, len(choices))
 			continue
 		} else if isLast {

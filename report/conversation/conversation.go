@@ -26,7 +26,7 @@ type Conversation struct {
 	Gateway   bool                // ours was in the way to the models
 	Steps     []Step              // in order of time
 	Narration *evidence.Narration // nil where the agent left no transcript
-	Told      []string            // where the agent tells of its calls otherwise than they were
+	Reported  []string            // where the agent tells of its calls otherwise than they were
 	Events    []evidence.Event    // what happened beside, in order of time; see Usual
 	Replies   []Reply             // of a model that played the agent's user
 	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
@@ -102,21 +102,21 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Narration, c.Told = &narration, capture.Tell(narration, calls).All()
+	c.Narration, c.Reported = &narration, capture.Tell(narration, calls).All()
 	transcript, err := dir.Transcript()
 	var messages []telling
 	if !c.Gateway {
 		messages = said(transcript)
 	}
-	own, told := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
-	c.Steps = insert(c.Steps, own, told)
+	own, reported := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
+	c.Steps = insert(c.Steps, own, reported)
 	return err
 }
 
 // turnsOf reads the turns of models, in the order in which they were asked for.
 func turnsOf(dir evidence.Dir) ([]*Turn, error) {
 	var turns []*Turn
-	told := results{}
+	reported := results{}
 	var unread error
 	for call, err := range dir.ModelCalls() {
 		if err != nil {
@@ -124,14 +124,14 @@ func turnsOf(dir evidence.Dir) ([]*Turn, error) {
 			break
 		}
 		if call.IsTurn() {
-			told.read(call)
+			reported.read(call)
 			turns = append(turns, turnOf(call))
 		}
 	}
 	slices.SortFunc(turns, func(a, b *Turn) int { return cmp.Compare(a.Seq, b.Seq) })
 	for _, turn := range turns {
 		for i := range turn.Uses {
-			turn.Uses[i].Result = told.next(turn.Uses[i].Use)
+			turn.Uses[i].Result = reported.next(turn.Uses[i].Use)
 		}
 	}
 	return turns, unread

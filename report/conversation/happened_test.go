@@ -43,11 +43,11 @@ func TestHappened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[bool][]string{} // by whether they are usual
+	reported := map[bool][]string{} // by whether they are usual
 	for _, e := range c.Events {
-		told[Usual(e)] = append(told[Usual(e)], e.Message)
+		reported[Usual(e)] = append(reported[Usual(e)], e.Message)
 	}
-	if diff := cmp.Diff(map[bool][]string{true: {"asked", "told to"}, false: {"one", "by itself"}}, told); diff != "" {
+	if diff := cmp.Diff(map[bool][]string{true: {"asked", "told to"}, false: {"one", "by itself"}}, reported); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[int][]int{1: {2, 1}}, c.Injected); diff != "" {

@@ -12,8 +12,8 @@ import (
 )
 
 // A step by one letter: t and c have a time, o and x have none.
-func TestTellingsStandBehindWhatIsToldBefore(t *testing.T) {
-	for _, test := range []struct{ name, steps, told, want string }{
+func TestTellingsStandBehindWhatIsReportedBefore(t *testing.T) {
+	for _, test := range []struct{ name, steps, reported, want string }{
 		{"between calls", "c1 c2", "c1@1 o@2 c2@3", "c1 o2 c2"},
 		{"before all", "c1", "o@1 c1@2", "o1 c1"},
 		{"behind all", "c1", "c1@1 o@2 x@3", "c1 o2 x3"},
@@ -25,10 +25,10 @@ func TestTellingsStandBehindWhatIsToldBefore(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			steps, calls := laidOut(test.steps)
-			uses, claims := toldOf(test.told, calls)
+			uses, claims := reportedOf(test.reported, calls)
 			var got []string
-			own, told := tellings(uses, claims, nil)
-			for _, step := range insert(steps, own, told) {
+			own, reported := tellings(uses, claims, nil)
+			for _, step := range insert(steps, own, reported) {
 				got = append(got, nameOf(step))
 			}
 			if have := strings.Join(got, " "); have != test.want {
@@ -57,20 +57,20 @@ func laidOut(written string) (steps []Step, calls map[int]*evidence.Call) {
 	return steps, calls
 }
 
-func toldOf(written string, calls map[int]*evidence.Call) (uses []capture.Use, claims []evidence.Claim) {
+func reportedOf(written string, calls map[int]*evidence.Call) (uses []capture.Use, claims []evidence.Claim) {
 	for _, word := range strings.Fields(written) {
 		name, place, _ := strings.Cut(word, "@")
 		place, id, _ := strings.Cut(place, ":")
-		var told, number int
-		_, _ = fmt.Sscanf(place, "%d", &told)
+		var reported, number int
+		_, _ = fmt.Sscanf(place, "%d", &reported)
 		_, _ = fmt.Sscanf(name[1:], "%d", &number)
 		switch name[0] {
 		case 'c':
-			uses = append(uses, capture.Use{Call: calls[number], Told: told})
+			uses = append(uses, capture.Use{Call: calls[number], Reported: reported})
 		case 'o':
-			uses = append(uses, capture.Use{Source: capture.SourceBuiltin, ID: id, Told: told})
+			uses = append(uses, capture.Use{Source: capture.SourceBuiltin, ID: id, Reported: reported})
 		default:
-			claims = append(claims, evidence.Claim{Number: told, ID: id})
+			claims = append(claims, evidence.Claim{Number: reported, ID: id})
 		}
 	}
 	return uses, claims
@@ -83,20 +83,20 @@ func nameOf(s Step) string {
 	case s.Call != nil:
 		return fmt.Sprintf("c%d", s.Call.Seq)
 	case s.Own != nil:
-		return fmt.Sprintf("o%d", s.Own.Told)
+		return fmt.Sprintf("o%d", s.Own.Reported)
 	}
 	return fmt.Sprintf("x%d", s.Claim.Number)
 }
 
 func TestMessagesStandWhereTheyWereSaid(t *testing.T) {
 	steps, calls := laidOut("c1 c2")
-	uses, _ := toldOf("c1@1 c2@2", calls)
-	own, told := tellings(uses, nil, said([]evidence.TranscriptEvent{
+	uses, _ := reportedOf("c1@1 c2@2", calls)
+	own, reported := tellings(uses, nil, said([]evidence.TranscriptEvent{
 		{Type: "assistant.message", Content: "first"}, {Type: "tool.execution_start"}, {Type: "assistant.message", Content: "between"},
 		{Type: "tool.execution_start"}, {Type: "assistant.message"}, {Type: "assistant.message", Content: "last"},
 	}))
 	var got []string
-	for _, step := range insert(steps, own, told) {
+	for _, step := range insert(steps, own, reported) {
 		if step.Said != "" {
 			got = append(got, step.Said)
 		} else {

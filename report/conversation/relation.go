@@ -53,8 +53,8 @@ func (c Conversation) Relations() map[int][]Relation {
 }
 
 // isRetry reports whether a relation already says that a call repeats the other.
-func isRetry(told []Relation, of int) bool {
-	return len(told) > 0 && told[0].Kind == Retry && told[0].Call == of
+func isRetry(reported []Relation, of int) bool {
+	return len(reported) > 0 && reported[0].Kind == Retry && reported[0].Call == of
 }
 
 // within relates the calls of an incident to the failure that was known first.

@@ -17,13 +17,13 @@ type telling struct {
 // tellings are uses of tools of the agent's own, claims of calls that were never made,
 // and, where messages is set, what the agent said. Calls are in none: told has the places
 // of those that the transcript tells of.
-func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, told map[*evidence.Call]int) {
-	told = map[*evidence.Call]int{}
+func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, reported map[*evidence.Call]int) {
+	reported = map[*evidence.Call]int{}
 	for _, use := range uses {
 		if use.Call != nil {
-			told[use.Call] = 2 * use.Told
+			reported[use.Call] = 2 * use.Reported
 		} else {
-			own = append(own, telling{2 * use.Told, use.ID, Step{Own: &use}})
+			own = append(own, telling{2 * use.Reported, use.ID, Step{Own: &use}})
 		}
 	}
 	for _, claim := range claims {
@@ -31,7 +31,7 @@ func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (
 	}
 	own = append(own, messages...)
 	slices.SortStableFunc(own, func(a, b telling) int { return a.place - b.place })
-	return own, told
+	return own, reported
 }
 
 // said are the agent's messages in its transcript.
@@ -51,9 +51,9 @@ func said(transcript []evidence.TranscriptEvent) (messages []telling) {
 // insert puts what the transcript alone tells between the steps that have a time. A
 // transcript has none: a telling stands behind those told before it, and behind the turn
 // of a model that asked for it.
-func insert(steps []Step, own []telling, told map[*evidence.Call]int) []Step {
+func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step {
 	all := make([]Step, 0, len(steps)+len(own))
-	for _, behind := range places(steps, own, told, turnsByUse(steps)) {
+	for _, behind := range places(steps, own, reported, turnsByUse(steps)) {
 		all = append(all, behind...)
 	}
 	return all
@@ -61,15 +61,15 @@ func insert(steps []Step, own []telling, told map[*evidence.Call]int) []Step {
 
 // places are the steps that have a time, each with the tellings behind it; before the
 // first is a place too.
-func places(steps []Step, own []telling, told map[*evidence.Call]int, asked map[string]int) [][]Step {
+func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
 	at := make([][]Step, len(steps)+1)
 	for i, step := range steps {
 		at[i+1] = append(at[i+1], step)
 	}
 	// From the front: how far the steps go that are told before a telling.
-	place, next := 0, byTelling(steps, told)
+	place, next := 0, byTelling(steps, reported)
 	for _, one := range own {
-		for len(next) > 0 && next[0].told < one.place {
+		for len(next) > 0 && next[0].reported < one.place {
 			place, next = max(place, next[0].place), next[1:]
 		}
 		if turn, ok := asked[one.id]; ok && one.id != "" {
@@ -81,15 +81,15 @@ func places(steps []Step, own []telling, told map[*evidence.Call]int, asked map[
 }
 
 // placed is a call that stands in the transcript too.
-type placed struct{ told, place int }
+type placed struct{ reported, place int }
 
-func byTelling(steps []Step, told map[*evidence.Call]int) (all []placed) {
+func byTelling(steps []Step, reported map[*evidence.Call]int) (all []placed) {
 	for i, step := range steps {
-		if number := told[step.Call]; step.Call != nil && number > 0 {
+		if number := reported[step.Call]; step.Call != nil && number > 0 {
 			all = append(all, placed{number, i + 1})
 		}
 	}
-	slices.SortFunc(all, func(a, b placed) int { return a.told - b.told })
+	slices.SortFunc(all, func(a, b placed) int { return a.reported - b.reported })
 	return all
 }
 

@@ -180,7 +180,7 @@ func milliseconds(ms int64) seconds { return seconds(time.Duration(ms) * time.Mi
 func taskCase(class string, planned int, task results.Task, texts *budget) testcase {
 	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
 	var failed, broken []results.RunResult
-	var told strings.Builder
+	var reported strings.Builder
 	for _, run := range task.Runs {
 		c.Time += milliseconds(run.DurationMS)
 		switch run.Outcome {
@@ -191,13 +191,13 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 		default:
 			broken = append(broken, run)
 		}
-		if told.Len() > maxText { // of which no more is kept
+		if reported.Len() > maxText { // of which no more is kept
 			continue
 		}
 		if planned > 1 {
-			fmt.Fprintf(&told, "#%d ", run.RunNumber)
+			fmt.Fprintf(&reported, "#%d ", run.RunNumber)
 		}
-		told.WriteString(reasons(run))
+		reported.WriteString(reasons(run))
 	}
 	why := func(runs []results.RunResult) *problem {
 		first := runs[0]
@@ -205,7 +205,7 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 		if bad := len(failed) + len(broken); planned > 1 {
 			message = fmt.Sprintf("%d of %d trials did not pass: %s", bad, max(planned, len(task.Runs)), message)
 		}
-		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(told.String())}
+		return &problem{Type: line(string(first.Outcome)), Message: line(message), Text: texts.take(reported.String())}
 	}
 	switch missing := len(view.TaskOf(task, planned).Missing); {
 	case len(failed) > 0:

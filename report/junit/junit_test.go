@@ -239,14 +239,14 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%d suites: %+v", len(got.Suites), got)
 		}
 		for _, c := range got.Suites[0].Cases {
-			told := []string{c.Name, c.Classname}
+			reported := []string{c.Name, c.Classname}
 			for _, p := range []*problem{c.Failure, c.Error, c.Skipped} {
 				if p != nil {
-					told = append(told, p.Type, p.Message, p.Text)
+					reported = append(reported, p.Type, p.Message, p.Text)
 				}
 			}
-			if at := strings.IndexAny(fmt.Sprint(told), "\x00\x1b\r\u202e\u2066\u200b\ufffe\uffff"); at >= 0 {
-				t.Errorf("%q has a character that nobody can see", told)
+			if at := strings.IndexAny(fmt.Sprint(reported), "\x00\x1b\r\u202e\u2066\u200b\ufffe\uffff"); at >= 0 {
+				t.Errorf("%q has a character that nobody can see", reported)
 			}
 			if strings.TrimSpace(c.Name) == "" || strings.Contains(c.Name, "  ") || strings.Contains(c.Name, "\n") {
 				t.Errorf("%q is no name", c.Name)

@@ -106,15 +106,15 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
-	told, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
+	reported, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
 	for _, step := range c.Steps {
 		events = s.until(&out, events, step)
-		out.WriteString("\n" + s.step(step, told))
+		out.WriteString("\n" + s.step(step, reported))
 	}
 	s.until(&out, events, conversation.Step{})
 	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
-	out.WriteString(s.section("told otherwise by the agent", c.Told))
+	out.WriteString(s.section("told otherwise by the agent", c.Reported))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()
@@ -138,7 +138,7 @@ func (s shown) replies(c conversation.Conversation) string {
 // title begins a section.
 func (s shown) title(of string) string { return "\n" + s.Style.Strong(of) + "\n" }
 
-func (s shown) step(step conversation.Step, told marks) string {
+func (s shown) step(step conversation.Step, reported marks) string {
 	switch {
 	case step.Turn != nil:
 		return s.turn(step.Turn)
@@ -149,7 +149,7 @@ func (s shown) step(step conversation.Step, told marks) string {
 	case step.Claim != nil:
 		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("TOLD, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}
-	return s.call(step.Call, told)
+	return s.call(step.Call, reported)
 }
 
 // own is a use of a tool of the agent's own, which is the agent's word.
@@ -394,7 +394,7 @@ func (s shown) at(t time.Time) string {
 }
 
 // call is a tool call on the wire.
-func (s shown) call(call *evidence.Call, told marks) string {
+func (s shown) call(call *evidence.Call, reported marks) string {
 	outcome := s.Style.Bad
 	if call.Outcome == evidence.OutcomeOK {
 		outcome = s.Style.Good
@@ -404,13 +404,13 @@ func (s shown) call(call *evidence.Call, told marks) string {
 		s.Style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
 		outcome(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
 	}
-	if told.gateway {
+	if reported.gateway {
 		facts = append(facts, s.askedBy(call))
 	}
-	for _, relation := range told.related[call.Seq] {
+	for _, relation := range reported.related[call.Seq] {
 		facts = append(facts, relation.Text)
 	}
-	out := s.at(call.Start) + strings.Join(append(facts, s.doubts(call, told)...), "  ") + "\n" + s.with(call.Arguments)
+	out := s.at(call.Start) + strings.Join(append(facts, s.doubts(call, reported)...), "  ") + "\n" + s.with(call.Arguments)
 	for _, why := range call.Invalid {
 		out += "  not as the tool's schema wants it: " + s.line(why) + "\n"
 	}
@@ -418,17 +418,17 @@ func (s shown) call(call *evidence.Call, told marks) string {
 }
 
 // doubts are what a person should see at a call.
-func (s shown) doubts(call *evidence.Call, told marks) (all []string) {
-	if numbers := told.injected[call.Seq]; len(numbers) > 0 {
+func (s shown) doubts(call *evidence.Call, reported marks) (all []string) {
+	if numbers := reported.injected[call.Seq]; len(numbers) > 0 {
 		all = append(all, s.Style.Bad("INJECTED: "+counted(numbers, "injection")+" of the attack in its result"))
 	}
 	if call.Known != nil && !*call.Known {
 		all = append(all, s.Style.Doubtful("no such tool was listed"))
 	}
-	if slices.Contains(told.untold, call.Seq) {
+	if slices.Contains(reported.untold, call.Seq) {
 		all = append(all, s.Style.Bad("NOT TOLD by the agent"))
 	}
-	if in := told.otherwise[call.Seq]; in != "" {
+	if in := reported.otherwise[call.Seq]; in != "" {
 		all = append(all, s.Style.Bad("TOLD OTHERWISE by the agent: its "+s.line(in)))
 	}
 	return all

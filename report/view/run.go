@@ -85,7 +85,7 @@ func (r Run) Verdict() string {
 
 // Reasons are sentences that say what the verdict rests on.
 func (r Run) Reasons() []string {
-	said := slices.Concat(r.ToldMissing(), r.toldOutcomes())
+	said := slices.Concat(r.ReportedMissing(), r.reportedOutcomes())
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
 		said = append(said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, Several(a.Trials, "trial")))
 	}
@@ -107,9 +107,9 @@ func (r Run) incomplete() bool {
 // Missing is how many of the trials that were planned did not come to an end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
-// ToldMissing says of a run that is incomplete what is missing, a sentence for each; of
+// ReportedMissing says of a run that is incomplete what is missing, a sentence for each; of
 // others nothing.
-func (r Run) ToldMissing() (said []string) {
+func (r Run) ReportedMissing() (said []string) {
 	if r.AtWork || !r.incomplete() {
 		return nil
 	}
@@ -132,8 +132,8 @@ func (r Run) ToldMissing() (said []string) {
 	return said
 }
 
-// toldOutcomes returns how the trials that count ended.
-func (r Run) toldOutcomes() []string {
+// reportedOutcomes returns how the trials that count ended.
+func (r Run) reportedOutcomes() []string {
 	outcomes := r.Outcomes()
 	passed := outcomes[evidence.ClassPass]
 	all := r.Trials() - outcomes[evidence.ClassInfra]
@@ -141,7 +141,7 @@ func (r Run) toldOutcomes() []string {
 	case all == 0:
 		return nil
 	case passed == all:
-		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.tasksTold(), "task"))}
+		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.tasksReported(), "task"))}
 	}
 	var others []string
 	for _, class := range evidence.Classes() {
@@ -152,8 +152,8 @@ func (r Run) toldOutcomes() []string {
 	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
 }
 
-// tasksTold returns how many tasks have a trial that counts.
-func (r Run) tasksTold() (n int) {
+// tasksReported returns how many tasks have a trial that counts.
+func (r Run) tasksReported() (n int) {
 	for _, t := range r.Results.Tasks {
 		if t.Stats != nil {
 			n++

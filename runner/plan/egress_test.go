@@ -46,8 +46,8 @@ func TestPlanOfEgress(t *testing.T) {
 	if strings.Contains(text, "hidden") || !strings.Contains(text, "egress api.example:443\n") || !strings.Contains(text, "egress ${HOST}:80\n") {
 		t.Errorf("printed as\n%s", text)
 	}
-	env := s.toldOfProxy().Env
-	if env["NO_PROXY"] != "mine" || env["no_proxy"] != "s,localhost,127.0.0.1,::1,127.0.0.0/8" || env["HTTPS_PROXY"] != "http://127.0.3.254:3128" || len(quiet.toldOfProxy().Env) != 0 {
+	env := s.reportedOfProxy().Env
+	if env["NO_PROXY"] != "mine" || env["no_proxy"] != "s,localhost,127.0.0.1,::1,127.0.0.0/8" || env["HTTPS_PROXY"] != "http://127.0.3.254:3128" || len(quiet.reportedOfProxy().Env) != 0 {
 		t.Errorf("environment %v", env)
 	}
 	agent := agentEnv(trial, sandbox.ContainerLayout(), nil)
@@ -105,13 +105,13 @@ func TestEgressOnThisMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"config.isolation.agent.egress", "config.isolation.egress_limits", `egress of server "s"`}
-	told := strings.Join(trial.NotEnforced, "\n")
+	reported := strings.Join(trial.NotEnforced, "\n")
 	for _, one := range want {
-		if !strings.Contains(told, one) {
-			t.Errorf("%q is not said to have no effect: %s", one, told)
+		if !strings.Contains(reported, one) {
+			t.Errorf("%q is not said to have no effect: %s", one, reported)
 		}
 	}
-	if len(trial.Outgoing()) != 0 || trial.Servers[1].toldOfProxy().Env != nil {
+	if len(trial.Outgoing()) != 0 || trial.Servers[1].reportedOfProxy().Env != nil {
 		t.Errorf("%+v", trial.Outgoing())
 	}
 }

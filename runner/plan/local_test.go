@@ -75,13 +75,13 @@ func TestNoServerFieldIsIgnored(t *testing.T) {
 		"type", "command", "args", "env", "secrets", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
 		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy", "addresses",
 	}
-	told := []string{"image", "egress"} // to have no effect
+	reported := []string{"image", "egress"} // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {
 		var s mcpconfig.Server
 		fill(t, reflect.ValueOf(&s).Elem().FieldByIndex(f.Index))
 		name := jsonName(f)
 		want := []string{name}
-		if slices.Contains(acts, name) || slices.Contains(told, name) {
+		if slices.Contains(acts, name) || slices.Contains(reported, name) {
 			want = nil
 		}
 		if diff := cmp.Diff(want, eval.ContainerFields(s)); diff != "" {

@@ -32,21 +32,21 @@ type canaryScanner struct {
 	servers []string // of the trial
 
 	mu   sync.Mutex
-	seen map[sightedAs]int // guarded by mu
+	seen map[matchedAs]int // guarded by mu
 }
 
-// sightedAs is what is counted together.
-type sightedAs struct{ canary, how string }
+// matchedAs is what is counted together.
+type matchedAs struct{ canary, how string }
 
 // eventRecorder takes what the lookout has to tell.
 type eventRecorder interface{ Event(evidence.Event) }
 
-// lookoutFor is nil where the trial has no canaries.
-func lookoutFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
+// scannerFor is nil where the trial has no canaries.
+func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &canaryScanner{rec: rec, may: map[string][]string{}, seen: map[sightedAs]int{}}
+	l := &canaryScanner{rec: rec, may: map[string][]string{}, seen: map[matchedAs]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
@@ -70,7 +70,7 @@ func (l *canaryScanner) telling(rec eventRecorder) *canaryScanner {
 	if l == nil {
 		return nil
 	}
-	return &canaryScanner{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[sightedAs]int{}}
+	return &canaryScanner{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[matchedAs]int{}}
 }
 
 // ways are those in which canaries of the trial are looked for.
@@ -186,7 +186,7 @@ func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	as := sightedAs{what.Canary, what.How}
+	as := matchedAs{what.Canary, what.How}
 	l.seen[as]++
 	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)}
 	switch seen := l.seen[as]; {

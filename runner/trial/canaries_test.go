@@ -30,7 +30,7 @@ func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lookoutFor(&plan.Trial{Servers: []plan.Server{{Name: "mail"}}, Canaries: append(more, evidence.Canary{
+	l, err := scannerFor(&plan.Trial{Servers: []plan.Server{{Name: "mail"}}, Canaries: append(more, evidence.Canary{
 		Name: "token", Value: testCanary, Planted: []evidence.Plant{{Server: "crm", Env: "TOKEN"}, {File: "a"}}, MayReach: []string{"web", "api.example.com"},
 	})}, rec)
 	if err != nil {
@@ -131,7 +131,7 @@ func TestNoLookout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lookoutFor(&plan.Trial{}, rec)
+	l, err := scannerFor(&plan.Trial{}, rec)
 	if err != nil || l != nil {
 		t.Fatalf("%v, %v", l, err)
 	}

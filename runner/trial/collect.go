@@ -58,16 +58,16 @@ func (c *collector) collect(ctx context.Context) error {
 		c.collectOutput(name)
 	}
 	if tells := c.plan.Agent.Tells; tells != nil {
-		c.collectTold(*tells)
+		c.collectReported(*tells)
 	}
 	c.keepFinal()
 	return nil
 }
 
-// collectTold keeps what the agent tells, and takes the final output from there where
+// collectReported keeps what the agent tells, and takes the final output from there where
 // it is its messages. Without one it is the agent that left none.
-func (c *collector) collectTold(tells transcript.Source) {
-	said, err := c.keepTold(tells)
+func (c *collector) collectReported(tells transcript.Source) {
+	said, err := c.keepReported(tells)
 	if err != nil {
 		c.gap(evidence.GapTranscript, err)
 	}
@@ -75,7 +75,7 @@ func (c *collector) collectTold(tells transcript.Source) {
 		return
 	}
 	c.record.FinalOutput = string(upTo([]byte(said), maxFinal))
-	silent := err == nil || errors.Is(err, errNothingTold) || errors.Is(err, errNoFile)
+	silent := err == nil || errors.Is(err, errNothingReported) || errors.Is(err, errNoFile)
 	switch {
 	case len(said) > maxFinal:
 		c.outputTooLarge()
@@ -239,22 +239,22 @@ func readHead(r io.Reader) (string, error) {
 	return content.String(), err
 }
 
-// errNothingTold is what a mapping that fits nothing comes to, as does an agent that
+// errNothingReported is what a mapping that fits nothing comes to, as does an agent that
 // tells nothing: that is not known, and no account of having called nothing.
-var errNothingTold = errors.New("no line tells of anything")
+var errNothingReported = errors.New("no line tells of anything")
 
-// keepTold reads what the agent tells where the eval says that it does, and keeps it
+// keepReported reads what the agent tells where the eval says that it does, and keeps it
 // as waza's events. What of it cannot be read is an event; where that may have told of
 // a tool's use it is an error too, since the transcript is not whole. said is all that the
 // agent said, a message below the other, or a little more of it than a final output has.
-func (c *collector) keepTold(source transcript.Source) (said string, err error) {
+func (c *collector) keepReported(source transcript.Source) (said string, err error) {
 	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
 	}
 	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0
 	var messages strings.Builder
-	err = c.openTold(source.From, func(in io.Reader) error {
+	err = c.openReported(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
 				if messages.Len() > 0 {
@@ -262,13 +262,13 @@ func (c *collector) keepTold(source transcript.Source) (said string, err error) 
 				}
 				messages.WriteString(e.Content)
 			}
-			return c.rec.Told(out, e)
+			return c.rec.Reported(out, e)
 		})
 		events = report.Events
 		return errors.Join(c.tellReading(source, report), err)
 	})
 	if err == nil && events == 0 {
-		err = errNothingTold
+		err = errNothingReported
 	}
 	err = errors.Join(err, file.Close())
 	if events == 0 {
@@ -277,8 +277,8 @@ func (c *collector) keepTold(source transcript.Source) (said string, err error) 
 	return messages.String(), err
 }
 
-// openTold has the place read where the agent tells.
-func (c *collector) openTold(from string, read func(io.Reader) error) error {
+// openReported has the place read where the agent tells.
+func (c *collector) openReported(from string, read func(io.Reader) error) error {
 	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
 	if !ofAgent {
 		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)

@@ -18,8 +18,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// surveyPatience is how long one list of a pinned server may take.
-const surveyPatience = 30 * time.Second
+// listTimeout is how long one list of a pinned server may take.
+const listTimeout = 30 * time.Second
 
 // unpinned is what of a server is not as it is pinned. The zero value is nothing.
 type unpinned struct {
@@ -40,8 +40,8 @@ func (u unpinned) String() string {
 	return strings.Join(all, ", ")
 }
 
-// survey compares what a pinned server offers, in a session of the runner's own.
-func (s *servers) survey(ctx context.Context, h *host) unpinned {
+// listTools compares what a pinned server offers, in a session of the runner's own.
+func (s *servers) listTools(ctx context.Context, h *host) unpinned {
 	clean := cleaner{s.o.Secrets}
 	q, err := client.Open(ctx, h.server(s.output(h.plan.Name)).Server)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *servers) survey(ctx context.Context, h *host) unpinned {
 	o := clean.offer(q.Offer())
 	var untold []string
 	for _, kind := range catalog.Kinds() {
-		limited, cancel := context.WithTimeoutCause(ctx, surveyPatience, fmt.Errorf("%v have passed", surveyPatience))
+		limited, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("%v have passed", listTimeout))
 		l := clean.list(q.List(limited, kind))
 		cancel()
 		if l.Partial != "" {
@@ -71,30 +71,30 @@ func (s *servers) comparePins() error {
 	return errors.Join(errs...)
 }
 
-// checkTold compares what the agent was told of tools: a server may tell it something
+// checkReported compares what the agent was told of tools: a server may tell it something
 // else than the probe.
-func (r *recording) checkTold() error {
+func (r *recording) checkReported() error {
 	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
 	}
-	told, err := capture.Calls(evidence.Dir(r.rec.Dir()).Frames())
+	reported, err := capture.Calls(evidence.Dir(r.rec.Dir()).Frames())
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, listed := range told.Catalogs() {
+	for _, listed := range reported.Catalogs() {
 		at := slices.IndexFunc(r.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
 		if at < 0 || r.plan.Servers[at].Pin == nil {
 			continue
 		}
 		s := r.plan.Servers[at]
-		errs = append(errs, r.tellUnpinned(s, "the agent", unpinned{differences: toldOtherwise(*s.Pin, listed)}))
+		errs = append(errs, r.tellUnpinned(s, "the agent", unpinned{differences: reportedOtherwise(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
 
-// toldOtherwise is what of a catalog, at any time of it, is not as it is pinned.
-func toldOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
+// reportedOtherwise is what of a catalog, at any time of it, is not as it is pinned.
+func reportedOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
 	digests := map[string]string{}
 	for _, tool := range listed.Tools {
 		if tool.Removed == 0 {

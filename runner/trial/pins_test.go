@@ -9,7 +9,7 @@ import (
 
 // A tool that was described otherwise for a while is not as it was pinned, though it is
 // so at last; and one that was never listed is not told as gone unless the list is whole.
-func TestToldOtherwise(t *testing.T) {
+func TestReportedOtherwise(t *testing.T) {
 	const digest = "sha256:1"
 	pin := catalog.Pin{Lists: map[catalog.Kind]map[string]string{catalog.Tools: {"add": digest}}}
 	tests := map[string]struct {
@@ -24,7 +24,7 @@ func TestToldOtherwise(t *testing.T) {
 		"one more":    {evidence.Catalog{Tools: []evidence.Tool{{Name: "new", Digest: "x"}}}, 1},
 	}
 	for name, tt := range tests {
-		if got := toldOtherwise(pin, tt.catalog); len(got) != tt.want {
+		if got := reportedOtherwise(pin, tt.catalog); len(got) != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -401,7 +401,7 @@ func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte
 		v.DurationMS = took.Milliseconds()
 	}
 	for _, e := range transcript {
-		v.Transcript = append(v.Transcript, results.Told(e))
+		v.Transcript = append(v.Transcript, results.Reported(e))
 	}
 	if record.Message != "" {
 		v.Errors = append(v.Errors, record.Message)

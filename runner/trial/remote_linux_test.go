@@ -129,19 +129,19 @@ func (a *arrivals) Accept() (net.Conn, error) {
 }
 
 // told keeps the events of a trial.
-type told struct {
+type reported struct {
 	nobody
 	mu  sync.Mutex
 	all []string // guarded by mu
 }
 
-func (r *told) Event(e evidence.Event) {
+func (r *reported) Event(e evidence.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, fmt.Sprint(e.Kind, ": ", e.Message, " ", e.Data))
 }
 
-func (r *told) String() string {
+func (r *reported) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return strings.Join(r.all, "\n")
@@ -179,7 +179,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
 
-	rec := &told{}
+	rec := &reported{}
 	plan := plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: []string{serverAt}}}
 	where := &url.URL{Scheme: scheme, Host: "example.com:" + portOf(at), Path: "/mcp"}
 	dialer, err := remoteTransport(plan, where, rec, names.resolver())
@@ -244,11 +244,11 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
 		`MCP server "far" wants authorization`: {"127.0.0.2/32"},
 	} {
-		dialer, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &told{}, names.resolver())
+		dialer, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &reported{}, names.resolver())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Probe(t.Context(), &told{}, transport.Server{
+		_, err = client.Probe(t.Context(), &reported{}, transport.Server{
 			Name: "far", Start: time.Minute, Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true},
 		}, nil)
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {

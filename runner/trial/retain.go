@@ -37,7 +37,7 @@ func (k *retainer) launch(ctx context.Context) (process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &retainedProcess{Process: proc, keeper: k, left: make(chan struct{}), gone: make(chan struct{})}
+	p := &retainedProcess{Process: proc, retainer: k, left: make(chan struct{}), gone: make(chan struct{})}
 	p.stdout, p.stderr = newRelayed(proc.Stdout()), newRelayed(proc.Stderr())
 	go p.see()
 	k.mu.Lock()
@@ -87,7 +87,7 @@ func (k *retainer) close() {
 // retainedProcess is a process that outlives its first conversation.
 type retainedProcess struct {
 	process.Process
-	keeper         *retainer
+	retainer       *retainer
 	stdout, stderr *relayed
 	era            client.Era // of the conversation; guarded by keeper.mu
 
@@ -125,8 +125,8 @@ func (p *retainedProcess) Wait() (process.Exit, error) {
 
 // begin learns from the first message which era the conversation is of.
 func (p *retainedProcess) begin(message []byte) {
-	p.keeper.mu.Lock()
-	defer p.keeper.mu.Unlock()
+	p.retainer.mu.Lock()
+	defer p.retainer.mu.Unlock()
 	if p.era != "" {
 		return
 	}
@@ -139,9 +139,9 @@ func (p *retainedProcess) begin(message []byte) {
 // leave ends the first conversation, and the process unless it is the newest.
 func (p *retainedProcess) leave() (err error) {
 	p.leaving.Do(func() {
-		p.keeper.mu.Lock()
-		defer p.keeper.mu.Unlock()
-		if p.keeper.newest == p && !isClosed(p.gone) {
+		p.retainer.mu.Lock()
+		defer p.retainer.mu.Unlock()
+		if p.retainer.newest == p && !isClosed(p.gone) {
 			close(p.left)
 			return
 		}

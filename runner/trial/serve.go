@@ -273,7 +273,7 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
-	carrier, err := egress.New(egress.Options{
+	forwarder, err := egress.New(egress.Options{
 		Container: container, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
 	})
 	if err != nil {
@@ -282,12 +282,12 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	for _, place := range egress.Places(allowed) {
 		ln, err := outlet.ListenAt(ctx, container, place.At)
 		if err != nil {
-			carrier.Close()
+			forwarder.Close()
 			return nil, fmt.Errorf("egress at %s of its container: %w", place.At, err)
 		}
-		carrier.Serve(ln, place)
+		forwarder.Serve(ln, place)
 	}
-	return carrier, nil
+	return forwarder, nil
 }
 
 // openOutlet lets the agent reach what the eval allows it, until drain.

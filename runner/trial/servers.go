@@ -80,7 +80,7 @@ func (s *servers) probe(ctx context.Context, h *host) error {
 		return advised(h.sandbox, h.plan.Name, err)
 	}
 	if err == nil && h.plan.Pin != nil {
-		h.unpinned = s.survey(ctx, h)
+		h.unpinned = s.listTools(ctx, h)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func sharingTrial(t *testing.T) (*servers, func() []string) {
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
 	user := newServers(newRecording(plan, rec, Options{}))
-	if user.canaries, err = lookoutFor(plan, rec); err != nil {
+	if user.canaries, err = scannerFor(plan, rec); err != nil {
 		t.Fatal(err)
 	}
 	return user, func() (said []string) {

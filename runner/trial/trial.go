@@ -75,7 +75,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	}
 	r := newRecording(t, rec, o)
 	r.record.Baseline = o.Baseline
-	if r.canaries, err = lookoutFor(t, rec); err != nil {
+	if r.canaries, err = scannerFor(t, rec); err != nil {
 		return nil, errors.Join(err, rec.Close())
 	}
 	r.record.Watched = r.canaries.ways(t.Isolated())
@@ -136,7 +136,7 @@ func (r *recording) phases(ctx context.Context, up *running) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := r.checkTold(); err != nil {
+	if err := r.checkReported(); err != nil {
 		return err
 	}
 	graders := &programs{recording: r}

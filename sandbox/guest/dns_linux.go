@@ -48,20 +48,20 @@ func resolve(l *link, req request) error {
 }
 
 type resolver struct {
-	names map[string][]netip.Addr
-	link  *link
-	told  chan Question // what is asked, before it is answered
-	done  chan struct{}
-	pace  *rate.Limiter // used by tell alone
+	names    map[string][]netip.Addr
+	link     *link
+	reported chan Question // what is asked, before it is answered
+	done     chan struct{}
+	pace     *rate.Limiter // used by tell alone
 }
 
 func newResolver(l *link, names map[string][]netip.Addr) *resolver {
 	return &resolver{
-		names: names,
-		link:  l,
-		told:  make(chan Question),
-		done:  make(chan struct{}),
-		pace:  questionPace(),
+		names:    names,
+		link:     l,
+		reported: make(chan Question),
+		done:     make(chan struct{}),
+		pace:     questionPace(),
 	}
 }
 
@@ -132,7 +132,7 @@ func (r *resolver) answer(query []byte) []byte {
 		return nil
 	}
 	select {
-	case r.told <- question:
+	case r.reported <- question:
 		return reply
 	case <-r.done:
 		return nil
@@ -145,7 +145,7 @@ func (r *resolver) tell() {
 		select {
 		case <-r.done:
 			return
-		case q := <-r.told:
+		case q := <-r.reported:
 			if !await(r.pace, r.done) {
 				return
 			}
@@ -182,7 +182,7 @@ func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, e
 	}
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	addrs, known := addressesOf(names, name)
-	told := Question{Name: name, Type: strings.TrimPrefix(q.Type.String(), "Type"), Answered: known}
+	reported := Question{Name: name, Type: strings.TrimPrefix(q.Type.String(), "Type"), Answered: known}
 
 	reply := dnsmessage.Message{
 		Header: dnsmessage.Header{
@@ -203,5 +203,5 @@ func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, e
 		}
 	}
 	packed, err := reply.Pack()
-	return packed, told, err
+	return packed, reported, err
 }

@@ -46,15 +46,15 @@ func TestAnswerDNS(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name+test.kind.String(), func(t *testing.T) {
-			packed, told, err := answerDNS(query(t, test.name, test.kind), names())
+			packed, reported, err := answerDNS(query(t, test.name, test.kind), names())
 			must(t, err)
 			var got dnsmessage.Message
 			must(t, got.Unpack(packed))
 			if got.ID != 7 || !got.Response || got.RCode != test.rcode || len(got.Answers) != test.answers {
 				t.Errorf("got %s", got.GoString())
 			}
-			if told.Answered != (test.rcode == dnsmessage.RCodeSuccess) {
-				t.Errorf("told %+v", told)
+			if reported.Answered != (test.rcode == dnsmessage.RCodeSuccess) {
+				t.Errorf("told %+v", reported)
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func FuzzAnswerDNS(f *testing.F) {
 	f.Add(query(f, "github.", dnsmessage.TypeA))
 	f.Add(query(f, "x.example.", dnsmessage.TypeMX))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		packed, told, err := answerDNS(in, names())
+		packed, reported, err := answerDNS(in, names())
 		if err != nil {
 			return
 		}
@@ -84,8 +84,8 @@ func FuzzAnswerDNS(f *testing.F) {
 		if err := got.Unpack(packed); err != nil {
 			t.Fatalf("the answer cannot be read: %v", err)
 		}
-		if told.Answered != (told.Name == "github") || len(got.Answers) > 0 && !told.Answered {
-			t.Fatalf("answered %+v: %s", told, got.GoString())
+		if reported.Answered != (reported.Name == "github") || len(got.Answers) > 0 && !reported.Answered {
+			t.Fatalf("answered %+v: %s", reported, got.GoString())
 		}
 	})
 }

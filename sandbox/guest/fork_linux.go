@@ -91,8 +91,8 @@ func (i *image) become() {
 		_, _, errno = syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(i.path)),
 			uintptr(unsafe.Pointer(&i.argv[0])), uintptr(unsafe.Pointer(&i.envv[0])))
 	}
-	told := uint32(errno)
-	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, i.trouble, uintptr(unsafe.Pointer(&told)), unsafe.Sizeof(told))
+	reported := uint32(errno)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, i.trouble, uintptr(unsafe.Pointer(&reported)), unsafe.Sizeof(reported))
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 253, 0, 0)
 	}
@@ -100,13 +100,13 @@ func (i *image) become() {
 
 // became waits until a child is another program, or reads why not.
 func became(trouble *os.File) error {
-	var told [4]byte
-	_, err := io.ReadFull(trouble, told[:])
+	var reported [4]byte
+	_, err := io.ReadFull(trouble, reported[:])
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
 		return err
 	}
-	return syscall.Errno(binary.NativeEndian.Uint32(told[:]))
+	return syscall.Errno(binary.NativeEndian.Uint32(reported[:]))
 }

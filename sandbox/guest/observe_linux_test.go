@@ -154,13 +154,13 @@ func TestConnectionsAreSeen(t *testing.T) {
 // What one call sends is counted as far as it is looked at, and what is not is told.
 func TestVolleysAreSeen(t *testing.T) {
 	t.Parallel()
-	for messages, told := range map[int]string{maxMessages: "", maxMessages + 1: "17 datagrams were sent at once, of which 16 were looked at"} {
+	for messages, reported := range map[int]string{maxMessages: "", maxMessages + 1: "17 datagrams were sent at once, of which 16 were looked at"} {
 		g := startGuest(t)
 		if r := watched(t, g, stray("volley", strconv.Itoa(messages))); r.exit.Code != 0 {
 			t.Fatalf("exit %+v: %s", r.exit, r.stderr)
 		}
 		seen := seenBy(t, g)
-		if len(seen.Connections) != 1 || seen.Connections[0].Count != maxMessages || seen.Unseen[observe.Connections] != told {
+		if len(seen.Connections) != 1 || seen.Connections[0].Count != maxMessages || seen.Unseen[observe.Connections] != reported {
 			t.Errorf("%d messages: %+v, not seen: %v", messages, seen.Connections, seen.Unseen)
 		}
 	}

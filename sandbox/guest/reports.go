@@ -27,7 +27,7 @@ func (g *Guest) Usage(ctx context.Context, dirs []string) (observe.Usage, error)
 
 // Watch is [Guest.Usage], and calls told whenever the container has run into a limit since,
 // until the session ends.
-func (g *Guest) Watch(ctx context.Context, dirs []string, told func(observe.Usage)) (observe.Usage, error) {
+func (g *Guest) Watch(ctx context.Context, dirs []string, reported func(observe.Usage)) (observe.Usage, error) {
 	l, r, err := g.begin(ctx, request{Verb: "watch", Dirs: dirs})
 	if err != nil {
 		return observe.Usage{}, err
@@ -41,7 +41,7 @@ func (g *Guest) Watch(ctx context.Context, dirs []string, told func(observe.Usag
 			}
 			var used observe.Usage
 			if json.Unmarshal(p, &used) == nil {
-				told(used.Only(dirs))
+				reported(used.Only(dirs))
 			}
 			select {
 			case <-time.After(watchPace):
@@ -91,14 +91,14 @@ var errSaysMuch = errors.New("it says more than it may of what it saw")
 // addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
 // below the rest of it. It returns once the guest listens; told is called for each
 // question until the session ends.
-func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, told func(Question)) error {
+func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, reported func(Question)) error {
 	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
 	if err != nil {
 		return err
 	}
 	g.incoming.Go(func() {
 		defer func() { _ = closeStream(l.stream) }()
-		hearQuestions(l, g.done, told)
+		hearQuestions(l, g.done, reported)
 	})
 	return nil
 }
@@ -118,7 +118,7 @@ const (
 
 // hearQuestions calls told for each question that a guest reports, until l or done ends. A guest
 // that reports more of them than an honest one is heard at the honest one's rate.
-func hearQuestions(l *link, done <-chan struct{}, told func(Question)) {
+func hearQuestions(l *link, done <-chan struct{}, reported func(Question)) {
 	pace := questionPace()
 	for {
 		k, p, err := l.message()
@@ -136,7 +136,7 @@ func hearQuestions(l *link, done <-chan struct{}, told func(Question)) {
 		if !await(pace, done) {
 			return
 		}
-		told(q)
+		reported(q)
 	}
 }
 

@@ -24,12 +24,12 @@ func TestResolver(t *testing.T) {
 	must(t, err)
 	streams, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	var told []string
+	var reported []string
 	var serving sync.WaitGroup
 	serving.Go(func() { r.servePackets(packets) })
 	serving.Go(func() { r.serveStreams(streams) })
 	serving.Go(r.tell)
-	serving.Go(func() { told = hearNames(far) })
+	serving.Go(func() { reported = hearNames(far) })
 
 	udp, err := net.Dial("udp", packets.LocalAddr().String())
 	must(t, err)
@@ -67,8 +67,8 @@ func TestResolver(t *testing.T) {
 	_, _, _, _ = packets.Close(), streams.Close(), udp.Close(), tcp.Close()
 	_ = near.Close()
 	serving.Wait()
-	if want := []string{"github", "example.com", "example.com"}; !slices.Equal(told, want) {
-		t.Errorf("told of %q", told)
+	if want := []string{"github", "example.com", "example.com"}; !slices.Equal(reported, want) {
+		t.Errorf("told of %q", reported)
 	}
 }
 
@@ -95,16 +95,16 @@ func checkReply(t *testing.T, packed []byte, want dnsmessage.RCode) {
 	}
 }
 
-// TestEveryQuestionIsTold floods the resolver: what is answered is told, and what would
+// TestEveryQuestionIsReported floods the resolver: what is answered is told, and what would
 // be told too fast waits for its answer until the end.
-func TestEveryQuestionIsTold(t *testing.T) {
+func TestEveryQuestionIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		r := newResolver(&link{stream: near}, names())
-		var told []string
+		var reported []string
 		var working sync.WaitGroup
 		working.Go(r.tell)
-		working.Go(func() { told = hearNames(far) })
+		working.Go(func() { reported = hearNames(far) })
 		var answered atomic.Int64
 		question := query(t, "x.example.", dnsmessage.TypeA)
 		for range 10 * questionRate {
@@ -120,8 +120,8 @@ func TestEveryQuestionIsTold(t *testing.T) {
 		_ = near.Close()
 		working.Wait()
 		most := int64(3*questionRate + 1) // at once, in two seconds, and the one that waits
-		if n := answered.Load(); n < questionRate || n > most || int64(len(told)) < n-1 {
-			t.Errorf("%d were answered, of which %d were told", n, len(told))
+		if n := answered.Load(); n < questionRate || n > most || int64(len(reported)) < n-1 {
+			t.Errorf("%d were answered, of which %d were told", n, len(reported))
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (w *watcher) see(n notification) {
 	call, pointer := find(w.abis, n.arch, n.number)
 	m := openMemory(n.pid, pointer)
 	defer m.close()
-	if id := n.id; control(w.told, notifIDValid, unsafe.Pointer(&id)) != nil {
+	if id := n.id; control(w.reported, notifIDValid, unsafe.Pointer(&id)) != nil {
 		return
 	}
 	switch call {

@@ -65,7 +65,7 @@ func (m *meter) watch(l *link, req request) error {
 	if err := l.writeJSON(kindReply, reply{Usage: &used}); err != nil {
 		return err
 	}
-	told := used.Breaches()
+	reported := used.Breaches()
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	for {
@@ -76,10 +76,10 @@ func (m *meter) watch(l *link, req request) error {
 		}
 		used := m.read(req.Dirs)
 		breaches := used.Breaches()
-		if reflect.DeepEqual(breaches, told) {
+		if reflect.DeepEqual(breaches, reported) {
 			continue
 		}
-		told = breaches
+		reported = breaches
 		if err := l.writeJSON(kindData, used); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func TestUsage(t *testing.T) {
 // A guest that tells without end is heard now and then, of the directories that it
 // was asked about.
 func TestWatchIsPaced(t *testing.T) {
-	told := make(chan observe.Usage, 1)
+	reported := make(chan observe.Usage, 1)
 	g, err := hostile(t, func(session *yamux.Session, _ net.Conn) {
 		stream, err := session.Accept()
 		if err != nil {
@@ -49,14 +49,14 @@ func TestWatchIsPaced(t *testing.T) {
 	_, err = g.Watch(t.Context(), []string{"/tmp"}, func(u observe.Usage) {
 		heard++
 		select {
-		case told <- u:
+		case reported <- u:
 		default:
 		}
 	})
 	must(t, err)
 	start := time.Now()
 	for range 3 {
-		if used := <-told; len(used.Disks) != 1 || !used.Disks["/tmp"].Full {
+		if used := <-reported; len(used.Disks) != 1 || !used.Disks["/tmp"].Full {
 			t.Errorf("it tells of %+v", used.Disks)
 		}
 	}

@@ -22,10 +22,10 @@ import (
 // before they run. Nothing of theirs keeps the kernel from telling: nobody but process 1
 // has what it tells by, and without process 1 there is no container.
 type watcher struct {
-	abis   []abi
-	ledger *observe.Ledger
-	told   int         // what the kernel tells
-	thread chan func() // done on the thread with the filter
+	abis     []abi
+	ledger   *observe.Ledger
+	reported int         // what the kernel tells
+	thread   chan func() // done on the thread with the filter
 
 	mu     sync.Mutex
 	starts map[int]start // children that are still us, by number; guarded by mu
@@ -58,7 +58,7 @@ func newWatcher(ledger *observe.Ledger) (*watcher, error) {
 func (w *watcher) keepThread(ready chan<- error) {
 	runtime.LockOSThread()
 	var err error
-	w.told, err = addFilter(notifyFilter(w.abis))
+	w.reported, err = addFilter(notifyFilter(w.abis))
 	ready <- err
 	if err != nil {
 		return
@@ -171,12 +171,12 @@ func (w *watcher) listen() {
 	for _, list := range []string{observe.Programs, observe.Connections} {
 		w.ledger.Lack(list, "watching broke off: "+err.Error())
 	}
-	_ = unix.Close(w.told)
+	_ = unix.Close(w.reported)
 }
 
 func (w *watcher) one() error {
 	var n notification
-	switch err := control(w.told, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); {
+	switch err := control(w.reported, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); {
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR): // its program has ended
 		return nil
 	case err != nil:
@@ -184,7 +184,7 @@ func (w *watcher) one() error {
 	}
 	w.see(n)
 	goOn := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
-	if err := control(w.told, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn)); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := control(w.reported, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn)); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
 	return nil

@@ -97,7 +97,7 @@ func (s *Seen) Lack(list, why string) {
 	if s.Unseen == nil {
 		s.Unseen = map[string]string{}
 	}
-	if _, told := s.Unseen[list]; !told {
+	if _, reported := s.Unseen[list]; !reported {
 		s.Unseen[list] = Text(why)
 	}
 }

@@ -62,9 +62,9 @@ type watcher struct {
 	serving sync.WaitGroup
 	open    chan struct{}
 
-	mu   sync.Mutex
-	told int           // guarded by mu
-	out  *json.Encoder // guarded by mu
+	mu       sync.Mutex
+	reported int           // guarded by mu
+	out      *json.Encoder // guarded by mu
 }
 
 func (w *watcher) tell(line, over string) {
@@ -74,7 +74,7 @@ func (w *watcher) tell(line, over string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.told++; w.told <= maxArrivals {
+	if w.reported++; w.reported <= maxArrivals {
 		_ = w.out.Encode(a)
 	}
 }

@@ -67,14 +67,14 @@ func (g *ground) judgeOne(name string, a *attacker) single {
 		where = "a server's container"
 	}
 	s := single{container: where, result: evidence.AttackNotTried}
-	f, told := a.found[name]
+	f, reported := a.found[name]
 	arrived, at := g.arrived(name, a.nonce)
 	switch {
 	case arrived != nil:
 		s.result, s.detail = evidence.AttackGotOut, "it arrived at "+at+", sent to "+arrived.Aim+" over "+arrived.Over
-	case !told && !a.ended:
+	case !reported && !a.ended:
 		s.result, s.detail = evidence.AttackGotOut, "process 1 and its container ended"
-	case !told:
+	case !reported:
 		s.detail = "the probe said nothing of it"
 	case f.State == probe.Out:
 		s.result, s.detail = evidence.AttackGotOut, f.Detail

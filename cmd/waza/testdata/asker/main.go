@@ -83,11 +83,11 @@ func ask(model string, conversation []message) (message, error) {
 	if err != nil {
 		return message{}, err
 	}
-	var told struct{ Choices []struct{ Message message } }
-	if err := json.Unmarshal(answer, &told); err != nil || len(told.Choices) == 0 {
+	var reported struct{ Choices []struct{ Message message } }
+	if err := json.Unmarshal(answer, &reported); err != nil || len(reported.Choices) == 0 {
 		return message{}, fmt.Errorf("%v: %s", err, answer)
 	}
-	return told.Choices[0].Message, nil
+	return reported.Choices[0].Message, nil
 }
 
 // session is a conversation with the server, opened by its first call.

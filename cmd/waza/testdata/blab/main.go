@@ -19,7 +19,7 @@ func main() {
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	var all []string
 	for _, name := range os.Args[1:] {
-		all = append(all, told(os.Getenv(name))...)
+		all = append(all, reported(os.Getenv(name))...)
 	}
 	b := blab{name: os.Getenv(os.Args[1]), text: strings.Join(all, " | ")}
 	inPieces(os.Stderr, b.text+"\n")
@@ -33,7 +33,7 @@ func main() {
 }
 
 // told is a secret in all the ways.
-func told(secret string) []string {
+func reported(secret string) []string {
 	var escaped strings.Builder
 	for _, r := range secret {
 		fmt.Fprintf(&escaped, `\u%04x`, r)
