@@ -38,8 +38,6 @@ func (j *job) runNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(ctx, j.stderr)
-	defer stop()
 	return j.run(ctx, dir)
 }
 

@@ -58,6 +58,44 @@ func TestFaults_InterruptedWithoutIsolation(t *testing.T) {
 	}
 }
 
+// One Ctrl-C ends a command that makes several runs: none begins after it.
+func TestFaults_InterruptedOfSeveralWithoutIsolation(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args []string
+		said string
+	}{
+		{"evals", nil, "waza: interrupted before eval 2 of 3 began\n"},
+		{"agents", []string{"evals/a/eval.yaml", "--model", "small,large"}, "interrupted before it began"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := newLocalProject(t, "")
+			for _, name := range []string{"a", "b", "c"} {
+				p.write("evals/"+name+"/eval.yaml", "name: "+p.name+"-"+name+"\nconfig: {trials_per_task: 1, timeout_seconds: 300, executor: script}\ntasks: [task.yaml]\n")
+				p.write("evals/"+name+"/task.yaml", `{id: x, inputs: {prompt: x}, script: [{sleep: 200s}]}`)
+			}
+			c := p.start(append([]string{"run"}, test.args...)...)
+			runs := func(file ...string) []string {
+				found, _ := filepath.Glob(p.path(append([]string{".waza", "runs", "*"}, file...)...))
+				return found
+			}
+			c.await("an agent is at work", func() bool { return len(runs("trials", "x", "1", evidence.StdoutFile)) == 1 })
+			c.signal(os.Interrupt)
+			c.wait(exitInfra)
+			said := c.stderr.String()
+			if !strings.Contains(c.stdout.String()+said, test.said) || strings.Count(said, "taking everything down") != 1 {
+				t.Errorf("got %s%s", c.stdout.String(), said)
+			}
+			if all := runs(); len(all) != 1 {
+				t.Errorf("%d runs were begun: %q", len(all), all)
+			}
+		})
+	}
+}
+
 // A run under nohup takes no notice of SIGHUP, and ends as ever.
 func TestFaults_NoHangupWithoutIsolation(t *testing.T) {
 	t.Parallel()

@@ -86,6 +86,9 @@ func (s runCommand) command() *cli.Command {
 				return err
 			}
 			s.sayInert(c)
+			ctx, stop := interruptible(c.Context, s.stderr) // once for all runs of the command
+			defer stop()
+			c.Context = ctx
 			if len(evals) > 1 {
 				return s.runAll(c, evals)
 			}
@@ -148,6 +151,9 @@ func (s runCommand) newJob(c *cli.Context, v variant, change ...func(*runOptions
 	j.options.Host = s.host(o, &j.progress)
 	if j.Job, err = runner.Load(j.options.Request); err != nil {
 		return nil, infra(err)
+	}
+	if c.Context.Err() != nil {
+		return nil, infra(errInterrupted)
 	}
 	if o.keep && len(j.Trials) != 1 {
 		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.Trials))

@@ -111,8 +111,6 @@ func (r *series) reportedApart() {
 // run runs all, unless an interrupt ends it, and shows the comparison. The worst of the
 // runs decides the exit code.
 func (r *series) run(ctx context.Context) error {
-	ctx, stop := interruptible(ctx, r.stderr)
-	defer stop()
 	worst := exitOK
 	entries := make([]results.Entry, len(r.jobs))
 	for i, j := range r.jobs {
@@ -200,9 +198,7 @@ func (j *job) runPaired(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(c.Context, j.stderr)
-	defer stop()
-	return j.runAfter(ctx, without, dir)
+	return j.runAfter(c.Context, without, dir)
 }
 
 // hasSkills reports whether there is anything to compare, and says where there is not.

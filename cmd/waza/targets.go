@@ -193,13 +193,19 @@ func relative(path string) string {
 	return rel
 }
 
-// runAll runs evals one after another. The worst of the runs decides the exit code.
+// runAll runs evals one after another, unless an interrupt ends it. The worst of the runs
+// decides the exit code.
 func (s runCommand) runAll(c *cli.Context, evals []string) error {
 	if c.String("run-dir") != "" || c.Bool("keep") {
 		return usage("--run-dir and --keep are for one eval, and this would run %d; name one of %s", len(evals), strings.Join(evals, ", "))
 	}
 	worst := exitOK
 	for i, eval := range evals {
+		if c.Context.Err() != nil {
+			s.complain(fmt.Errorf("interrupted before eval %d of %d began", i+1, len(evals)))
+			worst = worse(worst, exitInfra)
+			break
+		}
 		fmt.Fprintf(s.stderr, "eval %d of %d: %s\n", i+1, len(evals), text.Inert(eval))
 		one := *s.state
 		one.target, one.apart = eval, slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
@@ -211,9 +217,6 @@ func (s runCommand) runAll(c *cli.Context, evals []string) error {
 			}
 		} else if err != nil {
 			return err
-		}
-		if c.Context.Err() != nil {
-			break
 		}
 	}
 	return exitWith(worst)
