@@ -218,6 +218,9 @@ func (o *options) retry(ctx context.Context, try func() error) error {
 		case <-ctx.Done():
 			return err
 		}
+		if ctx.Err() != nil { // the pause ended with it, and another try would only say so
+			return err
+		}
 	}
 }
 
