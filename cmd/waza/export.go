@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -88,6 +89,8 @@ func (j *job) export(dir string, all results.Results) error {
 	}
 	return nil
 }
+
+var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // slug is text as a part of a file's name.
 func slug(text string) string {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,3 +107,44 @@ func (d *duration) Set(text string) error {
 }
 
 func (d *duration) String() string { return "" }
+
+// upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
+func upstreamFlags() map[string]string {
+	return map[string]string{
+		"cache":           "nothing is cached here, so every trial is run",
+		"cache-dir":       "nothing is cached here",
+		"suggest":         "suggestions are not made here",
+		"recommend":       "recommendations are not made here",
+		"interpret":       "results are not interpreted here",
+		"no-cache":        "",
+		"no-summary":      "",
+		"snapshot":        "snapshots of trials are not made here; the run directory has all evidence",
+		"redact":          "secrets are always kept out of what is written",
+		"otel-file":       "traces are not exported here",
+		"auto-file-issue": "issues are not filed here",
+		"keep-workspace":  "the workspace is always kept, as workspace.tar in the evidence of each trial",
+		"no-update-check": "",
+	}
+}
+
+// inertFlags are flags of waza's that change nothing here.
+func inertFlags() (flags []cli.Flag) {
+	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
+		if name == "cache-dir" || name == "snapshot" || name == "otel-file" {
+			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
+			continue
+		}
+		flags = append(flags, &cli.BoolFlag{Name: name, Hidden: true})
+	}
+	return flags
+}
+
+// sayInert says of each flag that is given and changes nothing that it does not.
+func sayInert(c *cli.Context, stderr io.Writer) {
+	for _, flag := range inertFlags() {
+		name := flag.Names()[0]
+		if why := upstreamFlags()[name]; c.IsSet(name) && why != "" {
+			fmt.Fprintf(stderr, "--%s has no effect: %s\n", name, why)
+		}
+	}
+}

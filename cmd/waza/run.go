@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/urfave/cli/v2"
@@ -85,7 +84,7 @@ func (s runCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			s.sayInert(c)
+			sayInert(c, s.stderr)
 			ctx, stop := interruptible(c.Context, s.stderr) // once for all runs of the command
 			defer stop()
 			c.Context = ctx
@@ -160,8 +159,6 @@ func (s runCommand) newJob(c *cli.Context, v variant, change ...func(*runOptions
 	}
 	return j, nil
 }
-
-var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 func checkAllowWeak(o runOptions) error {
 	if len(o.AllowWeak) > 0 && !o.Isolated {

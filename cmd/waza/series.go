@@ -171,9 +171,6 @@ func worse(a, b int) int {
 	return exitOK
 }
 
-// slug is v as the name of a directory.
-func (v variant) slug() string { return runner.Slug(v.executor+"-"+v.model, 48) }
-
 // runPaired runs the eval without skills, then with them, and says what they change. The
 // run with skills is the one that the command line is about; the other one's directory is
 // beside it, and what it says goes to stderr.

@@ -5,62 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner"
 )
 
-// maxDiscovered bounds how many files --discover looks at.
-const maxDiscovered = 100_000
-
-// upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
-func upstreamFlags() map[string]string {
-	return map[string]string{
-		"cache":           "nothing is cached here, so every trial is run",
-		"cache-dir":       "nothing is cached here",
-		"suggest":         "suggestions are not made here",
-		"recommend":       "recommendations are not made here",
-		"interpret":       "results are not interpreted here",
-		"no-cache":        "",
-		"no-summary":      "",
-		"snapshot":        "snapshots of trials are not made here; the run directory has all evidence",
-		"redact":          "secrets are always kept out of what is written",
-		"otel-file":       "traces are not exported here",
-		"auto-file-issue": "issues are not filed here",
-		"keep-workspace":  "the workspace is always kept, as workspace.tar in the evidence of each trial",
-		"no-update-check": "",
-	}
-}
-
-// inertFlags are flags of waza's that change nothing here.
-func inertFlags() (flags []cli.Flag) {
-	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
-		if name == "cache-dir" || name == "snapshot" || name == "otel-file" {
-			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
-			continue
-		}
-		flags = append(flags, &cli.BoolFlag{Name: name, Hidden: true})
-	}
-	return flags
-}
-
-// sayInert says of each flag that is given and changes nothing that it does not.
-func (s runCommand) sayInert(c *cli.Context) {
-	for _, flag := range inertFlags() {
-		name := flag.Names()[0]
-		if why := upstreamFlags()[name]; c.IsSet(name) && why != "" {
-			fmt.Fprintf(s.stderr, "--%s has no effect: %s\n", name, why)
-		}
-	}
-}
+const (
+	maxDiscovered = 100_000 // files that --discover looks at
+	maxVariants   = 64      // runs of one eval, each with a different agent or model
+)
 
 // targets are the eval files that a command line is about: the file or directory that it
 // names, or the skill; without a name those of the project.
@@ -252,4 +216,118 @@ func matches(globs []string, names ...string) bool {
 		}
 	}
 	return false
+}
+
+func executorFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "executor",
+		Usage:       "let agent `NAME`, or NAME=MODEL, run the eval in place of its own; several, by commas or given again, are a run each, and one table",
+		DefaultText: "the eval's",
+	}
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "model",
+		Aliases:     []string{"m"},
+		Usage:       "let the agent ask this `MODEL`, in place of the eval's; several are one run each with each agent",
+		DefaultText: "the eval's",
+	}
+}
+
+// variant is what a run has in place of the eval's executor and model; what is empty is
+// the eval's.
+type variant struct{ executor, model string }
+
+// readVariants is each executor with each model of the command line, or with its own;
+// without any, one variant that leaves the eval as it is.
+func readVariants(c *cli.Context) ([]variant, error) {
+	executors, err := listOf(c, "executor", executorName)
+	if err != nil {
+		return nil, err
+	}
+	models, err := listOf(c, "model", modelName)
+	if err != nil {
+		return nil, err
+	}
+	var all []variant
+	for _, given := range executors {
+		executor, model, own := strings.Cut(given, "=")
+		switch {
+		case own && c.IsSet("model"):
+			return nil, usage("--executor %s says its model, and so does --model; give one of them", given)
+		case own:
+			all = append(all, variant{executor, model})
+			continue
+		}
+		for _, model := range models {
+			all = append(all, variant{executor, model})
+		}
+	}
+	seen := map[variant]bool{}
+	for _, v := range all {
+		if err := v.check(); err != nil {
+			return nil, err
+		}
+		alias := variant{adapter.Meant(v.executor), v.model}
+		if seen[alias] {
+			return nil, usage("--executor %s is %s, which is named too; leave out one of them", v.executor, alias.executor)
+		}
+		seen[alias] = true
+	}
+	if len(all) > maxVariants {
+		return nil, usage("--executor and --model come to %d runs; %d is the most", len(all), maxVariants)
+	}
+	return all, nil
+}
+
+// slug is v as the name of a directory.
+func (v variant) slug() string { return runner.Slug(v.executor+"-"+v.model, 48) }
+
+func (v variant) check() error {
+	if v.executor == "" {
+		return nil
+	}
+	if err := eval.CheckExecutor(v.executor); err != nil {
+		return usage("--executor: %w", err)
+	}
+	return nil
+}
+
+// What the values of the flags look like.
+var (
+	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]+$`)
+	executorName = regexp.MustCompile(`^[\pL\pN._-]+(=[\pL\pN._:/@+-]+)?$`)
+)
+
+// maxName is how many characters a name of an executor or a model has at most. Regular
+// expressions of so many letters of any script are large, and compiled at every start.
+const maxName = 200
+
+// tooLong says whether a name is, or, of an executor, one of those that = parts.
+func tooLong(value string) bool {
+	return slices.ContainsFunc(strings.Split(value, "="), func(name string) bool { return utf8.RuneCountInString(name) > maxName })
+}
+
+// listOf is the values of a flag that may be given again, each of which may be several;
+// one empty value where it is not given.
+func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string, err error) {
+	if !c.IsSet(flag) {
+		return []string{""}, nil
+	}
+	seen := map[string]bool{}
+	for _, given := range c.StringSlice(flag) {
+		for value := range strings.SplitSeq(given, ",") {
+			value = strings.TrimSpace(value)
+			switch {
+			case tooLong(value) || !looks.MatchString(value):
+				return nil, usage("--%s: %q is no name", flag, value)
+			case seen[value]:
+				return nil, usage("--%s names %s twice", flag, value)
+			}
+			seen[value] = true
+			values = append(values, value)
+		}
+	}
+	return values, nil
 }
