@@ -83,6 +83,7 @@ func (s *bridge) get(w http.ResponseWriter, r *http.Request) {
 	defer release()
 	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
+	stream.start()
 	stream.copy(ctx, l.own, s.proxy.limits.Idle)
 }
 
@@ -112,6 +113,7 @@ func (s *bridge) getAgain(w http.ResponseWriter, r *http.Request, l *link) {
 	defer s.proxy.memory.Give(missed)
 	stream := openStream(w, s.proxy.limits.Write)
 	defer stream.close()
+	stream.start()
 	whole := true
 	for _, e := range again.missed {
 		l.recordLate(e.late)

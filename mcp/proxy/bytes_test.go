@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -28,6 +29,21 @@ func TestBytesOnAStream(t *testing.T) {
 	r := b.do("POST", "s", `{"jsonrpc":"2.0","id":1.0,"method":"progress","params":`+params+`}`, "Mcp-Session-Id", session)
 	if events := r.events(); len(events) != 2 || events[1] != `{"jsonrpc":"2.0","id":1.0,"result":{}}` {
 		t.Errorf("events: %q", events)
+	}
+}
+
+// A stream of one answer has a length; one with messages before the answer has none.
+func TestLengthOfAStream(t *testing.T) {
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
+	session := b.open()
+	r := b.post(session, ping)
+	if got := r.header.Get("Content-Length"); got != strconv.Itoa(len(r.raw)) || r.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("an answer of %d bytes: %q", len(r.raw), r.header)
+	}
+	r = b.post(session, `{"jsonrpc":"2.0","id":1,"method":"progress","params":{"_meta":{"progressToken":"p"}}}`)
+	if got := r.header.Get("Content-Length"); got != "" || len(r.events()) != 2 {
+		t.Errorf("a message and an answer: length %q: %q", got, r.raw)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/waza-isolate/waza/mcp/sse"
@@ -16,6 +17,8 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	limit   time.Duration
+	status  int
+	sent    bool // the headers went out, or are about to
 	begun   bool // an event with an id went out
 	broken  bool
 }
@@ -23,29 +26,36 @@ type eventWriter struct {
 // retry is how long an agent shall wait until it resumes a stream.
 const retry = time.Second
 
-// openStream sends the headers of a stream.
+// openStream sets the headers of a stream. They go out with what is sent first.
 func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
-	return startStream(w, http.StatusOK, limit)
+	return newEventWriter(w, http.StatusOK, limit)
 }
 
-// startStream sends a stream's status and the headers that are set.
-func startStream(w http.ResponseWriter, status int, limit time.Duration) *eventWriter {
-	s := &eventWriter{w: w, control: http.NewResponseController(w), limit: limit}
-	w.WriteHeader(status)
-	s.write(nil)
-	return s
+// newEventWriter returns a writer of a response with a status and the headers that are
+// set. They go out with what is sent first.
+func newEventWriter(w http.ResponseWriter, status int, limit time.Duration) *eventWriter {
+	return &eventWriter{w: w, control: http.NewResponseController(w), limit: limit, status: status}
 }
+
+// start sends the headers alone, to an agent that waits for them.
+func (s *eventWriter) start() { s.write(nil) }
 
 // next sends the next message of f.
 func (s *eventWriter) next(f *agentStream, it item) bool {
-	if f.journal == nil {
-		return s.message("", it.raw)
+	id := ""
+	if f.journal != nil {
+		id = f.sending(it).String()
 	}
-	return s.message(f.sending(it).String(), it.raw)
+	m := s.event(id, it.raw)
+	if it.last && !s.sent { // the whole response: it has a length in place of chunks
+		size, _ := m.WriteTo(io.Discard)
+		s.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	return s.send(m)
 }
 
 // silent tells the agent that the stream is alive. The first time, where it can be
@@ -55,21 +65,26 @@ func (s *eventWriter) silent(f *agentStream) bool {
 	if f.journal == nil || s.begun || !f.primes {
 		return s.keepalive()
 	}
-	return s.event(sse.Message{ID: f.prime().String()})
+	return s.send(s.first(sse.Message{ID: f.prime().String()}))
 }
 
 // message sends raw as one event, with an id where it is not "".
 func (s *eventWriter) message(id string, raw []byte) bool {
-	return s.event(sse.Message{ID: id, Type: "message", Data: raw})
+	return s.send(s.event(id, raw))
 }
 
-// event sends m; the first on a stream that can be resumed says when to.
-func (s *eventWriter) event(m sse.Message) bool {
+// event is the event of a message.
+func (s *eventWriter) event(id string, raw []byte) sse.Message {
+	return s.first(sse.Message{ID: id, Type: "message", Data: raw})
+}
+
+// first has m say when to resume, where it is the first on a stream that can be resumed.
+func (s *eventWriter) first(m sse.Message) sse.Message {
 	if m.ID != "" && !s.begun {
 		s.begun = true
 		m.Retry = retry
 	}
-	return s.send(m)
+	return m
 }
 
 func (s *eventWriter) keepalive() bool { return s.write([]byte(sse.KeepAlive)) }
@@ -81,6 +96,10 @@ func (s *eventWriter) send(what io.WriterTo) bool {
 		return false
 	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
+	if !s.sent {
+		s.sent = true
+		s.w.WriteHeader(s.status)
+	}
 	_, err := what.WriteTo(s.w)
 	s.broken = err != nil || s.control.Flush() != nil
 	return !s.broken

@@ -15,8 +15,9 @@ import (
 // server is silent for long.
 func (x *proxiedRequest) stream(response *http.Response) {
 	copyHeaders(x.Upstream, x.w.Header(), response.Header)
-	out := startStream(x.w, response.StatusCode, x.proxy.limits.Write)
+	out := newEventWriter(x.w, response.StatusCode, x.proxy.limits.Write)
 	defer out.close()
+	out.start()
 	source := x.readEvents(response.Body)
 	defer func() {
 		_ = response.Body.Close() // ends the reader

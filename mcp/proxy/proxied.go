@@ -212,7 +212,7 @@ func (x *proxiedRequest) messages(response *http.Response) {
 		}
 		if err == nil && out == nil {
 			copyHeaders(x.Upstream, x.w.Header(), response.Header)
-			out = startStream(x.w, response.StatusCode, x.proxy.limits.Write)
+			out = newEventWriter(x.w, response.StatusCode, x.proxy.limits.Write)
 			defer out.close()
 		}
 		more = err == nil
