@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -148,8 +149,17 @@ func (p *Private) Kill() {
 }
 
 // Freeze keeps the engine from doing anything until Thaw: connections to it are
-// taken and not answered.
-func (p *Private) Freeze() { p.t.Helper(); p.signal("STOP") }
+// taken and not answered. It returns once the command that entered has stopped too: one that
+// is told earlier to go on would stop afterwards, for good.
+func (p *Private) Freeze() {
+	p.t.Helper()
+	p.signal("STOP")
+	Await(p.t, engineUp, "the command that entered has stopped", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.engine.Process.Pid))
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return err != nil || strings.HasPrefix(state, "T")
+	})
+}
 
 // Thaw ends Freeze. The command that entered stops with the engine, and passes on
 // that it goes on.
@@ -208,13 +218,14 @@ func (p *Private) remove() {
 	if p.api != nil {
 		_ = p.api.Close()
 	}
+	if p.engine != nil {
+		// A stopped one would not collect its engine, and the namespaces wait for that.
+		_ = p.engine.Process.Kill()
+		_ = p.engine.Wait()
+	}
 	if p.hold != nil {
 		_ = p.hold.Close()
 		_ = p.holder.Wait()
-	}
-	if p.engine != nil {
-		_ = p.engine.Process.Kill() // a frozen one does not see its engine's end
-		_ = p.engine.Wait()
 	}
 	var err error
 	for deadline := time.Now().Add(engineDown); ; time.Sleep(pollEvery) {
