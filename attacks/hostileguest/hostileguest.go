@@ -14,15 +14,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waza-isolate/waza/attacks/part"
-	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 func init() {
@@ -57,40 +54,16 @@ func begin() error {
 	if err != nil {
 		return err
 	}
-	var from io.Reader = in
 	m := &middle{out: out, trees: map[uint32]bool{}}
-	// The runner's socket takes one connection, and that is ours. Once it is gone the guest
-	// takes its pipes.
-	switch conn, err := net.Dial("unix", guest.SocketPath); {
-	case err == nil:
-		if _, err := out.Write([]byte("s")); err != nil {
-			return err
-		}
-		from, m.out = conn, conn
-		for _, err := os.Stat(guest.SocketPath); err == nil; _, err = os.Stat(guest.SocketPath) {
-			time.Sleep(time.Millisecond)
-		}
-		go func() {
-			_, _ = io.Copy(io.Discard, in)
-			_ = conn.Close()
-		}()
-	default:
-		if _, err := out.Write([]byte("p")); err != nil {
-			return err
-		}
-	}
 	go func() {
-		pass(from, func(f frame) error {
+		pass(in, func(f frame) error {
 			m.hear(f)
 			_, err := toGuest.Write(f)
 			return err
 		})
 		_ = toGuest.Close()
 	}()
-	go func() {
-		_, _ = io.ReadFull(fromGuest, make([]byte, 1)) // its choice of the pipe
-		pass(fromGuest, m.say)
-	}()
+	go pass(fromGuest, m.say)
 	return errors.Join(unix.Dup3(int(guestIn.Fd()), 0, 0), unix.Dup3(int(guestOut.Fd()), 1, 0), guestIn.Close(), guestOut.Close())
 }
 

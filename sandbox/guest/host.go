@@ -18,8 +18,6 @@ import (
 type Guest struct {
 	session *yamux.Session
 	hello   Hello
-	// overSocket says that a socket carries the session, and not the engine's pipe.
-	overSocket bool
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
@@ -30,20 +28,14 @@ type Guest struct {
 	incoming sync.WaitGroup
 }
 
-// Connect starts the session over pipe, the container's stdin and stdout, or over the first
-// connection to ln if the guest chooses that, and waits until the guest has said hello. ln may
-// be nil. It owns both from then on, even if it fails.
-func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener) (*Guest, error) {
+// Connect starts the session over pipe, the container's stdin and stdout, and waits until the
+// guest has said hello. It owns pipe from then on, even if it fails.
+func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
 	g := &Guest{accepts: make(map[uint64]*listener), done: make(chan struct{})}
-	conn, err := transport(ctx, pipe, ln)
+	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(8*time.Second))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), pipe.Close())
+		return nil, errors.Join(err, pipe.Close())
 	}
-	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: conn}, g.ended), muxConfig(8*time.Second))
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	_, g.overSocket = conn.(*besidePipe)
 	g.session = session
 	g.incoming.Go(g.serveIncoming)
 	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
@@ -67,9 +59,6 @@ func (g *Guest) greet(ctx context.Context) error {
 
 // Hello returns what the guest said of itself when it was connected.
 func (g *Guest) Hello() Hello { return g.hello }
-
-// OverSocket reports whether a socket carries the session, and not the engine's pipe.
-func (g *Guest) OverSocket() bool { return g.overSocket }
 
 // Done returns a channel that is closed when the session ends, and with it the container. If the
 // guest broke a rule, it is closed before anything else that uses the session fails.

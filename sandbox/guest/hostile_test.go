@@ -22,9 +22,6 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if _, err := far.Write([]byte{overPipe}); err != nil {
-			return
-		}
 		stream, err := session.Accept()
 		if err != nil {
 			return
@@ -40,7 +37,7 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	g, err := Connect(ctx, near, nil)
+	g, err := Connect(ctx, near)
 	t.Cleanup(func() {
 		if g != nil {
 			_ = g.Close()

@@ -53,7 +53,7 @@ func startGuest(t *testing.T) *Guest {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	g, err := Connect(t.Context(), &stdioPipe{out, in}, nil)
+	g, err := Connect(t.Context(), &stdioPipe{out, in})
 	if err != nil {
 		_ = cmd.Wait()
 		t.Fatalf("connect: %v\n%s", err, stderr.Bytes())

@@ -35,7 +35,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	g, err := Connect(ctx, pipe, nil)
+	g, err := Connect(ctx, pipe)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		<-stop
@@ -120,8 +120,6 @@ func TestMemoryUnderHostileGuests(t *testing.T) {
 func attackRunner(t *testing.T, bound int64, attack func(*yamux.Session, net.Conn), k kind) {
 	v := memtest.Start(t, victimRole)
 	pipe, err := net.Dial("tcp", v.Address)
-	must(t, err)
-	_, err = pipe.Write([]byte{overPipe})
 	must(t, err)
 	session, err := yamux.Server(pipe, muxConfig(10*time.Second))
 	must(t, err)

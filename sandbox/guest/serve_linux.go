@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -36,11 +35,7 @@ func Main() error {
 	if err != nil {
 		return err
 	}
-	conn, err := chooseTransport(pipe)
-	if err != nil {
-		return err
-	}
-	s, err := newServant(conn)
+	s, err := newServant(pipe)
 	if err != nil {
 		return err
 	}
@@ -76,25 +71,6 @@ func stdio() (io.ReadWriteCloser, error) {
 		}
 	}
 	return &duplex{in: ends[0], out: ends[1]}, unix.Close(null)
-}
-
-// chooseTransport connects to the runner's socket, or takes stdin and stdout where there is
-// none, and tells the runner on stdout which it is. Over the socket, the end of stdin ends the
-// talk all the same: the engine closes it when the runner has died.
-func chooseTransport(pipe io.ReadWriteCloser) (io.ReadWriteCloser, error) {
-	conn, err := net.Dial("unix", SocketPath)
-	if err != nil {
-		_, err := pipe.Write([]byte{overPipe})
-		return pipe, err
-	}
-	if _, err := pipe.Write([]byte{overSocket}); err != nil {
-		return nil, err
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, pipe)
-		_ = conn.Close()
-	}()
-	return conn, nil
 }
 
 type duplex struct{ in, out *os.File }
