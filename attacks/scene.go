@@ -139,5 +139,5 @@ func ArrivedOrSaidSo(s Scene) (bool, string) {
 	return SaidSo(s)
 }
 
-// Told says whether anybody said anything of the attack.
+// Reported reports whether anybody said anything of the attack.
 func Reported(s Scene) bool { return len(s.Words()) > 0 }

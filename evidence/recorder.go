@@ -154,7 +154,7 @@ func (r *Recorder) noteLocked(err error) {
 	}
 }
 
-// Told writes e to out as a line of a transcript, redacted.
+// Reported writes e to out as a line of a transcript, redacted.
 func (r *Recorder) Reported(out io.Writer, e TranscriptEvent) error {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {

@@ -102,7 +102,7 @@ func ResultOf(use capture.Use) *ToolResult {
 	return reportedResult(use.Result)
 }
 
-// Told is an event of an agent's as waza has it.
+// Reported returns an event of an agent's as waza has it.
 func Reported(e evidence.TranscriptEvent) TranscriptEvent {
 	return TranscriptEvent{TranscriptEvent: e, ToolResult: reportedResult(e.ToolResult)}
 }

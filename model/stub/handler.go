@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Told is what became of one request, for a log.
+// Reported is what became of one request, for a log.
 type Reported struct {
 	Method string
 	Path   string

@@ -322,13 +322,6 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 	return s, nil
 }
 
-func directoryOf(config mcpconfig.Server) string {
-	if config.Cwd != "" {
-		return config.Cwd
-	}
-	return config.WorkingDir
-}
-
 // readEgress is what entries come to, once their variables are expanded.
 func readEgress(entries []mcpconfig.Egress) ([]mcpconfig.Destination, error) {
 	allowed, problems := mcpconfig.ReadEgress(entries)

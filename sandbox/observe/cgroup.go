@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Read reads a container's own control groups from what it has at /sys/fs/cgroup.
+// ReadUsage reads a container's own control groups from what it has at /sys/fs/cgroup.
 // What is not there, or not as the kernel writes it, stays nil.
 func ReadUsage(root fs.FS) Usage {
 	g := group{root}
