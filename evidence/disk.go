@@ -15,7 +15,7 @@ func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// told returns an error of writing in words for the person who has to mend it.
+// reported returns an error of writing in words for the person who has to mend it.
 func reported(err error) error {
 	if DiskFull(err) {
 		return fmt.Errorf("the disk is full: %w", err)

@@ -13,7 +13,7 @@ const (
 	gateReported = "wire.unreported_calls"
 )
 
-// told fails where there is no readable transcript. A gate that only warns says so
+// reported fails where there is no readable transcript. A gate that only warns says so
 // instead, and is not run.
 func (g *gate) reported(s *subject) (run bool, err error) {
 	switch {

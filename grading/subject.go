@@ -131,7 +131,7 @@ func (s *subject) seen(servers ...string) error {
 	return nil
 }
 
-// told fails where the agent's builtin uses are not known. An executor that gives
+// reported fails where the agent's builtin uses are not known. An executor that gives
 // no transcript is no reason unless a check is about builtin uses alone.
 func (s *subject) reported(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {

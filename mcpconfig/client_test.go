@@ -32,7 +32,7 @@ func clientFiles(t testing.TB) map[string][]byte {
 	return files
 }
 
-// told is a client's file as the goldens have it.
+// reported is a client's file as the goldens have it.
 func reported(t *testing.T, f *mcpconfig.ClientFile) []byte {
 	t.Helper()
 	var b bytes.Buffer

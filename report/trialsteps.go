@@ -243,7 +243,7 @@ func (r *reading) known(row *Row, call *evidence.Call) {
 	}
 }
 
-// told notes where the agent's account of a call differs from it.
+// reported notes where the agent's account of a call differs from it.
 func (r *reading) reported(row *Row, call *evidence.Call) {
 	n := r.talk.Narration
 	if n == nil {

@@ -90,7 +90,7 @@ func (a arguments) object() (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// told is the arguments for the transcript: a JSON value, or a string of what is none.
+// reported is the arguments for the transcript: a JSON value, or a string of what is none.
 func (a arguments) reported() json.RawMessage {
 	if object, err := a.object(); err == nil {
 		return object

@@ -21,7 +21,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// told is what a run came to, but for times and what is drawn by lot: results,
+// reported is what a run came to, but for times and what is drawn by lot: results,
 // verdicts and the evidence of each trial.
 type reported struct {
 	Results  any

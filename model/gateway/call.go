@@ -322,7 +322,7 @@ func (c *call) finish(broken error) {
 	c.write()
 }
 
-// told is what the answer says, as far as that can be read.
+// reported is what the answer says, as far as that can be read.
 func (c *call) reported() dialect.Response {
 	if !c.record.IsTurn() {
 		return dialect.Response{}

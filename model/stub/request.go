@@ -107,7 +107,7 @@ func (r *request) last() string {
 	return ""
 }
 
-// told is what a tool answered.
+// reported is what a tool answered.
 type reported struct {
 	item int // of the conversation
 	mark mark

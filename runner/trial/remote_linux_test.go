@@ -128,7 +128,7 @@ func (a *arrivals) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// told keeps the events of a trial.
+// reported keeps the events of a trial.
 type reported struct {
 	nobody
 	mu  sync.Mutex

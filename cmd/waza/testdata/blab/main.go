@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// told is a secret in all the ways.
+// reported is a secret in all the ways.
 func reported(secret string) []string {
 	var escaped strings.Builder
 	for _, r := range secret {
