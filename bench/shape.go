@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"path"
 	"slices"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/mount"
 	"github.com/docker/docker/api/types/network"
+
+	"github.com/waza-isolate/waza/sandbox"
 )
 
 // shape is what a trial has on the engine, as the engine tells it, so that the same
@@ -79,6 +83,8 @@ func (b *bench) containerOf(ctx context.Context, id string) (recordedContainer, 
 		Image: b.image, User: c.Config.User, Entrypoint: []string{"/peer"}, Cmd: []string{"stdio"}, Labels: b.labels(),
 		OpenStdin: true, StdinOnce: true, Healthcheck: c.Config.Healthcheck,
 	}}
+	// The directory of its socket is gone since its guest has connected.
+	one.host.Mounts = slices.DeleteFunc(slices.Clone(one.host.Mounts), func(m mount.Mount) bool { return m.Target == path.Dir(sandbox.SocketPath) })
 	for _, endpoint := range c.NetworkSettings.Networks {
 		if addr, err := netip.ParseAddr(endpoint.IPAddress); err == nil {
 			one.offset = int(addr.As4()[3] % subnetSize)

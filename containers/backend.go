@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/containerd/errdefs"
 	"github.com/testcontainers/testcontainers-go"
@@ -74,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.Digest == nil {
 		o.Digest = files.Digest
 	}
-	s := starter{engine: e, watch: startWatch(e), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
+	s := starter{engine: e, watch: startWatch(e), apart: new(atomic.Bool), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
 	b := &Backend{
 		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
 		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
@@ -259,7 +260,16 @@ func (b *Backend) Describe() map[string]string {
 		"kernel":         b.engine.info.KernelVersion,
 		"storage_driver": b.engine.info.Driver,
 		"cgroup":         b.engine.info.CgroupVersion,
+		"transport":      b.transport(),
 	}
+}
+
+// transport returns what carries the connections to the run's guests.
+func (b *Backend) transport() string {
+	if held := b.lease.current(); held != nil && held.guest.Hello().Socket {
+		return "socket"
+	}
+	return "pipe"
 }
 
 // Images returns the images that were used, by reference.

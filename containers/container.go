@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -40,6 +41,8 @@ type starter struct {
 	watch  *watch
 	// library is testcontainers on our engine, set up for the first service.
 	library func() (*testcontainers.DockerProvider, error)
+	// apart is set once the engine has refused to mount a directory of this machine.
+	apart *atomic.Bool
 }
 
 // start creates, attaches to, and starts a container, in that order: one that is started
@@ -59,9 +62,10 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 		}
 		return c, nil
 	}
-	if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err != nil {
+	if err := s.create(ctx, p, network, c); err != nil {
 		return nil, fmt.Errorf("create %s: %w", p.name, err)
 	}
+	defer c.socket.remove()
 	if err := c.attach(ctx, s.watch); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", p.name, err)
 	}
@@ -74,6 +78,23 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 	return c, nil
 }
 
+// create creates a container, with a socket for its guest if the engine is on this machine.
+func (s *starter) create(ctx context.Context, p containerPlan, network string, c *startedContainer) (err error) {
+	conf, host := p.conf, p.host
+	if !s.apart.Load() {
+		c.socket = newSocket(s.engine.DaemonHost(), &conf, &host)
+	}
+	c.id, err = s.engine.createContainer(ctx, &conf, &host, p.networking(network), p.name)
+	if c.socket != nil && errdefs.IsInvalidArgument(err) { // it does not see the directory
+		c.socket.remove()
+		c.socket = nil
+		if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err == nil {
+			s.apart.Store(true)
+		}
+	}
+	return err
+}
+
 // startedContainer is one running container and the connection to its process 1.
 type startedContainer struct {
 	engine   *engine
@@ -82,6 +103,7 @@ type startedContainer struct {
 	guest    *guest.Guest
 	image    imageInfo
 	attached types.HijackedResponse
+	socket   *socket      // nil if there is none, and for services
 	removed  <-chan error // receives one value when the container is gone
 	cancel   context.CancelFunc
 	stderr   *bounded.Ends
@@ -116,7 +138,7 @@ func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
 
 // connect connects to process 1 of a container that is started.
 func (c *startedContainer) connect(ctx context.Context) (err error) {
-	c.guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.stderr))
+	c.guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.stderr), c.socket.listener())
 	return err
 }
 

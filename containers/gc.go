@@ -65,7 +65,7 @@ func GC(ctx context.Context) (Garbage, error) {
 		}
 		return s.sweep(ctx, found, live)
 	})
-	return g, errors.Join(err, s.dropLayers(ctx, ownExecutable(e.arch()), ""))
+	return g, errors.Join(err, s.dropLayers(ctx, ownExecutable(e.arch()), ""), removeOldSockets())
 }
 
 // Sweep removes what a dead run left on the engine.

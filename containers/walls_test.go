@@ -3,8 +3,12 @@ package containers
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -131,6 +135,10 @@ func checkContainer(t *testing.T, c container.InspectResponse, run string) {
 		}
 	}
 	for _, m := range c.Mounts {
+		if m.Destination == path.Dir(sandbox.SocketPath) {
+			checkSocket(t, c.Name, m)
+			continue
+		}
 		if m.Type == mount.TypeVolume && !strings.HasPrefix(m.Name, "waza-"+run+"-") {
 			t.Errorf("%s has an anonymous volume at %s", c.Name, m.Destination)
 		}
@@ -140,6 +148,18 @@ func checkContainer(t *testing.T, c container.InspectResponse, run string) {
 		if m.Type == mount.TypeBind && !strings.Contains(m.Source, "/"+filesVolume(run)+"/") {
 			t.Errorf("%s has %s of the host at %s", c.Name, m.Source, m.Destination)
 		}
+	}
+}
+
+// checkSocket checks that the directory of a container's socket was made for it alone, and is gone
+// from the host since the guest has connected.
+func checkSocket(t *testing.T, container string, m container.MountPoint) {
+	t.Helper()
+	if m.Type != mount.TypeBind || m.RW || !strings.HasPrefix(m.Source, filepath.Join(os.TempDir(), "waza-mux-")) {
+		t.Errorf("%s has %+v for its socket", container, m)
+	}
+	if _, err := os.Lstat(m.Source); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket of %s is still at %s: %v", container, m.Source, err)
 	}
 }
 

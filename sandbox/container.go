@@ -75,6 +75,9 @@ const (
 	SkillsDir = HomeDir + "/skills"
 	// GuestPath is our own executable.
 	GuestPath = "/opt/waza/waza"
+	// SocketPath is the runner's socket for the guest of one container, if runner and engine
+	// share a machine.
+	SocketPath = "/run/waza/mux"
 )
 
 // ModelHost is the name under which an agent finds its models: each provider's base

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync"
 
@@ -32,10 +33,11 @@ func init() {
 	}
 }
 
-// middle is between the runner and the guest.
+// middle is between the runner and the guest, on the pipe or on the runner's socket.
 type middle struct {
-	programs int  // that the runner has started
-	lies     bool // about trees
+	also     *middle // the pipe's, of the one on a socket
+	programs int     // that the runner has started
+	lies     bool    // about trees
 
 	mu    sync.Mutex
 	out   io.Writer       // to the runner; guarded by mu
@@ -54,17 +56,54 @@ func begin() error {
 	if err != nil {
 		return err
 	}
-	m := &middle{out: out, trees: map[uint32]bool{}}
+	m := newMiddle(out)
 	go func() {
-		pass(in, func(f frame) error {
-			m.hear(f)
-			_, err := toGuest.Write(f)
-			return err
-		})
+		m.between(in, toGuest, fromGuest)
 		_ = toGuest.Close()
 	}()
-	go pass(fromGuest, m.say)
+	if len(os.Args) > 2 {
+		if err := m.takeSocket(); err != nil {
+			return err
+		}
+	}
 	return errors.Join(unix.Dup3(int(guestIn.Fd()), 0, 0), unix.Dup3(int(guestOut.Fd()), 1, 0), guestIn.Close(), guestOut.Close())
+}
+
+// takeSocket connects to the runner's socket in the guest's place, and gives the guest one of
+// ours.
+func (m *middle) takeSocket() error {
+	runner, err := net.Dial("unix", os.Args[2])
+	if err != nil {
+		return err
+	}
+	os.Args[2] = "@hostile"
+	ln, err := net.Listen("unix", os.Args[2])
+	if err != nil {
+		return err
+	}
+	go func() {
+		real, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		over := newMiddle(runner)
+		over.also = m
+		over.between(runner, real, real)
+		_, _ = real.Close(), runner.Close()
+	}()
+	return nil
+}
+
+func newMiddle(runner io.Writer) *middle { return &middle{out: runner, trees: map[uint32]bool{}} }
+
+// between passes frames on, both ways, until the runner ends.
+func (m *middle) between(runner io.Reader, toGuest io.Writer, fromGuest io.Reader) {
+	go pass(fromGuest, m.say)
+	pass(runner, func(f frame) error {
+		m.hear(f)
+		_, err := toGuest.Write(f)
+		return err
+	})
 }
 
 // own is another descriptor of a file, that stays with us.
@@ -138,6 +177,9 @@ func (m *middle) hear(f frame) {
 		m.lies = m.lies || attack == part.LeadsOut
 		if m.programs++; m.programs == 2 { // the first is for the look that the runner has at a server before the trial
 			go m.flood(attack)
+			if m.also != nil {
+				go m.also.flood(attack)
+			}
 		}
 	case "get":
 		m.mu.Lock()

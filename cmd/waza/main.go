@@ -32,7 +32,7 @@ func main() {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "guest": // process 1 of a container
-			exitOn(guest.Main())
+			exitOn(guest.Main(os.Args[2:]))
 			return
 		case "agent": // an agent of ours, in the agent's container
 			exitOn(agentMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))

@@ -42,24 +42,23 @@ func (g *Guest) forget(id uint64) {
 // accept it is for; anything else ends the session. Those over maxInbound at once
 // are refused: a guest that has ended its side may open more while we still hold
 // the other, and a slow reader of ours is not its fault.
-func (g *Guest) serveIncoming() {
+func (g *Guest) serveIncoming(session *yamux.Session) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
-	held := make(chan struct{}, inboundLimit())
 	for {
-		stream, err := g.session.Accept()
+		stream, err := session.Accept()
 		if err != nil {
-			g.ended(g.why(err))
+			g.ended(why(session, err))
 			return
 		}
 		select {
-		case held <- struct{}{}:
+		case g.inbound <- struct{}{}:
 		default:
 			_ = closeStream(stream)
 			continue
 		}
 		conns.Go(func() {
-			release := func() { <-held }
+			release := func() { <-g.inbound }
 			if err := g.admit(stream, release); err != nil {
 				_ = closeStream(stream)
 				release()
@@ -70,15 +69,15 @@ func (g *Guest) serveIncoming() {
 
 // why ends the session and is the reason for its end. err may come from a stream
 // that was there before it.
-func (g *Guest) why(err error) error {
-	if closed := g.session.Close(); closed != nil {
+func why(session *yamux.Session, err error) error {
+	if closed := session.Close(); closed != nil {
 		return errors.Join(err, closed)
 	}
 	for range acceptedAhead {
 		if !errors.Is(err, yamux.ErrSessionShutdown) {
 			break
 		}
-		_, err = g.session.Accept()
+		_, err = session.Accept()
 	}
 	if brokeMux(err) {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -129,7 +128,7 @@ func (g *Guest) admit(stream net.Conn, release func()) error {
 		return nil
 	case <-in.done:
 		return net.ErrClosed
-	case <-g.session.CloseChan():
+	case <-g.done:
 		return net.ErrClosed
 	}
 }
@@ -165,7 +164,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.release = in.release
 		return c, nil
 	case <-l.done:
-	case <-l.guest.session.CloseChan():
+	case <-l.guest.done:
 	}
 	return nil, net.ErrClosed
 }

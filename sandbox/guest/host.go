@@ -16,8 +16,10 @@ import (
 
 // Guest is the runner's end of the session with one container's process 1.
 type Guest struct {
-	session *yamux.Session
+	pipe    *yamux.Session // over the container's stdin and stdout; the container ends with it
+	session *yamux.Session // that carries the requests: pipe, or the session over a socket
 	hello   Hello
+	inbound chan struct{} // holds a value for each stream that the guest opened
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
@@ -29,20 +31,64 @@ type Guest struct {
 }
 
 // Connect starts the session over pipe, the container's stdin and stdout, and waits until the
-// guest has said hello. It owns pipe from then on, even if it fails.
-func Connect(ctx context.Context, pipe io.ReadWriteCloser) (*Guest, error) {
-	g := &Guest{accepts: make(map[uint64]*listener), done: make(chan struct{})}
-	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(8*time.Second))
+// guest has said hello. If the guest has connected to ln, which may be nil, the requests go
+// over that socket from then on, and over the pipe only pings, so that the container still ends
+// with an engine that died or stands still. Connect owns both from the beginning, even if it
+// fails.
+func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener) (*Guest, error) {
+	if ln != nil {
+		defer func() { _ = ln.Close() }()
+	}
+	g := &Guest{accepts: make(map[uint64]*listener), inbound: make(chan struct{}, inboundLimit()), done: make(chan struct{})}
+	session, err := g.mux(pipe)
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g.session = session
-	g.incoming.Go(g.serveIncoming)
+	g.pipe, g.session = session, session
+	g.incoming.Go(func() { g.serveIncoming(session) })
 	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
-	if err := g.greet(ctx); err != nil {
+	err = g.greet(ctx)
+	if err == nil && g.hello.Socket {
+		err = g.useSocket(ctx, ln)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("guest does not answer: %w", err), g.Close(), g.Err())
 	}
 	return g, nil
+}
+
+// mux starts a session with a guest that may be hostile.
+func (g *Guest) mux(conn io.ReadWriteCloser) (*yamux.Session, error) {
+	return yamux.Client(newGuard(&whole{ReadWriteCloser: conn}, g.ended), muxConfig(8*time.Second))
+}
+
+// acceptTimeout bounds the wait for a guest that says it has connected.
+const acceptTimeout = 5 * time.Second
+
+// useSocket has the first connection to ln carry the requests. The two sessions end together.
+func (g *Guest) useSocket(ctx context.Context, ln *net.UnixListener) error {
+	if ln == nil {
+		return fmt.Errorf("%w: connected to a socket that it was not given", ErrProtocol)
+	}
+	if err := ln.SetDeadline(time.Now().Add(acceptTimeout)); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = ln.SetDeadline(time.Now()) })()
+	conn, err := ln.AcceptUnix()
+	if err != nil {
+		return causeOf(ctx, err)
+	}
+	session, err := g.mux(conn)
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	g.session = session
+	g.incoming.Go(func() { g.serveIncoming(session) })
+	g.incoming.Go(func() {
+		<-g.done
+		_, _ = session.Close(), g.pipe.Close()
+	})
+	return nil
 }
 
 func (g *Guest) greet(ctx context.Context) error {
@@ -88,7 +134,7 @@ func (g *Guest) ended(reason error) {
 // giveUp ends the session of a guest that broke a rule or is not there any more.
 func (g *Guest) giveUp(err error) {
 	g.ended(err)
-	_ = g.session.Close()
+	_ = g.pipe.Close()
 }
 
 // Ping returns once process 1 of the container has answered, or with ctx.
@@ -109,9 +155,9 @@ func (g *Guest) Ping(ctx context.Context) error {
 // Close ends the session. The guest takes that for its own end.
 func (g *Guest) Close() error {
 	g.mu.Lock()
-	g.closed = g.closed || g.reason == nil && !g.session.IsClosed()
+	g.closed = g.closed || g.reason == nil && !g.pipe.IsClosed()
 	g.mu.Unlock()
-	err := g.session.Close()
+	err := errors.Join(g.session.Close(), g.pipe.Close())
 	g.incoming.Wait()
 	return err
 }

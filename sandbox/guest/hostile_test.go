@@ -37,7 +37,7 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	g, err := Connect(ctx, near)
+	g, err := Connect(ctx, near, nil)
 	t.Cleanup(func() {
 		if g != nil {
 			_ = g.Close()

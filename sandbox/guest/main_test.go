@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		goleak.VerifyTestMain(m)
 		return
 	}
-	if err := Main(); err != nil {
+	if err := Main(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "guest:", err)
 		os.Exit(1)
 	}
@@ -44,7 +45,14 @@ func TestMain(m *testing.M) {
 // under -race, a race in it fails the test too.
 func startGuest(t *testing.T) *Guest {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
+	g, _ := startGuestWith(t, nil)
+	return g
+}
+
+// startGuestWith starts a guest with a socket that its arguments name.
+func startGuestWith(t *testing.T, ln *net.UnixListener, args ...string) (*Guest, *stdioPipe) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), guestEnv+"=1", "GORACE=atexit_sleep_ms=10") // a second otherwise
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -53,7 +61,8 @@ func startGuest(t *testing.T) *Guest {
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	g, err := Connect(t.Context(), &stdioPipe{out, in})
+	pipe := &stdioPipe{ReadCloser: out, in: in}
+	g, err := Connect(t.Context(), pipe, ln)
 	if err != nil {
 		_ = cmd.Wait()
 		t.Fatalf("connect: %v\n%s", err, stderr.Bytes())
@@ -66,16 +75,21 @@ func startGuest(t *testing.T) *Guest {
 			t.Errorf("guest: %v\n%s", err, stderr.Bytes())
 		}
 	})
-	return g
+	return g, pipe
 }
 
 type stdioPipe struct {
 	io.ReadCloser
-	in io.WriteCloser
+	in   io.WriteCloser
+	once sync.Once
 }
 
 func (p *stdioPipe) Write(b []byte) (int, error) { return p.in.Write(b) }
-func (p *stdioPipe) Close() error                { return errors.Join(p.in.Close(), p.ReadCloser.Close()) }
+
+func (p *stdioPipe) Close() (err error) {
+	p.once.Do(func() { err = errors.Join(p.in.Close(), p.ReadCloser.Close()) })
+	return err
+}
 
 // result is what a program left.
 type result struct {

@@ -35,7 +35,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	g, err := Connect(ctx, pipe)
+	g, err := Connect(ctx, pipe, nil)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		<-stop

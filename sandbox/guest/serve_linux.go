@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -16,9 +17,10 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// Main is process 1 of a container: it serves the runner on stdin and stdout
-// until they end, then ends everything else. It returns when the talk is over.
-func Main() error {
+// Main is process 1 of a container: it serves the runner on stdin and stdout until they end,
+// then ends everything else. args may name a socket of the runner's, which carries the
+// requests in their place where it can be reached.
+func Main(args []string) error {
 	// A process of the same user could otherwise open our stdin through
 	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
 	if defence.Undumpable {
@@ -35,7 +37,7 @@ func Main() error {
 	if err != nil {
 		return err
 	}
-	s, err := newServant(pipe)
+	s, err := newServant(pipe, args)
 	if err != nil {
 		return err
 	}
@@ -91,24 +93,50 @@ func killAll() {
 // servant is the guest's end of the session. It hands each request to the part of the guest
 // that carries it out.
 type servant struct {
-	session  *yamux.Session
+	pipe     *yamux.Session // over stdin and stdout; the container ends with it
+	requests *yamux.Session // pipe, or the session over the runner's socket
 	programs *programs
 	relay    *relay
 	meter    meter
 }
 
-func newServant(pipe io.ReadWriteCloser) (*servant, error) {
-	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
+// newServant connects to the socket that args name, before anything foreign can run here.
+func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
+	session, err := serverMux(pipe)
 	if err != nil {
 		return nil, err
 	}
-	return &servant{session: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}, nil
+	s := &servant{pipe: session, requests: session, programs: &programs{reaper: newReaper()}}
+	if len(args) > 0 {
+		if conn, err := net.Dial("unix", args[0]); err == nil {
+			if s.requests, err = serverMux(conn); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.relay = newRelay(s.requests)
+	return s, nil
 }
 
+func serverMux(conn io.ReadWriteCloser) (*yamux.Session, error) {
+	return yamux.Server(&whole{ReadWriteCloser: conn}, muxConfig(6*time.Second))
+}
+
+// serve answers requests until the runner is gone.
 func (s *servant) serve() error {
-	go watchPulse(s.session, func(error) { _ = s.session.Close() })
+	go watchPulse(s.pipe, func(error) { _ = s.pipe.Close() })
+	if s.requests != s.pipe {
+		go func() {
+			_ = s.answer(s.requests)
+			_ = s.pipe.Close()
+		}()
+	}
+	return s.answer(s.pipe)
+}
+
+func (s *servant) answer(session *yamux.Session) error {
 	for {
-		stream, err := s.session.Accept()
+		stream, err := session.Accept()
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, yamux.ErrSessionShutdown) {
 				return nil
@@ -142,6 +170,7 @@ func (s *servant) do(l *link, req request) error {
 		if err != nil {
 			return err
 		}
+		hello.Socket = s.requests != s.pipe
 		return l.writeJSON(kindReply, reply{Hello: &hello})
 	case "exec":
 		return s.programs.exec(l, req)

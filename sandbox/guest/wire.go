@@ -74,6 +74,7 @@ type Hello struct {
 	Datagrams        bool   `json:"datagrams"`         // UDP sockets can be opened
 	ChoosesInterface bool   `json:"chooses_interface"` // a socket can name its interface
 	Interfaces       int    `json:"interfaces"`        // loopback among them
+	Socket           bool   `json:"socket,omitempty"`  // the guest has connected to the runner's socket
 }
 
 type reply struct {

@@ -22,7 +22,7 @@ func main() {
 	switch os.Args[1] {
 	case "guest":
 		go undo()
-		err = guest.Main()
+		err = guest.Main(os.Args[2:])
 	case probe.Subcommand:
 		err = probe.Main(os.Args[2:], os.Stdin, os.Stdout)
 	}

@@ -27,7 +27,7 @@ func main() {
 	case "guest":
 		err = rule()
 	case "child":
-		err = guest.Main()
+		err = guest.Main(os.Args[2:])
 	case "act":
 		err = ask(os.Args[2])
 	}
@@ -43,7 +43,7 @@ func rule() error {
 	if err != nil {
 		return err
 	}
-	child := exec.Command("/proc/self/exe", "child")
+	child := exec.Command("/proc/self/exe", append([]string{"child"}, os.Args[2:]...)...)
 	child.Stdin, child.Stdout, child.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := child.Start(); err != nil {
 		return err

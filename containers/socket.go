@@ -1,0 +1,88 @@
+package containers
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// socketDir is the pattern of the directories that sockets are in, in the system's temporary one.
+const socketDir = "waza-mux-*"
+
+// socket is a Unix socket of one container, in a directory that no other container has. It
+// carries the requests to the guest in place of the engine's pipe, which passes four processes
+// each way.
+type socket struct {
+	dir string
+	ln  *net.UnixListener
+}
+
+// newSocket makes a socket, mounts its directory into the container, read-only, and names it to
+// the guest. It returns nil if the engine is not on this machine, or no socket can be made: the
+// guest then stays with the pipe.
+func newSocket(daemon string, conf *container.Config, host *container.HostConfig) *socket {
+	if !strings.HasPrefix(daemon, "unix://") {
+		return nil
+	}
+	parent, err := os.MkdirTemp("", socketDir) // for this user alone
+	if err != nil {
+		return nil
+	}
+	s := &socket{dir: parent}
+	// The container's user is another one, and reaches the inner directory by its mount.
+	inner := filepath.Join(parent, "s")
+	path := filepath.Join(inner, filepath.Base(sandbox.SocketPath))
+	if err = os.Mkdir(inner, 0o755); err == nil {
+		s.ln, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: path})
+	}
+	if err = errors.Join(err, os.Chmod(inner, 0o755), os.Chmod(path, 0o666)); err != nil {
+		s.remove()
+		return nil
+	}
+	host.Mounts = append(host.Mounts[:len(host.Mounts):len(host.Mounts)], mount.Mount{
+		Type: mount.TypeBind, Source: inner, Target: filepath.Dir(sandbox.SocketPath), ReadOnly: true,
+	})
+	conf.Cmd = []string{sandbox.SocketPath}
+	return s
+}
+
+// listener returns the listener of a socket, or nil where there is none.
+func (s *socket) listener() *net.UnixListener {
+	if s == nil {
+		return nil
+	}
+	return s.ln
+}
+
+// remove removes the socket and its directory, if there are any. What is connected stays
+// connected.
+func (s *socket) remove() {
+	if s == nil {
+		return
+	}
+	if s.ln != nil {
+		_ = s.ln.Close()
+	}
+	_ = os.RemoveAll(s.dir)
+}
+
+// removeOldSockets removes what runners left that were killed while a container started.
+func removeOldSockets() error {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), socketDir))
+	for _, dir := range dirs {
+		if info, failed := os.Lstat(dir); failed == nil && time.Since(info.ModTime()) > 2*startTimeout {
+			if failed := os.RemoveAll(dir); !errors.Is(failed, os.ErrPermission) { // another user's
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	return err
+}
