@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/serve"
 )
 
@@ -20,12 +22,13 @@ var row = regexp.MustCompile("(?m)^\\| `([a-z_0-9]+)` \\| (\\S.*) \\|$")
 // TestServedKeysAreDocumented holds the page on waza serve to the types that it sends.
 func TestServedKeysAreDocumented(t *testing.T) {
 	sections := map[string]any{
-		"A list of runs": serve.RunList{}, "A run in the list": serve.Run{}, "A run": serve.RunDetail{}, "A task of a run": serve.TaskDetail{},
+		"A list of runs": serve.RunList{}, "A run in the list": view.ListedRun{}, "A run": serve.RunDetail{}, "A task of a run": serve.TaskDetail{},
 		"A trial in a run": serve.TrialLine{}, "A trial": serve.TrialDetail{}, "A verdict": serve.VerdictLine{}, "A call": serve.CallLine{},
-		"A captured text": serve.CapturedJSON{}, "A file": serve.FileLine{}, "Progress of a run": serve.RunProgress{},
-		"Progress of a trial": serve.TrialProgress{}, "Progress of a call": serve.CallProgress{}, "An error": serve.ErrorAnswer{},
+		"A captured text": serve.CapturedJSON{}, "A file": serve.FileLine{}, "Progress of a run": view.RunProgress{},
+		"Progress of a trial": view.TrialProgress{}, "Progress of a call": view.CallProgress{}, "An error": serve.ErrorAnswer{},
 	}
 	text, said := read(t, filepath.Join(root, "docs", "serve.md")), commentsOf(t, filepath.Join(root, "serve"))
+	maps.Copy(said, commentsOf(t, filepath.Join(root, "report", "view")))
 	for title, v := range sections {
 		_, section, found := strings.Cut(text, "\n### "+title+"\n")
 		section, _, _ = strings.Cut(section, "\n### ")
@@ -50,11 +53,14 @@ func TestServedKeysAreDocumented(t *testing.T) {
 	}
 	for _, v := range sections {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			if _, isSent := field.Tag.Lookup("json"); !isSent {
+				continue
+			}
 			of := field.Type
 			for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 				of = of.Elem()
 			}
-			if of.Kind() == reflect.Struct && of.PkgPath() == reflect.TypeOf(serve.Run{}).PkgPath() && !known[of] && field.IsExported() {
+			if of.Kind() == reflect.Struct && slices.Contains([]string{reflect.TypeOf(serve.RunList{}).PkgPath(), reflect.TypeOf(view.ListedRun{}).PkgPath()}, of.PkgPath()) && !known[of] {
 				t.Errorf("the page has no section on %s", of)
 			}
 		}
@@ -110,7 +116,7 @@ func mayLack(of reflect.Type, key string) bool {
 func keysOf(of reflect.Type) (keys []string) {
 	for i := range of.NumField() {
 		field := of.Field(i)
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && !field.Anonymous {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" && !field.Anonymous {
 			keys = append(keys, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/serve"
 )
 
@@ -172,7 +173,7 @@ func TestServedSamples(t *testing.T) {
 	list, _, _ = strings.Cut(list, "```")
 	_, event, _ := strings.Cut(text, "event: progress\ndata: ")
 	event, _, _ = strings.Cut(event, "```")
-	for sample, v := range map[string]any{list: &serve.RunList{}, event: &serve.RunProgress{}} {
+	for sample, v := range map[string]any{list: &serve.RunList{}, event: &view.RunProgress{}} {
 		strict := json.NewDecoder(strings.NewReader(sample))
 		strict.DisallowUnknownFields()
 		if err := strict.Decode(v); err != nil {

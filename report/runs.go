@@ -2,63 +2,56 @@ package report
 
 import (
 	"html/template"
-	"time"
+	"net/url"
+	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
 // PathRuns is the path of the page that lists runs.
 const PathRuns = "runs"
 
-// Listing is the runs that a directory holds.
-type Listing struct {
+// ServedRun leads to the pages of a run on a server.
+func ServedRun(id string) Links { return Links{Base: "/runs/" + url.PathEscape(id)} }
+
+// Runs is the page that lists runs: the newest of all that a directory holds.
+func Runs(dir string, total int, newest []view.ListedRun) Page {
+	p := runsPage{Dir: dir, Total: total}
+	for _, run := range newest {
+		p.Runs = append(p.Runs, listedRun{run})
+	}
+	return Page{ID: PathRuns, Title: "Runs", name: "runs", data: p}
+}
+
+type runsPage struct {
 	Dir   string
 	Total int
-	Runs  []ListedRun // the newest of them
+	Runs  []listedRun
 }
 
-// ListedRun is a run in a list.
-type ListedRun struct {
-	To       template.URL
-	ID       string // its directory's name
-	Value    string // that in a form
-	Eval     string
-	Agent    string
-	Model    string
-	State    string
-	Live     bool   // somebody is at work on it
-	Problem  string // what of it cannot be read, in a sentence
-	Started  time.Time
-	Took     time.Duration
-	HasEnded bool
-	Isolated bool
-	Verdict  string
-	Tasks    int
-	Passed   int      // tasks
-	Attacked bool     // an attack succeeded
-	PassRate *float64 // of trials
-	Planned  int      // trials
-	Done     int      // of these, of a run that has not ended
-}
+type listedRun struct{ view.ListedRun }
+
+// To is where the run's first page is, and Value the run's name in a form.
+func (r listedRun) To() template.URL { return ServedRun(r.ID).To(PathOverview) }
+func (r listedRun) Value() string    { return url.PathEscape(r.ID) }
 
 // Mark is how the run stands; one in which an attack succeeded did not simply pass.
-func (r ListedRun) Mark() Mark {
+func (r listedRun) Mark() Mark {
+	word := string(r.State)
 	switch {
-	case r.Live:
-		return Mark{"timeout", r.State, "warn"}
+	case r.Live():
+		return Mark{"timeout", word, "warn"}
 	case r.Problem != "":
-		return Mark{"broke", r.State, "fail"}
-	case r.State == "interrupted":
-		return Mark{"infra", r.State, "infra"}
-	case r.Attacked && r.Verdict == string(results.StatusPassed):
+		return Mark{"broke", word, "fail"}
+	case r.State == view.StateInterrupted:
+		return Mark{"infra", word, "infra"}
+	case r.Attacked > 0 && r.Verdict == results.StatusPassed:
 		return attackedMark(evidence.AttackSucceeded)
 	}
 	return outcomeOf(r.Verdict)
 }
-
-// Runs is the page that lists runs.
-func Runs(l Listing) Page { return Page{ID: PathRuns, Title: "Runs", name: "runs", data: l} }
 
 // Notice is a page that says one thing.
 func Notice(title, text string) Page {
@@ -67,50 +60,36 @@ func Notice(title, text string) Page {
 
 type notice struct{ Title, Text string }
 
-// Now is how a run stands that is at work.
-type Now struct {
-	Links    Links
-	State    string
-	Planned  int
-	Done     int
-	Elapsed  time.Duration
-	Left     time.Duration // 0 where it is not known
-	Outcomes []CountOf
-	Working  []WorkingTrial
-	Ended    []EndedTrial // those that ended last, the last one first
+// AtWork is the part of a page that shows how far a run has come, which events update.
+func AtWork(p view.RunProgress, l Links) Page {
+	slices.SortStableFunc(p.Trials, func(a, b view.TrialProgress) int { return b.Since.Compare(a.Since) })
+	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressPage{p, l}}
 }
 
-// CountOf is how many trials have an outcome.
-type CountOf struct {
-	Outcome string
-	Count   int
+type progressPage struct {
+	view.RunProgress
+	Links Links
 }
 
-// WorkingTrial is a trial that has begun and not ended.
-type WorkingTrial struct {
-	Task    string
-	Number  int
-	Attempt int
-	Phase   string
-	Call    string // what it calls: SERVER TOOL; empty where it does not
-	Since   time.Time
-}
+// Of the trials that a page has as it is loaded.
+const (
+	maxWorking = 256 // as many as work at once
+	maxEnded   = 20
+)
 
-// EndedTrial is a trial that has ended.
-type EndedTrial struct {
-	Task    string
-	Number  int
-	Outcome string
-	Message string
+// Working are trials at work, and Ended those that ended last.
+func (p progressPage) Working() []view.TrialProgress { return p.some(false, maxWorking) }
+func (p progressPage) Ended() []view.TrialProgress   { return p.some(true, maxEnded) }
+
+func (p progressPage) some(ended bool, most int) []view.TrialProgress {
+	all := slices.DeleteFunc(slices.Clone(p.Trials), func(t view.TrialProgress) bool { return t.Ended() != ended })
+	return all[:min(len(all), most)]
 }
 
 // Trial is where a trial's page is.
-func (n Now) Trial(task string, number int) template.URL {
-	return n.Links.To(TrialPath(task, number))
+func (p progressPage) Trial(task string, number int) template.URL {
+	return p.Links.To(TrialPath(task, number))
 }
-
-// AtWork returns the part of a page that shows the progress of a run, which events update.
-func AtWork(n Now) Page { return Page{ID: n.Links.ID("now"), Title: "Now", name: "now", data: n} }
 
 // File is a file of a trial, on a server.
 type File struct {

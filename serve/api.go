@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/mcp/sse"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -30,25 +31,23 @@ const (
 
 // RunList is the answer to /api/v1/runs.
 type RunList struct {
-	Total  int   `json:"total"`          // runs that there are
-	Offset int   `json:"offset"`         // of these before the first that is listed
-	Next   *int  `json:"next,omitempty"` // the offset of those that follow; left out where none do
-	Runs   []Run `json:"runs"`           // in the order that was asked for
+	Total  int              `json:"total"`          // runs that there are
+	Offset int              `json:"offset"`         // of these before the first that is listed
+	Next   *int             `json:"next,omitempty"` // the offset of those that follow; left out where none do
+	Runs   []view.ListedRun `json:"runs"`           // in the order that was asked for
 }
 
-func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) {
+func (s *Server) apiRuns(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	limit, err := numberOf(q, "limit", usualPage, 1, maxPage)
 	offset, err2 := numberOf(q, "offset", 0, 0, 1<<30)
 	order, err3 := orderOf(q)
 	if err := cmp.Or(err, err2, err3); err != nil {
-		s.denyFor(w, r, err)
-		return
+		return nil, err
 	}
-	runs, err := s.index.list()
+	runs, err := s.runs.list()
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return nil, err
 	}
 	if order != nil {
 		slices.SortStableFunc(runs, order)
@@ -59,7 +58,7 @@ func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) {
 	if list.Runs = runs[from:to]; to < len(runs) {
 		list.Next = &to
 	}
-	sendJSON(w, http.StatusOK, list)
+	return list, nil
 }
 
 // numberOf reads a number of a query.
@@ -70,74 +69,53 @@ func numberOf(q url.Values, name string, usual, least, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, &badRequest{fmt.Sprintf("%s is a number from %d to %d.", name, least, most)}
+		return 0, badRequest("%s is a number from %d to %d.", name, least, most)
 	}
 	return n, nil
 }
 
 // orderOf reads the order of runs of a query; nil is the newest first.
-func orderOf(q url.Values) (func(a, b Run) int, error) {
+func orderOf(q url.Values) (func(a, b view.ListedRun) int, error) {
 	switch q.Get("order") {
 	case "", "newest":
 		return nil, nil
 	case "oldest":
-		return func(a, b Run) int { return newestFirst(b, a) }, nil
+		return func(a, b view.ListedRun) int { return newestFirst(b, a) }, nil
 	case "id":
-		return func(a, b Run) int { return cmp.Compare(a.ID, b.ID) }, nil
+		return func(a, b view.ListedRun) int { return cmp.Compare(a.ID, b.ID) }, nil
 	}
-	return nil, &badRequest{"order is newest, oldest or id."}
+	return nil, badRequest("order is newest, oldest or id.")
 }
 
-func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
-	run, err := s.index.find(r.PathValue("id"))
+func (s *Server) apiRun(r *http.Request) (any, error) {
+	run, shown, err := s.find(r)
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return nil, err
 	}
-	detail, err := s.detail(run)
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
+	d := RunDetail{
+		ListedRun: run, EvalFile: shown.Eval, EvalSHA256: shown.EvalSHA256, Waza: shown.Waza, Weak: shown.Results.Config.Weak, Results: []TaskDetail{},
 	}
-	sendJSON(w, http.StatusOK, detail)
+	if st := shown.Results.Summary.Statistics; st != nil {
+		d.Success = &st.SuccessRateCI
+	}
+	for _, task := range shown.Results.Tasks {
+		d.Results = append(d.Results, taskDetail(task))
+	}
+	return d, nil
 }
 
-func (s *Server) apiProgress(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	p, err := s.watches.progress(id)
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, p)
+func (s *Server) apiProgress(r *http.Request) (any, error) {
+	return s.watches.progress(r.PathValue("id"))
 }
 
-func (s *Server) apiTrial(w http.ResponseWriter, r *http.Request) {
-	run, task, numbered := r.PathValue("id"), r.PathValue("task"), r.PathValue("number")
-	if _, err := s.index.find(run); err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	trial, err := s.trial(run, task, numbered)
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, trial)
-}
-
-func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) {
+func (s *Server) apiCompare(r *http.Request) (any, error) {
 	comparison, _, err := s.compare(strings.Split(r.URL.Query().Get("runs"), ","))
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	sendJSON(w, http.StatusOK, comparison)
+	return comparison, err
 }
 
 // RunDetail is the answer to /api/v1/runs/ID.
 type RunDetail struct {
-	Run
+	view.ListedRun
 	EvalFile   string            `json:"eval_file"`                 // its path, as the run was given it
 	EvalSHA256 string            `json:"eval_sha256"`               // of that file
 	Waza       string            `json:"waza"`                      // the version that ran it
@@ -164,22 +142,6 @@ type TrialLine struct {
 	Message    string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
 	DurationMS int64           `json:"duration_ms"`       // of the agent
 	MCPCalls   int             `json:"mcp_calls"`         // captured
-}
-
-func (s *Server) detail(run Run) (RunDetail, error) {
-	d := RunDetail{Run: run, Results: []TaskDetail{}}
-	shown, err := s.index.shown(run)
-	if err != nil {
-		return d, err
-	}
-	d.EvalFile, d.EvalSHA256, d.Waza, d.Weak = shown.Eval, shown.EvalSHA256, shown.Waza, shown.Results.Config.Weak
-	if st := shown.Results.Summary.Statistics; st != nil {
-		d.Success = &st.SuccessRateCI
-	}
-	for _, task := range shown.Results.Tasks {
-		d.Results = append(d.Results, taskDetail(task))
-	}
-	return d, nil
 }
 
 func taskDetail(task results.Task) TaskDetail {
@@ -261,19 +223,19 @@ type FileLine struct {
 	Bytes int64  `json:"bytes"` // its size
 }
 
-// trial reads what the API says of a trial that has ended.
-func (s *Server) trial(run, task, numbered string) (d TrialDetail, err error) {
-	at, within, err := s.trialDir(run, task, numbered)
+// apiTrial reads what the API says of a trial that has ended.
+func (s *Server) apiTrial(r *http.Request) (any, error) {
+	at, within, err := s.trialDir(r)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
 	t, err := at.Trial()
 	v, err2 := at.Verdicts()
 	if err := errors.Join(err, err2); err != nil {
-		return d, err
+		return nil, err
 	}
-	d = TrialDetail{
-		Run: run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Agent: t.Executor, Prompt: t.Prompt,
+	d := TrialDetail{
+		Run: r.PathValue("id"), Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Agent: t.Executor, Prompt: t.Prompt,
 		Started: t.Started, Ended: t.Ended, Outcome: v.Class, Reason: v.Reason, Message: v.Message, FinalOutput: t.FinalOutput,
 		Verdicts: []VerdictLine{}, Calls: []CallLine{}, Gaps: t.Gaps, Files: filesOf(at, within),
 	}
@@ -333,20 +295,18 @@ func filesOf(at evidence.Dir, within string) []FileLine {
 	return all
 }
 
-// events tells a page how far a run has come, as server-sent events: "progress" with a
-// [RunProgress] of what has changed, and "end" with the run's [State] when nobody is at
+// events sends a page how far a run has come, as server-sent events: "progress" with a
+// [view.RunProgress] of what has changed, and "end" with the run's [view.State] when nobody is at
 // work on it any more, which for one that is gone is unreadable.
-func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	_, err := s.index.find(id)
+	_, err := s.runs.find(id)
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return err
 	}
 	leave, err := s.watches.join()
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return err
 	}
 	defer leave()
 	w.Header().Set("Content-Type", sse.ContentType)
@@ -354,6 +314,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		s.watches.send(r.Context(), w, id)
 	}
+	return nil
 }
 
 // maxShown is how many bytes of a file a browser is given to show; it saves what is longer.
@@ -361,18 +322,16 @@ const maxShown = 8 << 20
 
 // file serves a file of a run as its bytes are. Whatever they are, a browser takes them
 // for text, or saves them: they are never a page.
-func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("path")
-	file, err := s.index.open(r.PathValue("id"), name)
+	file, err := s.runs.open(r.PathValue("id"), name)
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return err
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return err
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
@@ -385,4 +344,5 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	}
 	http.ServeContent(w, r, "", time.Time{}, file)
+	return nil
 }

@@ -24,12 +24,6 @@ type guard struct {
 	next   http.Handler
 }
 
-// refusal is why a request is not answered.
-type refusal struct {
-	status int
-	text   string
-}
-
 const howToEnter = "This needs the token: open the address that waza serve printed when it began, or send it as Authorization: Bearer TOKEN."
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +129,7 @@ func harden(h http.Header) {
 	}
 }
 
-// ErrorAnswer is the body of every answer of the API that is none.
+// ErrorAnswer is the body of every answer of the API that is an error.
 type ErrorAnswer struct {
 	Error string `json:"error"` // a sentence
 }

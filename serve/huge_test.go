@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Files without end are not read to it.
@@ -62,7 +63,7 @@ func TestManyValues(t *testing.T) {
 		lay(t, filepath.Join(makeRun(t, dir, filepath.Base(name)), name), content)
 	}
 	s := open(t, dir)
-	if r := byID(api[RunList](s, "runs").Runs)["run.json"]; r.State != StateUnreadable || !strings.Contains(r.Problem, "values") {
+	if r := byID(api[RunList](s, "runs").Runs)["run.json"]; r.State != view.StateUnreadable || !strings.Contains(r.Problem, "values") {
 		t.Errorf("%+v", r)
 	}
 	for _, id := range []string{"trial.json", "verdicts.json"} {

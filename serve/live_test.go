@@ -14,9 +14,12 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report/view"
 )
 
-func done(n int) func(RunProgress) bool { return func(p RunProgress) bool { return p.Done == n } }
+func done(n int) func(view.RunProgress) bool {
+	return func(p view.RunProgress) bool { return p.Done == n }
+}
 
 // Twenty watch a run: each sees everything, and when it has ended nobody watches any more.
 func TestTwentyWatch(t *testing.T) {
@@ -36,7 +39,7 @@ func TestTwentyWatch(t *testing.T) {
 	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	for _, c := range clients {
 		p := c.until(done(1))
-		if p.State != StateRunning || p.Planned != 3 || p.Outcomes[evidence.ClassPass] != 1 || p.LeftMS != nil { // of two that run at once only one is done
+		if p.State != view.StateRunning || p.Planned != 3 || p.Outcomes[evidence.ClassPass] != 1 || p.LeftMS != nil { // of two that run at once only one is done
 			t.Errorf("%+v", p)
 		}
 	}
@@ -48,7 +51,7 @@ func TestTwentyWatch(t *testing.T) {
 	}
 	run.Interrupt()
 	for _, c := range clients {
-		c.until(func(p RunProgress) bool { return p.State == StateInterrupted })
+		c.until(func(p view.RunProgress) bool { return p.State == view.StateInterrupted })
 		if name, _, err := c.next(); name != "end" || err != nil {
 			t.Errorf("%q, %v behind the end of the run", name, err)
 		}
@@ -128,7 +131,7 @@ func TestEndsOfRuns(t *testing.T) {
 	run.Step(1, evidence.PhaseDone, evidence.ClassPass)
 	run.Step(2, evidence.PhaseAgent, "")
 	s := open(t, dir)
-	ends := func(c *stream, state State) {
+	ends := func(c *stream, state view.State) {
 		t.Helper()
 		for {
 			name, p, err := c.next()
@@ -141,47 +144,47 @@ func TestEndsOfRuns(t *testing.T) {
 				}
 				return
 			}
-			if state == StateUnreadable && p.State == state {
+			if state == view.StateUnreadable && p.State == state {
 				t.Errorf("of a run that is gone: %+v", p)
 			}
 		}
 	}
-	stands := func(state State, done, begun int) {
+	stands := func(state view.State, done, begun int) {
 		t.Helper()
 		listed := byID(api[RunList](s, "runs").Runs)["a"]
-		if p := api[RunProgress](s, "runs/a/progress"); p.State != state || p.Done != done || len(p.Trials) != begun || listed.State != state || listed.Done != done {
+		if p := api[view.RunProgress](s, "runs/a/progress"); p.State != state || p.Done != done || len(p.Trials) != begun || listed.State != state || listed.Done != done {
 			t.Errorf("%+v, listed as %+v, want %s and %d done", p, listed, state, done)
 		}
-		if p := api[RunProgress](s, "runs/a/progress"); (p.ElapsedMS >= time.Hour.Milliseconds()) != (begun > 0) {
+		if p := api[view.RunProgress](s, "runs/a/progress"); (p.ElapsedMS >= time.Hour.Milliseconds()) != (begun > 0) {
 			t.Errorf("a run that is %s took %d ms", state, p.ElapsedMS)
 		}
 		page := s.page("/runs/a/overview")
-		if strings.Contains(page, "data-live=") != (state == StateRunning) {
-			t.Errorf("the page of a run that is %s has events: %t", state, state != StateRunning)
+		if strings.Contains(page, "data-live=") != (state == view.StateRunning) {
+			t.Errorf("the page of a run that is %s has events: %t", state, state != view.StateRunning)
 		}
 	}
 	watching := s.watch("a")
 	watching.until(done(1))
-	stands(StateRunning, 1, 2)
+	stands(view.StateRunning, 1, 2)
 	run.Kill()
-	ends(watching, StateInterrupted)
-	stands(StateInterrupted, 1, 2)
+	ends(watching, view.StateInterrupted)
+	stands(view.StateInterrupted, 1, 2)
 
 	run.Resume()
 	watching = s.watch("a")
 	run.Step(2, evidence.PhaseStart, "")
 	run.Step(2, evidence.PhaseDone, evidence.ClassFail)
 	watching.until(done(2))
-	stands(StateRunning, 2, 2)
+	stands(view.StateRunning, 2, 2)
 	if err := os.Rename(run.Dir, filepath.Join(t.TempDir(), "gone")); err != nil { // whole, at once
 		t.Fatal(err)
 	}
-	ends(watching, StateUnreadable)
+	ends(watching, view.StateUnreadable)
 
 	if err := errors.Join(os.Mkdir(run.Dir, 0o755), run.Record.Write(run.Dir)); err != nil {
 		t.Fatal(err)
 	}
-	stands(StateInterrupted, 0, 0)
+	stands(view.StateInterrupted, 0, 0)
 }
 
 // A server that is started anew in the midst of a run knows where it stands.
@@ -198,7 +201,7 @@ func TestRestartDuringRun(t *testing.T) {
 	}
 	run.Step(2, evidence.PhaseDone, evidence.ClassFail)
 	second := open(t, dir)
-	if p := second.watch("a").until(done(2)); len(p.Trials) != 2 || p.State != StateRunning {
+	if p := second.watch("a").until(done(2)); len(p.Trials) != 2 || p.State != view.StateRunning {
 		t.Errorf("%+v", p)
 	}
 	if got := second.ask("/", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+first.token) }); got.StatusCode != 401 {
@@ -225,11 +228,11 @@ func TestLivePage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	p := s.watch("a").until(func(p RunProgress) bool { return len(p.Trials) == 2 && p.Trials[1].Call != nil })
+	p := s.watch("a").until(func(p view.RunProgress) bool { return len(p.Trials) == 2 && p.Trials[1].Call != nil })
 	if c := p.Trials[1].Call; c.Server != "stock" || c.Tool != "<b>reserve" {
 		t.Errorf("%+v", c)
 	}
-	if got := api[RunProgress](s, "runs/a/progress"); got.Done != 1 || len(got.Trials) != 2 || got.Trials[1].Call == nil {
+	if got := api[view.RunProgress](s, "runs/a/progress"); got.Done != 1 || len(got.Trials) != 2 || got.Trials[1].Call == nil {
 		t.Errorf("%+v", got)
 	}
 }

@@ -1,18 +1,16 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
-	"iter"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report"
@@ -22,143 +20,126 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// maxListed is how many runs a page lists.
-const maxListed = 1000
-
-// linksOf leads to the pages of a run.
-func linksOf(id string) report.Links { return report.Links{Base: "/runs/" + url.PathEscape(id)} }
-
-func (s *Server) listPage(w http.ResponseWriter, r *http.Request) {
-	runs, err := s.index.list()
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	l := report.Listing{Dir: s.index.dir, Total: len(runs)}
-	for _, run := range runs[:min(len(runs), maxListed)] {
-		l.Runs = append(l.Runs, listed(run))
-	}
-	s.show(w, "waza runs", "", nil, report.One(report.Runs(l)))
+// page is a document of one or several pages.
+type page struct {
+	title string
+	live  string // URL of events that change it; empty for none
+	nav   []report.NavItem
+	pages []report.Page
 }
 
-func listed(r Run) report.ListedRun {
-	l := report.ListedRun{
-		ID: r.ID, Value: url.PathEscape(r.ID), Eval: r.Eval, Agent: r.Agent, Model: r.Model, State: string(r.State), Live: r.live(), Problem: r.Problem,
-		Started: r.Started, Took: r.Ended.Sub(r.Started), HasEnded: !r.Ended.IsZero(), Isolated: r.Isolated,
-		Verdict: string(r.Verdict), Tasks: r.Tasks, Passed: r.Passed, Attacked: r.Attacked > 0, PassRate: r.PassRate, Planned: r.Planned, Done: r.Done,
-	}
-	l.To = linksOf(r.ID).To(report.PathOverview)
-	return l
+// pageOf is a page of a run.
+func pageOf(run view.ListedRun, pages ...report.Page) page {
+	links := report.ServedRun(run.ID)
+	return page{title: cmp.Or(run.Eval, run.ID), pages: pages, nav: []report.NavItem{
+		{Text: "Overview", Path: report.PathOverview, To: links.To(report.PathOverview)},
+		{Text: "Servers", Path: report.PathServers, To: links.To(report.PathServers)},
+	}}
 }
 
-func (s *Server) toOverview(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Location", string(linksOf(r.PathValue("id")).To(report.PathOverview)))
-	w.WriteHeader(http.StatusSeeOther)
-}
-
-func (s *Server) overviewPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.index.find(r.PathValue("id"))
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	links, live := linksOf(run.ID), ""
-	var pages []report.Page
-	if run.live() {
-		live = links.Base + "/events"
-		page, err := s.livePage(run, links)
-		if err != nil {
-			s.denyFor(w, r, err)
-			return
-		}
-		pages = append(pages, page)
-	} else if run.Problem != "" {
-		pages = append(pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
-	}
-	if run.Planned > 0 {
-		shown, err := s.index.shown(run)
-		if err != nil {
-			s.denyFor(w, r, err)
-			return
-		}
-		pages = append(pages, report.Overview(shown, links))
-	}
-	s.show(w, titleOf(run), live, nav(links), all(pages))
-}
-
-// all are pages in their order.
-func all(pages []report.Page) iter.Seq2[report.Page, error] {
-	return func(yield func(report.Page, error) bool) {
-		for _, p := range pages {
-			if !yield(p, nil) {
+func (p page) send(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
+	d := report.Document{Title: p.title, Live: p.live, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
+	_ = d.Write(w, func(yield func(report.Page, error) bool) { // who asked has gone, or takes too long
+		for _, one := range p.pages {
+			if !yield(one, nil) {
 				return
 			}
 		}
-	}
+	})
 }
 
-func titleOf(run Run) string {
-	if run.Eval == "" {
-		return run.ID
+// maxListed is how many runs a page lists.
+const maxListed = 1000
+
+func (s *Server) listPage(*http.Request) (page, error) {
+	runs, err := s.runs.list()
+	if err != nil {
+		return page{}, err
 	}
-	return run.Eval
+	return page{title: "waza runs", pages: []report.Page{report.Runs(s.runs.dir, len(runs), runs[:min(len(runs), maxListed)])}}, nil
 }
 
-func (s *Server) serversPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.index.find(r.PathValue("id"))
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	shown, err := s.index.shown(run)
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
-	links := linksOf(run.ID)
-	s.show(w, titleOf(run), "", nav(links), report.One(report.Servers(shown, links)))
+func toOverview(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Location", string(report.ServedRun(r.PathValue("id")).To(report.PathOverview)))
+	w.WriteHeader(http.StatusSeeOther)
+	return nil
 }
 
-func (s *Server) trialPage(w http.ResponseWriter, r *http.Request) {
-	run, err := s.index.find(r.PathValue("id"))
+// find returns the run that a request names, and what is shown of it.
+func (s *Server) find(r *http.Request) (view.ListedRun, view.Run, error) {
+	run, err := s.runs.find(r.PathValue("id"))
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return run, view.Run{}, err
 	}
-	at, within, err := s.trialDir(run.ID, r.PathValue("task"), r.PathValue("number"))
+	shown, err := s.runs.shown(run)
+	return run, shown, err
+}
+
+func (s *Server) overviewPage(r *http.Request) (page, error) {
+	run, shown, err := s.find(r)
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return page{}, err
+	}
+	links, p := report.ServedRun(run.ID), pageOf(run)
+	if run.Live() {
+		now, err := s.watches.progress(run.ID)
+		if err != nil {
+			return page{}, err
+		}
+		p.live, p.pages = links.Base+"/events", append(p.pages, report.AtWork(now, links))
+	} else if run.Problem != "" {
+		p.pages = append(p.pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
+	}
+	if run.Planned > 0 {
+		p.pages = append(p.pages, report.Overview(shown, links))
+	}
+	return p, nil
+}
+
+func (s *Server) serversPage(r *http.Request) (page, error) {
+	run, shown, err := s.find(r)
+	return pageOf(run, report.Servers(shown, report.ServedRun(run.ID))), err
+}
+
+func (s *Server) trialPage(r *http.Request) (page, error) {
+	at, within, err := s.trialDir(r)
+	if err != nil {
+		return page{}, err
+	}
+	run, err := s.runs.find(r.PathValue("id"))
+	if err != nil {
+		return page{}, err
 	}
 	trial, err := report.ReadTrial(at, report.Share(1))
 	if err != nil {
-		s.denyFor(w, r, err)
-		return
+		return page{}, err
 	}
 	trial.Dir = within
-	links := linksOf(run.ID)
-	pages := []report.Page{report.OfTrial(trial, links), report.Files(linked(run.ID, at, within))}
-	s.show(w, titleOf(run), "", nav(links), all(pages))
+	return pageOf(run, report.OfTrial(trial, report.ServedRun(run.ID)), report.Files(linked(run.ID, at, within))), nil
 }
 
 // linked leads to the files of a trial.
 func linked(run string, at evidence.Dir, within string) (files []report.File) {
 	for _, f := range filesOf(at, within) {
 		files = append(files, report.File{
-			To: linksOf(run).To("files/" + f.Path), Name: strings.TrimPrefix(f.Path, within+"/"), Bytes: f.Bytes,
+			To: report.ServedRun(run).To("files/" + f.Path), Name: strings.TrimPrefix(f.Path, within+"/"), Bytes: f.Bytes,
 		})
 	}
 	return files
 }
 
-// trialDir returns where the evidence of a trial that has ended lies, also as a path from
-// the run's directory.
-func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within string, err error) {
-	n, ok := number(numbered)
-	if !ok || !isName(task) {
+// trialDir returns where the evidence of the trial lies that a request names and that has
+// ended, also as a path from the run's directory.
+func (s *Server) trialDir(r *http.Request) (at evidence.Dir, within string, err error) {
+	task, number := r.PathValue("task"), r.PathValue("number")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 || strconv.Itoa(n) != number || !isName(task) {
 		return "", "", errNotThere
 	}
-	dir, err := s.index.at(run)
+	dir, err := s.runs.at(r.PathValue("id"))
 	if err != nil {
 		return "", "", err
 	}
@@ -177,62 +158,35 @@ func (s *Server) trialDir(run, task, numbered string) (at evidence.Dir, within s
 	return evidence.Dir(whole), within, errors.Join(file.Close(), evidence.CheckPlain(whole))
 }
 
-var errNotEnded = errors.New("the trial has not ended")
-
-// nav leads from every page of a run to the others.
-func nav(links report.Links) []report.NavItem {
-	return []report.NavItem{
-		{Text: "Overview", Path: report.PathOverview, To: links.To(report.PathOverview)},
-		{Text: "Servers", Path: report.PathServers, To: links.To(report.PathServers)},
-	}
-}
-
-func (s *Server) show(w http.ResponseWriter, title, live string, items []report.NavItem, pages iter.Seq2[report.Page, error]) {
-	s.showAs(w, http.StatusOK, title, live, items, pages)
-}
-
-func (s *Server) showAs(w http.ResponseWriter, status int, title, live string, items []report.NavItem, pages iter.Seq2[report.Page, error]) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
-	d := report.Document{Title: title, Live: live, Served: true, Nav: append([]report.NavItem{runs}, items...)}
-	_ = d.Write(w, pages) // who asked has gone, or takes too long
-}
-
 // maxCompared is how many runs are held side by side.
 const maxCompared = 8
 
-func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
+func (s *Server) comparePage(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	ids := append(slices.Clone(q["a"]), q["b"]...)
 	for _, ticked := range q["run"] { // names as the list has them, which hold nothing that could be taken otherwise
 		id, err := url.PathUnescape(ticked)
 		if err != nil {
-			s.denyFor(w, r, errNotThere)
-			return
+			return page{}, errNotThere
 		}
 		ids = append(ids, id)
 	}
 	comparison, runs, err := s.compare(ids)
-	if err != nil {
-		s.denyFor(w, r, err)
-		return
-	}
 	var links []report.Links
 	for _, id := range ids {
-		links = append(links, linksOf(id))
+		links = append(links, report.ServedRun(id))
 	}
-	s.show(w, "Comparison", "", nil, report.One(report.Comparison(comparison, runs, links)))
+	return page{title: "Comparison", pages: []report.Page{report.Comparison(comparison, runs, links)}}, err
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.
 func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
-		return c, nil, &badRequest{fmt.Sprintf("Name from 2 to %d runs to compare.", maxCompared)}
+		return c, nil, badRequest("Name from 2 to %d runs to compare.", maxCompared)
 	}
 	var entries []results.Entry
 	for _, id := range ids {
-		run, err := s.index.find(id)
+		run, err := s.runs.find(id)
 		if err != nil {
 			return c, nil, err
 		}
@@ -240,7 +194,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 		if entry.Outline, err = s.outline(run); err != nil {
 			entry.Error = problemWith(runner.ResultsFile, err)
 		}
-		one, err := s.index.shown(run)
+		one, err := s.runs.shown(run)
 		if err != nil {
 			return c, nil, err
 		}
@@ -251,9 +205,9 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 }
 
 // outline is a run in figures; that of one which has no results is what its record says.
-func (s *Server) outline(run Run) (results.Outline, error) {
+func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
-	file, err := s.index.open(run.ID, runner.ResultsFile)
+	file, err := s.runs.open(run.ID, runner.ResultsFile)
 	if err != nil {
 		return empty, err
 	}
@@ -263,45 +217,4 @@ func (s *Server) outline(run Run) (results.Outline, error) {
 		return empty, err
 	}
 	return outline, nil
-}
-
-// Of trials that a page has as it is loaded.
-const (
-	maxWorkingShown = 256 // as many as work at once
-	maxEndedShown   = 20
-)
-
-// livePage is the part of a page that shows how a run stands.
-func (s *Server) livePage(run Run, links report.Links) (report.Page, error) {
-	p, err := s.watches.progress(run.ID)
-	if err != nil {
-		return report.Page{}, err
-	}
-	now := report.Now{Links: links, State: string(p.State), Planned: p.Planned, Done: p.Done, Elapsed: milliseconds(p.ElapsedMS)}
-	if p.LeftMS != nil {
-		now.Left = milliseconds(*p.LeftMS)
-	}
-	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
-		now.Outcomes = append(now.Outcomes, report.CountOf{Outcome: string(outcome), Count: p.Outcomes[outcome]})
-	}
-	slices.SortStableFunc(p.Trials, func(a, b TrialProgress) int { return b.Since.Compare(a.Since) })
-	for _, t := range p.Trials {
-		if t.ended() && len(now.Ended) < maxEndedShown {
-			now.Ended = append(now.Ended, report.EndedTrial{Task: t.Task, Number: t.Number, Outcome: string(t.Outcome), Message: t.Message})
-		}
-		if !t.ended() && len(now.Working) < maxWorkingShown {
-			now.Working = append(now.Working, working(t))
-		}
-	}
-	return report.AtWork(now), nil
-}
-
-func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
-
-func working(t TrialProgress) report.WorkingTrial {
-	w := report.WorkingTrial{Task: t.Task, Number: t.Number, Attempt: t.Attempt, Phase: t.Phase, Since: t.Since}
-	if t.Call != nil {
-		w.Call = t.Call.Server + " " + t.Call.Tool
-	}
-	return w
 }

@@ -1,14 +1,20 @@
+// Package serve serves run directories over HTTP on the same machine: pages, JSON, and
+// runs at work as events.
+//
+// It reads what is on disk when it is asked, and keeps nothing of its own there. What a
+// run holds was captured of strangers: no link in it is followed, no file of it is served
+// as anything but text, and no page but its own can ask for anything.
 package serve
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -30,21 +36,21 @@ const (
 
 // Server serves the runs of one directory.
 type Server struct {
-	index   *index
-	watches *watches
-	token   string
-	active  active
+	runs     *runs
+	watches  *watches
+	token    string
+	requests sync.RWMutex // held for reading by each request that is answered
 }
 
 // New makes a server of the runs in dir, which need not be there yet.
 func New(dir string) *Server {
-	x := newIndex(dir, runner.Held)
-	return &Server{index: x, watches: newWatches(x, lookTime, time.Now), token: rand.Text()}
+	x := newRuns(dir, runner.Held)
+	return &Server{runs: x, watches: newWatches(x, lookTime), token: rand.Text()}
 }
 
 // Runs counts the runs that are there.
 func (s *Server) Runs() (int, error) {
-	runs, err := s.index.list()
+	runs, err := s.runs.list()
 	return len(runs), err
 }
 
@@ -63,6 +69,8 @@ func (s *Server) URL(address net.Addr) string {
 
 // Serve answers on l until ctx ends, and returns when nothing of it goes on. l is closed.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	server := &http.Server{
 		Handler:           s.handler(l.Addr()),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -75,8 +83,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	err := server.Serve(netutil.LimitListener(l, maxConnections))
+	cancel()
 	_ = server.Close()
-	s.active.end()
+	s.requests.Lock() // which waits for those that go on
+	defer s.requests.Unlock()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -92,10 +102,11 @@ func (s *Server) handler(address net.Addr) http.Handler {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.active.begin() {
+		s.requests.RLock()
+		defer s.requests.RUnlock()
+		if r.Context().Err() != nil { // the server has ended
 			return
 		}
-		defer s.active.requests.Done()
 		answer := patient{w, http.NewResponseController(w)}
 		if r.ContentLength != 0 { // which nothing here takes, and the connection may wait for
 			_ = answer.control.SetReadDeadline(time.Now().Add(headerTime))
@@ -104,92 +115,88 @@ func (s *Server) handler(address net.Addr) http.Handler {
 	})
 }
 
-// active are the requests that are being answered.
-type active struct {
-	mu       sync.Mutex
-	over     bool // guarded by mu
-	requests sync.WaitGroup
-}
-
-// begin says whether another request is answered.
-func (a *active) begin() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.over {
-		a.requests.Add(1)
-	}
-	return !a.over
-}
-
-// end waits for all of them, and lets none begin.
-func (a *active) end() {
-	a.mu.Lock()
-	a.over = true
-	a.mu.Unlock()
-	a.requests.Wait()
-}
-
 const apiPrefix = "/api/"
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, handler := range map[string]http.HandlerFunc{
-		"/{$}":                              s.listPage,
-		"/compare":                          s.comparePage,
-		"/runs/{id}":                        s.toOverview,
-		"/runs/{id}/{$}":                    s.toOverview,
-		"/runs/{id}/overview":               s.overviewPage,
-		"/runs/{id}/servers":                s.serversPage,
-		"/runs/{id}/trial/{task}/{number}":  s.trialPage,
-		"/runs/{id}/events":                 s.events,
-		"/runs/{id}/files/{path...}":        s.file,
-		apiPrefix + "v1/runs":               s.apiRuns,
-		apiPrefix + "v1/runs/{id}":          s.apiRun,
-		apiPrefix + "v1/runs/{id}/progress": s.apiProgress,
-		apiPrefix + "v1/runs/{id}/trials/{task}/{number}": s.apiTrial,
-		apiPrefix + "v1/compare":                          s.apiCompare,
-		"/":                                               s.nowhere,
-	} {
-		mux.HandleFunc(pattern, handler)
+	handle := func(pattern string, answer func(http.ResponseWriter, *http.Request) error) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := answer(w, r); err != nil {
+				denyFor(w, r, err)
+			}
+		})
 	}
+	for path, read := range map[string]func(*http.Request) (page, error){
+		"{$}":                             s.listPage,
+		"compare":                         s.comparePage,
+		"runs/{id}/overview":              s.overviewPage,
+		"runs/{id}/servers":               s.serversPage,
+		"runs/{id}/trial/{task}/{number}": s.trialPage,
+	} {
+		handle("/"+path, func(w http.ResponseWriter, r *http.Request) error {
+			p, err := read(r)
+			if err == nil {
+				p.send(w, http.StatusOK)
+			}
+			return err
+		})
+	}
+	for path, read := range map[string]func(*http.Request) (any, error){
+		"runs":                             s.apiRuns,
+		"runs/{id}":                        s.apiRun,
+		"runs/{id}/progress":               s.apiProgress,
+		"runs/{id}/trials/{task}/{number}": s.apiTrial,
+		"compare":                          s.apiCompare,
+	} {
+		handle(apiPrefix+"v1/"+path, func(w http.ResponseWriter, r *http.Request) error {
+			answer, err := read(r)
+			if err == nil {
+				sendJSON(w, http.StatusOK, answer)
+			}
+			return err
+		})
+	}
+	handle("/runs/{id}", toOverview)
+	handle("/runs/{id}/{$}", toOverview)
+	handle("/runs/{id}/events", s.events)
+	handle("/runs/{id}/files/{path...}", s.file)
+	handle("/", func(http.ResponseWriter, *http.Request) error { return errNotThere })
 	return mux
 }
 
-// number reads a trial's number of a path.
-func number(text string) (int, bool) {
-	n, err := strconv.Atoi(text)
-	return n, err == nil && n > 0 && strconv.Itoa(n) == text
-}
-
-// nowhere is asked for what is nowhere.
-func (s *Server) nowhere(w http.ResponseWriter, r *http.Request) { s.denyFor(w, r, errNotThere) }
-
 // denyFor says why there is no answer, as a page or as JSON.
-func (s *Server) denyFor(w http.ResponseWriter, r *http.Request, err error) {
+func denyFor(w http.ResponseWriter, r *http.Request, err error) {
 	no := refusalFor(err)
 	if !wantsPage(r) {
 		deny(w, r, no)
 		return
 	}
-	s.showAs(w, no.status, "waza", "", nil, report.One(report.Notice("Nothing to show", no.text)))
+	page{title: "waza", pages: []report.Page{report.Notice("Nothing to show", no.text)}}.send(w, no.status)
 }
+
+// refusal is why a request is not answered.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func badRequest(format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// Classes of errors that are told as such.
+var (
+	errNotThere = &refusal{http.StatusNotFound, "There is nothing of this name. It may have been deleted."}
+	errNotEnded = &refusal{http.StatusNotFound, "This trial has no verdicts yet: it has not ended, or was not graded."}
+	errTooMany  = &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
+)
 
 func refusalFor(err error) *refusal {
-	var bad *badRequest
-	switch {
-	case errors.As(err, &bad):
-		return &refusal{http.StatusBadRequest, bad.text}
-	case errors.Is(err, errNotEnded):
-		return &refusal{http.StatusNotFound, "This trial has no verdicts yet: it has not ended, or was not graded."}
-	case errors.Is(err, errNotThere):
-		return &refusal{http.StatusNotFound, "There is nothing of this name. It may have been deleted."}
-	case errors.Is(err, errTooMany):
-		return &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
+	var no *refusal
+	if errors.As(err, &no) {
+		return no
 	}
-	return &refusal{http.StatusInternalServerError, "This cannot be read: " + text.Shorten(err.Error(), maxReportedMessage) + "."}
+	return &refusal{http.StatusInternalServerError, "This cannot be read: " + text.Shorten(err.Error(), maxWord) + "."}
 }
-
-// badRequest is a request that cannot be understood.
-type badRequest struct{ text string }
-
-func (b *badRequest) Error() string { return b.text }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // enough is more than anything takes that a test waits for.
@@ -156,7 +157,7 @@ func (s *site) watch(id string) *stream {
 }
 
 // next is the next event; of another than progress an account of nothing.
-func (s *stream) next() (name string, p RunProgress, err error) {
+func (s *stream) next() (name string, p view.RunProgress, err error) {
 	for {
 		line, err := s.in.ReadString('\n')
 		if err != nil {
@@ -181,7 +182,7 @@ func (s *stream) next() (name string, p RunProgress, err error) {
 }
 
 // until reads progress until it is as wanted.
-func (s *stream) until(wanted func(RunProgress) bool) RunProgress {
+func (s *stream) until(wanted func(view.RunProgress) bool) view.RunProgress {
 	s.t.Helper()
 	for {
 		name, p, err := s.next()

@@ -17,8 +17,8 @@ import (
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/serve"
 )
 
 // engineSocket is where docker-compose.yml has the engine.
@@ -241,7 +241,7 @@ func testComposeServe(t *testing.T, image string) {
 	made.End()
 	c.env = append(c.env, "WAZA_SERVE_PORT="+quietPort(t))
 	seen := newServed(t, c.service("serve"))
-	if runs := seen.runs(); len(runs) != 1 || runs[0].ID != "a" || runs[0].State != serve.StateEnded {
+	if runs := seen.runs(); len(runs) != 1 || runs[0].ID != "a" || runs[0].State != view.StateEnded {
 		t.Errorf("it lists %+v", runs)
 	}
 	held, err := runner.Hold(c.path(".waza", "runs", "a"))
@@ -252,7 +252,7 @@ func testComposeServe(t *testing.T, image string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runs := seen.runs(); len(runs) != 1 || runs[0].State != serve.StateRunning {
+	if runs := seen.runs(); len(runs) != 1 || runs[0].State != view.StateRunning {
 		t.Errorf("of a run at work outside it lists %+v", runs)
 	}
 	if err := held.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/serve"
 )
 
@@ -64,7 +65,7 @@ func (s *served) page(path string) string {
 	return string(body)
 }
 
-func (s *served) runs() []serve.Run {
+func (s *served) runs() []view.ListedRun {
 	s.t.Helper()
 	var list serve.RunList
 	if err := json.Unmarshal([]byte(s.page("/api/v1/runs")), &list); err != nil {
@@ -74,21 +75,21 @@ func (s *served) runs() []serve.Run {
 }
 
 // follow reads events of a run until one is as wanted.
-func (s *served) follow(id string, wanted func(serve.RunProgress) bool) *bufio.Reader {
+func (s *served) follow(id string, wanted func(view.RunProgress) bool) *bufio.Reader {
 	s.t.Helper()
 	in := bufio.NewReader(s.get("/runs/" + id + "/events").Body)
 	s.until(in, wanted)
 	return in
 }
 
-func (s *served) until(in *bufio.Reader, wanted func(serve.RunProgress) bool) {
+func (s *served) until(in *bufio.Reader, wanted func(view.RunProgress) bool) {
 	s.t.Helper()
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		var p serve.RunProgress
+		var p view.RunProgress
 		data, isData := strings.CutPrefix(line, "data: {")
 		if !isData {
 			continue
@@ -126,10 +127,10 @@ tasks: [quick.yaml, waits.yaml]
 		if len(runs) == 1 {
 			id = runs[0].ID
 		}
-		return len(runs) == 1 && runs[0].State == serve.StateRunning && runs[0].Done == 1
+		return len(runs) == 1 && runs[0].State == view.StateRunning && runs[0].Done == 1
 	})
-	atWork := func(p serve.RunProgress) bool {
-		return p.State == serve.StateRunning && p.Done == 1 && len(p.Trials) == 2 && p.Trials[1].Phase == "agent at work"
+	atWork := func(p view.RunProgress) bool {
+		return p.State == view.StateRunning && p.Done == 1 && len(p.Trials) == 2 && p.Trials[1].Phase == "agent at work"
 	}
 	first.follow(id, atWork)
 	if page := first.page("/runs/" + id + "/overview"); !strings.Contains(page, "At work") || !strings.Contains(page, `data-live="/runs/`+id+`/events"`) {
@@ -142,11 +143,11 @@ tasks: [quick.yaml, waits.yaml]
 	second := newServed(t, p.start("serve", ".waza/runs"))
 	events := second.follow(id, atWork)
 	p.write("go", "")
-	second.until(events, func(p serve.RunProgress) bool {
-		return p.State == serve.StateEnded && p.Done == 2 && p.Outcomes[evidence.ClassPass] == 2
+	second.until(events, func(p view.RunProgress) bool {
+		return p.State == view.StateEnded && p.Done == 2 && p.Outcomes[evidence.ClassPass] == 2
 	})
 	run.wait(exitOK)
-	if runs := second.runs(); len(runs) != 1 || runs[0].State != serve.StateEnded || runs[0].Verdict != "passed" {
+	if runs := second.runs(); len(runs) != 1 || runs[0].State != view.StateEnded || runs[0].Verdict != "passed" {
 		t.Errorf("at the end: %+v", runs)
 	}
 	second.page("/runs/" + id + "/trial/waits/1")

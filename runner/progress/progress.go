@@ -33,8 +33,6 @@ func (t *Trial) Done() bool { return t.Phase == evidence.PhaseDone }
 // State is what is known of a run. The zero State is that of one in which nothing has
 // happened. It is not safe for concurrent use.
 type State struct {
-	Most int // trials that are followed; 0 is any number
-
 	trials   []*Trial // in the order in which they began
 	byID     map[plan.TrialID]*Trial
 	slots    []*Trial // at work, one a worker; nil for a worker without a trial
@@ -44,13 +42,11 @@ type State struct {
 	last     time.Time
 }
 
-// Add takes an event, and returns its trial; nil where no more trials are followed.
+// Add takes an event, and returns its trial.
 func (s *State) Add(p evidence.Progress) *Trial {
 	id := plan.TrialID{Task: p.Task, Number: p.Number}
 	t := s.byID[id]
 	switch {
-	case t == nil && s.Most > 0 && len(s.trials) == s.Most:
-		return nil
 	case t == nil:
 		t = &Trial{TrialID: id, Began: p.Time}
 		if s.byID == nil {

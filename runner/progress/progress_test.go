@@ -49,10 +49,3 @@ func TestState(t *testing.T) {
 		t.Errorf("%+v", two)
 	}
 }
-
-func TestMostTrials(t *testing.T) {
-	s := progress.State{Most: 1}
-	if s.Add(event(1, 1, evidence.PhaseStart, 0, "")) == nil || s.Add(event(2, 1, evidence.PhaseStart, 0, "")) != nil || len(s.Trials()) != 1 {
-		t.Errorf("%+v", s)
-	}
-}

@@ -13,12 +13,13 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/report"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
 
-func byID(runs []Run) map[string]Run {
-	all := map[string]Run{}
+func byID(runs []view.ListedRun) map[string]view.ListedRun {
+	all := map[string]view.ListedRun{}
 	for _, r := range runs {
 		all[r.ID] = r
 	}
@@ -63,18 +64,18 @@ func TestHalfWritten(t *testing.T) {
 	s := open(t, dir)
 	list := api[RunList](s, "runs")
 	got := byID(list.Runs)
-	for id, want := range map[string]Run{
-		"whole":     {State: StateEnded, Verdict: results.StatusFailed, Passed: 1},
-		"torn":      {State: StateUnreadable, Problem: "Its run.json cannot be read"},
-		"else":      {State: StateUnreadable, Problem: "Its run.json cannot be read"},
-		"null":      {State: StateInterrupted},
-		"figures":   {State: StateUnreadable, Problem: "Its results.json cannot be read"},
-		"nofigures": {State: StateUnreadable, Problem: "It has no results.json."},
-		"directory": {State: StateUnreadable, Problem: "It has no run.json."},
-		"empty":     {State: StateUnreadable, Problem: "It has no run.json."},
-		"starting":  {State: StateStarting},
-		"running":   {State: StateRunning, Done: 1},
-		"killed":    {State: StateInterrupted},
+	for id, want := range map[string]view.ListedRun{
+		"whole":     {State: view.StateEnded, Verdict: results.StatusFailed, Passed: 1},
+		"torn":      {State: view.StateUnreadable, Problem: "Its run.json cannot be read"},
+		"else":      {State: view.StateUnreadable, Problem: "Its run.json cannot be read"},
+		"null":      {State: view.StateInterrupted},
+		"figures":   {State: view.StateUnreadable, Problem: "Its results.json cannot be read"},
+		"nofigures": {State: view.StateUnreadable, Problem: "It has no results.json."},
+		"directory": {State: view.StateUnreadable, Problem: "It has no run.json."},
+		"empty":     {State: view.StateUnreadable, Problem: "It has no run.json."},
+		"starting":  {State: view.StateStarting},
+		"running":   {State: view.StateRunning, Done: 1},
+		"killed":    {State: view.StateInterrupted},
 	} {
 		r, ok := got[id]
 		if !ok || r.State != want.State || r.Verdict != want.Verdict || r.Passed != want.Passed || r.Done != want.Done || !strings.HasPrefix(r.Problem, want.Problem) || want.Problem == "" && r.Problem != "" {
@@ -108,14 +109,15 @@ func TestAttackedTasksDidNotPass(t *testing.T) {
 		}
 	}
 	s := open(t, dir)
-	for id, want := range map[string]Run{"injection-careful": {Passed: 3}, "injection-gullible": {Passed: 1, Attacked: 2}} {
-		if got := api[Run](s, "runs/"+id); got.Passed != want.Passed || got.Attacked != want.Attacked {
+	for id, want := range map[string]view.ListedRun{"injection-careful": {Passed: 3}, "injection-gullible": {Passed: 1, Attacked: 2}} {
+		if got := api[view.ListedRun](s, "runs/"+id); got.Passed != want.Passed || got.Attacked != want.Attacked {
 			t.Errorf("%s: %d tasks passed and %d attacks succeeded, want %d and %d", id, got.Passed, got.Attacked, want.Passed, want.Attacked)
 		}
 	}
-	passed := Run{Verdict: results.StatusPassed, Attacked: 1}
-	if mark := listed(passed).Mark(); mark.Word != "attack succeeded" || mark.Kind != "fail" {
-		t.Errorf("a run that passed is marked %+v", mark)
+	var listed strings.Builder
+	passed := view.ListedRun{Verdict: results.StatusPassed, Attacked: 1}
+	if err := (report.Document{Served: true}).Write(&listed, report.One(report.Runs(dir, 1, []view.ListedRun{passed}))); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
+		t.Errorf("a run that passed is not marked, %v", err)
 	}
 	if page := s.page("/"); !strings.Contains(page, "1 of 3") {
 		t.Error("the page counts other tasks as passed")
@@ -163,50 +165,78 @@ func TestRunsComeAndGo(t *testing.T) {
 	}
 }
 
-// Who lists runs again reads no file of those that have not changed.
-func TestWhatIsKnownIsNotRead(t *testing.T) {
+// Many runs are listed in a short time, and what has changed is seen at once.
+func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const runs = 500
 	first := makeRun(t, dir, "0")
-	files := map[string][]byte{}
+	files := map[string]string{}
 	for _, name := range []string{runner.RunFile, runner.ResultsFile} {
 		content, err := os.ReadFile(filepath.Join(first, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[name] = content
+		files[name] = string(content)
 	}
 	for i := 1; i < runs; i++ {
 		for name, content := range files {
-			lay(t, filepath.Join(dir, fmt.Sprint(i), name), string(content))
+			lay(t, filepath.Join(dir, fmt.Sprint(i), name), content)
 		}
 	}
-	asked := 0
-	s := newIndex(dir, func(string) bool { asked++; return false })
-	list := func() time.Duration {
-		t.Helper()
-		began := time.Now()
-		all, err := s.list()
-		if err != nil || len(all) != runs {
-			t.Fatalf("%d runs, %v", len(all), err)
-		}
-		return time.Since(began)
+	s := newRuns(dir, func(string) bool { return false })
+	began := time.Now()
+	all, err := s.list()
+	if err != nil || len(all) != runs {
+		t.Fatalf("%d runs, %v", len(all), err)
 	}
-	cold := list()
-	if s.read != runs {
-		t.Errorf("%d read", s.read)
-	}
-	warm := list()
-	if s.read != runs || asked > 0 {
-		t.Errorf("%d read and %d asked for, of runs that had not changed", s.read-runs, asked)
-	}
-	t.Logf("%d runs: %s, and %s once they are known", runs, cold.Round(time.Millisecond), warm.Round(time.Millisecond))
-	if err := evidence.WriteFile(filepath.Join(dir, "7", runner.ResultsFile), files[runner.ResultsFile]); err != nil {
+	t.Logf("%d runs: %s", runs, time.Since(began).Round(time.Millisecond))
+	if err := os.Remove(filepath.Join(dir, "7", runner.ResultsFile)); err != nil {
 		t.Fatal(err)
 	}
-	if list(); s.read != runs+1 {
-		t.Errorf("%d read when one has changed", s.read-runs)
+	if all, err = s.list(); err != nil || byID(all)["7"].State != view.StateUnreadable {
+		t.Errorf("%+v, %v", byID(all)["7"], err)
+	}
+}
+
+// What is shown of a run is computed once for each version of its files.
+func TestShownIsKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := newRuns(dir, func(string) bool { return false })
+	trials := func(id string) int {
+		t.Helper()
+		run, err := s.find(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := s.shown(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown.Trials()
+	}
+	at := makeRun(t, dir, "a")
+	if n := trials("a"); n != 2 {
+		t.Errorf("%d trials", n)
+	}
+	if err := os.RemoveAll(filepath.Join(at, "trials", "buy")); err != nil {
+		t.Fatal(err)
+	}
+	if n := trials("a"); n != 2 {
+		t.Errorf("%d trials of a run whose record has not changed", n)
+	}
+	lay(t, filepath.Join(at, evidence.ProgressFile), "{}\n")
+	if n := trials("a"); n != 1 {
+		t.Errorf("%d trials of a run that has changed", n)
+	}
+	for i := range maxComputed {
+		if n := trials(filepath.Base(makeRun(t, dir, fmt.Sprint(i)))); n != 2 {
+			t.Errorf("%d trials", n)
+		}
+	}
+	if len(s.computed) > maxComputed {
+		t.Errorf("%d runs are kept", len(s.computed))
 	}
 }
 
@@ -219,15 +249,14 @@ func FuzzRun(f *testing.F) {
 		dir := t.TempDir()
 		lay(t, filepath.Join(dir, "a", runner.RunFile), string(record))
 		lay(t, filepath.Join(dir, "a", runner.ResultsFile), string(figures))
-		runs, err := newIndex(dir, func(string) bool { return false }).list()
+		runs, err := newRuns(dir, func(string) bool { return false }).list()
 		if err != nil || len(runs) != 1 {
 			t.Fatalf("%d runs, %v", len(runs), err)
 		}
 		if _, err := json.Marshal(runs); err != nil {
 			t.Error(err)
 		}
-		listing := report.Listing{Total: 1, Runs: []report.ListedRun{listed(runs[0])}}
-		if err := (report.Document{Served: true}).Write(io.Discard, report.One(report.Runs(listing))); err != nil {
+		if err := (report.Document{Served: true}).Write(io.Discard, report.One(report.Runs(dir, 1, runs))); err != nil {
 			t.Error(err)
 		}
 	})

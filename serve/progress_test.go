@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -15,7 +17,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	lay(t, filepath.Join(dir, "a", runner.RunFile), "{}")
-	x := newIndex(dir, runner.Held)
+	x := newRuns(dir, runner.Held)
 	name := filepath.Join(dir, "a", evidence.ProgressFile)
 	tracker := newTracker("a")
 	for _, step := range []struct {
@@ -25,7 +27,7 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		{"", 0},
 		{`{"task":"buy","number":1,"attempt":1,"phase":"do`, 0},
 		{`ne","outcome":"pass"}` + "\n", 1},
-		{"broken\n{}\n[]\n" + strings.Repeat("x", 3*maxReported), 1},
+		{"broken\n{}\n[]\n" + strings.Repeat("x", 3<<20), 1},
 		{"\n" + `{"task":"buy","number":2,"attempt":1,"phase":"done","outcome":"infra"}` + "\n", 2},
 		{`{"task":"buy","number":2,"attempt":2,"phase":"starting"}` + "\n", 1},
 		{`{"task":"buy","number":2,"attempt":2,"phase":"done","outcome":"pass"}` + "\n", 2},
@@ -40,17 +42,23 @@ func TestTrackerReadsWhatIsWhole(t *testing.T) {
 		if err := file.Close(); err != nil {
 			t.Fatal(err)
 		}
-		tracker.read(x)
-		if ended, _ := tracker.counts(); ended != step.ended {
+		if ended := tracker.done(x); ended != step.ended {
 			t.Errorf("behind %.60q %d have ended, want %d", step.add, ended, step.ended)
 		}
 	}
 	if err := evidence.WriteFile(name, []byte(`{"task":"other","number":1,"attempt":1,"phase":"starting"}`+"\n")); err != nil {
 		t.Fatal(err)
 	}
-	tracker.read(x)
-	if a := tracker.account(0); a.done != 0 || len(a.trials) != 1 || a.trials[0].Task != "other" {
-		t.Errorf("of another file: %+v", a)
+	tracker.done(x)
+	if p := tracker.describe(view.ListedRun{}, 0, time.Now()); p.Done != 0 || len(p.Trials) != 1 || p.Trials[0].Task != "other" {
+		t.Errorf("of another file: %+v", p)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	tracker.done(x)
+	if p := tracker.describe(view.ListedRun{}, 0, time.Now()); len(p.Trials) != 0 {
+		t.Errorf("of no file: %+v", p)
 	}
 }
 
@@ -60,16 +68,18 @@ func FuzzProgress(f *testing.F) {
 	f.Add([]byte(`{"task":"a","number":1,"phase":"` + strings.Repeat("x", 9999) + `"}`))
 	f.Add([]byte(`{"task":"a","number":1,"phase":"done"}` + "\n" + `{"task":"a","number":1,"phase":"done"}`))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		tracker := newTracker("a")
-		tracker.takeLocked(lines)
-		a := tracker.account(0)
-		for _, trial := range a.trials {
-			if len(trial.Task)+len(trial.Phase)+len(trial.Outcome)+len(trial.Reason)+len(trial.Message) > 2*maxReportedName+maxReportedMessage+3 {
+		dir := t.TempDir()
+		lay(t, filepath.Join(dir, "a", evidence.ProgressFile), string(lines))
+		x, tracker := newRuns(dir, runner.Held), newTracker("a")
+		tracker.done(x)
+		p := tracker.describe(view.ListedRun{}, 0, time.Now())
+		for _, trial := range p.Trials {
+			if len(trial.Message) > maxWord+len("…") {
 				t.Errorf("%+v", trial)
 			}
 		}
-		if a.done < 0 || a.done > len(a.trials) {
-			t.Errorf("%d of %d have ended", a.done, len(a.trials))
+		if p.Done < 0 || p.Done > len(p.Trials) {
+			t.Errorf("%d of %d have ended", p.Done, len(p.Trials))
 		}
 	})
 }
@@ -79,7 +89,7 @@ func FuzzOpenCall(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Fuzz(func(t *testing.T, lines []byte) {
-		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxReportedName+3 || len(call.Server) > maxReportedName+3) {
+		if call := newestOpen(lines); call != nil && (len(call.Tool) > maxWord+3 || len(call.Server) > maxWord+3) {
 			t.Errorf("%+v", call)
 		}
 	})

@@ -1,0 +1,303 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/sse"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/progress"
+)
+
+// maxProgress is how many bytes of progress.jsonl are read: about 400,000 steps of trials.
+const maxProgress = 64 << 20
+
+// tracker follows a run's progress.jsonl, and reads of it what is new.
+type tracker struct {
+	id string // of the run
+
+	mu      sync.Mutex
+	file    os.FileInfo                         // as it was read last; guarded by mu, as what follows
+	offset  int64                               // up to which it was read
+	run     progress.State                      // what it says
+	calls   map[plan.TrialID]*view.CallProgress // the newest without an answer
+	changed map[plan.TrialID]int                // the first version that has a trial as it is
+	version int                                 // counts changes
+	looked  time.Time                           // for calls
+}
+
+func newTracker(id string) *tracker {
+	t := &tracker{id: id}
+	t.startOverLocked()
+	return t
+}
+
+// tracker returns what follows a run.
+func (x *runs) tracker(id string) *tracker {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.trackers[id] == nil {
+		x.trackers[id] = newTracker(id)
+	}
+	return x.trackers[id]
+}
+
+// done reads what is new, and returns how many trials have ended.
+func (t *tracker) done(x *runs) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readLocked(x)
+	return t.run.Done()
+}
+
+// readLocked takes in what progress.jsonl has since it was read last. A file that is not
+// there says nothing yet, and one in the place of another says everything anew.
+func (t *tracker) readLocked(x *runs) {
+	file, err := x.open(t.id, evidence.ProgressFile)
+	if err != nil {
+		if errors.Is(err, errNotThere) && t.file != nil {
+			t.startOverLocked()
+		}
+		return
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return
+	}
+	if t.file != nil && (!os.SameFile(t.file, info) || info.Size() < t.offset) {
+		t.startOverLocked()
+	}
+	t.file = info
+	lines, err := io.ReadAll(io.NewSectionReader(file, t.offset, maxProgress-t.offset))
+	if err != nil {
+		return
+	}
+	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last one is in the writing
+	t.offset += int64(len(lines))
+	for _, p := range evidence.ParseProgress(lines) {
+		id := t.run.Add(p).TrialID
+		delete(t.calls, id)
+		t.version++
+		t.changed[id] = t.version
+	}
+}
+
+// startOverLocked forgets what another file said.
+func (t *tracker) startOverLocked() {
+	t.file, t.offset, t.run = nil, 0, progress.State{}
+	t.calls, t.changed = map[plan.TrialID]*view.CallProgress{}, map[plan.TrialID]int{}
+	t.version++
+}
+
+// look reads what is new, and looks for what agents call just now, unless it did less than
+// so long ago. It returns the version of what is known.
+func (t *tracker) look(x *runs, ago time.Duration) (version int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.readLocked(x)
+	if time.Since(t.looked) < ago {
+		return t.version
+	}
+	t.looked = time.Now()
+	for _, trial := range t.run.Running() {
+		if trial.Phase != evidence.PhaseAgent {
+			continue
+		}
+		if call := newestCall(x, t.id, trial.TrialID); !sameCall(t.calls[trial.TrialID], call) {
+			t.version++
+			t.calls[trial.TrialID], t.changed[trial.TrialID] = call, t.version
+		}
+	}
+	return t.version
+}
+
+func sameCall(a, b *view.CallProgress) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// describe returns how far run has come, with the trials that have changed since a version; since
+// version 0 all have.
+func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.RunProgress {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := view.RunProgress{
+		Run: run.ID, State: run.State, Started: run.Started, Workers: run.Workers, Planned: run.Planned,
+		Done: t.run.Done(), Outcomes: map[evidence.Class]int{}, Version: t.version, Trials: []view.TrialProgress{},
+	}
+	maps.Copy(r.Outcomes, t.run.Outcomes())
+	for _, trial := range t.run.Trials() {
+		if t.changed[trial.TrialID] > since {
+			r.Trials = append(r.Trials, view.TrialProgress{
+				Task: trial.Task, Number: trial.Number, Attempt: trial.Attempt, Phase: string(trial.Phase), Since: trial.Since,
+				Outcome: trial.Class, Reason: trial.Reason, Message: text.Shorten(trial.Message, maxWord), Call: t.calls[trial.TrialID],
+			})
+		}
+	}
+	switch last := t.run.Last(); {
+	case run.Live() && !run.Started.IsZero():
+		r.ElapsedMS = max(0, now.Sub(run.Started).Milliseconds())
+	case !run.Ended.IsZero():
+		r.ElapsedMS = run.DurationMS
+	case !run.Started.IsZero() && !last.IsZero(): // it was killed
+		r.ElapsedMS = max(0, last.Sub(run.Started).Milliseconds())
+	}
+	if left, known := t.run.Left(run.Planned, run.Workers, now); known && run.State == view.StateRunning {
+		r.LeftMS = new(left.Milliseconds())
+	}
+	return r
+}
+
+// maxTail is how many bytes of a trial's frames are looked at for what it calls now.
+const maxTail = 64 << 10
+
+// trialPath is where a trial is in its run's directory.
+func trialPath(id plan.TrialID) string {
+	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
+}
+
+// newestCall returns the newest call of a trial of a run that has no answer among the last
+// frames, or nil. A line that is torn, or begins before them, is left out.
+func newestCall(x *runs, run string, id plan.TrialID) *view.CallProgress {
+	file, err := x.open(run, path.Join(trialPath(id), evidence.FramesFile))
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil
+	}
+	from := max(0, info.Size()-maxTail)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, maxTail))
+	if err != nil {
+		return nil
+	}
+	if from > 0 {
+		_, tail, _ = bytes.Cut(tail, []byte("\n"))
+	}
+	return newestOpen(tail)
+}
+
+// newestOpen returns the newest call of frames that has no answer among them.
+func newestOpen(lines []byte) (newest *view.CallProgress) {
+	type request struct{ conn, id string }
+	open := map[request]*view.CallProgress{}
+	for line := range bytes.SplitSeq(lines, []byte("\n")) {
+		var frame evidence.Frame
+		if json.Unmarshal(line, &frame) != nil {
+			continue
+		}
+		m, err := jsonrpc.ReadOne(frame.Raw)
+		if err != nil || m.ID.Key == "" {
+			continue
+		}
+		of := request{frame.Conn, m.ID.Key}
+		switch {
+		case frame.Dir == evidence.ToServer && m.Method == "tools/call":
+			tool := jsontext.Word(jsontext.Member(m.Params, "name"))
+			open[of] = &view.CallProgress{Server: text.Shorten(frame.Server, maxWord), Tool: text.Shorten(tool, maxWord), Since: frame.Time}
+		case frame.Dir == evidence.ToClient && m.Method == "":
+			delete(open, of)
+		}
+	}
+	for _, call := range open {
+		if newest == nil || call.Since.After(newest.Since) {
+			newest = call
+		}
+	}
+	return newest
+}
+
+const (
+	// maxWatchers is how many clients may watch runs at once.
+	maxWatchers = 128
+	// beat is how often a client is sent the progress when nothing changes.
+	beat = 5 * time.Second
+)
+
+// watches has clients watch runs.
+type watches struct {
+	runs    *runs
+	every   time.Duration // between looks at a run
+	beat    time.Duration // between events when nothing changes
+	clients chan struct{} // one for each that watches
+}
+
+func newWatches(x *runs, every time.Duration) *watches {
+	return &watches{runs: x, every: every, beat: beat, clients: make(chan struct{}, maxWatchers)}
+}
+
+// join counts a client that watches, until it leaves.
+func (w *watches) join() (leave func(), err error) {
+	select {
+	case w.clients <- struct{}{}:
+		return func() { <-w.clients }, nil
+	default:
+		return nil, errTooMany
+	}
+}
+
+// send sends the progress of a run as it changes. It ends when the run has, the client goes
+// away or is too slow, or the server ends.
+func (w *watches) send(ctx context.Context, to http.ResponseWriter, id string) {
+	control := http.NewResponseController(to)
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	var sent view.RunProgress
+	var at time.Time
+	reported := w.runs.tracker(id)
+	for {
+		run, err := w.runs.find(id)
+		if err != nil {
+			_ = sendEvent(to, "end", view.StateUnreadable)
+			return
+		}
+		if version := reported.look(w.runs, w.every); run.State != sent.State || version != sent.Version || time.Since(at) >= w.beat {
+			now, over := reported.describe(run, sent.Version, time.Now()), !run.Live()
+			if sendEvent(to, "progress", now) != nil || over && sendEvent(to, "end", now.State) != nil || control.Flush() != nil || over {
+				return
+			}
+			sent, at = now, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func sendEvent(w http.ResponseWriter, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = sse.Message{Type: name, Data: data}.WriteTo(w)
+	return err
+}
+
+// progress returns how far a run has come, whether it is at work or not.
+func (w *watches) progress(id string) (view.RunProgress, error) {
+	run, err := w.runs.find(id)
+	if err != nil {
+		return view.RunProgress{}, err
+	}
+	reported := w.runs.tracker(id)
+	reported.look(w.runs, w.every)
+	return reported.describe(run, 0, time.Now()), nil
+}

@@ -1,0 +1,252 @@
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// runs is the directory that runs lie in. It reads what is on disk when it is asked.
+type runs struct {
+	dir  string
+	held func(dir string) bool // [runner.Held]
+
+	mu       sync.Mutex
+	trackers map[string]*tracker // of runs that have not ended, by directory; guarded by mu
+	computed map[string]computed // by directory; guarded by mu
+}
+
+func newRuns(dir string, held func(string) bool) *runs {
+	return &runs{dir: dir, held: held, trackers: map[string]*tracker{}, computed: map[string]computed{}}
+}
+
+// open opens a regular file of a run, as [evidence.Open] does.
+func (x *runs) open(id, name string) (*os.File, error) {
+	if !isName(id) || !fs.ValidPath(name) {
+		return nil, errNotThere
+	}
+	file, err := evidence.Open(x.dir, filepath.Join(id, name))
+	return file, missing(err)
+}
+
+// missing returns errNotThere in place of an error that says so, and err otherwise.
+func missing(err error) error {
+	for _, class := range []error{fs.ErrNotExist, evidence.ErrNotPlain, syscall.ENOTDIR, syscall.EISDIR, syscall.EINVAL} {
+		if errors.Is(err, class) {
+			return errNotThere
+		}
+	}
+	return err
+}
+
+// isName reports whether a name is that of an entry of a directory that is not hidden.
+func isName(name string) bool {
+	return name != "" && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\x00")
+}
+
+// at returns the directory of a run.
+func (x *runs) at(id string) (string, error) {
+	if !isName(id) {
+		return "", errNotThere
+	}
+	dir := filepath.Join(x.dir, id)
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return "", errors.Join(errNotThere, err)
+	}
+	return dir, nil
+}
+
+// list returns all runs, the newest first. Before anything was run it is empty.
+func (x *runs) list() ([]view.ListedRun, error) {
+	entries, err := os.ReadDir(x.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	all := []view.ListedRun{}
+	for _, entry := range entries {
+		if run, err := x.find(entry.Name()); err == nil {
+			all = append(all, run)
+		}
+	}
+	slices.SortFunc(all, newestFirst)
+	return all, nil
+}
+
+func newestFirst(a, b view.ListedRun) int {
+	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID))
+}
+
+// find reads what there is of a run. What cannot be read is said in it.
+func (x *runs) find(id string) (view.ListedRun, error) {
+	dir, err := x.at(id)
+	if err != nil {
+		return view.ListedRun{}, err
+	}
+	r := x.read(id, dir)
+	if r.State == view.StateEnded {
+		x.mu.Lock()
+		delete(x.trackers, id)
+		x.mu.Unlock()
+		return r, nil
+	}
+	r.Done = x.tracker(id).done(x)
+	return r, nil
+}
+
+func (x *runs) read(id, dir string) view.ListedRun {
+	r := view.ListedRun{ID: id, State: view.StateUnreadable}
+	var record runner.Record
+	err := missing(evidence.ReadJSON(x.dir, filepath.Join(id, runner.RunFile), &record))
+	switch {
+	case errors.Is(err, errNotThere) && x.held(dir):
+		r.State = view.StateStarting
+		return r
+	case err != nil:
+		r.Problem = problemWith(runner.RunFile, err)
+		return r
+	}
+	describe(&r, record)
+	r.State = view.StateInterrupted
+	if !r.Ended.IsZero() && !record.Interrupted {
+		r.State = view.StateEnded
+	}
+	switch head, err := x.readHead(id); {
+	case err != nil && (r.State == view.StateEnded || !errors.Is(err, errNotThere)):
+		r.State, r.Problem = view.StateUnreadable, problemWith(runner.ResultsFile, err)
+	case r.State == view.StateInterrupted && x.held(dir):
+		r.State = view.StateRunning // results are those of before it was resumed
+	case err == nil:
+		judge(&r, head)
+	}
+	return r
+}
+
+// maxWord is how many bytes of a text are said where runs are listed.
+const maxWord = 500
+
+// problemWith is what is wrong with a file of a run, in a sentence.
+func problemWith(name string, err error) string {
+	if errors.Is(err, errNotThere) {
+		return fmt.Sprintf("It has no %s.", name)
+	}
+	return fmt.Sprintf("Its %s cannot be read: %s.", name, text.Shorten(err.Error(), maxWord))
+}
+
+func (x *runs) readHead(id string) (results.Results, error) {
+	file, err := x.open(id, runner.ResultsFile)
+	if err != nil {
+		return results.Results{}, err
+	}
+	defer func() { _ = file.Close() }()
+	return results.ReadHead(file)
+}
+
+func describe(r *view.ListedRun, record runner.Record) {
+	r.Eval, r.Agent, r.Model = text.Shorten(record.Eval.Name, maxWord), text.Shorten(record.Eval.Executor, maxWord), text.Shorten(record.Eval.Model, maxWord)
+	r.Isolated, r.Network, r.Started, r.Ended = record.Isolated, text.Shorten(record.Network, maxWord), record.Started, record.Ended
+	r.Tasks, r.Planned, r.Workers = len(record.Tasks), record.Planned(), record.Workers
+	if !r.Ended.IsZero() {
+		r.DurationMS = r.Ended.Sub(r.Started).Milliseconds()
+	}
+}
+
+func judge(r *view.ListedRun, head results.Results) {
+	s := head.Summary
+	r.Passed = s.Succeeded
+	if a := s.Attacks; a != nil {
+		r.Passed, r.Attacked = max(r.Passed-a.TasksPassed, 0), a.Succeeded
+	}
+	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
+		r.PassRate = &s.Statistics.PassAtK[0]
+	}
+	switch {
+	case s.Failed > 0 || len(head.Unmet()) > 0:
+		r.Verdict = results.StatusFailed
+	case s.Succeeded < s.TotalTests || s.TotalTests == 0:
+		r.Verdict = results.StatusError
+	default:
+		r.Verdict = results.StatusPassed
+	}
+}
+
+// maxComputed is how many runs are kept as they are shown. Computing one takes a while: it
+// reads the evidence of every trial.
+const maxComputed = 8
+
+// computed is a run as it is shown, and the version of its files that it was computed from.
+type computed struct {
+	stamps stamps
+	run    view.Run
+}
+
+// stamps identify a version of the files that say what a run came to.
+type stamps [4]os.FileInfo
+
+func stampsOf(dir string) (s stamps) {
+	for i, name := range []string{".", runner.RunFile, runner.ResultsFile, evidence.ProgressFile} {
+		s[i], _ = os.Lstat(filepath.Join(dir, name))
+	}
+	return s
+}
+
+func (s stamps) same(other stamps) bool {
+	for i, a := range s {
+		b := other[i]
+		if (a == nil) != (b == nil) || a != nil && (!os.SameFile(a, b) || a.Size() != b.Size() || !a.ModTime().Equal(b.ModTime())) {
+			return false
+		}
+	}
+	return true
+}
+
+// shown returns what is shown of a run, as its files are now; without a record that is
+// nothing.
+func (x *runs) shown(r view.ListedRun) (view.Run, error) {
+	if r.Planned == 0 {
+		return view.Run{ID: r.ID, AtWork: r.Live()}, nil
+	}
+	dir, err := x.at(r.ID)
+	if err != nil {
+		return view.Run{}, err
+	}
+	now := stampsOf(dir)
+	x.mu.Lock()
+	known := x.computed[r.ID]
+	x.mu.Unlock()
+	if !now.same(known.stamps) {
+		record, err := runner.ReadRecord(dir)
+		if err != nil {
+			return view.Run{}, err
+		}
+		known.stamps = now
+		if known.run, err = runner.Reported(dir, record); err != nil {
+			return view.Run{}, err
+		}
+		x.keep(r.ID, known)
+	}
+	known.run.Dir, known.run.AtWork = r.ID, r.Live()
+	return known.run, nil
+}
+
+func (x *runs) keep(id string, c computed) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.computed) == maxComputed {
+		clear(x.computed)
+	}
+	x.computed[id] = c
+}
