@@ -26,7 +26,7 @@ type Trial struct {
 	Rows               []Row
 	Unshown            int // rows that are not there
 	Timeline           Timeline
-	Reported           []string // where the agent tells of its calls otherwise than they were
+	Reported           []string // where the agent's account of its calls is wrong
 	Verdicts           []VerdictView
 	Attack             *AttackView
 	Reached            []CheckpointView
@@ -43,7 +43,7 @@ type Figures struct {
 	Unseen             bool // nobody saw what it asked of models, if anything
 	Models             []string
 	Input, Output      *int64        // tokens
-	ByAgent            bool          // tokens are as the agent tells them
+	ByAgent            bool          // tokens are by the agent's account
 	Cost               *float64      // US dollars
 	Agent, Whole       time.Duration // zero where it has no end
 }

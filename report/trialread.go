@@ -31,7 +31,7 @@ type reading struct {
 	course
 	dir     evidence.Dir
 	most    Bounds
-	related map[int][]conversation.Relation // by call
+	remarks map[int][]conversation.Remark // by call
 	frames  frames
 	room    budget
 	gaps    []string
@@ -55,7 +55,7 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	}
 	r := &reading{
 		course: course{talk: talk, sources: map[string]Source{}},
-		dir:    dir, most: most, related: talk.Relations(), frames: crossed, gaps: talk.Gaps, room: budget{most.Text, most.Total},
+		dir:    dir, most: most, remarks: talk.Remarks(), frames: crossed, gaps: talk.Gaps, room: budget{most.Text, most.Total},
 	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
@@ -292,7 +292,7 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// attackedMark is attackEnd where nothing beside says what it is of.
+// attackedMark is attackEnd with the word attack, for places that do not say it.
 func attackedMark(end evidence.AttackEnd) Mark {
 	m := attackEnd(end)
 	m.Word = "attack " + m.Word

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -69,10 +70,10 @@ func turnAnchor(seq int) string { return "turn-" + strconv.Itoa(seq) }
 
 func (r *Row) flag(kind, text string) { r.Flags = append(r.Flags, Flag{text, kind}) }
 
-// note adds a sentence, as far as a row has room for such.
+// note adds a sentence, as far as a row has room for such, which may name a call.
 func (r *Row) note(text string, call ...int) {
 	if len(r.Notes) < maxNotes {
-		r.Notes = append(r.Notes, noteOf(text, call...))
+		r.Notes = append(r.Notes, Note{Text: brief(text, noteSize), Call: cmp.Or(append(call, 0)...)})
 	}
 }
 
@@ -81,14 +82,6 @@ func (r *Row) part(name, where string, t Text) {
 }
 func (r *Row) folded(name, where string, t Text) {
 	r.Parts = append(r.Parts, Part{Name: name, Text: t, Where: where, Folded: true})
-}
-
-func noteOf(text string, call ...int) Note {
-	n := Note{Text: brief(text, noteSize)}
-	if len(call) > 0 {
-		n.Call = call[0]
-	}
-	return n
 }
 
 // How many columns of texts are shown that stand on a line.
@@ -178,7 +171,7 @@ func (r *reading) items() (items []item, unshown int) {
 	for _, step := range r.talk.Steps {
 		row := r.row(step)
 		before := row.start
-		if before.IsZero() { // what the agent tells is not before it started
+		if before.IsZero() { // what has no time is not before the agent's start
 			before = r.talk.Trial.AgentStart.Add(1)
 		}
 		for len(groups) > 0 && groups[0][0].Time.Before(before) {
@@ -221,7 +214,7 @@ func (r *reading) sourcesOf(rows []Row) (all []Source) {
 		all = append(all, r.sources[server.Name])
 	}
 	for _, other := range []Source{
-		{Key: sourceModel, Name: "model turns"}, {Key: rowBuiltin, Name: "builtin tools"}, {Key: rowSkill, Name: "skills"},
+		{Key: sourceModel, Name: "model calls"}, {Key: rowBuiltin, Name: "builtin tools"}, {Key: rowSkill, Name: "skills"},
 		{Key: sourceAgent, Name: "what the agent tells"}, {Key: sourceEvent, Name: "events"},
 	} {
 		if counts[other.Key] > 0 {

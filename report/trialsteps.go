@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -47,7 +49,7 @@ func (r *reading) texts(row *Row, step conversation.Step) {
 func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
-		Who: "model", What: fmt.Sprintf("turn %d", t.Seq), Preview: brief(preview(t), previewSize),
+		Who: "model", What: fmt.Sprintf("model call %d", t.Seq), Preview: brief(preview(t), previewSize),
 		Took: lasted(t.Start, t.End), start: t.Start,
 	}
 	if t.Outcome != evidence.ModelOK {
@@ -67,16 +69,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 		row.note(sentence)
 	}
 	for _, use := range t.Uses {
-		switch {
-		case use.Call > 0:
-			row.note(fmt.Sprintf("Asks for %s, which is call %d.", brief(use.Name, nameSize), use.Call), use.Call)
-		case use.Result == nil:
-			row.note(fmt.Sprintf("Asks for %s, and was never told a result.", use.Name))
-		case use.Result.Error:
-			row.note(fmt.Sprintf("Asks for %s, and was told of an error.", use.Name))
-		default:
-			row.note(fmt.Sprintf("Asks for %s.", use.Name))
-		}
+		row.note(strings.TrimSuffix(fmt.Sprintf("Asks for %s, which %s", brief(use.Name, nameSize), use.Came()), ", which ")+".", use.Call)
 	}
 	return row
 }
@@ -178,87 +171,29 @@ func (r *reading) callRow(call *evidence.Call) Row {
 		Source: r.sources[call.Server].Key, Lane: r.sources[call.Server].Lane, Who: brief(call.Server, nameSize), What: brief(call.Tool, nameSize), Preview: brief(string(call.Arguments), previewSize),
 		End: &end, Took: lasted(call.Start, call.End), Failed: call.Outcome.Failed(), start: call.Start,
 	}
-	r.asked(&row, call)
-	r.again(&row, call)
-	r.known(&row, call)
-	r.reported(&row, call)
-	for _, note := range call.Notes {
-		row.note(note)
+	for _, remark := range r.remarks[call.Seq] {
+		if remark.Flag != "" {
+			row.flag(flagKinds[remark.Weight], remark.Flag)
+		}
+		sentence := capital(remark.Text)
+		if remark.More != "" {
+			sentence += ": " + remark.More
+		}
+		row.note(sentence+".", remark.Call)
 	}
-	r.injected(&row, call)
 	return row
 }
 
-// asked says who asked for a call.
-func (r *reading) asked(row *Row, call *evidence.Call) {
-	switch call.Origin {
-	case evidence.OriginModel:
-		row.note(fmt.Sprintf("Asked for by model turn %d.", call.Turn))
-	case evidence.OriginOutOfBand:
-		row.flag("warn", "out of band")
-		row.note("No model asked for this call.")
-	case evidence.OriginUnknown:
-		if r.talk.Gateway {
-			row.note("Whether a model asked for this call is not known.")
-		}
-	}
-}
+// flagKinds are the colours of flags.
+var flagKinds = map[conversation.Weight]string{conversation.Doubtful: "warn", conversation.Bad: "fail"}
 
-// again joins a call to others: those that it repeats, and the failure that it is about.
-func (r *reading) again(row *Row, call *evidence.Call) {
-	for _, relation := range r.related[call.Seq] {
-		if relation.Kind == conversation.Retry {
-			row.flag("", fmt.Sprintf("retry of %d", relation.Call))
-		}
-		row.note(sentence(relation.Text), relation.Call)
+// capital returns words with a large first letter.
+func capital(words string) string {
+	first, size := utf8.DecodeRuneInString(words)
+	if size == 0 {
+		return ""
 	}
-}
-
-// sentence is one of its words.
-func sentence(words string) string { return capital(words) + "." }
-
-// capital is words with a large first letter, which is one of ASCII.
-func capital(words string) string { return strings.ToUpper(words[:1]) + words[1:] }
-
-// injected says what the attack put into a call's result.
-func (r *reading) injected(row *Row, call *evidence.Call) {
-	for _, n := range r.talk.Injected[call.Seq] {
-		row.flag("fail", fmt.Sprintf("injection %d", n))
-		row.note(fmt.Sprintf("The attack's injection %d is in what the agent got.", n))
-	}
-}
-
-// known says how a call fits what the server listed.
-func (r *reading) known(row *Row, call *evidence.Call) {
-	if call.Known != nil && !*call.Known {
-		row.flag("warn", "unknown tool")
-		row.note("The server did not list this tool.")
-	}
-	if call.Valid != nil && !*call.Valid {
-		row.flag("warn", "invalid arguments")
-		row.note("The arguments do not fit the tool's schema: " + strings.Join(call.Invalid, "; ") + ".")
-	}
-	if call.Rounds > 0 {
-		row.note(fmt.Sprintf("The server asked for input %d times.", call.Rounds))
-	}
-}
-
-// reported notes where the agent's account of a call differs from it.
-func (r *reading) reported(row *Row, call *evidence.Call) {
-	n := r.talk.Narration
-	if n == nil {
-		return
-	}
-	if slices.Contains(n.Unreported, call.Seq) {
-		row.flag("warn", "not told")
-		row.note("The agent does not tell of this call.")
-	}
-	for _, d := range n.Differs {
-		if d.Call == call.Seq {
-			row.flag("warn", "told otherwise")
-			row.note(fmt.Sprintf("The agent tells the %s otherwise: it says %s, and was %s.", d.In, brief(d.Says, noteSize/3), brief(d.Was, noteSize/3)))
-		}
-	}
+	return string(unicode.ToUpper(first)) + words[size:]
 }
 
 // callTexts adds a call's texts.

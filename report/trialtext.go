@@ -126,7 +126,7 @@ type Label struct {
 }
 
 // Shares of the picture's width, in percent, in a window of a thousand pixels: what a
-// column of a label takes at most, and what is left beside it.
+// column of a label takes at most, and the space at its sides.
 const (
 	labelColumn = .8
 	labelMargin = .7

@@ -119,7 +119,7 @@ func (t Timeline) shapes() (all []Shape) {
 		}
 	}
 	for _, shape := range []Shape{
-		{"turn", "model turn"}, {"ok", "call"}, {"fail", "failed"}, {"none", "given up"}, {shapeNotice, "notice"}, {shapeEvent, "event"},
+		{"turn", "model call"}, {"ok", "call"}, {"fail", "failed"}, {"none", "given up"}, {shapeNotice, "notice"}, {shapeEvent, "event"},
 	} {
 		if drawn[shape.Kind] {
 			all = append(all, shape)
@@ -319,8 +319,8 @@ func (r *course) turnBars(s scale) (bars []Bar) {
 			kind = "fail"
 		}
 		took := lasted(t.Start, t.End)
-		bar := s.bar(t.Start, t.End, kind, turnAnchor(t.Seq), fmt.Sprintf("model turn %d, %s", t.Seq, took))
-		bar.Says = []string{fmt.Sprintf("turn %d, %s", t.Seq, took), took}
+		bar := s.bar(t.Start, t.End, kind, turnAnchor(t.Seq), fmt.Sprintf("model call %d, %s", t.Seq, took))
+		bar.Says = []string{fmt.Sprintf("model call %d, %s", t.Seq, took), took}
 		bars = append(bars, bar)
 	}
 	return bars

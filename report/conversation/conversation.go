@@ -26,15 +26,15 @@ type Conversation struct {
 	Gateway   bool                // ours was in the way to the models
 	Steps     []Step              // in order of time
 	Narration *evidence.Narration // nil where the agent left no transcript
-	Reported  []string            // where the agent tells of its calls otherwise than they were
-	Events    []evidence.Event    // what happened beside, in order of time; see Usual
+	Reported  []string            // where the agent's account of its calls is wrong
+	Events    []evidence.Event    // other than calls, in order of time; see Usual
 	Replies   []Reply             // of a model that played the agent's user
 	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
-	Gaps      []string            // what of it cannot be read
+	Gaps      []string            // evidence that cannot be read
 }
 
-// Step is one of these: a turn of a model, a call of a tool on the wire, or what the
-// transcript alone tells of.
+// Step is one of these: a turn of a model, a call of a tool on the wire, or something
+// that is in the transcript alone.
 type Step struct {
 	Turn  *Turn
 	Call  *evidence.Call
@@ -62,12 +62,25 @@ type Turn struct {
 // Use is a tool that a model asked for.
 type Use struct {
 	dialect.Use
-	Call   int             // number of the call that carried it out; 0 is none
-	Result *dialect.Result // what the model was told of it; nil where it never was
+	Call   int             // number of the call that carried it out; 0 without one
+	Result *dialect.Result // as the model was given it; nil where it never was
 }
 
-// Read puts the evidence of a trial that has ended together. What of it cannot be read
-// but trial.json is among the gaps. Each frame that a call was made of is given to visit,
+// Came returns a phrase about what came of a use; it is empty for a result like any other.
+func (u Use) Came() string {
+	switch {
+	case u.Call > 0:
+		return fmt.Sprintf("is call %d", u.Call)
+	case u.Result == nil:
+		return "was never answered"
+	case u.Result.Error:
+		return "was answered with an error"
+	}
+	return ""
+}
+
+// Read puts the evidence of a trial that has ended together. Files that cannot be read
+// are among the gaps, except trial.json. Each frame that a call was made of is given to visit,
 // which may be nil.
 func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Conversation, error) {
 	trial, err := dir.Trial()
@@ -154,12 +167,12 @@ func turnOf(call evidence.ModelCall) *Turn {
 	return t
 }
 
-// results are those that models were told of, by the use's id, or by the tool's name
-// where uses have none.
+// results are those that models were given, by the use's id, or by the tool's name where
+// uses have no id.
 type results map[string][]dialect.Result
 
-// read takes what a model is told. Requests repeat the conversation, so the one that
-// tells most has all.
+// read takes the results of a request. Requests repeat the conversation, so the one with the
+// most results has all of them.
 func (r results) read(call evidence.ModelCall) {
 	request, err := dialect.ReadRequest(call.Dialect, call.Path, call.Request)
 	if err != nil {
@@ -287,11 +300,11 @@ func (c Conversation) Calls() (all []evidence.Call) {
 	return all
 }
 
-// EventCommand is the kind of the events that tell of programs of command_mocks.
+// EventCommand is the kind of events about programs of command_mocks.
 const EventCommand = "command"
 
-// Invocation says how a program of command_mocks ended that an event tells of; matched is
-// false where the mock had no response for it.
+// Invocation returns how a program of command_mocks ended, by its event; matched is false
+// where the mock had no response for it.
 func Invocation(e evidence.Event) (end string, matched bool) {
 	code, _ := e.Data["exit_code"].(float64)
 	if index, _ := e.Data["response_index"].(float64); index < 0 {

@@ -15,8 +15,8 @@ type telling struct {
 }
 
 // tellings are uses of tools of the agent's own, claims of calls that were never made,
-// and, where messages is set, what the agent said. Calls are in none: told has the places
-// of those that the transcript tells of.
+// and, where messages is set, what the agent said. Calls are not among them: reported
+// has the places of those that are in the transcript.
 func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, reported map[*evidence.Call]int) {
 	reported = map[*evidence.Call]int{}
 	for _, use := range uses {
@@ -48,7 +48,7 @@ func said(transcript []evidence.TranscriptEvent) (messages []telling) {
 	return messages
 }
 
-// insert puts what the transcript alone tells between the steps that have a time. A
+// insert puts what is in the transcript alone between the steps that have a time. A
 // transcript has none: a telling stands behind those told before it, and behind the turn
 // of a model that asked for it.
 func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step {

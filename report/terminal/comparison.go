@@ -140,7 +140,7 @@ func pairHead(p results.Pair) string {
 	return out.String()
 }
 
-// table has a line for each figure that both runs have; it is empty where there is none.
+// pairTable returns a line for each figure that both runs have; it is empty without any.
 func pairTable(p results.Pair) string {
 	var rows [][]string
 	for _, f := range view.Figures(p) {
@@ -152,8 +152,8 @@ func pairTable(p results.Pair) string {
 	return "\n" + tableOf(pairColumns(p, []string{"MEAN OVER TASKS"}, rows))
 }
 
-// columns are of rows of something in both runs: what it is, by titles, then before,
-// after, difference and interval.
+// pairColumns returns the columns of rows of something in both runs: what it is, by titles,
+// then before, after, difference and interval.
 func pairColumns(p results.Pair, titles []string, rows [][]string) []column {
 	before, after := fmt.Sprintf("RUN %d", p.Against), fmt.Sprintf("RUN %d", p.Run)
 	columns := columnsOf(slices.Concat(titles, []string{before, after, "DIFFERENCE", "95% INTERVAL"}), rows)

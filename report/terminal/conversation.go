@@ -106,10 +106,10 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
-	reported, events := newMarks(c), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
+	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
 	for _, step := range c.Steps {
 		events = s.until(&out, events, step)
-		out.WriteString("\n" + s.step(step, reported))
+		out.WriteString("\n" + s.step(step, remarks))
 	}
 	s.until(&out, events, conversation.Step{})
 	out.WriteString(s.replies(c))
@@ -138,7 +138,7 @@ func (s shown) replies(c conversation.Conversation) string {
 // title begins a section.
 func (s shown) title(of string) string { return "\n" + s.Style.Strong(of) + "\n" }
 
-func (s shown) step(step conversation.Step, reported marks) string {
+func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remark) string {
 	switch {
 	case step.Turn != nil:
 		return s.turn(step.Turn)
@@ -149,7 +149,7 @@ func (s shown) step(step conversation.Step, reported marks) string {
 	case step.Claim != nil:
 		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("TOLD, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}
-	return s.call(step.Call, reported)
+	return s.call(step.Call, remarks[step.Call.Seq])
 }
 
 // own is a use of a tool of the agent's own, which is the agent's word.
@@ -179,8 +179,8 @@ func (s shown) with(arguments json.RawMessage) string {
 	return "  with " + s.line(string(arguments)) + "\n"
 }
 
-// turn is a model's answer: what it says, the tools it asks for, and what it was told of
-// those that made no call on the wire.
+// turn is a model's answer: what it says, the tools it asks for, and the results it
+// was given of those that made no call on the wire.
 func (s shown) turn(t *conversation.Turn) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.Style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
@@ -190,15 +190,10 @@ func (s shown) turn(t *conversation.Turn) string {
 	}
 	for _, use := range t.Uses {
 		fmt.Fprintf(&out, "  asks for %s %s\n", s.line(use.Name), s.line(string(use.Arguments)))
-		switch {
-		case use.Call > 0:
-			fmt.Fprintf(&out, "    is call %d\n", use.Call)
-		case use.Result == nil:
-			out.WriteString("    was never told a result\n")
-		default:
-			if use.Result.Error {
-				out.WriteString("    was told of an error\n")
-			}
+		if came := use.Came(); came != "" {
+			out.WriteString("    " + came + "\n")
+		}
+		if use.Call == 0 && use.Result != nil {
 			out.WriteString(s.text("    ", use.Result.Text))
 		}
 	}
@@ -265,8 +260,8 @@ func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	return some
 }
 
-// until writes the events before a step, and returns the others; all before a step that
-// is none. What only a transcript tells has no time: nothing is before it.
+// until writes the events before a step, and returns the others; for the zero
+// Step it writes all. What is in a transcript alone has no time, so nothing is before it.
 func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversation.Step) []evidence.Event {
 	var end time.Time
 	switch {
@@ -344,7 +339,7 @@ func (s shown) verdict(v evidence.Verdict) string {
 	}
 	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), result(s.line(string(v.Result))), v.Score)
 	if calls := conversation.Mentions(v); len(calls) > 0 {
-		line += "  about " + counted(calls, "call")
+		line += "  about " + conversation.Counted(calls, "call")
 	}
 	return line + "\n" + s.text("    ", v.Feedback)
 }
@@ -365,26 +360,6 @@ func (s shown) attack(v evidence.AttackVerdict) string {
 	return out
 }
 
-// marks holds remarks on calls.
-type marks struct {
-	gateway   bool
-	related   map[int][]conversation.Relation // by call
-	injected  map[int][]int
-	untold    []int // calls that the agent does not tell of
-	otherwise map[int]string
-}
-
-func newMarks(c conversation.Conversation) marks {
-	m := marks{gateway: c.Gateway, injected: c.Injected, related: c.Relations(), otherwise: map[int]string{}}
-	if c.Narration != nil {
-		m.untold = c.Narration.Unreported
-		for _, d := range c.Narration.Differs {
-			m.otherwise[d.Call] = d.In
-		}
-	}
-	return m
-}
-
 // at is how long after the agent's start something was.
 func (s shown) at(t time.Time) string {
 	if t.IsZero() || s.began.IsZero() {
@@ -394,7 +369,7 @@ func (s shown) at(t time.Time) string {
 }
 
 // call is a tool call on the wire.
-func (s shown) call(call *evidence.Call, reported marks) string {
+func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
 	outcome := s.Style.Bad
 	if call.Outcome == evidence.OutcomeOK {
 		outcome = s.Style.Good
@@ -404,62 +379,22 @@ func (s shown) call(call *evidence.Call, reported marks) string {
 		s.Style.Server(fmt.Sprintf("mcp  %s of %s", s.line(call.Tool), s.line(call.Server))),
 		outcome(s.line(string(call.Outcome))), elapsed(call.Start, call.End),
 	}
-	if reported.gateway {
-		facts = append(facts, s.askedBy(call))
+	for _, remark := range remarks {
+		facts = append(facts, s.remark(remark))
 	}
-	for _, relation := range reported.related[call.Seq] {
-		facts = append(facts, relation.Text)
-	}
-	out := s.at(call.Start) + strings.Join(append(facts, s.doubts(call, reported)...), "  ") + "\n" + s.with(call.Arguments)
-	for _, why := range call.Invalid {
-		out += "  not as the tool's schema wants it: " + s.line(why) + "\n"
-	}
-	return out + s.text("  ", resultText(call))
+	return s.at(call.Start) + strings.Join(facts, "  ") + "\n" + s.with(call.Arguments) + s.text("  ", resultText(call))
 }
 
-// doubts are what a person should see at a call.
-func (s shown) doubts(call *evidence.Call, reported marks) (all []string) {
-	if numbers := reported.injected[call.Seq]; len(numbers) > 0 {
-		all = append(all, s.Style.Bad("INJECTED: "+counted(numbers, "injection")+" of the attack in its result"))
+// remark is a remark on a call. What a person should see is in capital letters.
+func (s shown) remark(r conversation.Remark) string {
+	said := s.line(r.Text)
+	switch r.Weight {
+	case conversation.Bad:
+		return s.Style.Bad(strings.Replace(said, r.Flag, strings.ToUpper(r.Flag), 1))
+	case conversation.Doubtful:
+		return s.Style.Doubtful(said)
 	}
-	if call.Known != nil && !*call.Known {
-		all = append(all, s.Style.Doubtful("no such tool was listed"))
-	}
-	if slices.Contains(reported.untold, call.Seq) {
-		all = append(all, s.Style.Bad("NOT TOLD by the agent"))
-	}
-	if in := reported.otherwise[call.Seq]; in != "" {
-		all = append(all, s.Style.Bad("TOLD OTHERWISE by the agent: its "+s.line(in)))
-	}
-	return all
-}
-
-// counted names things by their numbers, of which there is one at least.
-func counted(numbers []int, thing string) string {
-	const most = 20
-	var words []string
-	for _, n := range numbers[:min(len(numbers), most)] {
-		words = append(words, fmt.Sprint(n))
-	}
-	text := thing
-	if len(numbers) > 1 {
-		text += "s"
-	}
-	text += " " + strings.Join(words, ", ")
-	if more := len(numbers) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-func (s shown) askedBy(call *evidence.Call) string {
-	switch call.Origin {
-	case evidence.OriginModel:
-		return fmt.Sprintf("asked for by model call %d", call.Turn)
-	case evidence.OriginOutOfBand:
-		return s.Style.Bad("OUT OF BAND: no model asked for it")
-	}
-	return "whether a model asked for it is not known"
+	return said
 }
 
 // resultText is the text of what came of a call, or else all of it.

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxFailures is how many trials that did not pass a run's end tells of.
+	// maxFailures is how many trials that did not pass are named.
 	maxFailures = 20
 	// slowest is how many trials it names that took longest, where it has more.
 	slowest = 3

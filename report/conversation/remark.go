@@ -1,0 +1,235 @@
+package conversation
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// Remark is something to be said of a call, in a phrase that goes on behind the call: who
+// asked for it, what it has to do with others, and what is odd about it.
+type Remark struct {
+	Flag   string // what is odd in a word or two, with which the phrase may begin
+	Text   string
+	More   string // a further phrase, for whoever has the room
+	Call   int    // another call that the phrase names; 0 for none
+	Weight Weight
+}
+
+// Weight is how much a remark says against a call.
+type Weight int
+
+// Weights.
+const (
+	Plain    Weight = iota
+	Doubtful        // the server's or the agent's mistake
+	Bad             // not as it should be, or not as the agent tells
+)
+
+// Remarks are those on each call, by the calls' numbers.
+func (c Conversation) Remarks() map[int][]Remark {
+	calls, all := c.Calls(), map[int][]Remark{}
+	related := relations(calls)
+	for _, call := range calls {
+		all[call.Seq] = slices.Concat(c.askedFor(call), related[call.Seq], c.injected(call), listed(call), c.reported(call))
+		for _, note := range call.Notes {
+			all[call.Seq] = append(all[call.Seq], Remark{Text: note})
+		}
+	}
+	return all
+}
+
+// askedFor says who asked for a call, where a gateway saw what models asked for.
+func (c Conversation) askedFor(call evidence.Call) []Remark {
+	switch {
+	case call.Origin == evidence.OriginModel:
+		return []Remark{{Text: fmt.Sprintf("asked for by model call %d", call.Turn)}}
+	case call.Origin == evidence.OriginOutOfBand:
+		return []Remark{{Flag: "out of band", Text: "out of band: no model asked for it", Weight: Bad}}
+	case c.Gateway:
+		return []Remark{{Text: "whether a model asked for it is not known"}}
+	}
+	return nil
+}
+
+// injected says what the attack put into a call's result.
+func (c Conversation) injected(call evidence.Call) []Remark {
+	numbers := c.Injected[call.Seq]
+	if len(numbers) == 0 {
+		return nil
+	}
+	return []Remark{{Flag: "injected", Text: "injected: " + Counted(numbers, "injection") + " of the attack in its result", Weight: Bad}}
+}
+
+// listed says how a call fits what the server listed.
+func listed(call evidence.Call) (all []Remark) {
+	if call.Known != nil && !*call.Known {
+		all = append(all, Remark{Flag: "unknown tool", Text: "no such tool was listed", Weight: Doubtful})
+	}
+	if call.Valid != nil && !*call.Valid || len(call.Invalid) > 0 {
+		all = append(all, Remark{Flag: "invalid arguments", Text: "not as the tool's schema wants it: " + strings.Join(call.Invalid, "; "), Weight: Doubtful})
+	}
+	if call.Rounds > 0 {
+		all = append(all, Remark{Text: "the server asked for input " + text.Count(call.Rounds, "time")})
+	}
+	return all
+}
+
+// reported says where the agent's account of a call differs from it.
+func (c Conversation) reported(call evidence.Call) (all []Remark) {
+	if c.Narration == nil {
+		return nil
+	}
+	if slices.Contains(c.Narration.Unreported, call.Seq) {
+		all = append(all, Remark{Flag: "not told", Text: "not told by the agent", Weight: Bad})
+	}
+	for _, d := range c.Narration.Differs {
+		if d.Call == call.Seq {
+			all = append(all, Remark{
+				Flag: "told otherwise", Text: "told otherwise by the agent: its " + d.In, More: fmt.Sprintf("it says %s, and was %s", text.Fit(d.Says, maxQuoted), text.Fit(d.Was, maxQuoted)), Weight: Bad,
+			})
+		}
+	}
+	return all
+}
+
+// maxQuoted is how many columns are said of what an agent tells otherwise than it was.
+const maxQuoted = 160
+
+// Counted names things by their numbers, of which there is one at least.
+func Counted(numbers []int, thing string) string {
+	const most = 20
+	if len(numbers) > 1 {
+		thing += "s"
+	}
+	return thing + " " + strings.Join(text.Some(numbers, most, strconv.Itoa), ", ")
+}
+
+// relations say what calls have to do with each other, by their numbers: which are retries of
+// which, and what became of those that failed.
+func relations(calls []evidence.Call) map[int][]Remark {
+	all, bySeq := map[int][]Remark{}, map[int]evidence.Call{}
+	for _, call := range calls {
+		bySeq[call.Seq] = call
+	}
+	for _, incident := range capture.Incidents(calls) {
+		members := make([]evidence.Call, len(incident.Calls))
+		for i, seq := range incident.Calls {
+			members[i] = bySeq[seq]
+		}
+		for seq, remark := range within(members) {
+			all[seq] = append(all[seq], remark)
+		}
+	}
+	for _, call := range calls {
+		if call.SameAs > 0 && !isRetry(all[call.Seq], call.SameAs) {
+			all[call.Seq] = append(all[call.Seq], Remark{Text: fmt.Sprintf("same tool and arguments as call %d", call.SameAs), Call: call.SameAs})
+		}
+	}
+	return all
+}
+
+// isRetry reports whether a remark already says that a call repeats the other.
+func isRetry(said []Remark, of int) bool {
+	return len(said) > 0 && said[0].Flag != "" && said[0].Call == of
+}
+
+// within relates the calls of an incident to the failure that was known first.
+func within(calls []evidence.Call) map[int]Remark {
+	failure, all := knownFirst(calls), map[int]Remark{}
+	last, lastText := 0, ""
+	for _, call := range calls {
+		switch {
+		case call.Seq == failure.Seq:
+		case !call.Outcome.Failed() || follows(call, failure.End): // a success beside a failure is in no incident
+			last, lastText = call.Seq, fmt.Sprintf("tried again%s, call %d %s", adapted(call, failure), call.Seq, came(call))
+			all[call.Seq] = Remark{
+				Flag: fmt.Sprintf("retry of %d", failure.Seq), Text: fmt.Sprintf("retry of call %d%s, %s", failure.Seq, adapted(call, failure), came(call)), Call: failure.Seq,
+			}
+		default:
+			all[call.Seq] = Remark{Text: fmt.Sprintf("failed beside call %d", failure.Seq), Call: failure.Seq}
+		}
+	}
+	if last == 0 {
+		lastText = "not tried again"
+	}
+	all[failure.Seq] = Remark{Text: lastText, Call: last}
+	return all
+}
+
+// knownFirst is the failure that ended first; where none has an end, the first.
+func knownFirst(calls []evidence.Call) evidence.Call {
+	first := calls[0]
+	for _, call := range calls[1:] {
+		if call.Outcome.Failed() && !call.End.IsZero() && (first.End.IsZero() || call.End.Before(first.End)) {
+			first = call
+		}
+	}
+	return first
+}
+
+// follows says whether a call was made when a failure was known, which ended then.
+func follows(call evidence.Call, known time.Time) bool {
+	return !known.IsZero() && !call.Start.Before(known)
+}
+
+func adapted(call, failure evidence.Call) string {
+	if capture.Equal(call.Arguments, failure.Arguments) {
+		return ""
+	}
+	return " with other arguments"
+}
+
+func came(call evidence.Call) string {
+	switch {
+	case call.Outcome == evidence.OutcomeOK:
+		return "succeeded"
+	case call.Outcome.Failed():
+		return "failed too"
+	}
+	return "was " + string(call.Outcome)
+}
+
+// Mentions are the numbers of the calls that a verdict's details speak of, in their order.
+func Mentions(v evidence.Verdict) []int {
+	var found []int
+	mentions(v.Details, &found)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// mentions adds the numbers that stand in details where graders put those of calls.
+func mentions(details any, found *[]int) {
+	switch value := details.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if number, ok := inner.(float64); ok && slices.Contains([]string{"call", "by", "nearest"}, key) {
+				*found = append(*found, int(number))
+			} else if slices.Contains([]string{"calls", "extras", "counted", "expected", "soft"}, key) {
+				*found = append(*found, numbers(inner)...)
+			}
+			mentions(inner, found)
+		}
+	case []any:
+		for _, inner := range value {
+			mentions(inner, found)
+		}
+	}
+}
+
+// numbers are those of a list.
+func numbers(value any) (all []int) {
+	list, _ := value.([]any)
+	for _, one := range list {
+		if number, ok := one.(float64); ok {
+			all = append(all, int(number))
+		}
+	}
+	return all
+}
