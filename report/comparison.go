@@ -91,7 +91,7 @@ type contrast struct {
 	Mark          Mark
 	By            string // how much it differs; empty where no difference is shown
 	Interval      string
-	Whisker       *whisker
+	Whisker       *extent // of the interval; nil where there is none
 }
 
 func figuresOf(p results.Pair) (all []contrast) {
@@ -103,9 +103,9 @@ func figuresOf(p results.Pair) (all []contrast) {
 		switch {
 		case figure.Few:
 		case figure.Ratio != nil:
-			f.Whisker = ratioWhisker(*figure.Ratio)
+			f.Whisker = new(ratio(*figure.Ratio))
 		case figure.Difference != nil:
-			f.Whisker = shareWhisker(*figure.Difference)
+			f.Whisker = new(shareDifference(*figure.Difference))
 		}
 		all = append(all, f)
 	}
@@ -149,21 +149,6 @@ func changeMark(c results.Change) Mark {
 		return Mark{"pass", string(c), "soft"}
 	}
 	return Mark{"none", string(c), "soft"}
-}
-
-// whisker is an interval around no difference, which is at 50 of 100.
-type whisker struct{ Lower, Width, Mean float64 }
-
-func shareWhisker(i results.Interval) *whisker {
-	return whiskerOf(i, func(share float64) float64 { return share })
-}
-
-// ratioWhisker has a tenth and ten times at its ends.
-func ratioWhisker(i results.Interval) *whisker { return whiskerOf(i, math.Log10) }
-
-func whiskerOf(i results.Interval, scale func(float64) float64) *whisker {
-	at := func(v float64) float64 { return 50 + 50*min(max(scale(v), -1), 1) }
-	return &whisker{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
 }
 
 // comparedTask is a task in all runs.

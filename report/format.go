@@ -27,7 +27,7 @@ var funcs = template.FuncMap{
 	"toMinute": toMinute,
 	"outcome":  outcomeOf,
 	"dict":     dict,
-	"bar":      barOf,
+	"bar":      share,
 	"between":  between,
 	"within":   within,
 	"several":  view.Several,
@@ -41,7 +41,7 @@ var funcs = template.FuncMap{
 	"labels":   view.LabelTexts,
 	"change":   changeMark,
 	"finding":  findingMark,
-	"whisker":  shareWhisker,
+	"whisker":  shareDifference,
 }
 
 func milliseconds(ms int64) string { return view.Took(time.Duration(ms) * time.Millisecond) }

@@ -119,45 +119,26 @@ func succeeded(t results.Task) failure {
 	return f
 }
 
-// reportedOtherwise is where agents tell of calls otherwise than they were.
+// reportedOtherwise returns where agents tell of calls otherwise than they were.
 func reportedOtherwise(tasks []results.Task) []failure {
-	return failures(view.Gather(tasks, func(run results.RunResult) (said []reason) {
+	return view.Gather(tasks, func(run results.RunResult) (said []reason) {
 		if run.Narration != nil {
 			for _, text := range run.Narration.Sentences {
 				said = append(said, reason{Why: text})
 			}
 		}
 		return said
-	}))
+	})
 }
 
-// failure is a task's trials that failed in the same way.
-type failure struct {
-	Task results.Task
-	reason
-	Trials []int
-}
+// failure is a task's trials of which there is the same to say.
+type failure = view.Alike[reason]
 
 // reason is what is to be said of a trial.
 type reason struct {
 	Mark Mark
 	Why  string
 }
-
-func failures(alike []view.Alike[reason]) (all []failure) {
-	for _, a := range alike {
-		all = append(all, failure{a.Task, a.What, a.Trials})
-	}
-	return all
-}
-
-// manyTrials is how many trials of one failure are named.
-const manyTrials = 40
-
-// Named are the first of the trials, and More counts the others.
-func (f failure) Named() []int { return f.Trials[:min(len(f.Trials), manyTrials)] }
-
-func (f failure) More() int { return len(f.Trials) - len(f.Named()) }
 
 // Bounds of lists of which the first entries are seen and others are folded.
 const (
@@ -183,12 +164,12 @@ func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
 // failuresOf returns the failures of trials that count.
 func failuresOf(tasks []results.Task) []failure {
-	return failures(view.Gather(tasks, func(run results.RunResult) []reason {
+	return view.Gather(tasks, func(run results.RunResult) []reason {
 		if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {
 			return nil
 		}
 		return []reason{{outcomeOf(run.Outcome), view.Line(run)}}
-	}))
+	})
 }
 
 // again is a trial that ended as infra, at last or before it was made again.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -127,12 +128,25 @@ func bound(ms float64) string {
 	return fmt.Sprintf("%g ms", ms)
 }
 
-// bar is an interval of a share, drawn on a scale of 0 to 100.
-type bar struct{ Lower, Width, Mean float64 }
+// extent is an interval drawn on a scale of 0 to 100.
+type extent struct{ Lower, Width, Mean float64 }
 
-func barOf(i results.Interval) bar {
-	scale := func(share float64) float64 { return 100 * min(max(share, 0), 1) }
-	return bar{scale(i.Lower), scale(i.Upper) - scale(i.Lower), scale(i.Mean)}
+func extentOf(i results.Interval, scale func(float64) float64) extent {
+	at := func(v float64) float64 { return 100 * min(max(scale(v), 0), 1) }
+	return extent{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
+}
+
+// share is the extent of a share from 0 to 1.
+func share(i results.Interval) extent { return extentOf(i, func(v float64) float64 { return v }) }
+
+// shareDifference is the extent of a difference of shares, from -1 to 1: none is in the middle.
+func shareDifference(i results.Interval) extent {
+	return extentOf(i, func(v float64) float64 { return (v + 1) / 2 })
+}
+
+// ratio is the extent of a ratio from a tenth to ten: 1 is in the middle.
+func ratio(i results.Interval) extent {
+	return extentOf(i, func(v float64) float64 { return (math.Log10(v) + 1) / 2 })
 }
 
 // between is an interval of a share in words.

@@ -91,8 +91,8 @@ func (b *Builder) Results() Results {
 	return results
 }
 
-// lastAttempts are a task's trials in order, each by its last attempt, which tells of
-// those before it.
+// lastAttempts returns a task's trials in order, each by its last attempt, which lists the
+// earlier ones.
 func lastAttempts(trials []taken) (last []taken) {
 	trials = slices.Clone(trials)
 	slices.SortStableFunc(trials, func(a, b taken) int {
@@ -121,7 +121,7 @@ func task(info TaskInfo, trials []taken) Task {
 	return t
 }
 
-// counted leaves out the runs that say nothing of the agent.
+// counted returns the runs that say something about the agent.
 func counted(runs []RunResult) []RunResult {
 	return slices.DeleteFunc(slices.Clone(runs), func(r RunResult) bool { return !counts(r) })
 }
@@ -146,7 +146,7 @@ func taskStatus(runs []RunResult) Status {
 	return StatusPassed
 }
 
-// outline is what is kept of a trial; Complete adds the rest.
+// outline returns what is kept of a trial; Complete adds the rest.
 func outline(trial Trial) RunResult {
 	r := RunResult{
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
@@ -168,7 +168,7 @@ func outline(trial Trial) RunResult {
 	return r
 }
 
-// Graded returns what a trial's verdicts say of it.
+// Graded returns a trial's result by its verdicts alone.
 func Graded(v evidence.Verdicts) RunResult {
 	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}
 }
@@ -192,7 +192,7 @@ func statusOf(outcome evidence.Class) Status {
 	return StatusError
 }
 
-// validations are verdicts by their graders' names.
+// validations returns verdicts by their graders' names.
 func validations(verdicts []evidence.Verdict) map[string]Validation {
 	all := map[string]Validation{}
 	for _, v := range verdicts {
@@ -205,7 +205,7 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 	return all
 }
 
-// Complete is r with what its trial says.
+// Complete returns r with the tool calls and the transcript of its trial.
 func (r RunResult) Complete(trial Trial) RunResult {
 	used, room := uses(trial), roomFor(trial)
 	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
@@ -213,7 +213,7 @@ func (r RunResult) Complete(trial Trial) RunResult {
 	return r
 }
 
-// duration is the agent's time, or the trial's where no agent started.
+// duration returns the agent's time in milliseconds, or the trial's where no agent started.
 func duration(trial Trial) int64 {
 	if took, known := trial.AgentTime(); known {
 		return max(0, took.Milliseconds())

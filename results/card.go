@@ -28,7 +28,7 @@ type ServerCard struct {
 	Marks            *Marks        `json:"marks,omitempty"`           // of all these catalogs
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
 	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it was not as it is pinned
-	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing on record tells of it
+	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing was recorded
 	// Latency counts the timed calls by how long they took.
 	Latency []LatencyBucket `json:"latency,omitempty"`
 	// Tools are those that it listed, and others that were called: the first 200.
@@ -43,7 +43,7 @@ type Rate struct {
 	Interval
 }
 
-// rate is nil of nothing.
+// rate returns nil where of is 0.
 func rate(count, of int) *Rate {
 	if of == 0 {
 		return nil
@@ -58,7 +58,7 @@ type cards struct {
 	tools  map[string]*toolCards
 }
 
-// card is that of a server, which may be a new one.
+// card returns the card of a server, which it adds where there is none yet.
 func (c *cards) card(name string) *ServerCard {
 	if c.byName == nil {
 		c.byName, c.tools = map[string]*ServerCard{}, map[string]*toolCards{}
@@ -118,7 +118,7 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 	}
 }
 
-// all are the cards, in the order in which servers came up.
+// all returns the cards, in the order in which servers came up.
 func (c *cards) all() (all []ServerCard) {
 	for _, name := range c.order {
 		card := *c.byName[name]
@@ -134,7 +134,7 @@ func (c *cards) all() (all []ServerCard) {
 	return all
 }
 
-// median is that of sorted times, in milliseconds.
+// median returns the median of sorted times in milliseconds; nil without any.
 func median(sorted []time.Duration) *float64 {
 	if len(sorted) == 0 {
 		return nil
@@ -148,7 +148,7 @@ func median(sorted []time.Duration) *float64 {
 // the slowest.
 const leastForP95 = 20
 
-// p95 is the least of sorted times that 95% of them do not exceed.
+// p95 returns the least of sorted times that 95% of them do not exceed, in milliseconds.
 func p95(sorted []time.Duration) *float64 {
 	if len(sorted) < leastForP95 {
 		return nil

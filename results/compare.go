@@ -47,7 +47,7 @@ type ComparedTask struct {
 	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
 	// Attack is succeeded where one succeeded in a trial, which then did not simply pass.
 	Attack evidence.AttackEnd `json:"attack,omitempty"`
-	// Of trials that count; nil where none of them tells.
+	// Over the trials that count; nil where no such trial has the figure.
 	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
 	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`
 	Tokens           *float64  `json:"tokens,omitempty"` // of a trial, the mean
@@ -59,7 +59,7 @@ type Entry struct {
 	Outline
 	Path  string
 	Error string    // why Outline is empty, or not whole
-	Made  []Setting // what is known of the run beside its results
+	Made  []Setting // settings that its results do not have
 }
 
 // Compare holds runs against the first of them.
@@ -80,7 +80,7 @@ func Compare(entries []Entry) Comparison {
 	return c
 }
 
-// Of are the differences of tasks in one pair, in their order.
+// Of returns the differences of tasks in one pair, in their order.
 func (c Comparison) Of(p Pair) (all []Difference) {
 	for _, d := range c.Differences {
 		if d.Run == p.Run {
@@ -90,7 +90,8 @@ func (c Comparison) Of(p Pair) (all []Difference) {
 	return all
 }
 
-// TaskIDs are the tasks of all runs, each once: the first's, then those that others add.
+// TaskIDs returns the tasks of all runs, each once: the first run's, then those that others
+// add.
 func (c Comparison) TaskIDs() (ids []string) {
 	seen := map[string]bool{}
 	for _, run := range c.Runs {
@@ -104,7 +105,7 @@ func (c Comparison) TaskIDs() (ids []string) {
 	return ids
 }
 
-// Marks are those of each task in each run, by the task's id.
+// Marks returns the mark of each task in each run, by the task's id.
 func (c Comparison) Marks() map[string][]string {
 	marks, ids := map[string][]string{}, c.TaskIDs()
 	for _, run := range c.Runs {

@@ -157,8 +157,8 @@ func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	return i, findingOf(i, 0)
 }
 
-// Pair is a further run held against the first, over the tasks that both have. A task
-// without a trial that counts is none.
+// Pair is a further run held against the first, over the tasks that both have. Tasks
+// without a trial that counts are left out.
 type Pair struct {
 	Run     int `json:"run"`
 	Against int `json:"against"`
@@ -292,7 +292,8 @@ const maxLogRatio = 100
 // Finding is what a difference shows, in the words for a person.
 type Finding string
 
-// Findings. That no difference is shown does not say that there is none.
+// Findings. NoDifference does not mean that the runs are alike, only that chance may explain
+// what differs.
 const (
 	Better       Finding = "better"
 	Worse        Finding = "worse"

@@ -34,7 +34,7 @@ type TrialOutline struct {
 	Outcome  evidence.Class
 	Duration time.Duration
 	MCPCalls int64
-	Models   *ModelFigures      // nil where nothing tells what models took
+	Models   *ModelFigures      // nil where it is not known
 	Attack   evidence.AttackEnd // empty where there was none
 }
 
@@ -42,7 +42,7 @@ type TrialOutline struct {
 type ModelFigures struct {
 	InputTokens  int64    `json:"input_tokens"`
 	OutputTokens int64    `json:"output_tokens"`
-	Cost         *float64 `json:"cost,omitempty"` // US dollars; nil where nothing tells prices
+	Cost         *float64 `json:"cost,omitempty"` // US dollars; nil where no price is known
 }
 
 // Outline is what r would be read as, from the file that it is written to; see
@@ -80,8 +80,8 @@ func (r RunResult) outline() TrialOutline {
 	return t
 }
 
-// addCatalog takes in the digest of a catalog that a server had: the beginning, which
-// tells it from others.
+// addCatalog adds the digest of a catalog that a server had, shortened to what identifies
+// it.
 func (o *Outline) addCatalog(server, digest string) {
 	if o.Catalogs == nil {
 		o.Catalogs = map[string][]string{}
@@ -99,7 +99,7 @@ func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
 	}
 }
 
-// passed is how many of the trials that count passed, and how many count.
+// passed returns how many of the trials that count passed, and how many count.
 func (t TaskOutline) passed() (passed, counted int) {
 	for _, trial := range t.Trials {
 		if !trial.Outcome.OfAgent() {

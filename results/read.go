@@ -20,12 +20,11 @@ import (
 
 // Limits of a results.json that is read: it may be anybody's.
 const (
-	maxValue  = 64 << 20         // bytes of a value without parts, such as a string
-	maxListed = 1 << 20          // trials in all
-	maxName   = 200              // characters of a name that are kept
-	maxFigure = 1 << 40          // of a count, of a time in milliseconds
-	maxTook   = 1000 * 24 * 3600 // seconds that a trial is said to have taken
-	maxHead   = 4 << 20          // bytes before the tasks
+	maxValue  = 64 << 20 // bytes of a value without parts, such as a string
+	maxListed = 1 << 20  // trials in all
+	maxName   = 200      // characters of a name that are kept
+	maxFigure = 1 << 40  // of a count, of a time in milliseconds
+	maxHead   = 4 << 20  // bytes before the tasks
 )
 
 // lenient reads what a results.json holds of others' JSON, which may repeat names.
@@ -250,7 +249,7 @@ func (f fileTrial) outline() (t TrialOutline, err error) {
 	if err != nil {
 		return t, err
 	}
-	t.Duration = min(time.Duration(f.DurationMS)*time.Millisecond, maxTook*time.Second)
+	t.Duration = time.Duration(f.DurationMS) * time.Millisecond
 	if t.Outcome, err = classOf(string(f.Outcome), Status(f.Status)); err != nil {
 		return t, err
 	}
@@ -277,7 +276,7 @@ func attackEnd(said string) (evidence.AttackEnd, error) {
 	return "", fmt.Errorf("an attack ended as %q, which is no end of one", said)
 }
 
-// classOf is how a trial ended, in our word or, where there is none, in upstream's.
+// classOf returns how a trial ended: by our key or, in a file of upstream's, by its status.
 func classOf(outcome string, status Status) (evidence.Class, error) {
 	if class := evidence.Class(outcome); slices.Contains(evidence.Classes(), class) {
 		return class, nil

@@ -5,7 +5,7 @@
 // seeded, so the same records give the same bytes. It grades nothing. What calls and
 // agents said is held for one trial at a time, and results take a bounded part of it.
 //
-// Keys that waza does not have stand beside its own: outcome, reason and earlier
+// It has keys that upstream waza does not have: outcome, reason and earlier
 // attempts of a run; source, mcp_server and outcome of a tool call; the number of
 // MCP calls and the servers they went to; how servers fared; pass_at_k, consistency,
 // and the means of score, selection and params.
@@ -85,7 +85,7 @@ type Summary struct {
 	DurationMS     int64       `json:"duration_ms"`
 	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
 	Groups         []Group     `json:"groups,omitempty"`           // by the tasks' group
-	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where nothing tells
+	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where it is not known
 	Models         *Models     `json:"models,omitempty"`           // likewise; nil where no gateway was in the way
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
@@ -160,7 +160,7 @@ type RunResult struct {
 	Transcript    []TranscriptEvent            `json:"transcript,omitempty"`
 	Narration     *Narration                   `json:"narration,omitempty"` // where the agent leaves a transcript
 	FinalOutput   string                       `json:"final_output"`
-	Usage         *Usage                       `json:"usage,omitempty"`  // nil where nothing tells
+	Usage         *Usage                       `json:"usage,omitempty"`  // nil where it is not known
 	Models        *Models                      `json:"models,omitempty"` // where a gateway was in the way
 	Judge         *Judge                       `json:"judge,omitempty"`  // what graders' questions cost
 	ErrorMsg      string                       `json:"error_msg,omitempty"`

@@ -29,7 +29,7 @@ type ServerReport struct {
 	Unpinned []string `json:"unpinned,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 	Marks    *Marks   `json:"marks,omitempty"`   // of that catalog; nil where there are none and all of it was looked at
-	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing on record tells of it
+	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing was recorded
 }
 
 // OfServers reports whether an event is about a server.
@@ -270,8 +270,8 @@ func (c *Conduct) asked(data map[string]any) {
 	}
 }
 
-// connected takes in an event of kind egress, of which there is another that the runner
-// has for what it dials itself: that one has no name.
+// connected takes in an event of kind egress. It ignores those without a name, which are of
+// what the runner dials itself.
 func (c *Conduct) connected(data map[string]any) {
 	var e evidence.Egress
 	text, err := json.Marshal(data)

@@ -107,7 +107,7 @@ func Reported(e evidence.TranscriptEvent) TranscriptEvent {
 	return TranscriptEvent{TranscriptEvent: e, ToolResult: reportedResult(e.ToolResult)}
 }
 
-// reportedResult is a result that an agent tells, as text: a string, an object with a string
+// reportedResult returns the text of a result in an agent's transcript: a string, an object with a string
 // in content, an MCP result or its content alone, or anything else as its JSON; nil for
 // nothing.
 func reportedResult(raw json.RawMessage) *ToolResult {
@@ -241,8 +241,8 @@ func (r *room) result(result *ToolResult, at place) *ToolResult {
 	return result
 }
 
-// transcript is what the agent tells, as far as there is room. It begins with the prompt,
-// which few agents tell.
+// transcript returns the agent's transcript, as far as there is room. It begins with the
+// prompt, which few agents write.
 func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
 	if len(trial.Transcript) > 0 && trial.Prompt != "" && trial.Transcript[0].Type != evidence.UserMessage {
 		prompt := r.text(trial.Prompt, place{file: evidence.TrialFile, part: "line", number: 1})

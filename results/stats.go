@@ -10,8 +10,8 @@ import (
 )
 
 // Stats is a task's counted runs in figures. Scores of a run are the mean of its
-// graders' scores, plain and weighted. Where attempts were made again the last one counts,
-// but for Flaky, Consistency, PassAtK and PassHatK, which go by the first.
+// graders' scores, plain and weighted. Where attempts were made again the last one counts;
+// Flaky, Consistency, PassAtK and PassHatK go by the first.
 type Stats struct {
 	PassRate         float64     `json:"pass_rate"`
 	PassRateCI       Interval    `json:"pass_rate_ci"`
@@ -241,8 +241,8 @@ func (c *ConsistencyCounts) add(of Consistency) {
 	}
 }
 
-// What an mcp_compliance verdict tells of parts of its score: its details have a map of
-// these, each with a score from 0 to 1 and its weight.
+// Keys in the details of an mcp_compliance verdict: a map of the parts of its score, each
+// with a score from 0 to 1 and its weight.
 const (
 	detailParts   = "parts"
 	partSelection = "selection"

@@ -1,8 +1,8 @@
 // Package inspection renders what `waza inspect` found out about servers, as a document
 // and for a terminal.
 //
-// It is pure and judges nothing: whether to trust a server a person decides. All that it
-// tells of a server's own words is written so that a terminal shows it as it is.
+// It is pure and judges nothing: whether to trust a server a person decides. What a
+// server wrote is printed so that all of it is visible and nothing steers the terminal.
 package inspection
 
 import (
@@ -37,8 +37,8 @@ type Report struct {
 	Servers     []Server          `json:"servers"`
 }
 
-// Document is the report as JSON, laid out but for what servers wrote as JSON: that stays
-// on one line each, so that it takes about as much room as it had on the wire.
+// Document is the report as JSON, laid out. What servers wrote as JSON stays on one line
+// each, so that it takes about as much room as it had on the wire.
 func (r Report) Document() ([]byte, error) {
 	compact, err := evidence.Marshal(r)
 	if err != nil {
@@ -149,8 +149,8 @@ type Answered struct {
 	Marks   finding.Marks    `json:"marks"`
 }
 
-// Mark marks places in what each server says. What names a tool of another server that
-// was looked at beside it is one.
+// Mark marks places in what each server says. A place that names a tool of
+// another server in the report is marked too.
 func (r *Report) Mark() {
 	for i := range r.Servers {
 		var others []string

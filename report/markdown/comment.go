@@ -121,11 +121,8 @@ func ends(t view.Task) string {
 	if len(said) == 0 {
 		return view.Unknown
 	}
-	return strings.Join(said[:min(len(said), maxEnds)], ", ")
+	return strings.Join(said, ", ")
 }
-
-// maxEnds is how many ways to end a task's row names. There are seven.
-const maxEnds = 9
 
 func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
 
@@ -160,16 +157,13 @@ func (p *page) failures(tasks []results.Task) {
 	})
 }
 
-// maxNumbers is how many trials of one failure are named.
-const maxNumbers = 20
-
 func failureText(f view.Alike[failure]) string {
 	which := code(f.Task.TestID)
-	switch n := len(f.Trials); {
-	case n > 1:
-		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Trials[:min(n, maxNumbers)]), "[]"), " ", ", ")
-		if n > maxNumbers {
-			which += fmt.Sprintf(" and %d more", n-maxNumbers)
+	switch {
+	case len(f.Trials) > 1:
+		which += ", trials " + strings.ReplaceAll(strings.Trim(fmt.Sprint(f.Named()), "[]"), " ", ", ")
+		if more := f.More(); more > 0 {
+			which += fmt.Sprintf(" and %d more", more)
 		}
 	case len(f.Task.Runs) > 1:
 		which += fmt.Sprintf(", trial %d", f.Trials[0])

@@ -126,7 +126,7 @@ func pre(s string, most int) string {
 }
 
 // harmless are characters of ASCII that mean nothing to Markdown, HTML or GitHub within a
-// line, beside letters and digits.
+// line, in addition to letters and digits.
 const harmless = " \n,;.-()/+=%?'\""
 
 // escaped is s for code in Markdown and in blocks of HTML. A character reference is text

@@ -105,6 +105,15 @@ type Alike[T comparable] struct {
 	Trials []int
 }
 
+// maxNamed is how many trials of a group are named.
+const maxNamed = 40
+
+// Named returns the first of the trials.
+func (a Alike[T]) Named() []int { return a.Trials[:min(len(a.Trials), maxNamed)] }
+
+// More returns how many trials are not named.
+func (a Alike[T]) More() int { return len(a.Trials) - len(a.Named()) }
+
 // Gather returns what say says of trials, in their order, once for all trials of a task of
 // which it says the same.
 func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T) (all []Alike[T]) {
