@@ -169,6 +169,9 @@ type likeness struct {
 	arguments    [sha256.Size]byte // the sum of their canonical form
 }
 
+// maxArguments is how many bytes of arguments are compared by value and checked.
+const maxArguments = 1 << 20
+
 // keep takes in a new call or read. What is known of a call besides its frames is what
 // was known when its first request came.
 func (c *collector) keep(f evidence.Frame, k *call) {
@@ -213,16 +216,13 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	case len(k.Arguments) > maxArguments:
 		k.unchecked("the arguments are too large")
 	default:
-		k.found(listed.schemas.check(tool.tool.InputSchema, arguments))
+		found := listed.schemas.Check(tool.tool.InputSchema, arguments)
+		if found.Unknown != "" {
+			k.unchecked(found.Unknown)
+			return
+		}
+		k.Valid, k.Invalid = new(found.Valid), found.Misfits
 	}
-}
-
-func (k *call) found(f finding) {
-	if f.unknown != "" {
-		k.unchecked(f.unknown)
-		return
-	}
-	k.Valid, k.Invalid = new(f.valid), f.invalid
 }
 
 func (k *call) unchecked(why string) { k.Notes = append(k.Notes, NoteUnchecked+": "+why) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/schema"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -27,7 +28,7 @@ type catalog struct {
 	blind   int64                          // last frame after which there may be tools that no list has told
 	listed  int
 	changes changes
-	schemas schemas
+	schemas schema.Checker
 }
 
 // tool is what is known of one tool.

@@ -89,7 +89,7 @@ func (c *collector) frame(f evidence.Frame) {
 	case f.Synthetic != "" && len(f.Raw) == 0:
 		c.broken(f)
 		return
-	case defence.FewValues && isIntricate(f.Raw):
+	case defence.FewValues && jsontext.MoreThan(jsontext.MaxValues, f.Raw):
 		c.gap(f, fmt.Sprintf("it has more than %d values", jsontext.MaxValues))
 		return
 	}

@@ -202,7 +202,7 @@ func TestSchemasTogetherAreBounded(t *testing.T) {
 func TestChecksTogetherAreBounded(t *testing.T) {
 	var frames []evidence.Frame
 	a := &dialogue{conn: "a", frames: &frames}
-	a.lists("", `{"name":"x","inputSchema":{"additionalProperties":{"items":{"enum":[`+strings.Repeat(`"y",`, 1000)+`"x",1]}}}}`)
+	a.lists("", `{"name":"x","inputSchema":{"additionalProperties":{"items":{"enum":[`+strings.Repeat(`"y",`, 5000)+`"x",1]}}}}`)
 	for i := range 100 {
 		frames = append(frames, up(fmt.Sprintf(`{"id":"c%d","method":"tools/call","params":{"name":"x","arguments":{"a":[%s1]}}}`, i, strings.Repeat(`"x",`, 300))))
 	}

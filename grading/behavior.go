@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
 )
 
@@ -76,7 +76,7 @@ func (c *BehaviorConfig) grade(s *subject) (report, error) {
 			return report{}, err
 		}
 	}
-	if err := r.namedTools(s, c.RequiredTools, c.ForbiddenTools); err != nil {
+	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
 		return report{}, err
 	}
 	r.details = map[string]any{
@@ -97,7 +97,7 @@ func (c *BehaviorConfig) duration(r *report, s *subject) error {
 	return nil
 }
 
-// tokens judges what the models' providers counted. Agents that use no model use none.
+// tokens checks the tokens that models' providers counted. Agents without a model use none.
 func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 	if c.MaxTokens == 0 {
 		return nil
@@ -115,15 +115,15 @@ func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 	return nil
 }
 
-// iterations judges how many turns the gateway saw the model take. Agents that use no
-// model take none.
+// iterations checks how many turns the gateway saw the model take. Agents without a model take
+// none.
 func (c *BehaviorConfig) iterations(r *report, s *subject) error {
 	if c.MaxIterations == 0 {
 		return nil
 	}
 	models, turns := s.models(), 0
 	if models == nil && s.trial.Executor != "mock" && s.trial.Executor != "script" {
-		return fmt.Errorf("%w: no model gateway was in the way, so nothing tells how many turns the model took; declare config.models", errEvidence)
+		return fmt.Errorf("%w: no model gateway was in the way, so nothing says how many turns the model took; declare config.models", errEvidence)
 	}
 	if models != nil {
 		for call, err := range models {
@@ -144,18 +144,17 @@ func (c *BehaviorConfig) limits(r *report, s *subject) {
 		r.atMost(c.MaxToolCalls, "tool calls", s.uses)
 	}
 	if c.MaxMCPCalls != nil {
-		r.check(len(s.calls) <= *c.MaxMCPCalls,
-			"Expected at most %d MCP calls; found %d: %s.", *c.MaxMCPCalls, len(s.calls), describeCalls(s.calls))
+		r.atMost(*c.MaxMCPCalls, "MCP calls", filter(s.uses, selector{source: anyServer}.covers))
 	}
 }
 
 func (c *BehaviorConfig) servers(r *report, s *subject) {
 	for _, server := range c.RequiredMCPServers {
-		r.check(len(s.callsTo(server)) > 0, "Expected a call to server %s; there was none.", quote(server))
+		r.check(len(filter(s.uses, ofServer(server).covers)) > 0, "Expected a call to server %s; there was none.", quote(server))
 	}
 	for _, server := range c.ForbiddenMCPServers {
-		found := s.callsTo(server)
-		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describeCalls(found))
+		found := filter(s.uses, ofServer(server).covers)
+		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describe(found))
 	}
 }
 
@@ -176,32 +175,24 @@ func (b ServerBehavior) validate() error {
 }
 
 func (b ServerBehavior) grade(r *report, s *subject, server string) error {
-	if !s.declared(server) {
-		return fmt.Errorf("the trial has no server %s", quote(server))
-	}
 	if err := s.seen(server); err != nil {
 		return err
 	}
-	calls := s.callsTo(server)
+	calls := filter(s.uses, ofServer(server).covers)
+	of := func(tool match.Tool) []capture.Use {
+		return filter(calls, func(use capture.Use) bool { return tool.Matches(use.Tool) })
+	}
 	if b.MaxCalls != nil {
-		r.check(len(calls) <= *b.MaxCalls, "Expected at most %d calls to server %s; found %d: %s.",
-			*b.MaxCalls, quote(server), len(calls), describeCalls(calls))
+		r.atMost(*b.MaxCalls, "calls to server "+quote(server), calls)
 	}
 	if b.MaxErrors != nil {
-		failed := filter(calls, isError)
-		r.check(len(failed) <= *b.MaxErrors, "Expected at most %d failed calls to server %s; found %d: %s.",
-			*b.MaxErrors, quote(server), len(failed), describeCalls(failed))
+		r.atMost(*b.MaxErrors, "failed calls to server "+quote(server), filter(calls, func(use capture.Use) bool { return use.Failed }))
 	}
 	for _, tool := range b.RequiredTools {
-		r.check(len(callsOf(calls, tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
+		r.check(len(of(tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
 	}
 	for _, tool := range b.ForbiddenTools {
-		found := callsOf(calls, tool)
-		r.check(len(found) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describeCalls(found))
+		r.check(len(of(tool)) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describe(of(tool)))
 	}
 	return nil
-}
-
-func callsOf(calls []evidence.Call, tool match.Tool) []evidence.Call {
-	return filter(calls, func(call evidence.Call) bool { return tool.Matches(call.Tool) })
 }

@@ -1,6 +1,10 @@
 package grading
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,6 +104,152 @@ type PartWeights struct {
 	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"of how many failed"`
 }
 
+// SetShort reads an entry that is a tool's name and nothing more.
+func (e *ExpectedCall) SetShort(tool string) (err error) {
+	e.Tool, err = match.CompileTool(tool)
+	return err
+}
+
+// UnmarshalJSON reads a tool's name, or an entry as a mapping.
+func (e *ExpectedCall) UnmarshalJSON(data []byte) error {
+	var tool string
+	if json.Unmarshal(data, &tool) == nil {
+		return e.SetShort(tool)
+	}
+	type plain ExpectedCall
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.DisallowUnknownFields()
+	return in.Decode((*plain)(e))
+}
+
+// least returns how many calls are expected.
+func (e *ExpectedCall) least() int {
+	if e.Count == nil || e.Count.Min == nil {
+		return 1
+	}
+	return *e.Count.Min
+}
+
+// most returns how many calls are allowed, and whether there is a limit.
+func (e *ExpectedCall) most() (int, bool) {
+	if e.Count == nil || e.Count.Max == nil {
+		return 0, false
+	}
+	return *e.Count.Max, true
+}
+
+// Validate refuses a config without a check, and keys that contradict each other or would
+// change nothing.
+func (c *ComplianceConfig) Validate() error {
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if slices.Contains(c.Server, "") || c.Server != nil && len(c.Server) == 0 {
+		wrong("server: empty")
+	}
+	for i := range c.ExpectToolsUsed {
+		errs = append(errs, c.ExpectToolsUsed[i].validate(fmt.Sprintf("expect_tools_used[%d]", i)))
+	}
+	for i, chain := range c.Before {
+		if len(chain) < 2 {
+			wrong("before[%d]: give at least two tools, the first of which comes before the second", i)
+		}
+	}
+	if len(c.ExpectToolsUsed) == 0 && (c.mode() == match.Superset || c.mode() == match.InOrder) && c.Match != "" {
+		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
+	}
+	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
+		wrong("read_only: only match: effects tells reads from writes")
+	}
+	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil), c.Weights.validate())
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if !c.checks() && c.Rubric == "" {
+		return errEmpty
+	}
+	return c.checkJudged(!c.checks())
+}
+
+// checks reports whether anything can fail by c.
+func (c *ComplianceConfig) checks() bool {
+	return c.selects() || c.MaxToolErrors != nil ||
+		slices.ContainsFunc(c.rules(nil, selection{}, nil), func(r rule) bool { return r.severity == failIt })
+}
+
+// mode returns how calls are matched. The default is superset: what is expected was called, and
+// other calls are the agent's affair.
+func (c *ComplianceConfig) mode() match.Mode {
+	return match.Mode(cmp.Or(c.Match, string(match.Superset)))
+}
+
+// selects reports whether c judges which calls were made.
+func (c *ComplianceConfig) selects() bool { return len(c.ExpectToolsUsed) > 0 || c.Match != "" }
+
+func (r *ReadRules) checks() bool { return r != nil && len(r.Expect)+len(r.Reject) > 0 }
+
+func (e *ExpectedCall) validate(field string) error {
+	var errs []error
+	if most, said := e.most(); said && most < max(e.least(), 1) {
+		errs = append(errs, fmt.Errorf("%s.count: at most %d and at least %d; for none at all use reject_tools", field, most, e.least()))
+	}
+	if e.Args != nil {
+		if _, err := e.Args.Compile(); err != nil {
+			errs = append(errs, within(field+".args", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *ErrorRules) validate(limited bool) error {
+	if r == nil {
+		return nil
+	}
+	var errs []error
+	if r.Count != nil && !limited {
+		errs = append(errs, errors.New("errors.count: it is for max_tool_errors, which is not there"))
+	}
+	if r.Recovery != nil && !limited {
+		errs = append(errs, errors.New("errors.recovery: it is for max_tool_errors, which is not there"))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *PartWeights) validate() error {
+	if w == nil {
+		return nil
+	}
+	selection, params, failed := weightOf(w.Selection), weightOf(w.Params), weightOf(w.Errors)
+	if selection+params+failed == 0 {
+		return errors.New("weights: all are zero")
+	}
+	return nil
+}
+
+func weightOf(w *float64) float64 {
+	if w == nil {
+		return 1
+	}
+	return *w
+}
+
+// Servers names the servers that c is about.
+func (c *ComplianceConfig) Servers() []string {
+	names := slices.Clone([]string(c.Server))
+	for _, e := range c.ExpectToolsUsed {
+		names = append(names, e.Server)
+		for _, other := range e.AnyOf {
+			names = append(names, other.Server)
+		}
+	}
+	if c.Errors != nil {
+		for _, e := range c.Errors.Expected {
+			names = append(names, e.Server)
+		}
+	}
+	slices.Sort(names)
+	return filter(slices.Compact(names), func(name string) bool { return name != "" })
+}
+
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	calls, err := c.lookedAt(s)
 	if err != nil {
@@ -138,31 +288,30 @@ func (c *ComplianceConfig) warnings(s *subject) []string {
 		all = ambiguous(s, c.scope())
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {
-		all = append(all, c.rugPulled(s).texts...)
+		var g gate
+		c.rugPulled(&g, s)
+		all = append(all, g.texts...)
 	}
 	return all
 }
 
-// lookedAt are the calls to the servers that c is about. It fails where there is no
-// such server, and where calls may have gone unseen.
+// lookedAt returns the calls to the servers that c is about. The error says that calls may have
+// gone unseen.
 func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
-	for _, server := range c.Servers() {
-		if !s.declared(server) {
-			return nil, fmt.Errorf("the trial has no server %s", quote(server))
-		}
-	}
-	scope := c.scope()
-	return filter(s.calls, func(call evidence.Call) bool {
-		return len(scope) == 0 || slices.Contains(scope, call.Server)
-	}), s.seen(scope...)
+	return filter(s.calls, func(call evidence.Call) bool { return c.inScope(call.Server) }), s.seen(c.scope()...)
 }
 
-// scope names the servers whose calls are looked at: none for all.
+// scope names the servers that are looked at: none for all.
 func (c *ComplianceConfig) scope() []string {
 	if len(c.Server) == 0 {
 		return nil
 	}
 	return c.Servers()
+}
+
+func (c *ComplianceConfig) inScope(server string) bool {
+	scope := c.scope()
+	return len(scope) == 0 || slices.Contains(scope, server)
 }
 
 // gates adds the gates that do not hold.
@@ -218,6 +367,27 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	}
 }
 
+// aboutCompliance are the calls by which gates do not hold, and those that take from the
+// score.
+func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
+	for _, g := range gates {
+		r.calls = append(r.calls, numbers(g.calls)...)
+	}
+	for _, calls := range [][]evidence.Call{failed.counted, sel.besides(sel.TooMuch)} {
+		r.calls = append(r.calls, numbers(calls)...)
+	}
+	for _, m := range sel.Missing {
+		if m.Nearest != nil {
+			r.calls = append(r.calls, sel.calls[m.Nearest.Call].Seq)
+		}
+	}
+	for _, pair := range sel.Pairs {
+		if len(pair.Differences) > 0 {
+			r.calls = append(r.calls, sel.calls[pair.Call].Seq)
+		}
+	}
+}
+
 // details is what the verdict rests on, for reports: calls by their numbers, entries of
 // expect_tools_used by their places, from 0.
 func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed failures, gates []gate) map[string]any {
@@ -239,66 +409,6 @@ func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed 
 		details["extras"] = numbers(sel.besides(sel.TooMuch))
 	}
 	return details
-}
-
-func errorDetails(f failures) map[string]any {
-	made := []any{}
-	for _, one := range f.recovered {
-		made = append(made, map[string]any{"call": one.failed.Seq, "by": one.by.Seq})
-	}
-	return map[string]any{
-		"counted": numbers(f.counted), "expected": numbers(f.expected), "recovered": made, "soft": numbers(f.soft),
-	}
-}
-
-func gateDetails(gates []gate) map[string]any {
-	all := map[string]any{}
-	for _, g := range gates {
-		result := "pass"
-		switch {
-		case len(g.texts) > 0 && g.warns:
-			result = "warn"
-		case len(g.texts) > 0:
-			result = "fail"
-		}
-		all[g.name] = map[string]any{"result": result, "calls": numbers(g.calls)}
-	}
-	return all
-}
-
-func (sel selection) matchedDetails() []any {
-	all := []any{}
-	for _, pair := range sel.Pairs {
-		one := map[string]any{"expected": pair.Expected, "call": sel.calls[pair.Call].Seq}
-		if pair.Total > 0 {
-			one["satisfied"], one["constraints"] = pair.Satisfied, pair.Total
-		}
-		if len(pair.Differences) > 0 {
-			one["differences"] = differenceDetails(pair.Fit)
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-func differenceDetails(f match.Fit) []any {
-	var all []any
-	for _, d := range f.Differences {
-		all = append(all, map[string]any{"path": d.Path, "expected": d.Want, "got": d.Got})
-	}
-	return all
-}
-
-func (sel selection) missingDetails() []any {
-	all := []any{}
-	for _, m := range sel.Missing {
-		one := map[string]any{"expected": m.Expected, "count": m.Count}
-		if m.Nearest != nil {
-			one["nearest"] = sel.calls[m.Nearest.Call].Seq
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // Names of the parts of a score.

@@ -159,7 +159,7 @@ func why(call evidence.Call) string {
 
 func (f failures) describe(limit int) string {
 	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", text.Count(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
-		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, why(call))
+		return describeAs(call, why(call))
 	}))
 	if len(f.recovered) > 0 {
 		text += " Not counted are those that were made good: " + listOf(f.recovered, func(r recovered) string {
@@ -175,7 +175,7 @@ func (f failures) notes() []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("Results that read like errors, and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
-		return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, softError(call.Result))
+		return describeAs(call, softError(call.Result))
 	}))}
 }
 
@@ -238,3 +238,13 @@ var (
 		`invalid (?:argument|parameter|request|input)s?\b`,
 	}, "|") + `)`)
 )
+
+func errorDetails(f failures) map[string]any {
+	made := []any{}
+	for _, one := range f.recovered {
+		made = append(made, map[string]any{"call": one.failed.Seq, "by": one.by.Seq})
+	}
+	return map[string]any{
+		"counted": numbers(f.counted), "expected": numbers(f.expected), "recovered": made, "soft": numbers(f.soft),
+	}
+}

@@ -2,7 +2,7 @@ package grading
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 
 	"github.com/waza-isolate/waza/capture"
 )
@@ -15,11 +15,12 @@ type ToolConstraintConfig struct {
 	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"each describes a use that there was"`
 	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"each describes a use that there was not"`
 	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"together they describe every use there was of the sources that they name, or of all where one of them names none"`
+
+	expect, reject, allow []selector // compiled by Validate
 }
 
-// Validate refuses an empty config or list, an entry without a tool, an unknown
-// source, expressions that do not compile, and a tool that is written as another
-// kind of expression than it is read as.
+// Validate refuses an empty config or list, an entry without a tool, an unknown source,
+// expressions that do not compile, and a tool that is not written as it is read.
 func (c *ToolConstraintConfig) Validate() error {
 	if len(c.ExpectTools)+len(c.RejectTools)+len(c.AllowOnly) == 0 {
 		if c.AllowOnly != nil {
@@ -27,62 +28,55 @@ func (c *ToolConstraintConfig) Validate() error {
 		}
 		return errEmpty
 	}
-	var errs []error
-	for _, list := range c.lists() {
-		for i, p := range list.patterns {
-			errs = append(errs, p.validate(fmt.Sprintf("%s[%d]", list.key, i)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-type patternList struct {
-	key      string
-	patterns []ToolPattern
-}
-
-func (c *ToolConstraintConfig) lists() []patternList {
-	return []patternList{{"expect_tools", c.ExpectTools}, {"reject_tools", c.RejectTools}, {"allow_only", c.AllowOnly}}
+	var errs [3]error
+	c.expect, errs[0] = compilePatterns("expect_tools", c.ExpectTools)
+	c.reject, errs[1] = compilePatterns("reject_tools", c.RejectTools)
+	c.allow, errs[2] = compilePatterns("allow_only", c.AllowOnly)
+	return errors.Join(errs[:]...)
 }
 
 // Servers names the servers that sources are about.
 func (c *ToolConstraintConfig) Servers() []string {
 	var names []string
-	for _, list := range c.lists() {
-		for _, p := range list.patterns {
-			if name, ok := p.server(); ok {
-				names = append(names, name)
-			}
+	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools, c.AllowOnly) {
+		if name, ok := (selector{source: p.Source}).server(); ok {
+			names = append(names, name)
 		}
 	}
 	return names
 }
 
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
-	for _, list := range c.lists() {
-		for _, p := range list.patterns {
-			if err := p.known(s); err != nil {
-				return report{}, err
-			}
+	for _, sel := range slices.Concat(c.expect, c.reject, c.allow) {
+		if err := sel.known(s); err != nil {
+			return report{}, err
 		}
 	}
 	var r report
-	for _, p := range c.ExpectTools {
-		r.expect(p, s.uses)
+	for _, sel := range c.expect {
+		sel.expect(&r, s.uses)
 	}
-	for _, p := range c.RejectTools {
-		found := p.matches(s.uses)
-		r.check(len(found) == 0, "Expected no call of %s; found %s.", p, describe(found))
+	for _, sel := range c.reject {
+		found := filter(s.uses, sel.selects)
+		r.check(len(found) == 0, "Expected no call of %s; found %s.", sel, describe(found))
 	}
-	if len(c.AllowOnly) > 0 {
-		r.allowOnly(c.AllowOnly, s.uses)
+	if len(c.allow) > 0 {
+		others := filter(s.uses, c.disallows)
+		r.check(len(others) == 0, "Expected no call but of %s; found %s.", join(c.allow, " or "), describe(others))
 	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}
 	return r, nil
 }
 
-// renamed is a use of a file tool of the agent's own by the other name that upstream waza has for
-// it in allow_only.
+// disallows reports whether a use is of one of the sources that allow_only is about, and no
+// entry of allow_only describes it.
+func (c *ToolConstraintConfig) disallows(use capture.Use) bool {
+	return slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.covers(use) }) &&
+		!slices.ContainsFunc(c.allow, func(sel selector) bool { return sel.selects(use) || sel.selects(renamed(use)) })
+}
+
+// renamed returns a use with the other name that upstream waza has in allow_only for a file
+// tool of the agent's own.
 func renamed(use capture.Use) capture.Use {
 	switch {
 	case use.Call != nil:

@@ -1,7 +1,6 @@
 package grading
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -10,9 +9,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// DiffConfig configures the diff grader: how files of the workspace compare with
-// what was expected of them. That a file can be read, its snapshot and each fragment
-// is one check.
+// DiffConfig configures the diff grader: whether files of the workspace are as expected. Each
+// file that can be read, each snapshot and each fragment is one check.
 type DiffConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -32,8 +30,7 @@ type ExpectedFile struct {
 	Contains []string `json:"contains,omitempty" jsonschema:"fragments: TEXT or +TEXT stands in the file, -TEXT does not; blanks around TEXT do not count"`
 }
 
-// Validate refuses an empty config, entries that check nothing, and paths that lead
-// out of the workspace or the eval's directory.
+// Validate refuses entries that check nothing, and paths that lead out of the workspace.
 func (c *DiffConfig) Validate() error {
 	var errs []error
 	for i, f := range c.ExpectedFiles {
@@ -51,7 +48,7 @@ func (c *DiffConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// readFragment is the text that a file holds, or does not hold where absent is true.
+// readFragment returns the text that a file contains, or with absent does not contain.
 func readFragment(fragment string) (text string, absent bool) {
 	switch {
 	case strings.HasPrefix(fragment, "-"):
@@ -83,7 +80,7 @@ func (c *DiffConfig) Hold(files map[string][]byte) error {
 }
 
 // read finds the expected files in the workspace of the trial in dir.
-func (c *DiffConfig) read(dir evidence.Dir) (map[string]*entry, error) {
+func (c *DiffConfig) read(dir evidence.Dir) (workspace, error) {
 	wanted := map[string]bool{}
 	for _, f := range c.ExpectedFiles {
 		wanted[path.Clean(f.Path)] = true
@@ -91,9 +88,9 @@ func (c *DiffConfig) read(dir evidence.Dir) (map[string]*entry, error) {
 	return readWorkspace(dir, wanted)
 }
 
-// Snapshots returns what the workspace of the trial in dir has of the files that a diff
-// grader compares with snapshots, by the snapshots' names; nothing for other graders, and
-// nothing of files that cannot be read.
+// Snapshots returns the contents of the files in the workspace of the trial in dir that a diff
+// grader compares with snapshots, by the names of the snapshots. It returns nothing for other
+// graders, and leaves out files that cannot be read.
 func Snapshots(dir evidence.Dir, spec evidence.GraderSpec) map[string][]byte {
 	g, err := load(spec)
 	c, ok := g.(*DiffConfig)
@@ -123,60 +120,56 @@ func (c *DiffConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, f := range c.ExpectedFiles {
-		c.compare(&r, f, files[path.Clean(f.Path)])
+		content := files.read(&r, f.Path)
+		if f.Snapshot != "" {
+			c.compare(&r, f, content)
+		}
+		for _, fragment := range f.Contains {
+			if text, absent := readFragment(fragment); absent {
+				content.lacks(&r, text)
+			} else {
+				content.contains(&r, text)
+			}
+		}
 	}
 	return r, nil
 }
 
-// compare checks one file. Of one that cannot be read every check fails, so that the
-// score counts the same checks in every trial.
-func (c *DiffConfig) compare(r *report, f ExpectedFile, found *entry) {
-	name, unread := quote(f.Path), found.unread()
-	r.check(unread == "", "Expected to read %s; %s.", name, unread)
-	switch want := c.snapshots[c.snapshot(f)]; {
-	case f.Snapshot == "":
-	case unread != "":
-		r.check(false, "Could not compare %s with %s.", name, quote(f.Snapshot))
-	case bytes.Equal(want, found.content):
+// compare checks that a file equals its snapshot.
+func (c *DiffConfig) compare(r *report, f ExpectedFile, content checkedText) {
+	want := string(c.snapshots[c.snapshot(f)])
+	switch {
+	case content.unread:
+		r.check(false, "Could not compare %s with %s.", content.what, quote(f.Snapshot))
+	case want == content.text:
 		r.checks++
 	default:
-		r.check(false, "Expected %s to equal the snapshot %s; %s.", name, quote(f.Snapshot), firstDifference(want, found.content))
-	}
-	for _, fragment := range f.Contains {
-		text, absent := readFragment(fragment)
-		switch {
-		case unread != "":
-			r.check(false, "Could not look for %s in %s.", quote(text), name)
-		case absent:
-			r.check(!bytes.Contains(found.content, []byte(text)), "Expected %s not to contain %s; it does.", name, quote(text))
-		default:
-			r.check(bytes.Contains(found.content, []byte(text)), "Expected %s to contain %s; it does not.", name, quote(text))
-		}
+		r.check(false, "Expected %s to equal the snapshot %s; %s.", content.what, quote(f.Snapshot), firstDifference(want, content.text))
 	}
 }
 
-// firstDifference describes the first line in which two contents differ, which are not
-// equal.
-func firstDifference(want, got []byte) string {
+// firstDifference describes the first line in which two contents differ.
+func firstDifference(want, got string) string {
 	for number := 1; ; number++ {
 		wanted, gotten := lineOf(want), lineOf(got)
 		switch {
-		case bytes.Equal(wanted, gotten):
+		case wanted == gotten:
 			want, got = want[len(wanted):], got[len(gotten):]
 			continue
-		case len(gotten) == 0:
-			return fmt.Sprintf("it ends after line %d, where %s was expected", number-1, quote(string(wanted)))
-		case len(wanted) == 0:
-			return fmt.Sprintf("it goes on after line %d with %s, where the end was expected", number-1, quote(string(gotten)))
+		case gotten == "":
+			return fmt.Sprintf("it ends after line %d, where %s was expected", number-1, quote(wanted))
+		case wanted == "":
+			return fmt.Sprintf("it goes on after line %d with %s, where the end was expected", number-1, quote(gotten))
 		}
-		return fmt.Sprintf("line %d is %s, where %s was expected", number, quote(string(gotten)), quote(string(wanted)))
+		return fmt.Sprintf("line %d is %s, where %s was expected", number, quote(gotten), quote(wanted))
 	}
 }
 
-// lineOf is the first line of text, with its end.
-func lineOf(text []byte) []byte {
-	if i := bytes.IndexByte(text, '\n'); i >= 0 {
-		return text[:i+1]
+// lineOf returns the first line of a text, with its end.
+func lineOf(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	if more {
+		line += "\n"
 	}
-	return text
+	return line
 }

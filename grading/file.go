@@ -80,12 +80,14 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 		r.check(found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
 	}
 	for _, pattern := range c.ContentPatterns {
-		r.content(pattern, files[path.Clean(pattern.Path)])
+		content := files.read(&r, pattern.Path)
+		content.matches(&r, pattern.MustMatch...)
+		content.matchesNone(&r, pattern.MustNotMatch...)
 	}
 	return r, nil
 }
 
-// paths are those asked about: true where the content is asked for too.
+// paths returns the paths that are looked at, with true for those whose content is too.
 func (c *FileConfig) paths() map[string]bool {
 	wanted := map[string]bool{}
 	for _, p := range slices.Concat(c.MustExist, c.MustNotExist) {

@@ -21,25 +21,31 @@ var (
 	errEvidence = errors.New("missing evidence")
 )
 
-// grader is a grader's config, which is also what judges by it. Its tags say what values it
-// takes; see package strictyaml.
+// grader is the config of a grader, and judges by it. Its tags say what values it takes; see
+// package strictyaml.
 type grader interface {
-	// grade runs every check. An error means that it cannot judge, and wraps
-	// errEvidence where the reason is evidence that is not there.
+	// grade runs every check. An error means that it cannot judge, and wraps errEvidence where
+	// evidence is missing.
 	grade(*subject) (report, error)
 }
 
 // validated is a config with rules that no tag expresses.
 type validated interface {
-	// Validate says what in the config makes no sense.
+	// Validate returns what in the config makes no sense.
 	Validate() error
+}
+
+// served is a config that is about MCP servers.
+type served interface {
+	// Servers names them. Each must be one of the trial's.
+	Servers() []string
 }
 
 // filed is a config that names files.
 type filed interface {
-	// Files names them: slash-separated paths that are relative to the eval.
+	// Files names them: slash-separated paths relative to the eval.
 	Files() []string
-	// Hold takes their contents, by those names. It fails where one is not of use.
+	// Hold takes their contents, by those names. It fails where one cannot be used.
 	Hold(map[string][]byte) error
 }
 
@@ -73,20 +79,21 @@ func newGrader(graderType string) (grader, bool) {
 	return made(), true
 }
 
-// NewConfig returns a pointer to the empty config of a grader type, ready to be
-// decoded into, and whether there is such a type. What it returns may have a
-// method Validate() error, which says what of a decoded config makes no sense; a
-// method Servers() []string, which names the MCP servers it is about; a method
-// Planted() []string, which names the canaries it is about, where none is all; and methods
-// Files() []string, which names files relative to the eval, and
-// Hold(map[string][]byte) error, which takes what is in them.
+// NewConfig returns a pointer to the empty config of a grader type, ready to be decoded into,
+// and whether there is such a type. The config may have these methods:
+//
+//   - Validate() error returns what in a decoded config makes no sense;
+//   - Servers() []string names the MCP servers that it is about;
+//   - Planted() []string names the canaries that it is about; none means all;
+//   - Files() []string names files relative to the eval, and Hold(map[string][]byte) error
+//     takes their contents.
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
 func Types() []string { return slices.Sorted(maps.Keys(graders())) }
 
-// TypeSchemas holds the JSON Schemas of config types that cannot be inferred
-// from their Go type.
+// TypeSchemas returns the JSON Schemas of config types that cannot be inferred from the Go
+// type.
 func TypeSchemas() map[reflect.Type]*jsonschema.Schema {
 	text := &jsonschema.Schema{Type: "string"}
 	return map[reflect.Type]*jsonschema.Schema{
@@ -131,7 +138,7 @@ func load(spec evidence.GraderSpec) (grader, error) {
 	return g, hold(g, spec.Files)
 }
 
-// hold hands to g the files that its config names.
+// hold gives g the files that its config names.
 func hold(g grader, files map[string][]byte) error {
 	names, ok := g.(filed)
 	if !ok {
@@ -151,16 +158,28 @@ func hold(g grader, files map[string][]byte) error {
 // verdict runs one grader.
 func verdict(spec evidence.GraderSpec, s *subject) evidence.Verdict {
 	v := evidence.Verdict{Name: spec.Name, Type: spec.Type, Weight: spec.Weight}
+	r, err := run(spec, s)
+	if err != nil {
+		v.Result, v.Feedback = evidence.VerdictError, err.Error()
+		return v
+	}
+	v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
+	return v
+}
+
+func run(spec evidence.GraderSpec, s *subject) (report, error) {
 	g, err := load(spec)
-	if err == nil {
-		var r report
-		if r, err = g.grade(s.of(spec)); err == nil {
-			v.Result, v.Score, v.Feedback, v.Details = r.result(), r.score(), r.feedback(), r.described()
-			return v
+	if err != nil {
+		return report{}, err
+	}
+	if about, ok := g.(served); ok {
+		for _, server := range about.Servers() {
+			if !slices.Contains(s.servers, server) {
+				return report{}, fmt.Errorf("the trial has no server %s", quote(server))
+			}
 		}
 	}
-	v.Result, v.Feedback = evidence.VerdictError, err.Error()
-	return v
+	return g.grade(s.of(spec))
 }
 
 // compilable refuses expressions that RE2 does not accept.
@@ -174,7 +193,7 @@ func compilable(field string, expressions []string) error {
 	return errors.Join(errs...)
 }
 
-// within says of an error where in a config it is; of joined ones, each.
+// within puts the place in a config before an error, and before each of several joined ones.
 func within(place string, err error) error {
 	if err == nil {
 		return nil

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/text"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // JSONSchemaConfig configures the json_schema grader: the final output is JSON and
@@ -23,7 +22,7 @@ type JSONSchemaConfig struct {
 	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file with the schema, relative to the eval"`
 	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"look for the one object or list in an output that is not JSON as a whole"`
 
-	compiled *jsonschema.Schema
+	compiled *schema.Schema
 }
 
 // Validate refuses a config with no schema or two, and an invalid schema.
@@ -56,12 +55,10 @@ func (c *JSONSchemaConfig) Hold(files map[string][]byte) error {
 	return c.compile("schema_file", files[c.SchemaFile])
 }
 
-func (c *JSONSchemaConfig) compile(key string, text []byte) error {
-	compiled, err := compileSchema(text)
-	if err != nil {
+func (c *JSONSchemaConfig) compile(key string, text []byte) (err error) {
+	if c.compiled, err = schema.Compile(text); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	c.compiled = compiled
 	return nil
 }
 
@@ -75,21 +72,21 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 		r.check(false, "Expected the output to be JSON; %v.", err)
 		return r, nil
 	}
-	violations, err := violations(c.compiled, value)
+	violations, err := c.compiled.Misfits(value, maxListed)
 	if err != nil {
 		return report{}, err
 	}
 	r.check(len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(text.Few(violations, maxShown), "; "))
 	if len(violations) > 0 {
-		r.details = map[string]any{"violations": shown(violations)}
+		r.details = map[string]any{"violations": violations}
 	}
 	return r, nil
 }
 
-// outputValue is the JSON value that an output is, or that alone stands in it where
-// extract is set.
+// outputValue returns the JSON value that an output is, or with extract the only object or
+// list in it.
 func outputValue(output string, extract bool) (any, error) {
-	value, err := parseJSON([]byte(output))
+	value, err := jsonvalue.Parse([]byte(output))
 	switch {
 	case err == nil:
 		return value, nil
@@ -105,8 +102,8 @@ func outputValue(output string, extract bool) (any, error) {
 	return jsonvalue.Parse(found)
 }
 
-// moreSearch bounds how many bytes are read again in looking for JSON: what follows
-// brackets that never close is read from each of them.
+// moreSearch bounds how many bytes are read again in looking for JSON: the text behind
+// brackets that never close is read once for each of them.
 const moreSearch = 8 << 20
 
 // embedded finds the one JSON object or list in a text.
@@ -139,8 +136,8 @@ func embedded(text string) ([]byte, error) {
 	return found, nil
 }
 
-// valueAt is the JSON value that text begins with, or nil, and how many bytes it took
-// to see that.
+// valueAt returns the JSON value that text begins with, or nil, and how many bytes were read
+// to find that out.
 func valueAt(text string) (value []byte, read int) {
 	in := json.NewDecoder(strings.NewReader(text))
 	var raw json.RawMessage
@@ -153,13 +150,4 @@ func valueAt(text string) (value []byte, read int) {
 		return nil, int(syntax.Offset)
 	}
 	return nil, len(text)
-}
-
-// parseJSON is [jsonvalue.Parse], and says where something is not JSON.
-func parseJSON(text []byte) (any, error) {
-	var raw json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, err
-	}
-	return jsonvalue.Parse(raw)
 }

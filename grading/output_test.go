@@ -68,8 +68,8 @@ func TestJSONSchema(t *testing.T) {
 	extract := `{"extract_json":true,` + schema[1:]
 	run(t, "json_schema", []check{
 		{"fits", out(` {"sku":"A","n":1} `), schema, pass, 1, ""},
-		{"does not", out(`{"sku":7,"n":0.5}`), schema, fail, 0, `"sku": got number, want string`},
-		{"lacks something", out(`{}`), schema, fail, 0, "the value: missing property 'sku'"},
+		{"does not", out(`{"sku":7,"n":0.5}`), schema, fail, 0, `/n: got 0.5, want at least 1; /sku: got number, want string`},
+		{"lacks something", out(`{}`), schema, fail, 0, "fit the schema; missing property 'sku'"},
 		{"is none", out(`Here you are: {"sku":"A"}`), schema, fail, 0, "Expected the output to be JSON; it is not: invalid character 'H'"},
 		{"is empty", out(``), schema, fail, 0, "it is empty"},
 		{"is more than one value", out(`{"sku":"A"} {}`), schema, fail, 0, "it is not: invalid character '{' after top-level value"},

@@ -153,7 +153,7 @@ func (r *report) described() map[string]any {
 	return r.details
 }
 
-// captured are the numbers of uses that were captured.
+// captured returns the numbers of the captured calls among uses.
 func captured(uses []capture.Use) (calls []int) {
 	for _, use := range uses {
 		if use.Call != nil {
@@ -163,81 +163,7 @@ func captured(uses []capture.Use) (calls []int) {
 	return calls
 }
 
-// aboutCompliance are the calls by which gates do not hold, and those that take from the
-// score.
-func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
-	for _, g := range gates {
-		r.calls = append(r.calls, numbers(g.calls)...)
-	}
-	for _, calls := range [][]evidence.Call{failed.counted, sel.besides(sel.TooMuch)} {
-		r.calls = append(r.calls, numbers(calls)...)
-	}
-	for _, m := range sel.Missing {
-		if m.Nearest != nil {
-			r.calls = append(r.calls, sel.calls[m.Nearest.Call].Seq)
-		}
-	}
-	for _, pair := range sel.Pairs {
-		if len(pair.Differences) > 0 {
-			r.calls = append(r.calls, sel.calls[pair.Call].Seq)
-		}
-	}
-}
-
 // atMost checks a limit of uses.
 func (r *report) atMost(limit int, what string, uses []capture.Use) {
 	r.check(len(uses) <= limit, "Expected at most %d %s; found %d: %s.", limit, what, len(uses), describe(uses))
-}
-
-// namedTools checks which tools, by their exact names, were used and which were not.
-func (r *report) namedTools(s *subject, required, forbidden []string) error {
-	of := func(tool string) []capture.Use {
-		return filter(s.uses, func(use capture.Use) bool { return slices.Contains(use.Names(), tool) })
-	}
-	for _, tool := range required {
-		used := len(of(tool)) > 0
-		if !used && s.noTranscript {
-			return s.reported(true) // it may be a builtin tool
-		}
-		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(tool), list(toolNames(s.uses)))
-	}
-	for _, tool := range forbidden {
-		found := of(tool)
-		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(tool), describe(found))
-	}
-	return nil
-}
-
-// expect checks that a use is as p describes it.
-func (r *report) expect(p ToolPattern, uses []capture.Use) {
-	m := p.compile()
-	if len(filter(uses, m.matches)) > 0 {
-		r.checks++
-		return
-	}
-	if near := filter(uses, m.named); len(near) > 0 {
-		r.check(false, "Expected a call of %s; there was none. Nearest: %s.", p, m.nearest(near))
-		return
-	}
-	r.check(false, "Expected a call of %s; there was none. Used: %s.", p, list(toolNames(uses)))
-}
-
-// allowOnly checks that every use of the sources that allowed is about is as one of
-// it describes.
-func (r *report) allowOnly(allowed []ToolPattern, uses []capture.Use) {
-	var matchers []toolMatch
-	for _, p := range allowed {
-		matchers = append(matchers, p.compile())
-	}
-	others := filter(uses, func(use capture.Use) bool {
-		concerned := false
-		for _, m := range matchers {
-			if m.matches(use) || m.matches(renamed(use)) {
-				return false
-			}
-			concerned = concerned || m.pattern.covers(use)
-		}
-		return concerned
-	})
-	r.check(len(others) == 0, "Expected no call but of %s; found %s.", join(allowed, " or "), describe(others))
 }

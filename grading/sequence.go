@@ -18,69 +18,62 @@ type ActionSequenceConfig struct {
 
 	MatchingMode    string   `json:"matching_mode" enum:"exact_match in_order_match any_order_match" jsonschema:"exact_match: these actions in this order and no other; in_order_match: in this order, with any between; any_order_match: in any order, with any beside"`
 	ExpectedActions []string `json:"expected_actions" jsonschema:"tools by their exact names: of a builtin tool TOOL, of an MCP call mcp:SERVER/TOOL, SERVER-TOOL or TOOL; as often as listed"`
+
+	actions []selector // compiled by Validate
 }
 
 // Validate refuses what names no tool.
 func (c *ActionSequenceConfig) Validate() error {
 	var errs []error
+	c.actions = nil
 	for i, name := range c.ExpectedActions {
-		if err := validAction(name); err != nil {
+		sel, err := action(name)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("expected_actions[%d]: %w", i, err))
 		}
+		c.actions = append(c.actions, sel)
 	}
 	return errors.Join(errs...)
 }
 
-// Modes of a sequence, to which the graders' words for them come down.
-const (
-	exact    = "exact"
-	inOrder  = "in_order"
-	anyOrder = "any_order"
-)
-
-func validAction(name string) error {
+// action selects the uses of a tool by its exact name: mcp:SERVER/TOOL of an MCP call, else
+// TOOL or SERVER-TOOL.
+func action(name string) (selector, error) {
 	if strings.TrimSpace(name) == "" {
-		return errors.New("an empty name")
+		return selector{}, errors.New("an empty name")
 	}
-	if _, _, err := mcpAction(name); err != nil {
-		return err
-	}
-	return nil
-}
-
-// mcpAction takes mcp:SERVER/TOOL apart; server is empty for any other name.
-func mcpAction(name string) (server, tool string, err error) {
-	rest, ok := strings.CutPrefix(name, "mcp:")
+	rest, ok := strings.CutPrefix(name, mcpSource)
 	if !ok {
-		return "", "", nil
+		return selector{tool: match.Named(name)}, nil
 	}
-	server, tool, _ = strings.Cut(rest, "/")
+	server, tool, _ := strings.Cut(rest, "/")
 	if server == "" || tool == "" {
-		return "", "", fmt.Errorf("%q is not of the form mcp:SERVER/TOOL", name)
+		return selector{}, fmt.Errorf("%q is not of the form mcp:SERVER/TOOL", name)
 	}
-	return server, tool, nil
+	return selector{source: mcpSource + server, tool: match.Named(tool)}, nil
 }
 
 // Servers names the servers whose tools are expected.
 func (c *ActionSequenceConfig) Servers() []string {
 	var names []string
 	for _, name := range c.ExpectedActions {
-		if server, _, err := mcpAction(name); err == nil && server != "" {
-			names = append(names, server)
+		if sel, err := action(name); err == nil {
+			if server, ok := sel.server(); ok {
+				names = append(names, server)
+			}
 		}
 	}
 	return names
 }
 
-// isAction reports whether use is the valid action name.
-func isAction(name string, use capture.Use) bool {
-	if server, tool, err := mcpAction(name); err == nil && server != "" {
-		return use.Source == "mcp:"+server && use.Tool == tool
-	}
-	return slices.Contains(use.Names(), name)
-}
+// Modes of a sequence.
+const (
+	exact    = "exact"
+	inOrder  = "in_order"
+	anyOrder = "any_order"
+)
 
-// actionName is how feedback and details name a use.
+// actionName returns the name of a use in feedback and details.
 func actionName(use capture.Use) string {
 	if use.Call == nil {
 		return use.Tool
@@ -89,17 +82,13 @@ func actionName(use capture.Use) string {
 }
 
 func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
-	for _, server := range c.Servers() {
-		if !s.declared(server) {
-			return report{}, fmt.Errorf("the trial has no server %s", quote(server))
-		}
-	}
 	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
 		return report{}, err
 	}
 	q := sequence{
 		mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
-		is: isAction, name: actionName, uses: newOrder(s.uses),
+		is:   func(k int, use capture.Use) bool { return c.actions[k].selects(use) },
+		name: actionName, uses: newOrder(s.uses),
 	}
 	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
 		return report{}, s.reported(true)
@@ -115,19 +104,19 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 
 func mayBeBuiltin(name string) bool { return !strings.HasPrefix(name, "mcp:") }
 
-// sequence is a course of things that was expected, and what there was.
+// sequence is a sequence of uses that was expected, and the uses that there were.
 type sequence struct {
 	mode     string
 	expected []string
-	is       func(expected string, use capture.Use) bool
+	is       func(k int, use capture.Use) bool // whether use is the expected one of that place
 	name     func(capture.Use) string
 	uses     order
 }
 
 func (q *sequence) all() []capture.Use { return slices.Concat(q.uses.calls, q.uses.own) }
 
-// missing lists the expected entries that no use is left for, each use standing for one
-// entry. As many entries as possible get one.
+// missing lists the expected entries that have no use. Each use stands for one entry, and as
+// many entries as possible have one.
 func (q *sequence) missing() []string {
 	kinds := map[string][]capture.Use{} // all of a name fit alike
 	for _, use := range q.all() {
@@ -139,7 +128,7 @@ func (q *sequence) missing() []string {
 		capacity = append(capacity, len(kinds[name]))
 	}
 	var missing []string
-	for i, kind := range match.Fill(capacity, len(q.expected), func(kind, i int) bool { return q.is(q.expected[i], kinds[names[kind]][0]) }) {
+	for i, kind := range match.Fill(capacity, len(q.expected), func(kind, i int) bool { return q.is(i, kinds[names[kind]][0]) }) {
 		if kind < 0 {
 			missing = append(missing, q.expected[i])
 		}
@@ -147,7 +136,7 @@ func (q *sequence) missing() []string {
 	return missing
 }
 
-// names are those of what there was, in an order that it may have had.
+// names returns the names of the uses, in an order that they may have had.
 func (q *sequence) names() []string {
 	names := []string{}
 	for _, use := range q.uses.possible() {
@@ -156,8 +145,8 @@ func (q *sequence) names() []string {
 	return names
 }
 
-// grade judges by the mode and scores by F1. An error says that the order is not
-// known well enough.
+// grade judges by the mode and scores by F1. The error says that the order is not known well
+// enough.
 func (q *sequence) grade() (report, error) {
 	matched, total := len(q.expected)-len(q.missing()), len(q.all())
 	precision, recall := share(matched, total), share(matched, len(q.expected))
@@ -179,8 +168,8 @@ func (q *sequence) grade() (report, error) {
 	return r, nil
 }
 
-// ordered checks that step goes through all that is expected, in every order that
-// the uses may have had.
+// ordered checks that step gets through all that is expected, in every order that the uses may
+// have had.
 func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use) int) error {
 	worst, best := q.uses.walk(step)
 	if worst < len(q.expected) && best == len(q.expected) {
@@ -200,15 +189,15 @@ func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use
 	return nil
 }
 
-// follows steps through expected with any uses between.
+// follows steps through the expected uses, with any others between them.
 func (q *sequence) follows(k, _ int, use capture.Use) int {
-	if k < len(q.expected) && q.is(q.expected[k], use) {
+	if k < len(q.expected) && q.is(k, use) {
 		return k + 1
 	}
 	return k
 }
 
-// repeats steps through expected with nothing between.
+// repeats steps through the expected uses, with no others between them.
 func (q *sequence) repeats(k, position int, use capture.Use) int {
 	if k == position {
 		return q.follows(k, position, use)

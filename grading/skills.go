@@ -1,12 +1,14 @@
 package grading
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // SkillInvocationConfig configures the skill_invocation grader: which skills the
@@ -46,8 +48,8 @@ func (c *SkillInvocationConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// none reports whether no skill at all is to be invoked: the list of required ones is there
-// and empty, and no other may be.
+// none reports whether no skill at all may be invoked: the list of required skills is there and
+// empty, and no others are allowed.
 func (c *SkillInvocationConfig) none() bool {
 	extra := c.AllowExtra == nil || *c.AllowExtra
 	return c.RequiredSkills != nil && len(c.RequiredSkills) == 0 && (c.Mode == "exact_match" || !extra)
@@ -61,7 +63,7 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
 	q := sequence{
 		mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
-		is:   func(skill string, use capture.Use) bool { return skillName(use) == skill },
+		is:   func(k int, use capture.Use) bool { return skillName(use) == c.RequiredSkills[k] },
 		name: skillName, uses: newOrder(uses),
 	}
 	r := report{own: new(float64), details: map[string]any{}}
@@ -83,11 +85,14 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// skillName is the skill that a use invokes.
-func skillName(use capture.Use) string { return asText(members(use.Arguments)["skill"]) }
+// skillName returns the skill that a use invokes.
+func skillName(use capture.Use) string {
+	skill := jsontext.Member(use.Arguments, "skill")
+	return cmp.Or(jsontext.Text(skill), string(skill))
+}
 
-// extras holds that nothing was invoked beyond what is required, where that is not
-// allowed. A mode that fails says so itself.
+// extras checks that nothing was invoked beyond what is required, where that is not allowed. A
+// mode that fails says so itself.
 func (c *SkillInvocationConfig) extras(r *report, names []string) {
 	extra := len(names) - len(c.RequiredSkills)
 	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 || c.none() {

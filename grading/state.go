@@ -15,9 +15,9 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// StateConfig configures the state grader: what a server was left with. After the agent
-// has stopped the runner looks into the server's container, and calls its tools. Each
-// of what is expected of a file or of an answer is one check.
+// StateConfig configures the state grader: in what state a server is left. After the agent has
+// stopped, the runner looks at files in the server's container and calls its tools. Each
+// expectation of a file or an answer is one check.
 type StateConfig struct {
 	Server string      `json:"server" jsonschema:"name of the server"`
 	Files  []StateFile `json:"files,omitempty" jsonschema:"what stands in its container; with --isolate"`
@@ -33,7 +33,7 @@ type StateFile struct {
 	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"what the file holds as JSON, which is an object: as args of mcp_compliance"`
 }
 
-// StateCall is a call of the runner's, and what is expected of its answer.
+// StateCall is a call that the runner makes, and what is expected of its answer.
 type StateCall struct {
 	Tool      string            `json:"tool" jsonschema:"exact name of the tool; also one that the agent may not see"`
 	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"an object"`
@@ -44,17 +44,11 @@ type StateCall struct {
 	Result    *match.ArgsConfig `json:"result,omitempty" jsonschema:"what the answer is as JSON: its structured content, else its text; as args of mcp_compliance"`
 }
 
-// maxStateAsks is how many files, and how many calls, one grader may have.
-const maxStateAsks = 100
-
 // Validate refuses an empty config and what makes no sense in it.
 func (c *StateConfig) Validate() error {
 	var errs []error
 	if len(c.Files)+len(c.Calls) == 0 {
 		return errEmpty
-	}
-	if len(c.Files) > maxStateAsks || len(c.Calls) > maxStateAsks {
-		errs = append(errs, fmt.Errorf("at most %d files and as many calls can be looked at", maxStateAsks))
 	}
 	for i, f := range c.Files {
 		errs = append(errs, within(fmt.Sprintf("files[%d]", i), f.validate()))
@@ -85,7 +79,7 @@ func (c StateCall) validate() error {
 	return expectations(c.Contains, c.Matches, "result", c.Result)
 }
 
-// expectations refuses what cannot be looked for.
+// expectations refuses expectations that cannot be checked.
 func expectations(contains, matches Names, field string, value *match.ArgsConfig) error {
 	errs := []error{compilable("matches", matches)}
 	for i, text := range contains {
@@ -105,14 +99,14 @@ func (c *StateConfig) Servers() []string { return []string{c.Server} }
 
 func (f StateFile) expected() bool { return f.Exists == nil || *f.Exists }
 
-// readable says whether something is expected of what the file holds.
+// readable reports whether something is expected of the file's content.
 func (f StateFile) readable() bool { return len(f.Contains)+len(f.Matches) > 0 || f.JSON != nil }
 
 func (c *StateConfig) fileAsk(f StateFile) evidence.FileAsk {
 	return evidence.FileAsk{Server: c.Server, Path: path.Clean(f.Path), Content: f.readable()}
 }
 
-// callAsk numbers calls: two that are alike may have different answers.
+// callAsk numbers the calls: two equal ones may have different answers.
 func (c *StateConfig) callAsk(i int) evidence.CallAsk {
 	call := c.Calls[i]
 	return evidence.CallAsk{
@@ -136,9 +130,6 @@ func (c *StateConfig) asks() []any {
 }
 
 func (c *StateConfig) grade(s *subject) (report, error) {
-	if !s.declared(c.Server) {
-		return report{}, fmt.Errorf("the trial has no server %s", quote(c.Server))
-	}
 	var r report
 	for _, f := range c.Files {
 		var found evidence.FileAnswer
@@ -174,21 +165,23 @@ func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
 	if !f.readable() {
 		return
 	}
-	text := ""
-	unread := found.Unread
+	content := checkedText{what: where, shown: true}
 	switch {
 	case !exists:
-		unread = "there is " + there
+		content.unread, content.why = true, "there is "+there
+	case found.Unread != "":
+		content.unread, content.why = true, found.Unread
 	case found.Content != nil:
-		text = *found.Content
+		content.text = *found.Content
 	}
-	r.holdsText(where, text, unread, f.Contains, f.Matches)
+	content.contains(r, f.Contains...)
+	content.matches(r, f.Matches...)
 	if f.JSON != nil {
-		r.holdsValue(where, json.RawMessage(text), unread, *f.JSON)
+		content.fits(r, *f.JSON)
 	}
 }
 
-// describeFound says what stands at a path.
+// describeFound says what is at a path.
 func describeFound(found evidence.FileAnswer) string {
 	kind := map[string]string{
 		"": "nothing", tree.File: "a file", tree.Directory: "a directory",
@@ -213,19 +206,32 @@ func (c StateCall) judge(r *report, server string, a evidence.CallAnswer) {
 	default:
 		r.check(!failed, "Expected %s to succeed; it was a %s: %s.", who, a.Outcome, quote(text))
 	}
-	unread := ""
-	if !answered {
-		unread = "there is no answer"
-	}
-	answer := "the answer of " + who
-	r.holdsText(answer, text, unread, c.Contains, c.Matches)
+	answer := checkedText{what: "the answer of " + who, text: text, unread: !answered, why: "there is no answer", shown: true}
+	answer.contains(r, c.Contains...)
+	answer.matches(r, c.Matches...)
 	if c.Result != nil {
-		r.holdsValue(answer, answerValue(a, text), unread, *c.Result)
+		answer.text = string(answerValue(a, text))
+		answer.fits(r, *c.Result)
 	}
 }
 
-// answerText is what an answer says: the text of a result's content, or an error's
-// message.
+// fits checks the JSON value that the text is.
+func (p checkedText) fits(r *report, wanted match.ArgsConfig) {
+	args, err := wanted.Compile()
+	switch {
+	case err != nil:
+		r.check(false, "Could not compare %s: %v.", p.what, err)
+	case p.unread:
+		r.check(false, "Could not compare %s: %s.", p.what, p.why)
+	case !jsontext.Valid([]byte(p.text)):
+		r.check(false, "Expected %s to be JSON; it is %s.", p.what, quote(p.text))
+	default:
+		fit := args.Check(json.RawMessage(p.text))
+		r.check(fit.Full(), "Expected otherwise of %s: %s.", p.what, join(fit.Differences, "; "))
+	}
+}
+
+// answerText returns the text of a result's content, or the message of an error.
 func answerText(a evidence.CallAnswer) string {
 	if a.Outcome == evidence.OutcomeProtocolError {
 		return cmp.Or(jsontext.Text(jsontext.Member(a.Error, "message")), string(a.Error))
@@ -233,7 +239,7 @@ func answerText(a evidence.CallAnswer) string {
 	return capture.Text(a.Result)
 }
 
-// answerValue is an answer as JSON: a result's structured content, else its text.
+// answerValue returns an answer as JSON: the structured content of a result, else its text.
 func answerValue(a evidence.CallAnswer, text string) json.RawMessage {
 	if structured := jsontext.Member(a.Result, "structuredContent"); structured != nil && string(structured) != "null" {
 		return structured

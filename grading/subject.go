@@ -140,8 +140,6 @@ func (s *subject) reported(builtinAlone bool) error {
 	return s.transcriptGap
 }
 
-func (s *subject) declared(server string) bool { return slices.Contains(s.servers, server) }
-
 // models are the trial's model calls, ending in an error where some are missing; nil
 // where no gateway was in their way.
 func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
@@ -291,10 +289,6 @@ func (s *subject) answer(what, into any) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s has no answer to what this grader asks: its config was changed since, or the trial ended before it was asked; run the trial again", errEvidence, evidence.StepsFile)
-}
-
-func (s *subject) callsTo(server string) []evidence.Call {
-	return filter(s.calls, func(call evidence.Call) bool { return call.Server == server })
 }
 
 // events are the trial's.

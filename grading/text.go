@@ -1,15 +1,12 @@
 package grading
 
 import (
-	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading/match"
-	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // TextConfig configures the text grader: what the final output must and must not
@@ -26,8 +23,8 @@ type TextConfig struct {
 	RegexNotMatch []string `json:"regex_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the final output"`
 }
 
-// Validate refuses expressions that do not compile. A config without a check is
-// waza's way to pass always.
+// Validate refuses expressions that do not compile. A config without a check always passes, as
+// in upstream waza.
 func (c *TextConfig) Validate() error {
 	return errors.Join(
 		compilable("regex_match", c.RegexMatch),
@@ -40,98 +37,88 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	var r report
-	output := s.trial.FinalOutput
-	lower := strings.ToLower(output)
-	for _, want := range c.Contains {
-		r.check(strings.Contains(lower, strings.ToLower(want)),
-			"Expected the output to contain %s; it does not.", quote(want))
-	}
-	for _, ban := range c.NotContains {
-		r.check(!strings.Contains(lower, strings.ToLower(ban)),
-			"Expected the output not to contain %s; it does.", quote(ban))
-	}
+	output := checkedText{what: "the output", text: s.trial.FinalOutput, cased: " in this case"}
+	anyCase := checkedText{what: "the output", text: strings.ToLower(s.trial.FinalOutput), fold: true}
+	anyCase.contains(&r, c.Contains...)
+	anyCase.lacks(&r, c.NotContains...)
 	if len(c.ContainsAny) > 0 {
-		has := func(want string) bool { return strings.Contains(lower, strings.ToLower(want)) }
-		r.check(slices.ContainsFunc(c.ContainsAny, has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
+		r.check(slices.ContainsFunc(c.ContainsAny, anyCase.has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
 	}
-	for _, want := range c.ContainsCS {
-		r.check(strings.Contains(output, want),
-			"Expected the output to contain %s in this case; it does not.", quote(want))
-	}
-	for _, ban := range c.NotContainsCS {
-		r.check(!strings.Contains(output, ban),
-			"Expected the output not to contain %s in this case; it does.", quote(ban))
-	}
-	r.patterns("the output", []byte(output), c.RegexMatch, c.RegexNotMatch)
+	output.contains(&r, c.ContainsCS...)
+	output.lacks(&r, c.NotContainsCS...)
+	output.matches(&r, c.RegexMatch...)
+	output.matchesNone(&r, c.RegexNotMatch...)
 	return r, nil
 }
 
-// patterns checks which valid expressions match in text and which do not.
-func (r *report) patterns(what string, text []byte, match, notMatch []string) {
-	for _, want := range match {
-		r.check(regexp.MustCompile(want).Match(text),
-			"Expected %s to match %s; it does not.", what, quote(want))
+// checkedText is a text that checks look into. Each of its checks fails where the text cannot be
+// read, so that the score counts the same checks in every trial.
+type checkedText struct {
+	what   string // the text in a sentence
+	text   string
+	unread bool   // the text cannot be read
+	why    string // why not; empty where that was said before
+	fold   bool   // case does not count, and text is in lower case
+	cased  string // behind a string in a sentence: that case counts
+	shown  bool   // a sentence shows the text that lacks something
+}
+
+func (p checkedText) has(s string) bool {
+	if p.fold {
+		s = strings.ToLower(s)
 	}
-	for _, ban := range notMatch {
-		found := regexp.MustCompile(ban).Find(text)
-		r.check(found == nil,
-			"Expected %s not to match %s; it does: %s.", what, quote(ban), quote(string(found)))
+	return strings.Contains(p.text, s)
+}
+
+// lacking says what the text is that lacks something.
+func (p checkedText) lacking() string {
+	if p.shown {
+		return "it is " + quote(p.text)
+	}
+	return "it does not"
+}
+
+// contains checks that the text contains each of some strings.
+func (p checkedText) contains(r *report, wanted ...string) {
+	for _, s := range wanted {
+		p.look(r, p.has(s), "to contain "+quote(s)+p.cased, s, p.lacking())
 	}
 }
 
-// content checks what a file contains. Of one that cannot be read every check
-// fails, so that the score counts the same checks in every trial.
-func (r *report) content(pattern ContentPattern, found *entry) {
-	name := quote(pattern.Path)
-	unread := found.unread()
-	r.check(unread == "", "Expected to read %s; %s.", name, unread)
-	if unread == "" {
-		r.patterns(name, found.content, pattern.MustMatch, pattern.MustNotMatch)
-		return
-	}
-	for _, expression := range slices.Concat(pattern.MustMatch, pattern.MustNotMatch) {
-		r.check(false, "Could not look for %s in %s.", quote(expression), name)
+// lacks checks that the text contains none of some strings.
+func (p checkedText) lacks(r *report, banned ...string) {
+	for _, s := range banned {
+		p.look(r, !p.has(s), "not to contain "+quote(s)+p.cased, s, "it does")
 	}
 }
 
-// holdsText checks what a text holds. Of one that cannot be read every check fails, so
-// that the score counts the same checks in every trial.
-func (r *report) holdsText(what, text, unread string, contains, matches []string) {
-	for _, wanted := range contains {
-		r.check(unread == "" && strings.Contains(text, wanted), "Expected %s to contain %s; %s.", what, quote(wanted), insteadOf(text, unread))
-	}
-	for _, expression := range matches {
-		found, err := regexp.MatchString(expression, text)
-		r.check(unread == "" && err == nil && found, "Expected %s to match %s; %s.", what, quote(expression), insteadOf(text, unread))
+// matches checks that each of some valid expressions is found in the text.
+func (p checkedText) matches(r *report, wanted ...string) {
+	for _, expression := range wanted {
+		p.look(r, regexp.MustCompile(expression).MatchString(p.text), "to match "+quote(expression), expression, p.lacking())
 	}
 }
 
-// insteadOf says what there is.
-func insteadOf(text, unread string) string {
-	if unread != "" {
-		return unread
+// matchesNone checks that none of some valid expressions is found in the text.
+func (p checkedText) matchesNone(r *report, banned ...string) {
+	for _, expression := range banned {
+		at := regexp.MustCompile(expression).FindStringIndex(p.text)
+		found := ""
+		if at != nil {
+			found = p.text[at[0]:at[1]]
+		}
+		p.look(r, at == nil, "not to match "+quote(expression), expression, "it does: "+quote(found))
 	}
-	return "it is " + quote(text)
 }
 
-// holdsValue checks what a JSON value is.
-func (r *report) holdsValue(what string, value json.RawMessage, unread string, wanted match.ArgsConfig) {
-	args, err := wanted.Compile()
+// look counts one check of a checkedText.
+func (p checkedText) look(r *report, holds bool, expected, wanted, found string) {
 	switch {
-	case err != nil:
-		r.check(false, "Could not compare %s: %v.", what, err)
+	case p.unread && p.why == "":
+		r.check(false, "Could not look for %s in %s.", quote(wanted), p.what)
 		return
-	case unread != "":
-		r.check(false, "Could not compare %s: %s.", what, unread)
-		return
-	case !jsontext.Valid(value):
-		r.check(false, "Expected %s to be JSON; it is %s.", what, quote(string(value)))
-		return
+	case p.unread:
+		holds, found = false, p.why
 	}
-	fit := args.Check(value)
-	var differences []string
-	for _, d := range fit.Differences {
-		differences = append(differences, d.String())
-	}
-	r.check(fit.Full(), "Expected otherwise of %s: %s.", what, strings.Join(differences, "; "))
+	r.check(holds, "Expected %s %s; %s.", p.what, expected, found)
 }

@@ -16,40 +16,30 @@ type ToolCallsConfig struct {
 	MinCalls       *int         `json:"min_calls,omitempty" min:"0" jsonschema:"least number of tool calls of every source"`
 	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of tool calls of every source; 0 allows none"`
 	Expect         []ToolExpect `json:"expect,omitempty" jsonschema:"each describes a use that there was"`
+
+	expect []selector // compiled by Validate
 }
 
-// ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever
-// the case.
-type ToolExpect struct {
-	Tool string      `json:"tool" jsonschema:"expression over a part of the tool's name in any case; of an MCP call also of SERVER-TOOL"`
-	Args ArgMatchers `json:"args,omitempty" jsonschema:"what arguments are, by their names"`
-}
-
-// Validate refuses an empty config, bounds that nothing meets, and expectations
-// without a tool or with expressions that do not compile.
+// Validate refuses an empty config, bounds that nothing meets, and expectations without a tool
+// or with expressions that do not compile.
 func (c *ToolCallsConfig) Validate() error {
 	if len(c.RequiredTools)+len(c.ForbiddenTools)+len(c.Expect) == 0 && c.MinCalls == nil && c.MaxCalls == nil {
 		return errEmpty
 	}
-	var errs []error
+	var errs [2]error
 	if c.MinCalls != nil && c.MaxCalls != nil && *c.MinCalls > *c.MaxCalls {
-		errs = append(errs, fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls))
+		errs[0] = fmt.Errorf("min_calls: %d is more than max_calls, %d", *c.MinCalls, *c.MaxCalls)
 	}
-	for i, e := range c.Expect {
-		errs = append(errs, e.pattern().validate(fmt.Sprintf("expect[%d]", i)))
-	}
-	return errors.Join(errs...)
+	c.expect, errs[1] = compilePatterns("expect", c.Expect)
+	return errors.Join(errs[:]...)
 }
-
-// pattern is e as tool_constraint has it.
-func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
 		return report{}, err
 	}
 	var r report
-	if err := r.namedTools(s, c.RequiredTools, c.ForbiddenTools); err != nil {
+	if err := namedTools(&r, s, c.RequiredTools, c.ForbiddenTools); err != nil {
 		return report{}, err
 	}
 	if c.MinCalls != nil {
@@ -58,8 +48,8 @@ func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 	if c.MaxCalls != nil {
 		r.atMost(*c.MaxCalls, "tool calls", s.uses)
 	}
-	for _, e := range c.Expect {
-		r.expect(e.pattern(), s.uses)
+	for _, sel := range c.expect {
+		sel.expect(&r, s.uses)
 	}
 	r.details = map[string]any{"total_calls": len(s.uses), "unique_tools": toolNames(s.uses)}
 	return r, nil

@@ -30,8 +30,11 @@ func describe(uses []capture.Use) mention {
 	return mention{text, captured(uses)}
 }
 
-func describeCall(call evidence.Call) string {
-	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, call.Outcome)
+func describeCall(call evidence.Call) string { return describeAs(call, string(call.Outcome)) }
+
+// describeAs describes a call for a sentence, with what came of it.
+func describeAs(call evidence.Call, outcome string) string {
+	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, outcome)
 }
 
 func describeCalls(calls []evidence.Call) mention {

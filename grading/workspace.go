@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxContent = 16 << 20 // bytes of one file that are looked into
+	maxContent = 16 << 20 // bytes of one file that are read
 	maxEntries = 1 << 20  // entries of one workspace
 )
 
@@ -24,7 +24,22 @@ var (
 	errTorn           = errors.New("it ends before its end mark")
 )
 
-// entry is what stands at a path of the workspace.
+// workspace holds the entries of a workspace that are wanted, by their paths.
+type workspace map[string]*entry
+
+// read checks that a file can be read, and returns its content.
+func (w workspace) read(r *report, name string) checkedText {
+	file := w[path.Clean(name)]
+	why := file.unread()
+	p := checkedText{what: quote(name), unread: why != ""}
+	r.check(!p.unread, "Expected to read %s; %s.", p.what, why)
+	if !p.unread {
+		p.text = string(file.content)
+	}
+	return p
+}
+
+// entry is what is at a path of the workspace.
 type entry struct {
 	kind    byte // as in tar
 	size    int64
@@ -48,7 +63,7 @@ func (e *entry) String() string {
 	return "a special file"
 }
 
-// unread says why the content is not there; empty if it is.
+// unread says why the content cannot be read. It is empty where it can.
 func (e *entry) unread() string {
 	switch {
 	case e == nil:
@@ -63,10 +78,10 @@ func (e *entry) unread() string {
 	return ""
 }
 
-// readWorkspace finds the wanted paths, true for those whose content is wanted
-// too. Nothing is extracted and no link followed; names that lead out of the
-// workspace are passed over; of a path that comes twice the last entry counts.
-func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry, error) {
+// readWorkspace finds the wanted paths; the value of those whose content is wanted too is true.
+// It extracts nothing and follows no link. Names that lead out of the workspace are ignored, and
+// of several entries of one path the last counts.
+func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
 	file, err := dir.Workspace()
 	if err != nil {
 		return nil, err
@@ -83,8 +98,8 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (map[string]*entry,
 	return found, nil
 }
 
-// endWatcher sees whether an archive is cut between two entries: a tar reader stops at
-// the end mark, and never sees the file end.
+// endWatcher notices whether an archive is cut between two entries: a tar reader stops at the
+// end mark, and never comes to the end of the file.
 type endWatcher struct {
 	in    io.Reader
 	ended bool
@@ -96,8 +111,8 @@ func (w *endWatcher) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func scan(in io.Reader, wanted map[string]bool) (map[string]*entry, error) {
-	found := map[string]*entry{}
+func scan(in io.Reader, wanted map[string]bool) (workspace, error) {
+	found := workspace{}
 	left := maxEntries
 	for e, err := range tree.Entries(in) {
 		if left--; err == nil && left < 0 {
@@ -132,8 +147,8 @@ func scan(in io.Reader, wanted map[string]bool) (map[string]*entry, error) {
 	return found, nil
 }
 
-// impliedParents finds wanted directories that have no entry of their own.
-func impliedParents(found map[string]*entry, wanted map[string]bool, name string) {
+// impliedParents adds wanted directories that have no entry of their own.
+func impliedParents(found workspace, wanted map[string]bool, name string) {
 	for p := range wanted {
 		inside := p == "." || strings.HasPrefix(name, p+"/")
 		if inside && found[p] == nil {

@@ -11,15 +11,18 @@ import (
 
 // ArgsConfig says what is expected of a call's arguments.
 //
-// The keys of Values are names of arguments, never matchers. Below them a value is
-// itself, or a matcher: an object with one key, which is one of
+// The keys of Values are names of arguments, never matchers. Below them a value stands for
+// itself, or is a matcher: an object with one key, which is one of
 //
-//	any_of: [V, ...]     one of these
-//	regex: "..."         a string in which the expression (RE2) is found; unanchored
-//	range: [LOW, HIGH]   a number from LOW to HIGH; null is no bound
-//	set: [V, ...]        a list of just these, in any order
-//	absent_or: V         nothing, or V
-//	equals: VALUE        VALUE as it is written, even where it looks like a matcher
+//	any_of: [V, ...]          one of these
+//	regex: "..."              a string in which the expression (RE2) is found; unanchored
+//	contains: "..."           a string that contains this one
+//	range: [LOW, HIGH]        a number from LOW to HIGH; null is no bound
+//	range: {gte, gt, lte, lt} a number within these bounds
+//	set: [V, ...]             a list of exactly these, in any order
+//	json_schema: SCHEMA       a value that fits the JSON Schema
+//	absent_or: V              no value, or V
+//	equals: VALUE             VALUE as it is written, even where it looks like a matcher
 //
 // V may be a matcher again.
 type ArgsConfig struct {
@@ -27,7 +30,20 @@ type ArgsConfig struct {
 	Values map[string]json.RawMessage `json:"values,omitzero" jsonschema:"by argument: a value, or a matcher such as {any_of: [a, b]}"`
 }
 
-// How a given object is compared with an expected one, at every depth.
+// Matchers say what is expected of a call's arguments, by their names, in upstream waza's form:
+// values and matchers as in an [ArgsConfig] of match contains, except that regex and contains
+// look into the JSON of what is no string.
+type Matchers map[string]json.RawMessage
+
+// Compile refuses what makes no sense; its errors name the place, from "args" on.
+func (m Matchers) Compile() (*Args, error) {
+	if len(m) == 0 {
+		return nil, nil
+	}
+	return compiler{loose: true}.args("args", m)
+}
+
+// rule is how a given object is compared with an expected one, at every depth.
 type rule int
 
 const (
@@ -64,29 +80,16 @@ func (c ArgsConfig) Compile() (*Args, error) {
 	if c.Values == nil {
 		return nil, errors.New("values: missing")
 	}
-	values := make(map[string]any, len(c.Values))
-	for name, raw := range c.Values {
-		value, err := jsonvalue.Parse(raw)
-		if err != nil {
-			return nil, fmt.Errorf("values%s: %w", key(name), err)
-		}
-		values[name] = value
-	}
-	made := compiler{rule: how}
-	want := made.object(place("values"), values)
-	if len(made.errs) > 0 {
-		return nil, errors.Join(made.errs...)
-	}
-	return &Args{want: want, form: fmt.Sprint(how, jsonvalue.Form(values))}, nil
+	return compiler{rule: how}.args("values", c.Values)
 }
 
 // Fit is how far arguments do what is expected of them.
 //
-// Each leaf of the expected values is one constraint: a scalar, a matcher, an empty
-// list or object. With exact and within each member that is given and not expected
-// is one more, which does not hold; so are the items by which a list is too long,
-// all together. Satisfied is therefore never above Total, and giving more of what
-// is not wanted, or less of what is, never raises their share.
+// Each leaf of the expected values is one constraint: a scalar, a matcher, an empty list or
+// object. With exact and within, each member that is given and not expected is one more, which
+// does not hold, and the items by which a list is too long are one more together. So Satisfied
+// never exceeds Total, and to give more of what is not wanted, or less of what is, never raises
+// their share.
 type Fit struct {
 	Satisfied, Total int
 	Differences      []Difference // at most MaxDifferences
@@ -95,8 +98,8 @@ type Fit struct {
 // Full reports whether all that is expected holds.
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
 
-// Check compares the arguments of a call, JSON as it crossed, with what is
-// expected. Left out they are {}; what is no object does not fit unless nothing is
+// Check compares the arguments of a call, as they crossed the wire, with what is expected.
+// Arguments that are left out are {}; what is no object does not fit unless nothing is
 // expected.
 func (a *Args) Check(arguments json.RawMessage) Fit {
 	return a.fit(decode(arguments), true)
@@ -112,7 +115,7 @@ func (a *Args) fit(got any, tell bool) Fit {
 	return t.Fit
 }
 
-// String says in words what is expected, and is empty where nothing is.
+// String says in words what is expected. It is empty where nothing is.
 func (a *Args) String() string {
 	if a == nil || a.want == nil {
 		return ""
@@ -120,7 +123,7 @@ func (a *Args) String() string {
 	return a.want.String()
 }
 
-// key is what a path is below a member: .name, or ["na me"].
+// key returns the step of a path to a member: .name, or ["na me"].
 func key(name string) string {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -130,7 +133,7 @@ func key(name string) string {
 	return "." + name
 }
 
-// decode makes values of arguments as they crossed.
+// decode parses arguments as they crossed the wire.
 func decode(arguments json.RawMessage) any {
 	if len(arguments) == 0 {
 		return map[string]any{}

@@ -2,6 +2,7 @@ package match
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,19 +10,38 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
 )
 
-// place is where in the config a value is.
+// place is where a value is in the config.
 type place string
 
 func (p place) member(name string) place { return p + place(key(name)) }
 func (p place) item(i int) place         { return p + place(fmt.Sprintf("[%d]", i)) }
 
-// compiler makes matchers of values and collects what is wrong with them. Where
-// something is, what it returns is not used.
+// compiler makes matchers of values and collects what is wrong with them. Where something is
+// wrong, the matchers that it returns are not used.
 type compiler struct {
-	rule rule
-	errs []error
+	rule  rule
+	loose bool // regex and contains look into the JSON of what is no string
+	errs  []error
+}
+
+// args compiles what is expected of arguments, by their names.
+func (c compiler) args(at place, expected map[string]json.RawMessage) (*Args, error) {
+	values := make(map[string]any, len(expected))
+	for name, raw := range expected {
+		value, err := jsonvalue.Parse(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at.member(name), err)
+		}
+		values[name] = value
+	}
+	want := c.object(at, values)
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	return &Args{want: want, form: fmt.Sprint(c.rule, c.loose, jsonvalue.Form(values))}, nil
 }
 
 func (c *compiler) wrong(at place, format string, args ...any) matcher {
@@ -30,7 +50,7 @@ func (c *compiler) wrong(at place, format string, args ...any) matcher {
 }
 
 // kinds are the keys of matchers.
-var kinds = []string{"any_of", "regex", "range", "set", "absent_or", "equals"}
+var kinds = []string{"any_of", "regex", "contains", "range", "set", "json_schema", "absent_or", "equals"}
 
 // value compiles a value that may be a matcher.
 func (c *compiler) value(at place, v any) matcher {
@@ -61,8 +81,21 @@ func (c *compiler) matcher(at place, kind string, v any) matcher {
 		return c.wrong(at, "must be a list with at least one value")
 	case "regex":
 		return c.regex(at, v)
+	case "contains":
+		if text, ok := c.text(at, v); ok {
+			return includes{text, c.loose}
+		}
 	case "range":
-		return c.bounds(at, v)
+		if ends, ok := v.(map[string]any); ok {
+			return c.bounds(at, ends)
+		}
+		return c.ends(at, v)
+	case "json_schema":
+		compiled, err := schema.CompileValue(v)
+		if err != nil {
+			return c.wrong(at, "%s", err)
+		}
+		return fits{compiled}
 	case "set":
 		if items, ok := v.([]any); ok {
 			return set{c.list(at, items)}
@@ -71,7 +104,7 @@ func (c *compiler) matcher(at place, kind string, v any) matcher {
 	case "absent_or":
 		return absentOr{c.value(at, v)}
 	}
-	return literal{v}
+	return literal{v} // equals
 }
 
 func (c *compiler) object(at place, v map[string]any) matcher {
@@ -92,22 +125,35 @@ func (c *compiler) list(at place, items []any) []matcher {
 	return made
 }
 
-func (c *compiler) regex(at place, v any) matcher {
+// text returns a string that is not empty.
+func (c *compiler) text(at place, v any) (string, bool) {
 	text, ok := v.(string)
+	switch {
+	case !ok:
+		c.wrong(at, "must be a string")
+	case text == "":
+		c.wrong(at, "must not be empty")
+	}
+	return text, text != ""
+}
+
+func (c *compiler) regex(at place, v any) matcher {
+	text, ok := c.text(at, v)
 	if !ok {
-		return c.wrong(at, "must be a string")
+		return literal{}
 	}
 	expression, err := regexp.Compile(text)
 	if err != nil {
 		return c.wrong(at, "%s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
-	return regex{expression}
+	return regex{expression, c.loose}
 }
 
-func (c *compiler) bounds(at place, v any) matcher {
+// ends compiles a range that is a list.
+func (c *compiler) ends(at place, v any) matcher {
 	ends, ok := v.([]any)
 	if !ok || len(ends) != 2 {
-		return c.wrong(at, "must be a list of two numbers, of which one may be null")
+		return c.wrong(at, "must be a list of two numbers, of which one may be null, or a mapping with gte, gt, lte or lt")
 	}
 	var bounds [2]string
 	for i, end := range ends {
@@ -117,12 +163,40 @@ func (c *compiler) bounds(at place, v any) matcher {
 		}
 		bounds[i] = string(number)
 	}
-	low, high := bounds[0], bounds[1]
-	switch {
-	case low == "" && high == "":
-		return c.wrong(at, "has no bound")
-	case low != "" && high != "" && jsonvalue.CompareNumbers(low, high) > 0:
-		return c.wrong(at, "is empty: %s is more than %s", low, high)
+	return c.between(at, between{low: bounds[0], high: bounds[1]})
+}
+
+// bounds compiles a range that is a mapping.
+func (c *compiler) bounds(at place, ends map[string]any) matcher {
+	var made between
+	for _, key := range slices.Sorted(maps.Keys(ends)) {
+		number, ok := ends[key].(json.Number)
+		if !ok {
+			return c.wrong(at.member(key), "must be a number")
+		}
+		switch key {
+		case "gte", "gt":
+			made.low, made.above = string(number), key == "gt"
+		case "lte", "lt":
+			made.high, made.below = string(number), key == "lt"
+		default:
+			return c.wrong(at, "%q is none of gte, lte, gt and lt", key)
+		}
 	}
-	return between{low, high}
+	for _, both := range [][2]string{{"gte", "gt"}, {"lte", "lt"}} {
+		if ends[both[0]] != nil && ends[both[1]] != nil {
+			return c.wrong(at, "%s and %s: give one of them", both[0], both[1])
+		}
+	}
+	return c.between(at, made)
+}
+
+func (c *compiler) between(at place, b between) matcher {
+	switch {
+	case b.low == "" && b.high == "":
+		return c.wrong(at, "has no bound")
+	case b.low != "" && b.high != "" && jsonvalue.CompareNumbers(b.low, b.high) > 0:
+		return c.wrong(at, "is empty: %s is more than %s", b.low, b.high)
+	}
+	return b
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
 )
 
 // matcher is what is expected of a value.
@@ -21,7 +22,7 @@ type matcher interface {
 }
 
 type (
-	absent  struct{} // what is not given
+	absent  struct{} // a value that is not given
 	notJSON struct{} // arguments that are no JSON value
 )
 
@@ -32,7 +33,7 @@ func (l literal) leaves() int             { return 1 }
 func (l literal) check(t *tally, got any) { t.leaf(l, jsonvalue.Equal(l.value, got), got) }
 func (l literal) String() string          { return show(l.value) }
 
-// object takes objects whose members do what is expected, by the rule.
+// object takes objects whose members are as expected, by the rule.
 type object struct {
 	rule    rule
 	names   []string // in order
@@ -74,7 +75,7 @@ func (o object) check(t *tally, got any) {
 	}
 }
 
-// surplus counts members that are given and not expected.
+// surplus counts the members that are given and not expected.
 func (o object) surplus(t *tally, given map[string]any) {
 	for name := range ordered(given, t.tell) {
 		if _, ok := o.index[name]; !ok {
@@ -94,7 +95,7 @@ func (o object) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// array takes lists of just these items in order.
+// array takes lists of exactly these items in order.
 type array struct{ items []matcher }
 
 func (a array) leaves() int {
@@ -146,42 +147,125 @@ func (a anyOf) check(t *tally, got any) {
 
 func (a anyOf) String() string { return "one of " + join(a.alternatives) }
 
-// regex takes strings that have a match.
-type regex struct{ expression *regexp.Regexp }
+// regex takes strings in which an expression is found.
+type regex struct {
+	expression *regexp.Regexp
+	loose      bool // it takes other values in whose JSON the expression is found, too
+}
 
 func (r regex) leaves() int { return 1 }
 
 func (r regex) check(t *tally, got any) {
-	text, ok := got.(string)
+	text, ok := textOf(got, r.loose)
 	t.leaf(r, ok && r.expression.MatchString(text), got)
 }
 
 func (r regex) String() string { return fmt.Sprintf("text that matches /%s/", r.expression) }
 
-// between takes numbers from low to high, themselves included. An empty bound is
-// none.
-type between struct{ low, high string }
+// includes takes strings that contain another.
+type includes struct {
+	text  string
+	loose bool // as in regex
+}
+
+func (i includes) leaves() int { return 1 }
+
+func (i includes) check(t *tally, got any) {
+	text, ok := textOf(got, i.loose)
+	t.leaf(i, ok && strings.Contains(text, i.text), got)
+}
+
+func (i includes) String() string { return "text that contains " + quote(i.text) }
+
+// textOf returns the text of a string, or with loose the JSON of another value.
+func textOf(got any, loose bool) (string, bool) {
+	text, ok := got.(string)
+	if ok || !loose || !isValue(got) {
+		return text, ok
+	}
+	return jsonvalue.Encode(got), true
+}
+
+// isValue reports whether got is a JSON value.
+func isValue(got any) bool { return got != absent{} && got != notJSON{} }
+
+// between takes numbers within bounds. An empty bound is none.
+type between struct {
+	low, high    string
+	above, below bool // the bound itself is not taken
+}
 
 func (b between) leaves() int { return 1 }
 
 func (b between) check(t *tally, got any) {
 	number, ok := got.(json.Number)
-	t.leaf(b, ok &&
-		(b.low == "" || jsonvalue.CompareNumbers(string(number), b.low) >= 0) &&
-		(b.high == "" || jsonvalue.CompareNumbers(string(number), b.high) <= 0), got)
+	t.leaf(b, ok && b.takes(string(number)), got)
+}
+
+func (b between) takes(number string) bool {
+	if b.low != "" {
+		if c := jsonvalue.CompareNumbers(number, b.low); c < 0 || c == 0 && b.above {
+			return false
+		}
+	}
+	if b.high != "" {
+		if c := jsonvalue.CompareNumbers(number, b.high); c > 0 || c == 0 && b.below {
+			return false
+		}
+	}
+	return true
 }
 
 func (b between) String() string {
+	low, high := "", ""
 	switch {
-	case b.low == "":
-		return "a number up to " + b.high
-	case b.high == "":
-		return "a number from " + b.low
+	case b.low != "" && b.above:
+		low = " above " + b.low
+	case b.low != "":
+		low = " from " + b.low
 	}
-	return fmt.Sprintf("a number from %s to %s", b.low, b.high)
+	switch {
+	case b.high == "":
+	case b.below && low != "":
+		high = " and below " + b.high
+	case b.below:
+		high = " below " + b.high
+	case low != "":
+		high = " to " + b.high
+	default:
+		high = " up to " + b.high
+	}
+	return "a number" + low + high
 }
 
-// set takes lists of just these items in any order.
+// fits takes values that fit a JSON Schema.
+type fits struct{ schema *schema.Schema }
+
+func (f fits) leaves() int { return 1 }
+
+func (f fits) check(t *tally, got any) {
+	var wrong []string
+	fit := isValue(got)
+	if fit {
+		var err error
+		if wrong, err = f.schema.Misfits(got, maxMisfits); err != nil {
+			wrong = []string{err.Error()}
+		}
+		fit = len(wrong) == 0
+	}
+	if fit || !t.tell || wrong == nil {
+		t.leaf(f, fit, got)
+		return
+	}
+	t.count(false, f.String(), fmt.Sprintf("%s (%s)", show(got), strings.Join(wrong, "; ")))
+}
+
+func (f fits) String() string { return "a value that fits the schema" }
+
+// maxMisfits is how many reasons are given why a value does not fit a schema.
+const maxMisfits = 8
+
+// set takes lists of exactly these items in any order.
 type set struct{ items []matcher }
 
 func (s set) leaves() int { return 1 }
@@ -207,7 +291,7 @@ func (s set) String() string {
 	return "[" + join(s.items) + "] in any order"
 }
 
-// absentOr takes nothing, or what its value takes in full.
+// absentOr takes no value, or what its value takes in full.
 type absentOr struct{ value matcher }
 
 func (a absentOr) leaves() int { return 1 }
@@ -219,7 +303,7 @@ func (a absentOr) check(t *tally, got any) {
 
 func (a absentOr) String() string { return "nothing or " + a.value.String() }
 
-// nothing takes what is not given.
+// nothing takes no value.
 type nothing struct{}
 
 func (nothing) leaves() int               { return 1 }

@@ -9,8 +9,7 @@ import (
 	"strconv"
 )
 
-// Tool is the name of a tool, exact and case-sensitive, or an expression over whole
-// names.
+// Tool is the name of a tool, exact and case-sensitive, or an expression over names.
 type Tool struct {
 	text       string
 	expression *regexp.Regexp // nil for a name
@@ -46,6 +45,15 @@ func CompileTool(text string) (Tool, error) {
 	return Tool{text, whole}, err
 }
 
+// Named returns the tool of exactly this name.
+func Named(name string) Tool { return Tool{text: name} }
+
+// CompilePart reads an expression (RE2) that is found somewhere in a name, whatever the case.
+func CompilePart(expression string) (Tool, error) {
+	part, err := regexp.Compile("(?i)" + expression)
+	return Tool{"/" + expression + "/", part}, err
+}
+
 // Matches reports whether a tool of this name is meant.
 func (t Tool) Matches(name string) bool {
 	if t.expression != nil {
@@ -54,7 +62,7 @@ func (t Tool) Matches(name string) bool {
 	return t.text == name
 }
 
-// String returns t for a sentence: a name in quotes, an expression as it is.
+// String returns t for a sentence: a name in quotes, an expression between slashes.
 func (t Tool) String() string {
 	if t.expression != nil {
 		return shorten(t.text)
@@ -74,7 +82,7 @@ func (t Target) Names(server, tool string) bool {
 	return (t.Server == "" || t.Server == server) && t.Tool.Matches(tool)
 }
 
-// key is what targets that are written alike share.
+// key is equal for targets that are written alike.
 func (t Target) key() string {
 	key := strconv.Quote(t.Server) + strconv.Quote(t.Tool.text)
 	if t.Args != nil {
@@ -83,7 +91,7 @@ func (t Target) key() string {
 	return key
 }
 
-// Expected is calls that are expected: from Min to Max of them, each to one of the
+// Expected describes calls that are expected: from Min to Max of them, each to one of the
 // targets.
 type Expected struct {
 	Targets []Target // the first one names it
@@ -91,13 +99,13 @@ type Expected struct {
 	Max     int // Unlimited for no bound
 }
 
-// Unlimited as the Max of an [Expected] is no bound.
+// Unlimited is the Max of an [Expected] without a bound.
 const Unlimited = -1
 
 // Once expects one call to one of the targets.
 func Once(targets ...Target) Expected { return Expected{Targets: targets, Min: 1, Max: 1} }
 
-// key is what expectations share that say the same.
+// key is equal for expectations that say the same.
 func (e Expected) key() string {
 	keys := make([]string, len(e.Targets))
 	for i, target := range e.Targets {
@@ -107,8 +115,7 @@ func (e Expected) key() string {
 	return fmt.Sprint(keys, e.Min, e.Max)
 }
 
-// Takes reports whether c is of one of e's tools, with arguments that are all as e
-// expects them.
+// Takes reports whether c is of one of e's tools, with all arguments as e expects them.
 func (e Expected) Takes(c Call) bool {
 	given := decode(c.Arguments)
 	for _, target := range e.Targets {
@@ -124,12 +131,11 @@ func (e Expected) Names(c Call) bool {
 	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
 }
 
-// Mode says which calls are allowed besides the expected ones, and whether their order
-// counts.
+// Mode says which calls are allowed besides the expected ones, and whether order counts.
 type Mode string
 
-// The modes. A call that failed fills no slot and is never too much; one that its client
-// gave up fills none either.
+// The modes. A call that failed fills no slot and is never too much; one that its client gave
+// up fills none either.
 const (
 	Effects   Mode = "effects"   // any order; besides them calls that are known to change nothing
 	Superset  Mode = "superset"  // any order; any besides them
@@ -141,14 +147,15 @@ const (
 
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
 
-// What a call is that stands for nothing expected, as the weight of sparing it: one
-// too much outweighs all optional slots.
+// The weights of sparing a call that stands for nothing expected: one too much outweighs all
+// optional slots.
 const (
 	fine    int64 = 0
 	tooMuch int64 = 1 << 40
 )
 
-// beside is what a call that succeeded, or was given up, is where it stands for nothing expected.
+// beside returns the weight of a call that succeeded, or was given up, where it stands for
+// nothing expected.
 func (m Mode) beside(c Call) int64 {
 	switch {
 	case c.Excused || m == Superset || m == InOrder || m == Effects && c.ReadOnly:

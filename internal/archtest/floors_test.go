@@ -23,12 +23,12 @@ var floors = [][]string{
 	{"evidence/scan", "internal/browsertest", "internal/jsonvalue", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"evidence/canary", "evidence/changes", "evidence/redact", "grading/match", "internal/frontmatter", "internal/termtest",
+		"evidence/canary", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
 		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.
-	{"evidence", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
+	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
 	// How MCP servers are reached.
 	{"mcp/transport"},
 	// What goes over the wire, and what it adds up to.

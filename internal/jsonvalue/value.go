@@ -4,6 +4,7 @@
 package jsonvalue
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,14 +12,17 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Parse reads the one JSON value that raw is, its numbers as [json.Number].
+// Parse reads the one JSON value that raw is, its numbers as [json.Number]. The error says
+// where raw is not JSON.
 func Parse(raw []byte) (any, error) {
 	if !jsontext.Valid(raw) {
-		return nil, errors.New("not a JSON value")
+		var value json.RawMessage
+		return nil, cmp.Or(json.Unmarshal(raw, &value), errors.New("not a JSON value"))
 	}
 	return jsontext.Decode(raw), nil
 }
@@ -52,6 +56,16 @@ func Equal(a, b any) bool {
 		return ok && a == b
 	}
 	return a == nil && b == nil
+}
+
+// Encode writes a value as [Parse] returns it. The members of objects are in the order of their
+// keys, and numbers are as they were written.
+func Encode(v any) string {
+	var out strings.Builder
+	in := json.NewEncoder(&out)
+	in.SetEscapeHTML(false)
+	_ = in.Encode(v) // what JSON was always encodes
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // Canonical is the form of the value that raw is; false where it is none.

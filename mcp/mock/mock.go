@@ -14,9 +14,9 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
 )
 
 // Server is a mock server.
@@ -42,7 +42,7 @@ type Response struct {
 	Error       string            `json:"error,omitempty" jsonschema:"text of a tool error, in place of a result"`
 
 	match  any
-	schema *grading.Schema
+	schema *schema.Schema
 	regex  map[string]*regexp.Regexp
 }
 
@@ -58,7 +58,7 @@ func (s *Server) Compile() error {
 		if tool.InputSchema == nil {
 			tool.InputSchema = json.RawMessage(`{"type":"object"}`)
 		}
-		if _, err := grading.ReadSchema(tool.InputSchema); err != nil {
+		if _, err := schema.Compile(tool.InputSchema); err != nil {
 			errs = append(errs, fmt.Errorf("tool %q: input_schema: %w", name, err))
 		}
 		for i, response := range tool.Responses {
@@ -86,7 +86,7 @@ func (r *Response) compile() (err error) {
 		}
 	}
 	if r.MatchSchema != nil {
-		if r.schema, err = grading.ReadSchema(r.MatchSchema); err != nil {
+		if r.schema, err = schema.Compile(r.MatchSchema); err != nil {
 			return fmt.Errorf("match_schema: %w", err)
 		}
 	}

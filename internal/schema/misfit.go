@@ -1,4 +1,4 @@
-package capture
+package schema
 
 import (
 	"cmp"
@@ -13,31 +13,32 @@ import (
 )
 
 const (
-	maxMisfits = 5   // that are reported of one call
+	maxMisfits = 5   // that are listed of one value by a [Checker], and of each of several schemas
 	maxMisfit  = 300 // bytes of one
 )
 
-// misfits lists where a value does not fit its schema: always in the
-// same order, though the validator goes through objects in none.
-func misfits(err *jsonschema.ValidationError) []string {
-	var reported []string
+// misfits lists where a value does not fit its schema, most places at most, and how many more
+// there are. The order is always the same, though the validator visits members of objects in
+// random order.
+func misfits(err *jsonschema.ValidationError, most int) []string {
+	var listed []string
 	all := leaves(err)
 	for i, leaf := range all {
-		if len(reported) == maxMisfits {
-			return append(reported, fmt.Sprintf("and %d more", len(all)-i))
+		if len(listed) == most {
+			return append(listed, fmt.Sprintf("and %d more", len(all)-i))
 		}
 		s := describe(leaf)
 		if at := pointer(leaf); at != "" {
 			s = at + ": " + s
 		}
-		if s = text.Shorten(s, maxMisfit); !slices.Contains(reported, s) {
-			reported = append(reported, s)
+		if s = text.Shorten(s, maxMisfit); !slices.Contains(listed, s) {
+			listed = append(listed, s)
 		}
 	}
-	return reported
+	return listed
 }
 
-// leaves are the errors that say something themselves, in the order of their places.
+// leaves returns the errors that say something themselves, in the order of their places.
 func leaves(err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	var all []*jsonschema.ValidationError
 	var collect func(e *jsonschema.ValidationError)
@@ -64,7 +65,7 @@ func leaves(err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// pointer is the JSON pointer of the value that does not fit.
+// pointer returns the JSON pointer of the value that does not fit.
 func pointer(e *jsonschema.ValidationError) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var at strings.Builder
@@ -99,8 +100,8 @@ func describe(e *jsonschema.ValidationError) string {
 	return strings.TrimPrefix(alone.Error(), "at '': ")
 }
 
-// describeNone says why a value fits none of several schemas: by their types where it
-// has none of these, else by what is first wrong with each.
+// describeNone says why a value fits none of several schemas: by their types where it has
+// none of them, else by the first misfit of each.
 func describeNone(e *jsonschema.ValidationError) string {
 	var got string
 	var types, reasons []string
@@ -120,7 +121,7 @@ func describeNone(e *jsonschema.ValidationError) string {
 	return fmt.Sprintf("fits none of %d schemas: %s", len(e.Causes), strings.Join(reasons, "; or "))
 }
 
-// reason is why a value does not fit one schema of several.
+// reason says why a value does not fit one schema of several.
 func reason(e, first *jsonschema.ValidationError) string {
 	var text string
 	switch first.ErrorKind.(type) {
@@ -139,7 +140,7 @@ func bound(got *big.Rat, relation string, want *big.Rat) string {
 	return fmt.Sprintf("got %s, want %s %s", decimal(got), relation, decimal(want))
 }
 
-// decimal writes a number with all its digits; what JSON can say has an end.
+// decimal writes a number with all its digits, of which a JSON number has an end.
 func decimal(n *big.Rat) string {
 	digits, _ := n.FloatPrec()
 	return n.FloatString(digits)

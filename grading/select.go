@@ -1,0 +1,254 @@
+package grading
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// selector selects uses of tools: by their source, the tool's name and the arguments.
+type selector struct {
+	source string // as in [ToolPattern]
+	tool   match.Tool
+	args   []*match.Args
+	text   string // for a sentence
+}
+
+// Sources of MCP calls.
+const (
+	mcpSource = "mcp:"  // before the name of a server
+	anyServer = "mcp:*" // every server
+)
+
+// ofServer selects all uses of a server's tools.
+func ofServer(server string) selector { return selector{source: mcpSource + server} }
+
+// server returns the one MCP server that the selector is about.
+func (sel selector) server() (string, bool) {
+	if sel.source == anyServer {
+		return "", false
+	}
+	return strings.CutPrefix(sel.source, mcpSource)
+}
+
+// known returns an error where some uses of the source are not known.
+func (sel selector) known(s *subject) error {
+	server, isServer := sel.server()
+	switch {
+	case isServer:
+		return s.seen(server)
+	case sel.source == anyServer:
+		return s.seen()
+	case sel.source == "":
+		return errors.Join(s.seen(), s.reported(false))
+	}
+	return s.reported(true)
+}
+
+// covers reports whether a use is of the selector's source.
+func (sel selector) covers(use capture.Use) bool {
+	return sel.source == "" || sel.source == use.Source || sel.source == anyServer && use.Call != nil
+}
+
+// names reports whether a use is of the selector's source and tool, whatever its arguments.
+func (sel selector) names(use capture.Use) bool {
+	if !sel.covers(use) {
+		return false
+	}
+	if sel.source != "" {
+		return sel.tool.Matches(use.Tool)
+	}
+	return slices.ContainsFunc(use.Names(), sel.tool.Matches)
+}
+
+// selects reports whether a use is selected.
+func (sel selector) selects(use capture.Use) bool {
+	return sel.names(use) && len(sel.misfits(use)) == 0
+}
+
+// misfits lists where the arguments of a use are not as expected.
+func (sel selector) misfits(use capture.Use) (found []string) {
+	for _, args := range sel.args {
+		for _, difference := range args.Check(use.Arguments).Differences {
+			found = append(found, difference.String())
+		}
+	}
+	return found
+}
+
+// String describes the selected uses for a sentence.
+func (sel selector) String() string { return sel.text }
+
+// ToolPattern describes uses of tools.
+//
+// Without a source its tool is read as in upstream waza: an RE2 expression, unanchored,
+// whatever the case. With a source it is the tool's exact name, or a "/expression/" over the
+// whole name. The other expressions are read as in upstream waza either way; an argument that
+// is not there is matched as empty text, and one that is no string as its JSON.
+type ToolPattern struct {
+	Tool           string `json:"tool" jsonschema:"with source the tool's exact name or a /expression/ over the whole of it; else an expression over a part of it in any case, of an MCP call also of SERVER-TOOL"`
+	Source         string `json:"source,omitempty" jsonschema:"which uses: builtin, skill, mcp:* (any server) or mcp:NAME; all where left out"`
+	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression over the argument command"`
+	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression over the argument skill"`
+	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression over the argument path"`
+
+	Args match.Matchers `json:"args,omitempty" jsonschema:"what arguments are, by their names: a value, or a matcher"`
+}
+
+// compile returns the pattern's selector. Its errors name the key within field.
+func (p ToolPattern) compile(field string) (selector, error) {
+	if strings.TrimSpace(p.Tool) == "" {
+		return selector{}, fmt.Errorf("%s.tool: missing", field)
+	}
+	sel := selector{source: p.Source}
+	server, isServer := sel.server()
+	if p.Source == "mcp" {
+		return sel, fmt.Errorf(`%s.source: "mcp" names no server; write %q for every one, or mcp:NAME`, field, anyServer)
+	}
+	if isServer && server == "" || !isServer && !slices.Contains([]string{"", anyServer, capture.SourceBuiltin, capture.SourceSkill}, p.Source) {
+		return sel, fmt.Errorf("%s.source: %q is none of builtin, skill, %s and mcp:NAME", field, p.Source, anyServer)
+	}
+	var err error
+	if sel.tool, err = p.compileTool(); err != nil {
+		return sel, fmt.Errorf("%s.tool: %w", field, err)
+	}
+	sel.text = sel.tool.String()
+	if p.Source != "" {
+		sel.text += " of " + p.Source
+	}
+	var errs []error
+	for _, e := range []struct{ key, text string }{{"command", p.CommandPattern}, {"skill", p.SkillPattern}, {"path", p.PathPattern}} {
+		if e.text == "" {
+			continue
+		}
+		args, err := pattern(e.key, e.text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s.%s_pattern: %w", field, e.key, err))
+		}
+		sel.args = append(sel.args, args)
+		sel.text += fmt.Sprintf(" with %s /%s/", e.key, e.text)
+	}
+	args, err := p.Args.Compile()
+	errs = append(errs, within(field, err))
+	sel.args = append(sel.args, args)
+	for _, name := range sortedKeys(p.Args) {
+		sel.text += fmt.Sprintf(" with %s: %s", name, clip(jsonvalue.Encode(p.Args[name])))
+	}
+	return sel, errors.Join(errs...)
+}
+
+func (p ToolPattern) compileTool() (match.Tool, error) {
+	if p.Source == "" {
+		return match.CompilePart(p.Tool)
+	}
+	if !match.IsExpression(p.Tool) && strings.ContainsAny(p.Tool, `^$*+?()[]{}|\`) {
+		return match.Tool{}, fmt.Errorf("with a source, tool is an exact name or a /expression/ over the whole name, and %q is no name; write %q", p.Tool, anchored(p.Tool))
+	}
+	return match.CompileTool(p.Tool)
+}
+
+// anchored writes an unanchored expression so that it matches the same whole names: as an
+// exact name where it is one between anchors.
+func anchored(expression string) string {
+	parsed, err := syntax.Parse(expression, syntax.Perl)
+	if err != nil || parsed.Op == syntax.OpAlternate {
+		return "/.*(?:" + expression + ").*/"
+	}
+	inner, atStart := strings.CutPrefix(expression, "^")
+	inner, atEnd := strings.CutSuffix(inner, "$")
+	if atStart && atEnd && regexp.QuoteMeta(inner) == inner {
+		return inner
+	}
+	if !atStart {
+		inner = ".*" + strings.TrimPrefix(inner, ".*")
+	}
+	if !atEnd {
+		inner = strings.TrimSuffix(inner, ".*") + ".*"
+	}
+	return "/" + inner + "/"
+}
+
+// pattern expects an expression in the text of an argument, whatever the case. An argument
+// that is not there is empty text.
+func pattern(argument, expression string) (*match.Args, error) {
+	expression = "(?i)" + expression
+	compiled, err := regexp.Compile(expression)
+	if err != nil {
+		return nil, err
+	}
+	matcher := map[string]any{"regex": expression}
+	if compiled.MatchString("") {
+		matcher = map[string]any{"absent_or": matcher}
+	}
+	return match.Matchers{argument: json.RawMessage(jsonvalue.Encode(matcher))}.Compile()
+}
+
+// ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever the case.
+type ToolExpect struct {
+	Tool string         `json:"tool" jsonschema:"expression over a part of the tool's name in any case; of an MCP call also of SERVER-TOOL"`
+	Args match.Matchers `json:"args,omitempty" jsonschema:"what arguments are, by their names"`
+}
+
+// pattern returns e as tool_constraint has it.
+func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
+
+// compilePatterns compiles the patterns of a list, whose key its errors name.
+func compilePatterns[P interface{ pattern() ToolPattern }](key string, patterns []P) ([]selector, error) {
+	var all []selector
+	var errs []error
+	for i, p := range patterns {
+		sel, err := p.pattern().compile(fmt.Sprintf("%s[%d]", key, i))
+		all, errs = append(all, sel), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// pattern returns p.
+func (p ToolPattern) pattern() ToolPattern { return p }
+
+// expect checks that one of uses is selected.
+func (sel selector) expect(r *report, uses []capture.Use) {
+	if slices.ContainsFunc(uses, sel.selects) {
+		r.checks++
+		return
+	}
+	if near := filter(uses, sel.names); len(near) > 0 {
+		r.check(false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
+		return
+	}
+	r.check(false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
+}
+
+// nearest describes the use that differs in the fewest arguments.
+func (sel selector) nearest(uses []capture.Use) mention {
+	near := slices.MinFunc(uses, func(a, b capture.Use) int { return len(sel.misfits(a)) - len(sel.misfits(b)) })
+	m := describe([]capture.Use{near})
+	m.text = fmt.Sprintf("%s, whose %s", m, strings.Join(text.Few(sel.misfits(near), maxShown), "; "))
+	return m
+}
+
+// namedTools checks which tools, by their exact names, were used and which were not.
+func namedTools(r *report, s *subject, required, forbidden []string) error {
+	of := func(name string) []capture.Use { return filter(s.uses, selector{tool: match.Named(name)}.selects) }
+	for _, name := range required {
+		used := len(of(name)) > 0
+		if !used && s.noTranscript {
+			return s.reported(true) // it may be a builtin tool
+		}
+		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
+	}
+	for _, name := range forbidden {
+		found := of(name)
+		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(name), describe(found))
+	}
+	return nil
+}

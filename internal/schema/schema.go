@@ -1,0 +1,112 @@
+// Package schema checks JSON values against JSON Schemas of draft 2020-12, or of the draft
+// that a schema names. It loads nothing, neither from the network nor from a file: a
+// reference out of a schema is an error.
+//
+// [Compile] is for schemas of an eval, whose author is trusted and is to learn what is wrong
+// with one. A [Checker] is for those that MCP servers list: it bounds what they cost.
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// Schema is a compiled JSON Schema of a trusted author.
+type Schema struct{ root *jsonschema.Schema }
+
+// maxFaults is how many faults of a schema its author is shown.
+const maxFaults = 8
+
+// Compile compiles a JSON Schema, which is an object.
+func Compile(raw []byte) (*Schema, error) {
+	doc, err := jsonvalue.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	return CompileValue(doc)
+}
+
+// CompileValue compiles a JSON Schema that [jsonvalue.Parse] has read.
+func CompileValue(doc any) (*Schema, error) {
+	if _, ok := doc.(map[string]any); !ok {
+		return nil, errors.New("a schema is a mapping")
+	}
+	if err := measure(doc).hugeNumber(); err != nil {
+		return nil, err
+	}
+	root, err := compile(newCompiler(), doc)
+	if err != nil {
+		return nil, fault(err)
+	}
+	return &Schema{root}, nil
+}
+
+// Misfits lists where a value, as [jsonvalue.Parse] returns it, does not fit the schema and
+// why: most places at most, and how many more. The error says why the schema cannot be
+// applied.
+func (s *Schema) Misfits(value any, most int) ([]string, error) {
+	if err := measure(value).hugeNumber(); err != nil {
+		return []string{err.Error()}, nil
+	}
+	err := s.root.Validate(value)
+	var failed *jsonschema.ValidationError
+	switch {
+	case err == nil:
+		return nil, nil
+	case !errors.As(err, &failed):
+		return nil, fmt.Errorf("the schema cannot be applied: %w", err)
+	}
+	return misfits(failed, most), nil
+}
+
+// Fits reports whether a value fits the schema.
+func (s *Schema) Fits(value any) bool {
+	wrong, err := s.Misfits(value, 1)
+	return err == nil && len(wrong) == 0
+}
+
+// location names the schema that is compiled. Nothing is there, nor where relative
+// references lead.
+const (
+	base     = "waza:///"
+	location = base + "schema"
+)
+
+func newCompiler() *jsonschema.Compiler {
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020) // 2025-11-25 basic, JSON Schema Usage
+	compiler.UseLoader(noLoader{})
+	return compiler
+}
+
+func compile(compiler *jsonschema.Compiler, doc any) (*jsonschema.Schema, error) {
+	if err := compiler.AddResource(location, doc); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(location)
+}
+
+// noLoader refuses everything that is outside of a schema.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errors.ErrUnsupported }
+
+// fault says in one line why a schema does not compile.
+func fault(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var failed *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &failed) {
+		return errors.New(strings.Join(misfits(failed, maxFaults), "; "))
+	}
+	var refused *jsonschema.LoadURLError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%s is outside of the schema, and nothing is loaded", text.Quote(strings.TrimPrefix(refused.URL, base), maxMisfit))
+	}
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}

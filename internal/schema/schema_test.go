@@ -1,0 +1,79 @@
+package schema_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
+)
+
+func parse(t *testing.T, raw string) any {
+	t.Helper()
+	v, err := jsonvalue.Parse([]byte(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestMisfits(t *testing.T) {
+	for _, test := range []struct {
+		schema, value string
+		want          []string
+	}{
+		{`{}`, `[1]`, nil},
+		{`{"type":"object","required":["a"]}`, `{}`, []string{"missing property 'a'"}},
+		{`{"items":{"type":"string"}}`, `[1,2,3]`, []string{"/0: got number, want string", "/1: got number, want string", "and 1 more"}},
+		{`{"maximum":9007199254740992}`, `9007199254740993`, []string{"got 9007199254740993, want at most 9007199254740992"}},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"const":1}}}`, `1.0`, nil},
+		{`{"minimum":1}`, `1e1000001`, []string{`the number "1e1000001" is too long or too large to be compared`}},
+		{`{"minimum":1}`, strings.Repeat("[", 100) + `1e1000001` + strings.Repeat("]", 100), []string{`the number "1e1000001" is too long or too large to be compared`}},
+	} {
+		s, err := schema.Compile([]byte(test.schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value := parse(t, test.value)
+		if got, err := s.Misfits(value, 2); err != nil || !slices.Equal(got, test.want) || s.Fits(value) != (test.want == nil) {
+			t.Errorf("%s of %s: %q, %v; want %q", test.value, test.schema, got, err, test.want)
+		}
+	}
+}
+
+// The author of a schema learns what is wrong with it.
+func TestCompile(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"type":`:                      "not JSON: unexpected end",
+		`[]`:                            "a schema is a mapping",
+		`{"required":1}`:                "/required: got number, want array",
+		`{"$ref":"other.json"}`:         `"other.json" is outside of the schema, and nothing is loaded`,
+		`{"$ref":"file:///etc/passwd"}`: `"file:///etc/passwd" is outside`,
+		`{"minimum":1e1000001}`:         "too long or too large",
+		`{"pattern":"("}`:               "missing closing",
+	} {
+		if _, err := schema.Compile([]byte(raw)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", raw, err, want)
+		}
+	}
+}
+
+// FuzzChecker checks hostile arguments against a hostile schema: what comes of it is the same
+// each time.
+func FuzzChecker(f *testing.F) {
+	f.Add(`{"type":"object","properties":{"a":{"pattern":"^a+$"}}}`, `{"a":"aaa"}`)
+	f.Add(`{"anyOf":[{"$ref":"#"},{"uniqueItems":true}]}`, `[1,1.0]`)
+	f.Add(`{"$dynamicRef":"#a","unevaluatedItems":{"$dynamicAnchor":"a"}}`, `[[]]`)
+	f.Fuzz(func(t *testing.T, raw, arguments string) {
+		value, err := jsonvalue.Parse([]byte(arguments))
+		if err != nil {
+			return
+		}
+		var one, other schema.Checker
+		a, b := one.Check([]byte(raw), value), other.Check([]byte(raw), value)
+		if a.Valid != b.Valid || a.Unknown != b.Unknown || !slices.Equal(a.Misfits, b.Misfits) {
+			t.Errorf("%+v and %+v", a, b)
+		}
+	})
+}
