@@ -230,7 +230,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	}
 	if len(v.Details) > 0 {
 		if details, err := evidence.Marshal(v.Details); err == nil {
-			view.Details = r.room.json(details)
+			view.Details = r.room.json(string(details))
 		}
 	}
 	return view

@@ -63,7 +63,13 @@ type Part struct {
 	Text
 	Folded bool
 	Where  string // has the rest of it
+
+	raw  string
+	show func(*budget, string) Text // makes Text of raw
 }
+
+// partFrames is the name of the part with the frames of a call.
+const partFrames = "Frames"
 
 func callAnchor(seq int) string { return "call-" + strconv.Itoa(seq) }
 func turnAnchor(seq int) string { return "turn-" + strconv.Itoa(seq) }
@@ -77,11 +83,15 @@ func (r *Row) note(text string, call ...int) {
 	}
 }
 
-func (r *Row) part(name, where string, t Text) {
-	r.Parts = append(r.Parts, Part{Name: name, Text: t, Where: where})
+// part adds a text, and folded one that is folded. What is shown of it is decided when all
+// rows are known.
+func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
+	r.Parts = append(r.Parts, Part{Name: name, Where: where, raw: raw, show: show})
 }
-func (r *Row) folded(name, where string, t Text) {
-	r.Parts = append(r.Parts, Part{Name: name, Text: t, Where: where, Folded: true})
+
+func (r *Row) folded(name, where, raw string, show func(*budget, string) Text) {
+	r.part(name, where, raw, show)
+	r.Parts[len(r.Parts)-1].Folded = true
 }
 
 // How many columns of texts are shown that stand on a line.
@@ -110,27 +120,23 @@ func lasted(start, end time.Time) string {
 	return view.Took(end.Sub(start))
 }
 
-// item is a row to be, and what its texts are of.
-type item struct {
-	row    Row
-	step   conversation.Step
-	events []evidence.Event
-}
-
-// rows are the trial's steps and events in order, with as many texts as there is room
-// for, and how many of them are not shown.
+// rows returns the trial's steps and events in order, with as many texts as there is room
+// for, and how many of them are not shown. The room goes first to what failed, then to other
+// rows, and then to frames.
 func (r *reading) rows() (rows []Row, unshown int) {
-	items, unshown := r.items()
-	for _, failed := range []bool{true, false} {
-		for i := range items {
-			if it := &items[i]; it.row.Failed == failed {
-				r.fill(it)
+	rows, unshown = r.inOrder()
+	for _, next := range []func(Row, Part) bool{
+		func(row Row, p Part) bool { return row.Failed && p.Name != partFrames },
+		func(row Row, p Part) bool { return !row.Failed && p.Name != partFrames },
+		func(_ Row, p Part) bool { return p.Name == partFrames },
+	} {
+		for _, row := range rows {
+			for i := range row.Parts {
+				if p := &row.Parts[i]; next(row, *p) {
+					p.Text, p.raw = p.show(&r.room, p.raw), ""
+				}
 			}
 		}
-	}
-	r.crossed(items)
-	for i := range items {
-		rows = append(rows, items[i].row)
 	}
 	return rows, unshown
 }
@@ -142,31 +148,23 @@ const bunch = 100
 // Bunches are the rows in lists.
 func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bunch)) }
 
-func (r *reading) fill(it *item) {
-	if it.events != nil {
-		r.eventTexts(&it.row, it.events)
-	} else {
-		r.texts(&it.row, it.step)
-	}
-}
-
-// items are steps with the events between them, up to the bounds.
-func (r *reading) items() (items []item, unshown int) {
+// inOrder returns steps with the events between them, up to the bounds.
+func (r *reading) inOrder() (rows []Row, unshown int) {
 	calls, others := 0, 0
-	add := func(it item) {
+	add := func(row Row) {
 		n := &others
-		if it.row.Kind == rowCall {
+		if row.Kind == rowCall {
 			n = &calls
 		}
 		if *n++; *n > r.most.Calls {
 			unshown++
 			return
 		}
-		items = append(items, it)
+		rows = append(rows, row)
 	}
 	early, groups := r.early(r.between())
 	if len(early) > 0 {
-		add(item{row: r.earlyRow(early), events: early})
+		add(r.earlyRow(early))
 	}
 	for _, step := range r.talk.Steps {
 		row := r.row(step)
@@ -175,15 +173,15 @@ func (r *reading) items() (items []item, unshown int) {
 			before = r.talk.Trial.AgentStart.Add(1)
 		}
 		for len(groups) > 0 && groups[0][0].Time.Before(before) {
-			add(item{row: r.eventRow(groups[0]), events: groups[0]})
+			add(r.eventRow(groups[0]))
 			groups = groups[1:]
 		}
-		add(item{row: row, step: step})
+		add(row)
 	}
 	for _, group := range groups {
-		add(item{row: r.eventRow(group), events: group})
+		add(r.eventRow(group))
 	}
-	return items, unshown
+	return rows, unshown
 }
 
 // between are the events, and when the agent started and ended among them.
@@ -319,6 +317,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 		row.End = &Mark{"error", "notice", "warn"}
 		row.Failed = slices.Contains([]string{"oom", "pids", "disk", "limit", "canary", "gap", "container_exit", "service_exit", "server_exit", eventEnd}, first.Kind)
 	}
+	r.eventTexts(&row, group)
 	return row
 }
 
@@ -358,5 +357,5 @@ func (r *reading) eventTexts(row *Row, group []evidence.Event) {
 			}
 		}
 	}
-	row.part("Events", evidence.EventsFile, r.room.show(all.String()))
+	row.part("Events", evidence.EventsFile, all.String(), (*budget).show)
 }

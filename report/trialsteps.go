@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// row is a step without its texts.
+// row returns the row of a step.
 func (r *reading) row(step conversation.Step) Row {
 	switch {
 	case step.Turn != nil:
@@ -26,26 +26,13 @@ func (r *reading) row(step conversation.Step) Row {
 	case step.Claim != nil:
 		return claimRow(step.Claim)
 	}
-	return Row{Kind: rowSaid, Source: sourceAgent, Who: "agent", What: "says", Preview: brief(step.Said, previewSize)}
+	row := Row{Kind: rowSaid, Source: sourceAgent, Who: "agent", What: "says", Preview: brief(step.Said, previewSize)}
+	row.part("Text", evidence.TranscriptFile, step.Said, (*budget).show)
+	return row
 }
 
-// texts adds a step's texts.
-func (r *reading) texts(row *Row, step conversation.Step) {
-	switch {
-	case step.Turn != nil:
-		r.turnTexts(row, step.Turn)
-	case step.Call != nil:
-		r.callTexts(row, step.Call)
-	case step.Own != nil:
-		r.ownTexts(row, step.Own)
-	case step.Claim != nil:
-		row.part("Arguments, as told", evidence.TranscriptFile, r.room.json(step.Claim.Arguments))
-	default:
-		row.part("Text", evidence.TranscriptFile, r.room.show(step.Said))
-	}
-}
-
-// turnRow is a model's answer.
+// turnRow is a model's answer: what it said, and of uses that made no call on the wire what
+// it asked for and was given.
 func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
@@ -68,8 +55,19 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 		}
 		row.note(sentence)
 	}
+	if t.Text != "" {
+		row.part("Text", evidence.ModelsFile, t.Text, (*budget).show)
+	}
 	for _, use := range t.Uses {
-		row.note(strings.TrimSuffix(fmt.Sprintf("Asks for %s, which %s", brief(use.Name, nameSize), use.Came()), ", which ")+".", use.Call)
+		name := brief(use.Name, nameSize)
+		row.note(strings.TrimSuffix(fmt.Sprintf("Asks for %s, which %s", name, use.Came()), ", which ")+".", use.Call)
+		if use.Call > 0 {
+			continue
+		}
+		row.part("Asks for "+name, evidence.ModelsFile, string(use.Arguments), (*budget).json)
+		if use.Result != nil {
+			row.part("Result of "+name+", as told to the model", evidence.ModelsFile, use.Result.Text, (*budget).either)
+		}
 	}
 	return row
 }
@@ -88,23 +86,6 @@ func preview(t *conversation.Turn) string {
 	return t.Problem
 }
 
-// turnTexts are what the model said, and of uses that made no call what it asked for and
-// was told.
-func (r *reading) turnTexts(row *Row, t *conversation.Turn) {
-	if t.Text != "" {
-		row.part("Text", evidence.ModelsFile, r.room.show(t.Text))
-	}
-	for _, use := range t.Uses {
-		if use.Call > 0 {
-			continue
-		}
-		row.part("Asks for "+brief(use.Name, nameSize), evidence.ModelsFile, r.room.json(use.Arguments))
-		if use.Result != nil {
-			row.part("Result of "+brief(use.Name, nameSize)+", as told to the model", evidence.ModelsFile, r.room.either(use.Result.Text))
-		}
-	}
-}
-
 // ownRow is a use of a tool of the agent's own.
 func ownRow(use *capture.Use) Row {
 	end := Mark{"pass", "ok", "pass"}
@@ -120,22 +101,15 @@ func ownRow(use *capture.Use) Row {
 		Preview: brief(string(use.Arguments), previewSize), End: &end, Failed: !use.OK,
 	}
 	row.note("As the agent tells it; it is on no wire, and its time is not known.")
-	return row
-}
-
-func (r *reading) ownTexts(row *Row, use *capture.Use) {
-	const where = evidence.TranscriptFile
 	if len(use.Arguments) > 0 {
-		row.part("Arguments", where, r.room.json(use.Arguments))
+		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
-	if len(use.Result) == 0 {
-		return
+	if len(use.Result) > 0 && use.Result[0] == '"' {
+		row.part("Result", evidence.TranscriptFile, jsontext.Text(use.Result), (*budget).either)
+	} else if len(use.Result) > 0 {
+		row.part("Result", evidence.TranscriptFile, string(use.Result), (*budget).json)
 	}
-	if use.Result[0] == '"' {
-		row.part("Result", where, r.room.either(jsontext.Text(use.Result)))
-		return
-	}
-	row.part("Result", where, r.room.json(use.Result))
+	return row
 }
 
 // claimRow is a call that the agent claims and never made.
@@ -145,6 +119,7 @@ func claimRow(claim *evidence.Claim) Row {
 		Preview: brief(string(claim.Arguments), previewSize), End: &Mark{"none", "never made", "warn"}, Failed: true,
 	}
 	row.note("The agent tells of this call, and never made it.")
+	row.part("Arguments, as told", evidence.TranscriptFile, string(claim.Arguments), (*budget).json)
 	return row
 }
 
@@ -163,7 +138,7 @@ func isTextAlone(result []byte) bool {
 	return true
 }
 
-// callRow is a call on the wire, without its texts.
+// callRow is a call on the wire.
 func (r *reading) callRow(call *evidence.Call) Row {
 	end := outcomeOf(call.Outcome)
 	row := Row{
@@ -181,6 +156,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 		}
 		row.note(sentence+".", remark.Call)
 	}
+	r.callTexts(&row, call)
 	return row
 }
 
@@ -200,22 +176,23 @@ func capital(words string) string {
 func (r *reading) callTexts(row *Row, call *evidence.Call) {
 	const where = evidence.CallsFile
 	if len(call.Arguments) > 0 {
-		row.part("Arguments", where, r.room.json(call.Arguments))
+		row.part("Arguments", where, string(call.Arguments), (*budget).json)
 	}
 	if len(call.Error) > 0 {
-		row.part("Error", where, r.room.json(call.Error))
+		row.part("Error", where, string(call.Error), (*budget).json)
 	}
-	if len(call.Result) == 0 {
-		return
+	switch text := capture.Text(call.Result); {
+	case len(call.Result) == 0:
+	case text == "":
+		row.part("Result", where, string(call.Result), (*budget).json)
+	case isTextAlone(call.Result):
+		row.part("Result", where, text, (*budget).either)
+	default:
+		row.part("Result", where, text, (*budget).either)
+		row.folded("Whole result", where, string(call.Result), (*budget).json)
 	}
-	text := capture.Text(call.Result)
-	if text == "" {
-		row.part("Result", where, r.room.json(call.Result))
-		return
-	}
-	row.part("Result", where, r.room.either(text))
-	if !isTextAlone(call.Result) {
-		row.folded("Whole result", where, r.room.json(call.Result))
+	if frames := r.frames.texts[call.Seq]; len(frames) > 0 {
+		row.folded(partFrames, evidence.FramesFile, strings.Join(frames, "\n\n"), (*budget).show)
 	}
 }
 
@@ -238,23 +215,6 @@ func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
 	}
 }
 
-// crossed adds to calls the frames that they were made of, and marks those that canaries
-// are in.
-func (r *reading) crossed(items []item) {
-	rows := map[int]*Row{} // by call
-	for i := range items {
-		call := items[i].step.Call
-		if call == nil {
-			continue
-		}
-		rows[call.Seq] = &items[i].row
-		if texts := r.frames.texts[call.Seq]; len(texts) > 0 {
-			items[i].row.folded("Frames", evidence.FramesFile, r.room.show(strings.Join(texts, "\n\n")))
-		}
-	}
-	r.canaries(rows)
-}
-
 // written is a frame as it crossed, or its beginning.
 func written(f evidence.Frame) string {
 	to := "to the server"
@@ -271,23 +231,4 @@ func written(f evidence.Frame) string {
 		head += fmt.Sprintf(", of which the first %s are here", view.Bytes(frameSize))
 	}
 	return head + "\n" + string(raw)
-}
-
-// canaries marks the calls in which canaries were seen, according to events.
-func (r *reading) canaries(rows map[int]*Row) {
-	calls := r.talk.CallsByFrame()
-	for _, e := range r.talk.Events {
-		frame, ok := e.Data["frame"].(float64)
-		if e.Kind != evidence.EventCanary || !ok {
-			continue
-		}
-		for _, call := range calls[int64(frame)] {
-			row := rows[call.Seq]
-			if row == nil || slices.ContainsFunc(row.Flags, func(f Flag) bool { return f.Text == "canary" }) {
-				continue
-			}
-			row.flag("fail", "canary")
-			row.note(e.Message)
-		}
-	}
 }

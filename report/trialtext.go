@@ -2,9 +2,7 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -85,19 +83,19 @@ func cost(text string) int {
 const maxNested = 40
 
 // json is a value laid out, or as it stands where that cannot be.
-func (b *budget) json(raw []byte) Text {
+func (b *budget) json(raw string) Text {
 	laid, ok := layOut(raw, b.text)
 	if !ok {
-		return b.show(string(raw))
+		return b.show(raw)
 	}
 	s := b.show(laid)
 	s.JSON = true
 	return s
 }
 
-func layOut(raw []byte, most int) (string, bool) {
+func layOut(raw string, most int) (string, bool) {
 	var compact bytes.Buffer
-	if len(raw) > most || json.Compact(&compact, raw) != nil || jsontext.Depth(compact.Bytes()) > maxNested {
+	if len(raw) > most || json.Compact(&compact, []byte(raw)) != nil || jsontext.Depth(compact.Bytes()) > maxNested {
 		return "", false
 	}
 	return string(jsontext.Indent(compact.Bytes())), true
@@ -106,7 +104,7 @@ func layOut(raw []byte, most int) (string, bool) {
 // either is a text, laid out where it is an object or an array of JSON.
 func (b *budget) either(text string) Text {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
-		return b.json([]byte(text))
+		return b.json(text)
 	}
 	return b.show(text)
 }
@@ -116,77 +114,4 @@ func brief(s string, most int) string {
 	head := strings.TrimSpace(s[:min(len(s), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")
 	return text.Line(head, most)
-}
-
-// Label is a text at a bar, where there is room for it.
-type Label struct {
-	X     string
-	Text  string
-	Class string // in: on the bar; left: it ends there; else it begins there
-}
-
-// Shares of the picture's width, in percent, in a window of a thousand pixels: what a
-// column of a label takes at most, and the space at its sides.
-const (
-	labelColumn = .8
-	labelMargin = .7
-	markWide    = 1.2
-)
-
-// label labels the bars and marks that have room: on them, behind them, or before.
-func (l *Lane) label() {
-	rows := map[int][]*Bar{}
-	for i := range l.Bars {
-		bar := &l.Bars[i]
-		rows[bar.Y] = append(rows[bar.Y], bar)
-	}
-	for _, bars := range rows {
-		slices.SortStableFunc(bars, func(a, b *Bar) int { return cmp.Compare(a.At, b.At) })
-		labelRow(bars)
-	}
-	var marks []*Bar
-	for _, mark := range l.Marks {
-		bar := &Bar{At: mark.At - markWide/2, Wide: markWide}
-		if mark.Says != "" {
-			bar.Says = []string{mark.Says}
-		}
-		marks = append(marks, bar)
-	}
-	labelRow(marks)
-	for i, bar := range marks {
-		l.Marks[i].Label = bar.Label
-	}
-}
-
-// labelRow labels the bars of one row, in their order.
-func labelRow(bars []*Bar) {
-	from := 0.0 // where there is room before the next bar
-	for i, bar := range bars {
-		to := 100.0
-		if i+1 < len(bars) {
-			to = bars[i+1].At
-		}
-		from = bar.label(from, to)
-	}
-}
-
-// label takes the first text that there is room for from one place to another, and returns
-// where the room behind it begins.
-func (b *Bar) label(from, to float64) float64 {
-	end := b.At + b.Wide
-	for _, s := range b.Says {
-		needs := labelColumn*float64(text.Columns(s)) + 2*labelMargin
-		switch {
-		case b.Wide >= needs:
-			b.Label = Label{inPercent(b.At + labelMargin), s, "in " + b.Kind}
-			return end
-		case to-end >= needs:
-			b.Label = Label{inPercent(end + labelMargin), s, ""}
-			return end + needs
-		case b.At-from >= needs:
-			b.Label = Label{inPercent(b.At - labelMargin), s, "left"}
-			return end
-		}
-	}
-	return end
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -31,14 +33,14 @@ type Lane struct {
 	Y      int
 	Height int
 	Bars   []Bar
-	Marks  []TimeMark
+	Marks  []Bar // events
 }
 
-// Bar is a call, a turn, or several calls drawn together.
+// Bar is a call, a model's answer, several calls drawn together, or the mark of an event.
 type Bar struct {
 	At, Wide  float64
 	Y, Height int
-	Kind      string // ok, fail, none, turn, agent
+	Kind      string // ok, fail, none, turn, agent, notice, event
 	Anchor    string // where it leads; empty for nowhere
 	Title     string
 	Says      []string // what it may be labelled with, the longest first
@@ -49,17 +51,8 @@ type Bar struct {
 func (b Bar) X() string     { return inPercent(b.At) }
 func (b Bar) Width() string { return inPercent(b.Wide) }
 
-// TimeMark is an event.
-type TimeMark struct {
-	At    float64
-	Title string
-	Grave bool
-	Says  string // what it may be labelled with
-	Label Label
-}
-
-// X is where it stands.
-func (m TimeMark) X() string { return inPercent(m.At) }
+// Center is where the middle of a bar or mark is.
+func (b Bar) Center() string { return inPercent(b.At + b.Wide/2) }
 
 // Shape is what a kind of bars or marks means.
 type Shape struct{ Kind, Text string }
@@ -100,7 +93,7 @@ func (r *course) timeline() Timeline {
 	return t
 }
 
-// Kinds of marks in the legend; those of bars stand there too.
+// Kinds of marks.
 const (
 	shapeNotice = "notice"
 	shapeEvent  = "event"
@@ -110,12 +103,8 @@ const (
 func (t Timeline) shapes() (all []Shape) {
 	drawn := map[string]bool{}
 	for _, lane := range t.Lanes {
-		for _, bar := range lane.Bars {
+		for _, bar := range slices.Concat(lane.Bars, lane.Marks) {
 			drawn[bar.Kind] = true
-		}
-		for _, mark := range lane.Marks {
-			drawn[shapeNotice] = drawn[shapeNotice] || mark.Grave
-			drawn[shapeEvent] = drawn[shapeEvent] || !mark.Grave
 		}
 	}
 	for _, shape := range []Shape{
@@ -172,15 +161,15 @@ func (r *course) label() string {
 			failed++
 		}
 	}
-	text := view.Several(len(r.calls), "call")
+	said := view.Several(len(r.calls), "call")
 	if failed > 0 {
-		text += fmt.Sprintf(", %s failed,", view.Number(failed))
+		said += fmt.Sprintf(", %s failed,", view.Number(failed))
 	}
-	return text + " in " + view.Took(r.to.Sub(r.from))
+	return said + " in " + view.Took(r.to.Sub(r.from))
 }
 
 // marks are events while the agent ran.
-func (r *course) marks(s scale, t *Timeline) (marks []TimeMark) {
+func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 	last := -1.0
 	for _, group := range eventGroups(r.talk.Events) {
 		first := group[0]
@@ -194,9 +183,9 @@ func (r *course) marks(s scale, t *Timeline) (marks []TimeMark) {
 		}
 		last = at
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
-		mark := TimeMark{At: at, Title: title, Grave: !quiet(first)}
-		if mark.Grave {
-			mark.Says = kindInWords(first)
+		mark := Bar{At: at - markWide/2, Wide: markWide, Kind: shapeEvent, Title: title}
+		if !quiet(first) {
+			mark.Kind, mark.Says = shapeNotice, []string{kindInWords(first)}
 		}
 		marks = append(marks, mark)
 	}
@@ -442,4 +431,69 @@ func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
 		bars = append(bars, bar)
 	}
 	return bars
+}
+
+// Label is a text at a bar, where there is room for it.
+type Label struct {
+	X     string
+	Text  string
+	Class string // in: on the bar; left: it ends there; else it begins there
+}
+
+// Shares of the picture's width, in percent, in a window of a thousand pixels: what a
+// column of a label takes at most, and the space at its sides.
+const (
+	labelColumn = .8
+	labelMargin = .7
+	markWide    = 1.2
+)
+
+// label labels the bars and marks that have room: on them, behind them, or before.
+func (l *Lane) label() {
+	rows := map[int][]*Bar{}
+	for i := range l.Bars {
+		rows[l.Bars[i].Y] = append(rows[l.Bars[i].Y], &l.Bars[i])
+	}
+	for _, bars := range rows {
+		slices.SortStableFunc(bars, func(a, b *Bar) int { return cmp.Compare(a.At, b.At) })
+		labelRow(bars)
+	}
+	var marks []*Bar
+	for i := range l.Marks {
+		marks = append(marks, &l.Marks[i])
+	}
+	labelRow(marks)
+}
+
+// labelRow labels the bars of one row, in their order.
+func labelRow(bars []*Bar) {
+	from := 0.0 // where there is room before the next bar
+	for i, bar := range bars {
+		to := 100.0
+		if i+1 < len(bars) {
+			to = bars[i+1].At
+		}
+		from = bar.label(from, to)
+	}
+}
+
+// label takes the first text that there is room for from one place to another, and returns
+// where the room behind it begins.
+func (b *Bar) label(from, to float64) float64 {
+	end := b.At + b.Wide
+	for _, s := range b.Says {
+		needs := labelColumn*float64(text.Columns(s)) + 2*labelMargin
+		switch {
+		case b.Wide >= needs:
+			b.Label = Label{inPercent(b.At + labelMargin), s, "in " + b.Kind}
+			return end
+		case to-end >= needs:
+			b.Label = Label{inPercent(end + labelMargin), s, ""}
+			return end + needs
+		case b.At-from >= needs:
+			b.Label = Label{inPercent(b.At - labelMargin), s, "left"}
+			return end
+		}
+	}
+	return end
 }

@@ -86,7 +86,10 @@ func TestBarsAreLabelled(t *testing.T) {
 
 // Events that a person has to look at say what they are.
 func TestNoticesAreLabelled(t *testing.T) {
-	lane := Lane{Marks: []TimeMark{{At: 10}, {At: 50, Grave: true, Says: "oom"}, {At: 53, Grave: true, Says: "egress"}, {At: 54}}}
+	at := func(center float64, says ...string) Bar {
+		return Bar{At: center - markWide/2, Wide: markWide, Says: says}
+	}
+	lane := Lane{Marks: []Bar{at(10), at(50, "oom"), at(53, "egress"), at(54)}}
 	lane.label()
 	for i, want := range []Label{{}, {"48.7%", "oom", "left"}, {}, {}} {
 		if got := lane.Marks[i].Label; got != want {

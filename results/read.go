@@ -2,7 +2,6 @@ package results
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -296,37 +295,25 @@ func classOf(outcome string, status Status) (evidence.Class, error) {
 
 // ReadHead reads what a results.json of ours begins with: the run in figures, without
 // its servers and tasks. It reads no further.
-func ReadHead(r io.Reader) (Results, error) {
-	var head Results
-	dec := jsontext.NewDecoder(io.LimitReader(r, maxHead), lenient)
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != '{' {
-		return Results{}, errors.Join(errNoHead, err)
-	}
-	for dec.PeekKind() == '"' {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return Results{}, errors.Join(errNoHead, err)
-		}
-		key := token.String()
-		to, wanted := map[string]any{
-			"eval_id": &head.EvalID, "skill": &head.Skill, "eval_name": &head.EvalName, "timestamp": &head.Timestamp,
-			"config": &head.Config, "summary": &head.Summary, "metrics": &head.Metrics, "labels": &head.Labels,
-		}[key]
-		if !wanted {
-			break
-		}
-		value, err := dec.ReadValue()
-		if err == nil {
-			err = json.Unmarshal(value, to)
-		}
-		if err != nil {
-			return Results{}, fmt.Errorf("%w: %q: %w", errNoHead, key, err)
+func ReadHead(r io.Reader) (head Results, err error) {
+	err = jsonv2.UnmarshalDecode(jsontext.NewDecoder(io.LimitReader(r, maxHead), lenient), &head, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TriggerMetrics) error { return errBody }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]ServerCard) error { return errBody }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]Task) error { return errBody }),
+	)))
+	if err == nil || errors.Is(err, errBody) {
+		err = nil
+		if head.EvalName == "" {
+			err = errors.New("it names no eval")
 		}
 	}
-	if head.EvalName == "" {
-		return Results{}, errNoHead
+	if err != nil {
+		return Results{}, fmt.Errorf("%w: %w", errNoHead, err)
 	}
 	return head, nil
 }
 
-var errNoHead = errors.New("no results.json")
+var (
+	errNoHead = errors.New("no results.json")
+	errBody   = errors.New("the head of results.json has ended")
+)

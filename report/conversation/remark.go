@@ -35,9 +35,9 @@ const (
 // Remarks are those on each call, by the calls' numbers.
 func (c Conversation) Remarks() map[int][]Remark {
 	calls, all := c.Calls(), map[int][]Remark{}
-	related := relations(calls)
+	related, canaries := relations(calls), c.canaries()
 	for _, call := range calls {
-		all[call.Seq] = slices.Concat(c.askedFor(call), related[call.Seq], c.injected(call), listed(call), c.reported(call))
+		all[call.Seq] = slices.Concat(c.askedFor(call), related[call.Seq], c.injected(call), canaries[call.Seq], listed(call), c.reported(call))
 		for _, note := range call.Notes {
 			all[call.Seq] = append(all[call.Seq], Remark{Text: note})
 		}
@@ -65,6 +65,20 @@ func (c Conversation) injected(call evidence.Call) []Remark {
 		return nil
 	}
 	return []Remark{{Flag: "injected", Text: "injected: " + Counted(numbers, "injection") + " of the attack in its result", Weight: Bad}}
+}
+
+// canaries says in which calls the first canary was seen, according to events.
+func (c Conversation) canaries() map[int][]Remark {
+	all, calls := map[int][]Remark{}, c.CallsByFrame()
+	for _, e := range c.Events {
+		frame, _ := e.Data["frame"].(float64)
+		for _, call := range calls[int64(frame)] {
+			if e.Kind == evidence.EventCanary && all[call.Seq] == nil {
+				all[call.Seq] = []Remark{{Flag: "canary", Text: e.Message, Weight: Bad}}
+			}
+		}
+	}
+	return all
 }
 
 // listed says how a call fits what the server listed.
