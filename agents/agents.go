@@ -1,6 +1,5 @@
-// Package agents holds the agents that come with waza and run inside the agent's container
-// as our own executable. An agent that is somebody's program needs nothing here: see the
-// command executor in package runner.
+// Package agents runs the agents that come with waza: our own executable, in the agent's
+// container. Agents that are other programs need nothing here.
 package agents
 
 import (
@@ -28,7 +27,7 @@ func IsOurs(executor string) bool {
 	return executor == Mock || executor == Script || executor == LLM
 }
 
-// Input is what the runner hands to an agent on stdin, as JSON.
+// Input is what the runner writes to an agent's stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
 	Turns      bool            `json:"turns,omitempty"` // more prompts may come: see Next
@@ -47,17 +46,17 @@ type Input struct {
 	ModelURL string        `json:"model_url,omitempty"`
 	Skills   []llm.Skill   `json:"skills,omitempty"`
 
-	// Next ends a turn, and returns the next prompt once it comes; io.EOF where none does. It
-	// is nil without Turns.
+	// Next ends a turn and returns the next prompt once it comes; io.EOF if none does. It is
+	// nil without Turns.
 	Next func() (string, error) `json:"-"`
 }
 
-// TurnEnd stands behind what an agent says in a turn, where more prompts may come. The
-// agent then waits for the next one, which is a JSON string on stdin.
+// TurnEnd ends the output of a turn if more prompts may come. The agent then waits for the next
+// one, which is a JSON string on stdin.
 const TurnEnd = '\x00'
 
-// Talk has an agent whose stdout this is told of more prompts, and returns where it says what
-// it says: without what would end a turn, and what it says in one turn on lines of its own.
+// Talk makes Next read prompts, and returns the writer for the agent's output. It writes to stdout
+// without bytes that would end a turn, and begins the output of each turn on a new line.
 func (in *Input) Talk(prompts *json.Decoder, stdout io.Writer) io.Writer {
 	if !in.Turns {
 		return stdout
@@ -95,8 +94,8 @@ func (t *turnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Run runs the agent called name. Its transcript goes to events, and what a person should know
-// of it to stderr.
+// Run runs the agent called name. It writes the transcript to events, and what a person should
+// know to stderr.
 func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.Writer) error {
 	switch name {
 	case Mock:
@@ -124,8 +123,8 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.W
 	}
 }
 
-// mock answers each prompt without a model and without tools, to try out the rest of an eval.
-// The wording is upstream waza's.
+// mock answers each prompt without a model and without tools, to try out the rest of an eval. Its
+// wording is upstream waza's.
 func mock(in Input, stdout, events io.Writer) error {
 	w := transcript.NewWriter(events)
 	say := func(prompt, answer string) error {

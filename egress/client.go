@@ -14,26 +14,27 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/serveconn"
 )
 
 // helloTimeout is how long a connection may take to say where it is to go.
 const helloTimeout = 10 * time.Second
 
-// What told a connection's name.
+// How a connection named its host.
 const (
 	byTLS     = "tls"
 	byHTTP    = "http"
 	byConnect = "connect"
 )
 
-// client is a connection of the container's.
+// client is a connection from the container.
 type client struct {
 	net.Conn
 	proxy *Proxy
 	place Place
 
-	again     bytes.Reader // what was read ahead, and is read first
-	asked     atomic.Bool  // something was asked for, and is told by who answers that
+	again     bytes.Reader // bytes that were read ahead, to be read first
+	asked     atomic.Bool  // it has named a host, and whoever answers that records it
 	transport *http.Transport
 	once      sync.Once
 }
@@ -42,7 +43,7 @@ func newClient(p *Proxy, conn net.Conn, place Place) *client {
 	return &client{Conn: conn, proxy: p, place: place, transport: p.newTransport()}
 }
 
-// attend finds out what the connection says, and sees it through.
+// attend serves the connection by what it begins with: TLS or HTTP.
 func (cl *client) attend() {
 	_ = cl.SetReadDeadline(time.Now().Add(helloTimeout))
 	first := make([]byte, 1)
@@ -57,7 +58,7 @@ func (cl *client) attend() {
 	}
 	cl.unread(first)
 	_ = cl.SetReadDeadline(time.Time{})
-	cl.proxy.plain.put(cl) // which ends with its Close
+	serveconn.Serve(cl.proxy.web, cl) // which ends with its Close
 }
 
 // spliceTLS connects to the host that its ClientHello names, and copies both ways.
@@ -93,7 +94,7 @@ func (cl *client) refuse(ask asked, why string) {
 	cl.Abort()
 }
 
-// unread has p read again, before all else.
+// unread puts p back, to be read before all else.
 func (cl *client) unread(p []byte) {
 	rest := make([]byte, cl.again.Len())
 	_, _ = cl.again.Read(rest)
@@ -107,7 +108,7 @@ func (cl *client) Read(p []byte) (int, error) {
 	return cl.Conn.Read(p)
 }
 
-// Close implements net.Conn. It is how the web server says that it is done.
+// Close implements net.Conn. The web server calls it when it is done.
 func (cl *client) Close() error {
 	cl.done()
 	return nil
@@ -133,7 +134,7 @@ func (cl *client) Abort() {
 	cl.done()
 }
 
-// done closes the connection, and tells of it where nothing else was told.
+// done closes the connection, and records it if it has named no host.
 func (cl *client) done() {
 	cl.once.Do(func() {
 		p := cl.proxy
@@ -149,8 +150,8 @@ func (cl *client) done() {
 	})
 }
 
-// maxHello is how much a ClientHello may be, with its records' headers. Those of
-// browsers are below 4 KiB.
+// maxHello is how many bytes a ClientHello may have, with the headers of its records. Those of
+// browsers have less than 4 KiB.
 const maxHello = 32 << 10
 
 // tlsHandshake is the first byte of a TLS record that holds a handshake message; no
@@ -159,8 +160,8 @@ const tlsHandshake = 0x16
 
 var errNoHello = errors.New("it began as TLS does, and no ClientHello that can be read came")
 
-// readHello reads a ClientHello and returns the server's name in it, empty where it has
-// none, and all that was read. Nothing is answered.
+// readHello reads a ClientHello and returns the server's name in it, which may be empty, and all
+// bytes that were read. It answers nothing.
 func readHello(r io.Reader) (name string, raw []byte, err error) {
 	var seen bytes.Buffer
 	var hello *tls.ClientHelloInfo
@@ -177,7 +178,7 @@ func readHello(r io.Reader) (name string, raw []byte, err error) {
 	return hello.ServerName, seen.Bytes(), nil
 }
 
-// listening is a connection that is read, and never answered.
+// listening is a connection that is only read.
 type listening struct{ io.Reader }
 
 func (listening) Write(p []byte) (int, error)      { return len(p), nil }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits bound what the connections of one container come to; 0 stands for the default.
+// Limits bounds the connections of one container; 0 stands for the default.
 type Limits struct {
 	Connections int   `json:"connections,omitempty"` // at once; 64
 	Rate        int   `json:"rate,omitempty"`        // new ones a second; 50
@@ -45,7 +45,8 @@ func newAllowance(l Limits, now func() time.Time) *allowance {
 	return &allowance{limits: l, now: now, pace: rate.NewLimiter(rate.Limit(l.Rate), l.Rate)}
 }
 
-// begin counts a connection in, until end. It says why it may not begin, or nothing.
+// begin counts a connection until end. It returns why the connection may not begin; empty if it
+// may.
 func (a *allowance) begin() (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +68,7 @@ func (a *allowance) end() {
 	a.open--
 }
 
-// spend counts bytes, which may cross where it says nothing.
+// spend counts bytes. It returns why they may not cross; empty if they may.
 func (a *allowance) spend(n int) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Place is an address of a container's loopback where connections are taken in.
+// Place is an address of a container's loopback where connections are accepted.
 type Place struct {
 	At netip.AddrPort
 	// Host is the name, or the names as in "*.example.com", that resolve to it in the
@@ -16,8 +16,8 @@ type Place struct {
 	Host string
 }
 
-// MaxNames is how many names a container can have that it reaches: each has an address in
-// 127.0.3.0/24, of which the last is the proxy's.
+// MaxNames is how many names a container can reach. Each has an address in 127.0.3.0/24, whose
+// last address is the proxy's.
 const MaxNames = 253
 
 func address(last int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 3, byte(last)}) }
@@ -26,8 +26,8 @@ func proxyAt() netip.AddrPort {
 	return netip.AddrPortFrom(address(MaxNames+1), mcpconfig.EgressProxyPort)
 }
 
-// Names is what resolves in a container that may reach some hosts: a name, or with a leading
-// "*." all below it, and where that is.
+// Names returns the names that resolve in a container with the destinations allowed, and their
+// addresses. A name with a leading "*." stands for all below it.
 func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	names := map[string]netip.Addr{}
 	for _, d := range allowed {
@@ -38,7 +38,7 @@ func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	return names
 }
 
-// Places is where a container's connections are taken in; nowhere where it may reach nothing.
+// Places returns where a container's connections are accepted; none if it may reach nothing.
 func Places(allowed []mcpconfig.Destination) []Place {
 	if len(allowed) == 0 {
 		return nil
@@ -56,9 +56,8 @@ func Places(allowed []mcpconfig.Destination) []Place {
 	return places
 }
 
-// Env is what the programs of a container find in their environment: where the proxy is, and
-// that what the trial has itself is not reached through it. It is nil where the container may
-// reach nothing.
+// Env returns the environment of a container's programs: where the proxy is, and that the trial's
+// own hosts are not reached through it. It is nil if the container may reach nothing.
 func Env(allowed []mcpconfig.Destination, own []string) map[string]string {
 	if len(allowed) == 0 {
 		return nil

@@ -18,9 +18,8 @@ type policy struct {
 	own     func(netip.Addr) bool // an address of the runner's machine
 }
 
-// find is the destination that a host stands for, which is a name in lower case or the
-// text of an address. A name that stands there itself goes before those that a * stands
-// for.
+// find returns the allowed destination of a host, which is a name in lower case or the text of
+// an address. An entry for the name itself goes before one with a *.
 func (p policy) find(host string, port int) (mcpconfig.Destination, bool) {
 	for _, fits := range []func(mcpconfig.Destination) bool{
 		func(d mcpconfig.Destination) bool { return d.Name == host },
@@ -35,8 +34,8 @@ func (p policy) find(host string, port int) (mcpconfig.Destination, bool) {
 	return mcpconfig.Destination{}, false
 }
 
-// covers says whether a name is one that an entry stands for: itself, or with a leading
-// "*." any below the rest.
+// covers reports whether an entry stands for a name: its own, or with a leading "*." any below
+// the rest.
 func covers(entry, name string) bool {
 	below, wild := strings.CutPrefix(entry, "*")
 	if !wild {
@@ -51,9 +50,9 @@ func literal(r netip.Prefix, host string) bool {
 	return err == nil && r.Contains(addr)
 }
 
-// refuses says why an address is not dialled that a name resolved to; empty where it
-// is. What is not public needs an entry that has it by address, and what hands out
-// credentials an entry of its own.
+// refuses says why an address that a name resolved to is not dialled; empty if it is. An address
+// that is not public needs an entry by address, and one that hands out credentials an entry of
+// its own.
 func (p policy) refuses(a netip.Addr, port int) string {
 	kind := kindOf(a, p.own)
 	byAddress := slices.ContainsFunc(p.allowed, func(d mcpconfig.Destination) bool {
@@ -65,7 +64,7 @@ func (p policy) refuses(a netip.Addr, port int) string {
 	return notPublic(a, kind) + ", and not allowed by address"
 }
 
-// allows says whether an entry by address is one for an address of a kind.
+// allows reports whether an entry by address stands for an address of a kind.
 func allows(in netip.Prefix, a netip.Addr, kind string) bool {
 	return in.Contains(a) && (kind != metadata || in.IsSingleIP())
 }
@@ -74,7 +73,7 @@ func notPublic(a netip.Addr, kind string) string {
 	return fmt.Sprintf("%s is no public address but %s", a, kind)
 }
 
-// canonical is a host as find takes it; false where it is none that could be allowed.
+// canonical returns a host as find takes it; false if it could not be allowed.
 func canonical(host string) (string, bool) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
@@ -83,7 +82,7 @@ func canonical(host string) (string, bool) {
 	return name, err == nil
 }
 
-// block is a range of addresses that nothing public is reached at.
+// block is a range of addresses that are not public.
 type block struct {
 	class string
 	in    netip.Prefix
@@ -92,8 +91,8 @@ type block struct {
 // metadata is the class of addresses where clouds answer with credentials.
 const metadata = "metadata"
 
-// blocks are the ranges of IANA's registries of special-purpose addresses that are not
-// globally reachable, with those of multicast, and the addresses outside of them where
+// blocks returns the ranges of IANA's registries of special-purpose addresses that are not
+// globally reachable, those of multicast, and the addresses outside of them where
 // clouds answer with credentials. The first that fits names the class.
 func blocks() []block {
 	var all []block
@@ -129,7 +128,7 @@ var (
 	global     = netip.MustParsePrefix("2000::/3")
 )
 
-// embedded is the IPv4 address that an IPv6 address stands for.
+// embedded returns the IPv4 address that an IPv6 address stands for.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	raw := a.As16()
 	switch {
@@ -143,7 +142,7 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// class tells what keeps an address from being a public one; empty for nothing.
+// class returns what keeps an address from being public; empty for a public one.
 func class(a netip.Addr) string {
 	a = a.Unmap()
 	for _, b := range blocks() {
@@ -160,8 +159,8 @@ func class(a netip.Addr) string {
 	return ""
 }
 
-// kindOf is the class of an address, or that own has it for one of this machine; empty for
-// a public one elsewhere.
+// kindOf returns the class of an address, or that it is one of this machine's by own; empty for a
+// public one elsewhere.
 func kindOf(a netip.Addr, own func(netip.Addr) bool) string {
 	if kind := class(a); kind != "" || !own(a) {
 		return kind
@@ -169,12 +168,12 @@ func kindOf(a netip.Addr, own func(netip.Addr) bool) string {
 	return "this machine's own"
 }
 
-// ofThisMachine says whether an address is one of the machine that the runner is on,
-// which may listen there for its own network alone.
+// ofThisMachine reports whether an address is one of the runner's machine, which may listen there
+// for its own network alone.
 func ofThisMachine(a netip.Addr) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // it cannot be told
+		return true // it is not known
 	}
 	return slices.ContainsFunc(addrs, func(own net.Addr) bool {
 		prefix, err := netip.ParsePrefix(own.String())
@@ -191,19 +190,19 @@ type AddressError struct {
 func (e *AddressError) Error() string { return notPublic(e.Address, e.Kind) }
 
 // Named is a host that the eval names and the runner itself dials, such as a remote
-// server's. Whoever owns a name says where it leads, otherwise at each question if they
-// like; so what is judged is the address that a connection is about to be made to.
+// server's. Whoever owns a name decides where it leads, and may answer differently each time. So
+// the address that is checked is the one that a connection is about to be made to.
 type Named struct {
-	// Host is of a URL: a name, or the text of an address, which is then dialled unless it
-	// hands out credentials.
+	// Host is a URL's: a name, or the text of an address, which is dialled unless it hands out
+	// credentials.
 	Host string
-	// Allowed are addresses that are dialled though they are not public. What hands out
-	// credentials is not among those of a range.
+	// Allowed are addresses that are dialled though they are not public. A range does not
+	// include those that hand out credentials.
 	Allowed []netip.Prefix
 }
 
-// Judge refuses an address, IP:PORT, that may not be dialled for the host, with an
-// [*AddressError]. It is what the ControlContext of a [net.Dialer] asks.
+// Judge is the ControlContext of a [net.Dialer] for the host. It refuses an address, IP:PORT,
+// that may not be dialled, with an [*AddressError].
 func (n Named) Judge(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -1,20 +1,19 @@
 // Package egress lets programs in a sandbox reach the outside hosts that the eval allows,
 // and no others.
 //
-// A container has no route anywhere. For each name that it may reach it has an address of its
-// own loopback, where connections are handed to the runner, and one for all of them,
-// where an HTTP proxy answers (Places). The Proxy takes them in here, and finds out
-// where each is meant to go: by what TLS or HTTP say in the clear, or by CONNECT. Where
-// its policy allows that, it resolves the name once, looks at every address that came,
-// dials one of those, and copies bytes. It does not open TLS, takes no notice of the
-// environment's proxies, and follows no redirect.
+// A container has no route anywhere. For each name that it may reach, its loopback has an
+// address whose connections are handed to the runner, and one more address has an HTTP proxy for
+// all names ([Places]). [Proxy] accepts the connections and learns where each is to go: from TLS
+// or HTTP as far as they are in the clear, or from CONNECT. If the policy allows the host, the
+// Proxy resolves its name once, checks every address, dials one of them and copies bytes. It does
+// not open TLS, ignores the environment's proxies, and follows no redirect.
 //
-// Nothing rests on the container: whoever took over its guest can open connections to these
-// places, as any program there can. The package knows no engine, and not how places are
-// listened at.
+// Nothing depends on the container: whoever took over its guest can open connections to these
+// places, and so can any program there. The package knows no engine, and not how a container
+// listens at its places.
 //
-// What is sent to a host that is allowed is that host's to pass on; and what names a
-// program asks for below a "*." is its choice.
+// An allowed host may pass on whatever is sent to it, and a program chooses the names that it
+// asks for below a "*.".
 package egress
 
 import (
@@ -38,17 +37,17 @@ type Options struct {
 	Container string // for events
 	Allowed   []mcpconfig.Destination
 	Limits    Limits
-	// Record gets an event for each attempt, once it has ended; from several goroutines.
+	// Record gets an event for each attempt once that has ended. It is called from several
+	// goroutines.
 	Record func(evidence.Event)
-	// Named is told the host of each attempt, allowed or not, before anything is done
-	// about it, also of those that have no event of their own; nil for nobody. It is
-	// called from several goroutines, and the name is any that the container chose.
+	// Named gets the host of each attempt before it is made, allowed or not, also of attempts
+	// that have no event of their own. It may be nil. It is called from several goroutines, and
+	// the container chose the name.
 	Named func(container, host string)
 	// Resolve finds the addresses of a name; nil asks this machine's resolver.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Tap returns what gets a copy of the bytes that leave for a host without
-	// encryption, before they do, one call for each connection; nil for nothing. An
-	// error of it changes nothing.
+	// Tap returns a writer that gets the bytes which a connection sends to a host without
+	// encryption, before they leave. Its errors are ignored. Tap may be nil.
 	Tap func(container, host string) io.Writer
 }
 
@@ -62,7 +61,6 @@ type Proxy struct {
 	allowance *allowance
 	ledger    *ledger
 	web       *http.Server
-	plain     *queue // what the web server takes
 	ctx       context.Context
 	cancel    context.CancelFunc
 	work      sync.WaitGroup
@@ -89,11 +87,10 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		container: o.Container, policy: policy{o.Allowed, ofThisMachine}, resolve: o.Resolve, tap: o.Tap, named: o.Named,
 		allowance: newAllowance(o.Limits, time.Now), ledger: &ledger{container: o.Container, record: o.Record},
-		plain: newQueue(), open: map[io.Closer]struct{}{},
+		open: map[io.Closer]struct{}{},
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.web = p.newWeb()
-	p.work.Go(func() { _ = p.web.Serve(p.plain) })
 	return p, nil
 }
 
@@ -102,8 +99,7 @@ func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name+".")
 }
 
-// Serve takes in what connects to a place, until its listener ends or Close is called.
-// It owns ln.
+// Serve accepts connections to a place until its listener ends or Close is called. It owns ln.
 func (p *Proxy) Serve(ln net.Listener, place Place) {
 	if !p.hold(ln) {
 		return
@@ -123,8 +119,7 @@ func (p *Proxy) Serve(ln net.Listener, place Place) {
 	}()
 }
 
-// Close ends every connection and returns when all that was tried is told. It may be
-// called twice.
+// Close ends every connection and returns when all attempts are recorded. It may be called twice.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	was := p.closed
@@ -136,7 +131,6 @@ func (p *Proxy) Close() {
 		_ = one.Close()
 	}
 	_ = p.web.Close()
-	_ = p.plain.Close()
 	p.work.Wait()
 	if !was {
 		p.ledger.close()
@@ -165,7 +159,7 @@ func (p *Proxy) Underway() (events []evidence.Event) {
 	return events
 }
 
-// enter has Close wait until leave; after Close it is false.
+// enter makes Close wait until leave. It returns false after Close.
 func (p *Proxy) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,8 +171,8 @@ func (p *Proxy) enter() bool {
 
 func (p *Proxy) leave() { p.work.Done() }
 
-// hold has Close close one more thing, and wait until it is let. After Close it closes
-// it, and is false.
+// hold makes Close close one more thing and wait until forget. After Close it closes it at once
+// and returns false.
 func (p *Proxy) hold(one io.Closer) bool {
 	p.mu.Lock()
 	held := !p.closed
@@ -193,7 +187,7 @@ func (p *Proxy) hold(one io.Closer) bool {
 	return held
 }
 
-// forget ends hold for a thing that is closed. One that was not held makes no difference.
+// forget ends hold for a thing that is closed, if it was held.
 func (p *Proxy) forget(one io.Closer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -202,37 +196,3 @@ func (p *Proxy) forget(one io.Closer) {
 		p.work.Done()
 	}
 }
-
-// queue is a listener for connections that were taken in before.
-type queue struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
-}
-
-func newQueue() *queue { return &queue{conns: make(chan net.Conn), done: make(chan struct{})} }
-
-func (q *queue) Accept() (net.Conn, error) {
-	select {
-	case conn := <-q.conns:
-		return conn, nil
-	case <-q.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// put hands a connection over; after Close it is closed.
-func (q *queue) put(conn net.Conn) {
-	select {
-	case q.conns <- conn:
-	case <-q.done:
-		_ = conn.Close()
-	}
-}
-
-func (q *queue) Close() error {
-	q.once.Do(func() { close(q.done) })
-	return nil
-}
-
-func (q *queue) Addr() net.Addr { return net.TCPAddrFromAddrPort(proxyAt()) }

@@ -25,17 +25,17 @@ const (
 	maxAddresses = 4
 )
 
-// errRefused says that somewhere is not to be reached. What it wraps is told already.
+// errRefused says that a host may not be reached, which is recorded already.
 var errRefused = errors.New("egress refused")
 
-// asked is where a connection is to go, as its container says.
+// asked is where the container wants a connection to go.
 type asked struct {
 	name string // as canonical gives it; anything where it is refused
 	port int
 	by   string
 }
 
-// refuse records an attempt that goes nowhere and was not named yet.
+// refuse names and records an attempt that is refused before reach.
 func (p *Proxy) refuse(a asked, why string) {
 	p.named(p.container, a.name)
 	p.tellRefused(a, why)
@@ -45,9 +45,8 @@ func (p *Proxy) tellRefused(a asked, why string) {
 	p.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
-// reach connects to where a connection is to go. Here alone it is decided whether that
-// may be, and all that leaves is dialled. Its error wraps errRefused, or is that nobody
-// answers; both are told.
+// reach connects to where a connection is to go. Every connection that leaves is decided about
+// and dialled here. Its error wraps errRefused, or is that nobody answers; both are recorded.
 func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
 	p.named(p.container, a.name)
@@ -89,8 +88,8 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	return out, nil
 }
 
-// addresses is where a name is, or why none of that is dialled. One address that is
-// refused refuses all: which of them is dialled is nobody's choice.
+// addresses returns the addresses of a name, or why none of them is dialled. One refused address
+// refuses all, since nobody chooses which of them is dialled.
 func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
 	if to.Address.IsValid() {
 		port := to.Port
@@ -115,8 +114,8 @@ func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked
 	return at[:min(len(at), maxAddresses)], ""
 }
 
-// dial connects to the first address that answers; else it returns the last that did
-// not.
+// dial connects to the first address that answers. If none does it returns the last with its
+// error.
 func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.AddrPort, err error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	for _, at = range addrs {
@@ -127,7 +126,7 @@ func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.
 	return nil, at, err
 }
 
-// outbound is a connection that leaves. What crosses it is counted, and told once it is
+// outbound is a connection to a host. It counts the bytes that cross, and records them once it is
 // closed.
 type outbound struct {
 	net.Conn
@@ -141,14 +140,14 @@ type outbound struct {
 	clear    io.Writer       // gets a copy of what leaves; guarded by mu
 }
 
-// inTheClear has what leaves from now on copied to who watches that.
+// inTheClear copies what leaves from now on to the tap.
 func (o *outbound) inTheClear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.clear = o.proxy.tap(o.proxy.container, o.reported.Name)
 }
 
-// because says why the connection is about to end; the first reason counts.
+// because sets why the connection is about to end. The first reason counts.
 func (o *outbound) because(why string, allowed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -198,7 +197,7 @@ func (o *outbound) Abort() {
 	_ = o.Close()
 }
 
-// Close ends the connection and tells of it.
+// Close ends the connection and records it.
 func (o *outbound) Close() error {
 	err := o.Conn.Close()
 	o.once.Do(func() {

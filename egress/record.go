@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxReported is how many attempts of a container are told one by one.
+	// maxReported is how many attempts of a container are recorded one by one.
 	maxReported = 1000
-	// maxName is how much of a name is kept that nobody allowed.
+	// maxName is how many bytes are recorded of a name, which the container chose.
 	maxName = 255
 )
 
-// ledger tells of attempts: the first ones one by one, of the rest how many.
+// ledger records attempts: the first ones one by one, and how many more there were.
 type ledger struct {
 	container string
 	record    func(evidence.Event)
@@ -44,14 +44,14 @@ func (l *ledger) event(e evidence.Egress) evidence.Event {
 	return evidence.Event{Kind: "egress", Where: l.container, Message: sentence(e), Data: data(e)}
 }
 
-// close tells of what was not told.
+// close records how many attempts were not recorded one by one.
 func (l *ledger) close() {
 	if rest, some := l.rest(); some {
 		l.record(rest)
 	}
 }
 
-// rest is what was not told so far, if there is any.
+// rest returns the event for the attempts that were not recorded one by one, if there are any.
 func (l *ledger) rest() (evidence.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func sentence(e evidence.Egress) string {
 	return fmt.Sprintf("%s, %d bytes out, %d in", to, e.Out, e.In)
 }
 
-// data is e by its JSON keys.
+// data returns e by its JSON keys.
 func data(e evidence.Egress) map[string]any {
 	text, err := json.Marshal(e)
 	if err != nil { // plain data always marshals

@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// tunnel answers CONNECT. Whoever speaks first is let: a host may, so it is connected to
-// before anything of the container is seen.
+// tunnel answers CONNECT. It connects before it has seen anything from the container, since the
+// host may be the one to speak first.
 func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	far, err := cl.proxy.reach(cl.proxy.ctx, ask)
 	if err != nil {
@@ -34,8 +34,8 @@ func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	Splice(&vetted{client: cl, ask: ask, far: far}, far)
 }
 
-// vetted is a tunnel's end in the container. Nothing is read of it before what comes first is
-// seen: TLS must name the host that the tunnel is to, and all else goes in the clear.
+// vetted is the container's end of a tunnel. Before anything is read of it, it checks what comes
+// first: TLS must name the host of the tunnel, and anything else is in the clear.
 type vetted struct {
 	*client
 	ask  asked
@@ -80,17 +80,17 @@ func (v *vetted) see() error {
 	return errRefused
 }
 
-// Stream is a connection whose two directions end apart from each other.
+// Stream is a connection whose directions end independently.
 type Stream interface {
 	io.ReadWriteCloser
 	// CloseWrite ends the direction that is written.
 	CloseWrite() error
-	// Abort closes the connection after data was lost, and lets the other end know that.
+	// Abort closes the connection after data was lost, so that the other end notices.
 	Abort()
 }
 
-// Splice copies both ways between two connections until both directions have ended, or one
-// is broken and with it the other. It closes both.
+// Splice copies between two connections until both directions have ended or either has failed.
+// It closes both.
 func Splice(a, b Stream) {
 	oneWay := func(to, from Stream) {
 		_, err := io.Copy(to, from)

@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// maxHeader is how much the headers of a request, and of an answer, may be.
+	// maxHeader is how many bytes the headers of a request, and of a response, may have.
 	maxHeader = 64 << 10
-	// idle is how long a connection to a host, and one of the container, waits for another
-	// request.
+	// idle is how long a connection waits for another request, on either side.
 	idle = 30 * time.Second
 )
 
-// newWeb serves what is said in plain HTTP. Requests are read and written anew, so what
-// two readers would take for different requests does not get through.
+// newWeb returns the server of plain HTTP. It parses requests and writes them again, so bytes
+// that two readers would take for different requests do not get through.
 func (p *Proxy) newWeb() *http.Server {
 	return &http.Server{
 		Handler:           http.HandlerFunc(p.serveHTTP),
@@ -42,7 +41,7 @@ func (p *Proxy) newWeb() *http.Server {
 
 type clientKey struct{}
 
-// newTransport is for the requests of one connection of the container.
+// newTransport returns a transport for the requests of one connection of the container.
 func (p *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -99,7 +98,7 @@ func deny(w http.ResponseWriter, why error) {
 	http.Error(w, "waza: "+why.Error(), status)
 }
 
-// target is where a request asks to go, and why it cannot ask that here.
+// target returns where a request asks to go, and why it may not ask that here; empty if it may.
 func (cl *client) target(r *http.Request) (ask asked, why string) {
 	proxy, connect := cl.place.Host == "", r.Method == http.MethodConnect
 	ask = asked{name: r.Host, port: 80, by: byHTTP}
@@ -120,13 +119,13 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 	}
 	ask.name = name
 	if defence.HostsAsConnected && !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {
-		return ask, fmt.Sprintf("its Host is another than %s port %d, which it connected to", cl.place.Host, cl.place.At.Port())
+		return ask, fmt.Sprintf("its Host is not %s port %d, which it connected to", cl.place.Host, cl.place.At.Port())
 	}
 	return ask, ""
 }
 
-// splitHost takes a Host apart that is written as everybody writes it; the port is 0
-// where it has none.
+// splitHost splits a Host header into name and port; 0 if it has no port. ok is false if it is
+// not written in the usual form.
 func splitHost(host string) (name string, port int, ok bool) {
 	u := url.URL{Host: host}
 	name, ok = canonical(u.Hostname())
@@ -142,7 +141,7 @@ func splitHost(host string) (name string, port int, ok bool) {
 	return name, port, ok && strings.EqualFold(whole, host)
 }
 
-// forward asks a host what the container asked, and answers what it answers.
+// forward passes a request on to a host, and its response back.
 func (cl *client) forward(w http.ResponseWriter, r *http.Request, ask asked) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
 		r.Header.Del("Upgrade") // h2c would carry requests that nobody reads here

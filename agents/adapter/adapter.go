@@ -1,6 +1,6 @@
 // Package adapter reads how a command-line agent is run: what its image is made of, its
 // command line, how it gets its prompt, servers and model, and where it reports what it
-// did. Those that come with waza are embedded; a user's own have the same format.
+// did. The adapters of waza are embedded; a user's own have the same format.
 //
 // It is pure: it starts nothing, and knows neither trials nor engines.
 package adapter
@@ -17,14 +17,14 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Places of an agent's final output beside a file's path.
+// Places of an agent's final output that are not a file.
 const (
 	Stdout     = "stdout"
 	Transcript = "transcript"
 )
 
-// Adapter is how one agent is run. The tags beside json are those of package
-// strictyaml. What may hold templates says so; see [Fill].
+// Adapter says how one agent is run. Its tags are those of package strictyaml. Fields that may
+// hold templates say so; see [Fill].
 type Adapter struct {
 	Name string `json:"-"` // the executor, or the file without its ending
 
@@ -46,14 +46,14 @@ type Adapter struct {
 	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"what exit codes other than 0 mean"`
 }
 
-// Model is how an agent asks providers of one kind.
+// Model says how an agent asks providers of one kind.
 type Model struct {
 	Kind string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
 	Args []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
 	Env  map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
 }
 
-// ModelOf is how a provider of the kind is asked; ok is false where it cannot be.
+// ModelOf returns how a provider of the kind is asked; ok is false if it cannot be.
 func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
 	for _, m := range a.Models {
 		if m.Kind == kind {
@@ -63,7 +63,7 @@ func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
 	return Model{}, false
 }
 
-// Kinds are the kinds of providers that the agent can ask, in its order.
+// Kinds returns the kinds of providers that the agent can ask, in its order.
 func (a *Adapter) Kinds() []string {
 	var kinds []string
 	for _, m := range a.Models {
@@ -75,7 +75,7 @@ func (a *Adapter) Kinds() []string {
 //go:embed *.yaml lock.json
 var embedded embed.FS
 
-// Meant is the executor that a name stands for: its own, but for other names of one.
+// Meant returns the executor that a name stands for. One executor has two names.
 func Meant(executor string) string {
 	if executor == "copilot-sdk" {
 		return "copilot"
@@ -83,7 +83,7 @@ func Meant(executor string) string {
 	return executor
 }
 
-// Names are the agents that come with waza, in alphabetical order.
+// Names returns the agents that come with waza, in alphabetical order.
 func Names() []string {
 	entries, _ := embedded.ReadDir(".") // embedded, or it does not compile
 	var names []string
@@ -96,8 +96,8 @@ func Names() []string {
 	return names
 }
 
-// Builtin is the agent that comes with waza under the name of an executor. ok is
-// false where none does.
+// Builtin returns the agent that comes with waza under the name of an executor. ok is false if
+// there is none.
 func Builtin(executor string) (a *Adapter, ok bool) {
 	executor = Meant(executor)
 	if !slices.Contains(Names(), executor) {
@@ -114,7 +114,7 @@ func Builtin(executor string) (a *Adapter, ok bool) {
 	return a, true
 }
 
-// Lock is what the packages of the agents that come with waza were resolved to.
+// Lock returns what the packages of the agents that come with waza were resolved to.
 var Lock = sync.OnceValue(func() *images.Lock {
 	data, err := embedded.ReadFile(LockFile)
 	if err == nil {
@@ -126,13 +126,13 @@ var Lock = sync.OnceValue(func() *images.Lock {
 	panic(fmt.Sprintf("adapter: %s %v", LockFile, err)) // a test reads it
 })
 
-// LockFile is the file that Lock is read from.
+// LockFile is the name of the file that Lock reads.
 const LockFile = "lock.json"
 
 //go:generate go run ./lock ../../bin/waza
 
-// Build is the image that is built for the agent, with what lock has of its packages;
-// nil where its image is not built.
+// Build returns the image that is built for the agent, with its packages of the lock; nil if its
+// image is not built.
 func (a *Adapter) Build(bases images.Bases, lock *images.Lock) (*images.Image, error) {
 	p, err := a.Package()
 	if err != nil || len(p.Wanted) == 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Load reads the adapter in a file. Its errors are [strictyaml.Errors], but for a file
-// that cannot be read.
+// Load reads the adapter in a file. Its errors are [strictyaml.Errors], unless the file cannot be
+// read.
 func Load(file string) (*Adapter, error) {
 	data, err := files.Read(file, strictyaml.MaxBytes)
 	if err != nil {
@@ -25,8 +25,8 @@ func Load(file string) (*Adapter, error) {
 	return Parse(file, data)
 }
 
-// Parse reads an adapter. Everything that is wrong with it comes at once, as
-// [strictyaml.Errors] with its place in the file.
+// Parse reads an adapter. It returns every mistake at once, as [strictyaml.Errors] with their
+// places in the file.
 func Parse(file string, data []byte) (*Adapter, error) {
 	doc, err := strictyaml.Parse(file, data)
 	if err != nil {
@@ -43,7 +43,7 @@ func Parse(file string, data []byte) (*Adapter, error) {
 	return a, nil
 }
 
-// checker holds an adapter to what tags cannot say.
+// checker checks what tags cannot say.
 type checker struct{ doc *strictyaml.Document }
 
 func (c checker) problem(at strictyaml.Path, format string, args ...any) {
@@ -87,7 +87,7 @@ func (c checker) image(a *Adapter) {
 	}
 }
 
-// Package is the npm packages of the agent's image; without any it has no Wanted.
+// Package returns the npm packages of the agent's image. Without any it has no Wanted.
 func (a *Adapter) Package() (mcpconfig.Package, error) {
 	return mcpconfig.NPMPackages(a.NPM)
 }
@@ -171,7 +171,7 @@ func (c checker) models(a *Adapter) {
 	}
 }
 
-// withoutModels refuses templates that nothing would stand for.
+// withoutModels refuses templates that would have no value.
 func (c checker) withoutModels(a *Adapter) {
 	refuse := func(at strictyaml.Path, text string) {
 		if uses(text, ModelURL) {
@@ -229,17 +229,17 @@ const (
 	Effort     = "reasoning_effort"
 )
 
-// Which templates may stand in a command, in variables and in files.
+// The templates that commands, variables and files may have.
 func inCommand() []string {
 	return []string{Prompt, PromptFile, ModelName, ModelURL, Workspace, Home, MCPConfig}
 }
 func inEnv() []string   { return []string{ModelName, ModelURL, Workspace, Home, MCPConfig} }
 func inFiles() []string { return append(inEnv(), MCPServers) }
 
-// placeholder is whatever stands in double braces, which nothing else has a use for.
+// placeholder matches anything in double braces: nothing else uses them.
 var placeholder = regexp.MustCompile(`\{\{([^{}\n]{0,100})\}\}`)
 
-// Fill is text with what each {{NAME}} stands for. What values lack stays as it stands.
+// Fill returns text with a value in place of each {{NAME}}. Names without a value stay.
 func Fill(text string, values map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		if value, ok := values[nameIn(found)]; ok {
@@ -251,7 +251,7 @@ func Fill(text string, values map[string]string) string {
 
 func nameIn(found string) string { return placeholder.FindStringSubmatch(found)[1] }
 
-// unknown is the names in text that are none of allowed.
+// unknown returns the names in text that are not allowed.
 func unknown(text string, allowed []string) []string {
 	var names []string
 	for _, found := range placeholder.FindAllStringSubmatch(text, -1) {
@@ -262,7 +262,7 @@ func unknown(text string, allowed []string) []string {
 	return names
 }
 
-// uses says whether name stands in text.
+// uses reports whether text has the template name.
 func uses(text, name string) bool {
 	return slices.ContainsFunc(placeholder.FindAllStringSubmatch(text, -1), func(found []string) bool { return found[1] == name })
 }

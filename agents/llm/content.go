@@ -29,8 +29,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// mcpResult is how a call ended, for the model: texts as they are, pictures beside
-// them, everything else by name. Structured content is added where no text says it.
+// mcpResult returns the result of a call for the model: texts as they are, pictures apart, and
+// everything else by name. It adds structured content that no text has.
 func mcpResult(a session.Answer) result {
 	r := result{failed: a.Outcome != evidence.OutcomeOK, raw: a.Result}
 	if a.Message != "" {
@@ -69,7 +69,7 @@ func says(blocks []block, value json.RawMessage) bool {
 	return false
 }
 
-// shown is a block as text.
+// shown returns a block as text.
 func (b block) shown() string {
 	switch b.Type {
 	case "text":
@@ -97,7 +97,7 @@ const (
 // picture is a picture as a data URL.
 type picture string
 
-// picture is that of a block, where models can be shown it.
+// picture returns the picture of a block, if models can take it.
 func (b block) picture() (picture, bool) {
 	known := slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, b.MIMEType)
 	if b.Type != "image" || !known || len(b.Data) > maxPicture {
@@ -109,7 +109,7 @@ func (b block) picture() (picture, bool) {
 	return picture("data:" + b.MIMEType + ";base64," + b.Data), true
 }
 
-// part is a piece of a message that is not text alone.
+// part is a part of a message that is not only text.
 type part struct {
 	Type  string `json:"type"`
 	Text  string `json:"text,omitempty"`

@@ -21,12 +21,12 @@ const (
 
 var errNotText = errors.New("is not UTF-8 text")
 
-// workspace is the files that the model may read and write: those of a directory, whatever
-// links in it lead to.
+// workspace is the directory in which the model may read and write files, wherever links in it
+// lead.
 type workspace struct {
 	root *os.Root
-	path string // of root and at: where programs start
-	at   string // in root: what paths are relative to
+	path string // where programs start, and paths are relative to
+	at   string // the same directory, relative to root
 }
 
 func openWorkspace(dir, at string) (workspace, error) {
@@ -41,7 +41,7 @@ func openWorkspace(dir, at string) (workspace, error) {
 	return workspace{root: root, path: at, at: inside}, nil
 }
 
-// inside is a path as the root knows it. An absolute one may be that of the workspace.
+// inside returns a path relative to root. An absolute one may be in the workspace.
 func (w workspace) inside(name string) string {
 	if !path.IsAbs(name) {
 		return path.Join(w.at, name)
@@ -122,7 +122,7 @@ func (w workspace) write(_ context.Context, a writeArguments) result {
 	return w.put(name, a.Text)
 }
 
-// put writes a file that is there as a regular file, or not at all.
+// put writes a file, unless something other than a regular file has its name.
 func (w workspace) put(name, text string) result {
 	if info, err := w.root.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return failure(name + " is no file")

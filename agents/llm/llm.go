@@ -1,11 +1,11 @@
 // Package llm is an agent that loops with a model over OpenAI's chat completions API: it
-// runs the tools that the model asks for and ends with the model's answer. It is there to
-// evaluate servers and models rather than agents.
+// runs the tools that the model asks for and ends with the model's answer. It is meant for evals
+// of servers and models rather than of agents.
 //
-// It has no opinion of its own: no plan, no memory beyond the conversation, nothing that
-// shortens it. It does not stream, and it does not answer what servers ask of their
-// client. What the model asks for is hostile, and so is what servers answer: all of it is
-// bounded, and neither reaches a file outside the workspace through the tools for files.
+// It makes no plan, remembers nothing but the conversation, and never shortens it. It does not
+// stream, and it does not answer what servers ask of their client. What the model asks for is
+// hostile, and so is what servers answer: all of it is bounded, and the tools for files reach no
+// file outside the workspace.
 package llm
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 )
 
-// ErrTurns is the class of a run whose model had all its turns and was not done.
+// ErrTurns is the class of a run whose model was not done after all its turns.
 var ErrTurns = errors.New("the model is not done")
 
-// DefaultTurns is how often the model answers at most where nothing is said.
+// DefaultTurns is how many answers the model has by default.
 const DefaultTurns = 50
 
 // Kinds of tools, as Settings.Tools names them.
@@ -35,37 +35,37 @@ const (
 	ToolsShell = "shell"
 )
 
-// Settings is how the loop goes.
+// Settings configures the loop.
 type Settings struct {
 	MaxTurns    int      `json:"max_turns,omitempty"` // answers of the model; 0 is DefaultTurns
-	System      string   `json:"system,omitempty"`    // what the system prompt ends with
-	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil is all there can be
+	System      string   `json:"system,omitempty"`    // the end of the system prompt
+	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil is all that there are
 	Temperature *float64 `json:"temperature,omitempty"`
 	MaxTokens   int      `json:"max_tokens,omitempty"` // of each answer; 0 is the model's own limit
 }
 
-// Options is what a run works with. All but Effort, Next, Context, Skills, Dir and Settings
-// is required; an empty prompt is a prompt.
+// Options configures a run. All fields but Effort, Next, Context, Skills, Dir and Settings are
+// required; the prompt may be empty.
 type Options struct {
 	Settings
-	ModelURL   string // base URL of the endpoint: what stands before /chat/completions
+	ModelURL   string // base URL of the endpoint, without /chat/completions
 	Model      string
-	Effort     string // how much the model is to reason; empty leaves it to that
+	Effort     string // how much the model is to reason; empty for its default
 	Prompt     string
-	Next       func() (string, error) // what the model is asked once it is done, until io.EOF; nil for nothing
+	Next       func() (string, error) // returns the next prompt, or io.EOF; nil for one prompt
 	Context    json.RawMessage        // the task's context, an object; empty for none
 	Workspace  string                 // directory that file tools are confined to
 	Dir        string                 // directory in it that paths are relative to; empty is the workspace
 	ConfigPath string                 // mcp.json
 	Skills     []Skill
 	Stdout     io.Writer // gets the final output: all that the model said
-	Transcript io.Writer // gets an event a line, when it happens
-	Log        io.Writer // gets what a person should know of the run, a line each
+	Transcript io.Writer // gets each event when it happens, one a line
+	Log        io.Writer // gets what a person should know of the run, one a line
 }
 
-// Run asks the model until it is done, then writes the final output, also after a
-// failure. [ErrTurns], [ErrModel] and [session.ErrConfig] are classes of its errors, and
-// ctx's own error where ctx ended it.
+// Run asks the model until it is done, then writes the final output, also after a failure. Its
+// errors are of the classes [ErrTurns], [ErrModel] and [session.ErrConfig], or ctx's own error if
+// ctx ended it.
 func Run(ctx context.Context, o Options) error {
 	a, err := newAgent(ctx, o)
 	if err != nil {
@@ -87,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, a.transcript.Err(), a.close())
 }
 
-// turn works on a prompt, and writes what the model said meanwhile.
+// turn works on a prompt, then writes what the model said.
 func (a *agent) turn(ctx context.Context, out io.Writer) error {
 	a.said = nil
 	err := a.work(ctx)
@@ -140,7 +140,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// has says whether tools of a kind are wanted.
+// has reports whether tools of a kind are wanted.
 func (s Settings) has(kind string) bool { return s.Tools == nil || slices.Contains(s.Tools, kind) }
 
 func (a *agent) close() error {

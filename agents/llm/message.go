@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Shapes of a chat completion that are needed here. See OpenAI's reference of the API,
-// "Create chat completion".
+// The types of a chat completion, as far as they are needed here. See OpenAI's reference of the
+// API, "Create chat completion".
 
 // request is what the model is asked: the whole conversation.
 type request struct {
@@ -24,7 +24,7 @@ type request struct {
 	ReasoningEffort     string       `json:"reasoning_effort,omitempty"`
 }
 
-// message is one of a conversation, as it is sent.
+// message is one message of the conversation.
 type message struct {
 	Role       string     `json:"role"`
 	Content    any        `json:"content"` // a string, a list of parts, or nil
@@ -32,7 +32,7 @@ type message struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// definition is a tool, as the model gets to know it.
+// definition is a tool that the model may use.
 type definition struct {
 	Type     string   `json:"type"`
 	Function function `json:"function"`
@@ -49,7 +49,7 @@ type toolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
 	Function functionCall `json:"function"`
-	// Extra is what some endpoints want to have back with the call.
+	// Extra is what some endpoints want back with the call.
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type functionCall struct {
 	Arguments arguments `json:"arguments"`
 }
 
-// arguments is what a model wrote as a tool's arguments, which should be JSON.
+// arguments are a tool's arguments as the model wrote them. They should be JSON.
 type arguments string
 
 // UnmarshalJSON takes the string that the API has, and the object itself, which some
@@ -73,7 +73,7 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// object is the arguments as a JSON object; nothing is {}.
+// object returns the arguments as a JSON object; {} if there are none.
 func (a arguments) object() (json.RawMessage, error) {
 	text := strings.TrimSpace(string(a))
 	if text == "" || text == "null" {
@@ -90,7 +90,7 @@ func (a arguments) object() (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// reported is the arguments for the transcript: a JSON value, or a string of what is none.
+// reported returns the arguments for the transcript: an object, or a string of what is not one.
 func (a arguments) reported() json.RawMessage {
 	if object, err := a.object(); err == nil {
 		return object
@@ -98,14 +98,14 @@ func (a arguments) reported() json.RawMessage {
 	return encode(string(a))
 }
 
-// answer is what the model said in one turn.
+// answer is the model's answer in one turn.
 type answer struct {
 	Text  string
 	Calls []toolCall
 	Stop  string // the endpoint's word for why it ended
 }
 
-// whole says what is wrong with an answer that should be the last.
+// whole returns an error if an answer that should be the last was cut off.
 func (a answer) whole() error {
 	switch a.Stop {
 	case "length":

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// ErrModel is the class of what the model's endpoint did wrong or refused.
+// ErrModel is the class of errors and refusals of the model's endpoint.
 var ErrModel = errors.New("the model")
 
 // Bounds of asking.
@@ -30,7 +30,7 @@ const (
 type model struct {
 	url      string
 	request  request
-	pictures bool // the endpoint may be shown pictures
+	pictures bool // the endpoint takes pictures, as far as is known
 	used     map[string]bool
 	http     *http.Client
 	retry    retry.Policy
@@ -56,8 +56,7 @@ func newModel(o Options, tools []definition) *model {
 
 func (m *model) close() { m.http.CloseIdleConnections() }
 
-// ask asks for the next answer, again where what failed may pass, and adds it to the
-// conversation.
+// ask asks for the next answer, again if the failure may pass, and adds it to the conversation.
 func (m *model) ask(ctx context.Context) (answer, error) {
 	a, err := retry.Do(ctx, m.retry, m.attempt)
 	if err == nil {
@@ -66,7 +65,7 @@ func (m *model) ask(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// attempt asks once, and anew as often as there is something to leave out of the request.
+// attempt asks once, and again as long as there is something to leave out of a refused request.
 func (m *model) attempt(ctx context.Context) (answer, error) {
 	for {
 		a, err := m.send(ctx)
@@ -76,7 +75,8 @@ func (m *model) attempt(ctx context.Context) (answer, error) {
 	}
 }
 
-// adapt leaves out of the request what the endpoint may have refused it for, once each.
+// adapt changes what the endpoint may have refused in the request, and reports whether there is
+// anything left to change.
 func (m *model) adapt(r *refusal) bool {
 	switch {
 	case !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity}, r.status):
@@ -89,7 +89,8 @@ func (m *model) adapt(r *refusal) bool {
 	}
 }
 
-// add adds the model's answer. Every call gets an id that no other has: results go by it.
+// add adds the model's answer to the conversation. It gives every call a unique id, which results
+// refer to.
 func (m *model) add(a *answer) {
 	for i := range a.Calls {
 		call := &a.Calls[i]
@@ -113,17 +114,17 @@ func (m *model) freshID() string {
 	}
 }
 
-// tell adds a tool's result.
+// tell adds a tool's result to the conversation.
 func (m *model) tell(id, text string) {
 	m.request.Messages = append(m.request.Messages, message{Role: "tool", Content: text, ToolCallID: id})
 }
 
-// placeholder stands where clients need a key: the runner adds the real one.
+// placeholder is sent as the key. The runner replaces it by the real one.
 const placeholder = "waza"
 
-// refusal is that an attempt brought no answer.
+// refusal is an attempt without an answer.
 type refusal struct {
-	status  int    // 0 where nothing came
+	status  int    // of HTTP; 0 without a response
 	said    string // of the endpoint
 	message string
 }
@@ -169,7 +170,7 @@ func (m *model) send(ctx context.Context) (answer, error) {
 	return a, nil
 }
 
-// refused is an answer of another status.
+// refused returns the error of a response with another status than 200.
 func refused(response *http.Response, body []byte) error {
 	said := saidIn(body)
 	r := &refusal{status: response.StatusCode, said: said.message}
@@ -184,13 +185,13 @@ func refused(response *http.Response, body []byte) error {
 	return r
 }
 
-// saying is what an error says.
+// saying is the content of an error.
 type saying struct {
 	message string
-	spent   bool // what may be spent is spent: it will not pass
+	spent   bool // a quota is used up, so it will not pass
 }
 
-// saidIn finds the message of an error; without one it is the body itself.
+// saidIn returns the message of an error, or else the body itself.
 func saidIn(body []byte) saying {
 	var envelope struct {
 		Error json.RawMessage `json:"error"`
@@ -210,8 +211,7 @@ func saidIn(body []byte) saying {
 	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
 }
 
-// show adds pictures that tools gave, in a message of their own: results of tools are
-// text alone.
+// show adds the pictures of tools in a message of their own, since tools' results are only text.
 func (m *model) show(pictures []picture) {
 	if len(pictures) == 0 || !m.pictures {
 		return
@@ -223,8 +223,7 @@ func (m *model) show(pictures []picture) {
 	m.request.Messages = append(m.request.Messages, message{Role: "user", Content: parts})
 }
 
-// hidePictures takes them out again, for a model that sees none. It says whether there
-// were any.
+// hidePictures removes them again, for a model that takes none. It reports whether there were any.
 func (m *model) hidePictures() bool {
 	shown := func(msg message) bool { _, parts := msg.Content.([]part); return parts }
 	before := len(m.request.Messages)

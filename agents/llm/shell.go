@@ -13,7 +13,7 @@ import (
 
 // Bounds of a command.
 const (
-	commandTimeout    = 2 * time.Minute // where the model says nothing
+	commandTimeout    = 2 * time.Minute // by default
 	maxCommandTimeout = 30 * time.Minute
 	maxOutput         = 64 << 10 // bytes of stdout, and of stderr, that are kept
 )
@@ -23,7 +23,7 @@ type commandArguments struct {
 	Seconds int    `json:"timeout_seconds"`
 }
 
-// shellTool runs commands with the shell at a path, in a directory.
+// shellTool returns the tool that runs commands with the shell at a path, in a directory.
 func shellTool(shell, dir string) *tool {
 	schema := fmt.Sprintf(`{"type":"object","properties":{"command":{"type":"string","description":"the command, for sh -c"},"timeout_seconds":{"type":"integer","description":"how long it may take, up to %d; default %d"}},"required":["command"]}`,
 		maxCommandTimeout/time.Second, commandTimeout/time.Second)
@@ -54,7 +54,7 @@ func runCommand(ctx context.Context, shell, dir string, a commandArguments) resu
 	}
 }
 
-// outputs returns what a program wrote, each output with a line break at its end.
+// outputs returns a program's outputs, each with a line break at its end.
 func outputs(stdout, stderr *bounded.Head) string {
 	var text strings.Builder
 	for _, out := range []struct {

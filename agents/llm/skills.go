@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Skill is instructions for a kind of work: a directory with a SKILL.md, and files that
-// it speaks of.
+// Skill is instructions for a kind of work: a directory with a SKILL.md and the files that it
+// refers to.
 type Skill struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Dir         string `json:"dir"`
 }
 
-// skillFile is what a skill's instructions are in.
+// skillFile is the file with a skill's instructions.
 const skillFile = "SKILL.md"
 
 type skillArguments struct {
@@ -30,8 +30,8 @@ type skillFileArguments struct {
 	Path  string `json:"path"`
 }
 
-// skillTools are the tools that read skills; none where there are none. A use of the
-// first is what graders take for an invocation.
+// skillTools returns the tools that read skills, if there are any skills. Graders count a use of
+// the first tool as an invocation of the skill.
 func skillTools(skills []Skill) []*tool {
 	if len(skills) == 0 {
 		return nil
@@ -56,7 +56,7 @@ func skillTools(skills []Skill) []*tool {
 	}
 }
 
-// inSkill does something in a skill's directory.
+// inSkill calls do with a skill and its directory.
 func inSkill(skills []Skill, name string, do func(Skill, *os.Root) result) result {
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Name == name })
 	if i < 0 {
@@ -70,7 +70,7 @@ func inSkill(skills []Skill, name string, do func(Skill, *os.Root) result) resul
 	return do(skills[i], root)
 }
 
-// instructions is the skill's SKILL.md, and the names of its other files.
+// instructions returns the skill's SKILL.md and the names of its other files.
 func (s Skill) instructions(root *os.Root) result {
 	text, err := readText(root, skillFile)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s Skill) instructions(root *os.Root) result {
 	return result{text: text}
 }
 
-// filesIn lists the files of a skill beside its instructions.
+// filesIn lists the files of a skill other than its instructions.
 func filesIn(root *os.Root) (names []string, more bool) {
 	_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || path.Clean(name) == skillFile {
@@ -98,7 +98,7 @@ func filesIn(root *os.Root) (names []string, more bool) {
 	return names, more
 }
 
-// listing is names in order, one a line.
+// listing returns names in order, one a line.
 func listing(names []string, more bool) string {
 	slices.Sort(names)
 	text := strings.Join(names, "\n")

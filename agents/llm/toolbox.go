@@ -20,7 +20,7 @@ type tool struct {
 	reported    string // in the transcript; empty for name
 	description string
 	schema      json.RawMessage // of its arguments
-	// run runs it, with an object. id is the model's of this use.
+	// run runs it with an object of arguments. id is the model's id of this use.
 	run func(ctx context.Context, id string, arguments json.RawMessage) result
 }
 
@@ -31,7 +31,7 @@ const (
 	maxSchema      = 256 << 10 // bytes
 )
 
-// toolbox is the tools of a run, in the order in which the model is told of them.
+// toolbox is the tools of a run, in the order in which the model gets them.
 type toolbox struct {
 	all    []*tool
 	byName map[string]*tool
@@ -44,7 +44,7 @@ func (b *toolbox) add(tools ...*tool) {
 	}
 }
 
-// toolbox collects the tools that are wanted and can be had.
+// toolbox returns the tools that are wanted and available.
 func (a *agent) toolbox(ctx context.Context, o Options, w workspace) (toolbox, error) {
 	container := toolbox{byName: map[string]*tool{}}
 	if o.has(ToolsFiles) {
@@ -80,7 +80,7 @@ func (b *toolbox) definitions() []definition {
 	return all
 }
 
-// local makes a tool of ours of a function over its arguments.
+// local returns a tool of our own that a function runs.
 func local[T any](name, description, schema string, run func(context.Context, T) result) *tool {
 	return &tool{
 		name: name, description: description, schema: json.RawMessage(schema),
@@ -97,8 +97,8 @@ func local[T any](name, description, schema string, run func(context.Context, T)
 // serverTimeout is how long a server may take for one call, or to list its tools.
 const serverTimeout = 5 * time.Minute
 
-// addServers adds the tools of all servers. One that does not list them is left out, with
-// a line in the log: an agent has what there is.
+// addServers adds the tools of all servers. It leaves out a server that does not list them, with a
+// line in the log.
 func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) error {
 	names, err := a.servers.Names()
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) e
 	return nil
 }
 
-// free is a name for a server's tool that no other has.
+// free returns a name for a server's tool that no other tool has.
 func (b *toolbox) free(server, name string) string {
 	written := capture.ModelName(server, name)
 	for taken := b.byName[written] != nil; taken; taken = b.byName[written] != nil {
@@ -134,7 +134,7 @@ func (b *toolbox) free(server, name string) string {
 	return written
 }
 
-// remote is a server's tool.
+// remote returns a server's tool.
 func (a *agent) remote(server string, t session.Tool, name string) *tool {
 	return &tool{
 		name: name, reported: "mcp__" + server + "__" + t.Name, description: t.Description, schema: parameters(t.InputSchema),
@@ -146,7 +146,7 @@ func (a *agent) remote(server string, t session.Tool, name string) *tool {
 	}
 }
 
-// parameters is a schema as endpoints take it: an object's, with properties.
+// parameters returns a schema as endpoints take it: that of an object, with properties.
 func parameters(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if jsontext.Unmarshal(schema, &fields) != nil || fields == nil {

@@ -33,8 +33,8 @@ func (a *agent) work(ctx context.Context) error {
 	}
 }
 
-// use runs the tools that an answer asks for, one after the other, and tells the model
-// what came of each.
+// use runs the tools that an answer asks for, one after the other, and adds their results to the
+// conversation.
 func (a *agent) use(ctx context.Context, calls []toolCall) error {
 	var pictures []picture
 	for _, call := range calls {
@@ -49,7 +49,7 @@ func (a *agent) use(ctx context.Context, calls []toolCall) error {
 	return nil
 }
 
-// run runs one tool. Whatever is wrong is for the model to know.
+// run runs one tool. Failures are results for the model.
 func (a *agent) run(ctx context.Context, call toolCall) result {
 	tool, known := a.tools.byName[call.Function.Name]
 	reported := call.Function.Name
@@ -71,12 +71,12 @@ func (a *agent) run(ctx context.Context, call toolCall) result {
 	return r
 }
 
-// result is what came of a tool.
+// result is the result of a tool.
 type result struct {
 	text     string
 	failed   bool
 	pictures []picture
-	raw      json.RawMessage // for the transcript; nil for the text
+	raw      json.RawMessage // for the transcript; nil to use the text
 }
 
 func failure(why string) result { return result{text: why, failed: true} }
@@ -84,7 +84,7 @@ func failure(why string) result { return result{text: why, failed: true} }
 // maxShown is how many bytes of a tool's result the model is shown.
 const maxShown = 256 << 10
 
-// shown is what the model gets to read.
+// shown returns the text for the model.
 func (r result) shown() string {
 	text := head(r.text, maxShown)
 	if r.failed {
@@ -93,10 +93,10 @@ func (r result) shown() string {
 	return text
 }
 
-// maxReport is how large a result may be to stand whole in the transcript.
+// maxReport is how many bytes a result may have to be whole in the transcript.
 const maxReport = 4 << 20
 
-// report is what the transcript keeps; nil for nothing.
+// report returns the result for the transcript.
 func (r result) report() json.RawMessage {
 	if r.raw != nil && len(r.raw) <= maxReport {
 		return r.raw
@@ -108,7 +108,7 @@ func (r result) report() json.RawMessage {
 	return encode(map[string]string{key: head(r.text, maxShown)})
 }
 
-// head is the beginning of a text, and how much more there was.
+// head returns the beginning of a text, and how much is left out.
 func head(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -117,10 +117,10 @@ func head(text string, limit int) string {
 	return fmt.Sprintf("%s\n[%d more bytes are left out]", kept, len(text)-len(kept))
 }
 
-// quote makes a stranger's text fit into a sentence.
+// quote returns a stranger's text for a sentence.
 func quote(said string) string { return text.Quote(said, 300) }
 
-// encode is a value as JSON; nil for what JSON cannot hold.
+// encode returns a value as JSON; nil if JSON cannot hold it.
 func encode(value any) json.RawMessage {
 	raw, err := evidence.Marshal(value)
 	if err != nil {
@@ -129,7 +129,7 @@ func encode(value any) json.RawMessage {
 	return raw
 }
 
-// systemPrompt is what the model is told before the task.
+// systemPrompt returns the system prompt.
 func systemPrompt(o Options) string {
 	parts := []string{"You are an agent. Do what the user asks, with the tools that you have. Nobody answers questions on the way: decide yourself. When you are done, say the result and use no tool."}
 	if o.has(ToolsFiles) || o.has(ToolsShell) {
@@ -151,7 +151,7 @@ func systemPrompt(o Options) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// start is the directory that paths are relative to.
+// start returns the directory that paths are relative to.
 func (o Options) start() string {
 	if o.Dir != "" {
 		return o.Dir

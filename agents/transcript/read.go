@@ -2,9 +2,9 @@
 // them to waza's events: a mapping of paths says which lines mean what. It also writes such
 // events, for the agents that come with waza.
 //
-// It is pure, and takes the agent's word for everything: what was really called is
-// captured elsewhere. What it reads is hostile: lines are bounded, none is held in
-// more than one copy, and one that cannot be read is reported and passed over.
+// It is pure, and does not verify what the agent says: what was really called is captured
+// elsewhere. What it reads is hostile: lines are bounded, none is held in more than one copy, and
+// one that cannot be read is reported and skipped.
 package transcript
 
 import (
@@ -25,14 +25,14 @@ import (
 // maxLine is how many bytes a line may have.
 const maxLine = 8 << 20
 
-// maxUnread is how many lines that could not be read are told one by one.
+// maxUnread is how many lines that could not be read are reported one by one.
 const maxUnread = 10
 
-// Report is what a transcript was like.
+// Report describes a transcript.
 type Report struct {
 	Events  int
-	Ignored int      // lines that are no JSON objects, such as a program's other output
-	Unread  int      // lines that tell something which could not be read
+	Ignored int      // lines that are not JSON objects, such as a program's other output
+	Unread  int      // lines that could not be read
 	Why     []string // of the first of those
 	Torn    bool     // the last line is cut off
 }
@@ -43,9 +43,8 @@ func (r *Report) unread(line int, format string, args ...any) {
 	}
 }
 
-// Read reads a transcript to its end and hands its events to emit, whose error ends
-// the reading. An event's values are valid until emit returns. s is one without
-// [Source.Problems].
+// Read reads a transcript to its end and calls emit with each event, until that fails. An event's
+// values are valid until emit returns. s must have no [Source.Problems].
 func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
 	r := reading{emit: emit}
 	lines := bufio.NewReaderSize(in, 64<<10)
@@ -77,8 +76,8 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 	}
 }
 
-// readLine reads a line, and all of one that is too long without keeping it. The error
-// is io.EOF with the last line.
+// readLine reads a line. It reads one that is too long to its end without keeping it. With the
+// last line the error is io.EOF.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -94,7 +93,7 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 
 var errNoName = errors.New("a tool without a name")
 
-// event is what the rule reads in a line, or an item of one, that it applies to.
+// event returns the event of the rule for a line that it applies to, or for an item of one.
 func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	switch r.Type {
 	case ToolStart:
@@ -120,7 +119,7 @@ func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	return evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: content(lookup(from, r.Content))}, nil
 }
 
-// usage is the tokens that the line tells of; nil for none.
+// usage returns the tokens in the line; nil for none.
 func (r Rule) usage(from []byte) *dialect.Usage {
 	input, some := sum(from, r.Input)
 	output, more := sum(from, r.Output)
@@ -130,7 +129,7 @@ func (r Rule) usage(from []byte) *dialect.Usage {
 	return &dialect.Usage{Input: input, Output: output}
 }
 
-// sum adds the whole numbers at paths, and says whether there is one.
+// sum adds the whole numbers at paths, and reports whether there is any.
 func sum(from []byte, paths []string) (total int64, some bool) {
 	for _, path := range paths {
 		if n, err := strconv.ParseInt(string(lookup(from, path)), 10, 64); err == nil && n >= 0 && total+n >= 0 {
@@ -140,7 +139,7 @@ func sum(from []byte, paths []string) (total int64, some bool) {
 	return total, some
 }
 
-// success is what the line tells of it; nil for nothing.
+// success reports whether the tool succeeded; nil if the line does not say.
 func (r Rule) success(from []byte) *bool {
 	var ok bool
 	switch {
@@ -155,7 +154,7 @@ func (r Rule) success(from []byte) *bool {
 	return &ok
 }
 
-// unpacked is arguments as JSON, where they come as a string of it.
+// unpacked returns arguments as JSON if they are a string of it.
 func unpacked(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || raw[0] != '"' {
 		return raw
@@ -167,7 +166,7 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// content is a message's text: a string, or the text of blocks.
+// content returns a message's text: a string, or the text of blocks.
 func content(raw []byte) string {
 	if text := jsontext.Text(raw); text != "" {
 		return text
@@ -183,7 +182,7 @@ func content(raw []byte) string {
 	return string(out)
 }
 
-// reading is a transcript on its way to events.
+// reading is a transcript that is being read.
 type reading struct {
 	report Report
 	emit   func(evidence.TranscriptEvent) error
@@ -218,7 +217,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 	return nil
 }
 
-// piece adds to the message that is being told.
+// piece adds to the message that comes in pieces.
 func (r *reading) piece(text string, line int) {
 	if len(r.pieces)+len(text) > maxLine {
 		r.report.unread(line, "a message longer than %d bytes", maxLine)
@@ -227,7 +226,7 @@ func (r *reading) piece(text string, line int) {
 	r.pieces = append(r.pieces, text...)
 }
 
-// tell hands an event on, behind the message that it ends.
+// tell emits an event, after the message that it ends.
 func (r *reading) tell(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err

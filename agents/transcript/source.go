@@ -34,8 +34,8 @@ const (
 	Usage     = "usage"
 )
 
-// Rule says which lines tell of something, and where in them it stands. Paths are
-// keys with dots between them; a number is a place in a list, from 0.
+// Rule says which lines report something, and the paths of its parts. A path is keys with dots
+// between them; a number is an index of a list, from 0.
 type Rule struct {
 	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
 	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
@@ -55,14 +55,13 @@ type Rule struct {
 	Output    []string       `json:"output,omitempty" jsonschema:"of usage: paths of numbers of tokens that it wrote, which are added"`
 }
 
-// Problem is something of a source that makes no sense, and the keys that lead to it.
+// Problem is a mistake in a source, and the keys that lead to it.
 type Problem struct {
 	At   []any
 	What string
 }
 
-// Problems lists what of s makes no sense, but for From, which is the caller's to
-// judge.
+// Problems lists the mistakes in s, except in From, which the caller checks.
 func (s Source) Problems() []Problem {
 	switch {
 	case s.Format == FormatJSONL && len(s.Events) == 0:
@@ -125,7 +124,7 @@ func (r Rule) problems() []Problem {
 	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where), conditions("ok", r.OK))
 }
 
-// conditions lists what of a condition's values by path makes no sense.
+// conditions lists the mistakes in a condition.
 func conditions(key string, values map[string]any) []Problem {
 	var all []Problem
 	for _, path := range slices.Sorted(maps.Keys(values)) {
@@ -141,11 +140,11 @@ func conditions(key string, values map[string]any) []Problem {
 	return all
 }
 
-// key is a key of a rule that is about some of the types only.
+// key is a key that only some types of rules have.
 type key struct {
 	name  string
 	given bool
-	path  string // where it is one
+	path  string // its value, if that is a path
 }
 
 func (r Rule) keys() []key {
@@ -171,13 +170,13 @@ func takes(kind string) []string {
 
 func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }
 
-// index is a segment of a path as a place in a list.
+// index returns a segment of a path as an index of a list.
 func index(segment string) (int, bool) {
 	n, err := strconv.Atoi(segment)
 	return n, err == nil && n >= 0
 }
 
-// literal is a condition's value as JSON.
+// literal returns a condition's value as JSON.
 func literal(value any) json.RawMessage {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -186,7 +185,7 @@ func literal(value any) json.RawMessage {
 	return raw
 }
 
-// in yields what of a line the rule applies to: the line, or the items of its list.
+// in yields what the rule applies to: the line, or items of its list.
 func (r Rule) in(line []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if !has(line, r.When) {
@@ -204,7 +203,7 @@ func (r Rule) in(line []byte) iter.Seq[[]byte] {
 	}
 }
 
-// has reports whether value has all that is wanted, by path.
+// has reports whether value has all the values that are wanted, by path.
 func has(value []byte, want map[string]any) bool {
 	for path, wanted := range want {
 		found := lookup(value, path)
@@ -215,7 +214,7 @@ func has(value []byte, want map[string]any) bool {
 	return true
 }
 
-// tells reports whether something stands at each of the paths.
+// tells reports whether value has something at each of the paths.
 func tells(value []byte, paths map[string]any) bool {
 	for path := range paths {
 		if lookup(value, path) == nil {
@@ -225,8 +224,8 @@ func tells(value []byte, paths map[string]any) bool {
 	return true
 }
 
-// lookup finds what stands at a path in valid JSON; nil where nothing does, or the
-// path is empty. Of a key that comes twice the last value counts.
+// lookup returns the value at a path in valid JSON; nil if there is none or the path is empty. Of
+// a key that comes twice the last value counts.
 func lookup(value []byte, path string) json.RawMessage {
 	if path == "" {
 		return nil
@@ -257,7 +256,7 @@ func step(value []byte, segment string) (found []byte) {
 	return found
 }
 
-// scalar is a string, or a number as it is written; empty for anything else.
+// scalar returns a string, or a number as it is written; empty for anything else.
 func scalar(raw []byte) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)

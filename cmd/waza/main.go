@@ -141,5 +141,5 @@ func askPlayed(args, env []string) (answer cmdmock.Answer, err error) {
 		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
 		return answer, errors.New(strings.TrimSpace(string(said)))
 	}
-	return answer, json.NewDecoder(io.LimitReader(resp.Body, cmdmock.MaxAnswer)).Decode(&answer)
+	return answer, json.NewDecoder(resp.Body).Decode(&answer)
 }

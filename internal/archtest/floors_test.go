@@ -14,7 +14,7 @@ var floors = [][]string{
 		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest", "internal/endtoend",
 		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/memtest",
-		"internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/proc", "internal/pypitest", "internal/retry", "internal/serveconn", "internal/strictyaml",
 		"internal/tree/treetest", "internal/upstreamtest",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",

@@ -1,9 +1,10 @@
 // Package bounded limits what strangers have us keep: the beginning of a stream, both its
-// ends, and bytes that several holders share.
+// ends, a message whole or not at all, and bytes that several holders share.
 package bounded
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -182,4 +183,98 @@ func (b *Budget) Over() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.over
+}
+
+// Why a [Buffer] takes no more.
+var (
+	ErrTooLong  = errors.New("over the limit of one message")
+	ErrNoMemory = errors.New("over the memory that all messages may take")
+)
+
+// Buffer holds the bytes of one message, up to Max of them, and takes the memory for them from
+// Share. The holder calls Release. It is for one goroutine.
+type Buffer struct {
+	Bytes []byte
+	Max   int64
+	Share *Budget
+
+	charged int64 // in addition to the capacity of Bytes
+}
+
+// Append adds a copy of p.
+func (b *Buffer) Append(p []byte) error {
+	if int64(len(b.Bytes)+len(p)) > b.Max {
+		return ErrTooLong
+	}
+	if err := b.grow(len(b.Bytes) + len(p)); err != nil {
+		return err
+	}
+	b.Bytes = append(b.Bytes, p...)
+	return nil
+}
+
+// The room that ReadAll makes before any byte has come.
+const (
+	leastRoom = 512
+	mostRoom  = 32 << 10
+)
+
+// ReadAll reads r to its end. Size is how many bytes r is said to have; negative if that is not
+// known.
+func (b *Buffer) ReadAll(r io.Reader, size int64) error {
+	room := int64(leastRoom)
+	if size >= 0 {
+		room = min(size+1, mostRoom) // the last byte of room takes the end
+	}
+	err := b.grow(int(room))
+	for err == nil {
+		used := len(b.Bytes)
+		if used == cap(b.Bytes) {
+			err = b.grow(used + 1)
+			continue
+		}
+		var n int
+		n, err = r.Read(b.Bytes[used:cap(b.Bytes)])
+		b.Bytes = b.Bytes[:used+n]
+		if int64(len(b.Bytes)) > b.Max {
+			return ErrTooLong
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// grow makes room for need bytes. While it copies it has taken both the old room and the new.
+func (b *Buffer) grow(need int) error {
+	old := cap(b.Bytes)
+	if need <= old {
+		return nil
+	}
+	size := int(min(int64(max(need, 2*old)), b.Max+1)) // one more byte shows that a message is too long
+	if !b.Share.Take(int64(size)) {
+		return ErrNoMemory
+	}
+	grown := make([]byte, len(b.Bytes), size)
+	copy(grown, b.Bytes)
+	b.Bytes = grown
+	b.Share.Give(int64(old))
+	return nil
+}
+
+// Charge takes n more bytes from Share, for what is held about the message elsewhere.
+func (b *Buffer) Charge(n int64) error {
+	if !b.Share.Take(n) {
+		return ErrNoMemory
+	}
+	b.charged += n
+	return nil
+}
+
+// Release gives everything back to Share and forgets the bytes. Whoever still has them accounts
+// for them.
+func (b *Buffer) Release() {
+	b.Share.Give(int64(cap(b.Bytes)) + b.charged)
+	b.Bytes, b.charged = nil, 0
 }

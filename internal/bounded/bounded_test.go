@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 func TestHead(t *testing.T) {
@@ -80,5 +82,45 @@ func TestBudget(t *testing.T) {
 	var endless *Budget
 	if !endless.Take(1<<62) || endless.Over() || endless.Used() != 0 || endless.Max() != 0 {
 		t.Error("no budget has an end")
+	}
+}
+
+func TestBuffer(t *testing.T) {
+	for name, test := range map[string]struct {
+		bytes, max, share int64
+		err               error
+	}{
+		"fits":         {1000, 1000, 4096, nil},
+		"too long":     {1001, 1000, 4096, ErrTooLong},
+		"large":        {100_000, 1 << 20, 1 << 20, nil},
+		"no memory":    {100_000, 1 << 20, 150_000, ErrNoMemory},
+		"none to read": {0, 10, 1024, nil},
+	} {
+		for _, size := range []int64{-1, test.bytes} {
+			share := NewBudget(test.share)
+			b := &Buffer{Max: test.max, Share: share}
+			text := strings.Repeat("x", int(test.bytes))
+			err := b.ReadAll(iotest.HalfReader(strings.NewReader(text)), size)
+			if err != test.err || err == nil && string(b.Bytes) != text {
+				t.Errorf("%s: %v, %d bytes", name, err, len(b.Bytes))
+			}
+			if share.Used() < int64(cap(b.Bytes)) {
+				t.Errorf("%s: %d bytes taken for %d", name, share.Used(), cap(b.Bytes))
+			}
+			if b.Release(); share.Used() != 0 {
+				t.Errorf("%s: %d bytes are not given back", name, share.Used())
+			}
+		}
+	}
+	share := NewBudget(100)
+	b := &Buffer{Max: 10, Share: share}
+	if err := b.Append([]byte("0123456789")); err != nil || b.Append([]byte("x")) != ErrTooLong {
+		t.Errorf("appended %q, %v", b.Bytes, err)
+	}
+	if b.Charge(50) != nil || b.Charge(50) != ErrNoMemory {
+		t.Error("charged otherwise than there is memory")
+	}
+	if b.Release(); share.Used() != 0 {
+		t.Errorf("%d bytes are not given back", share.Used())
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// How a server that may still be starting is asked again: it refuses connections first, and
-// may answer with errors for a moment.
+// How a server that may still be starting is asked again. At first it refuses connections, and
+// then it may answer with errors for a moment.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	settling   = 2 * time.Second // how long HTTP errors are no answer yet, and a remote server not there
+	settling   = 2 * time.Second // how long HTTP errors, and failures to reach a remote server, are not final
 )
 
 // Headers of streamable HTTP.
@@ -39,7 +39,7 @@ type httpConn struct {
 	answered bool   // the server is there
 }
 
-// ask posts a request, the first one again while the server may still be starting.
+// ask posts a request. It repeats the first one while the server may still be starting.
 func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.Message, err error) {
 	c.log.sent([]byte(request))
 	try := func() error {
@@ -69,19 +69,8 @@ func (c *httpConn) tell(ctx context.Context, notification string) error {
 	return response.Body.Close()
 }
 
-// listen waits for the end of the program behind the server, or of ctx: without a request
-// there is nothing to hear.
-func (c *httpConn) listen(ctx context.Context) error {
-	select {
-	case <-c.gone():
-		end, _ := c.server.Upstream.Process.Ended()
-		return errors.New(end.String())
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-func (c *httpConn) fail(class, cause error) error { return c.options.fail(class, cause) }
+// unasked implements conn: without a request there is nothing to hear.
+func (c *httpConn) unasked() <-chan []byte { return nil }
 
 // close ends the session at the server.
 func (c *httpConn) close() {
@@ -160,7 +149,8 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 	}
 }
 
-// memory is for one message that is read, one that is looked at, and what growing costs.
+// memory returns a budget for one message that is read, one that is parsed, and what growing
+// costs.
 func (c *httpConn) memory() *bounded.Budget { return bounded.NewBudget(4 * c.server.Message) }
 
 func (c *httpConn) post(ctx context.Context, message string) (*http.Response, error) {
@@ -202,8 +192,8 @@ func (c *httpConn) request(ctx context.Context, method string) *http.Request {
 	return r
 }
 
-// retry tries until that succeeds, cannot succeed any more, or ctx ends. It returns
-// the last error.
+// retry calls try until it succeeds, cannot succeed any more, or ctx ends. It returns the last
+// error.
 func (o *options) retry(ctx context.Context, try func() error) error {
 	began := time.Now()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -213,27 +203,18 @@ func (o *options) retry(ctx context.Context, try func() error) error {
 		}
 		select {
 		case <-time.After(pause):
-		case <-o.gone():
+		case <-o.program.Gone():
 			return err
 		case <-ctx.Done():
 			return err
 		}
-		if ctx.Err() != nil { // the pause ended with it, and another try would only say so
+		if ctx.Err() != nil { // both may have ended, and another try would only fail with ctx
 			return err
 		}
 	}
 }
 
-// gone is closed when the program behind a server that speaks HTTP has ended; nil where that
-// is not ours.
-func (o *options) gone() <-chan struct{} {
-	if o.server.Upstream.Process == nil {
-		return nil
-	}
-	return o.server.Upstream.Process.Gone()
-}
-
-// isFinal reports whether an error stays, however often one asks.
+// isFinal reports whether an error stays, however often one tries.
 func isFinal(err error) bool {
 	_, barred := errors.AsType[*transport.Barred](err)
 	return barred || errors.Is(err, transport.ErrRedirect) || errors.Is(err, transport.ErrEndpoint) || errors.Is(err, transport.ErrEncoded)
@@ -243,7 +224,7 @@ func isUnauthorized(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// mayRecover reports whether to ask again.
+// mayRecover reports whether to try again after an error, since the first try.
 func (o *options) mayRecover(err error, since time.Duration) bool {
 	answer, ok := errors.AsType[transport.HTTPError](err)
 	switch {
@@ -258,13 +239,8 @@ func (o *options) mayRecover(err error, since time.Duration) bool {
 // failure returns why a server that speaks HTTP did not answer.
 func (o *options) failure(ctx context.Context, err error) error {
 	up := o.server.Upstream
-	if up.Process != nil {
-		if end, ended := up.Process.Ended(); ended {
-			return &Error{
-				Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()),
-				Exit: end.Known(), Stderr: up.Process.Output(),
-			}
-		}
+	if _, ended := o.program.Ended(); ended {
+		return o.exited()
 	}
 	if answer, ok := errors.AsType[transport.HTTPError](err); ok && isUnauthorized(answer.Status) {
 		return o.fail(ErrUnauthorized, o.authorizationAdvice(answer.Status))
@@ -301,12 +277,4 @@ func (o *options) authorizationAdvice(status int) error {
 		return fmt.Errorf(`HTTP %d; set headers.Authorization of mcp_servers.%s, such as "Bearer ${TOKEN}"`, status, o.server.Name)
 	}
 	return fmt.Errorf("HTTP %d; in its own container it needs none, so configure it to do without", status)
-}
-
-func (o *options) fail(class, cause error) error {
-	failed := &Error{Server: o.server.Name, Class: class, Cause: cause}
-	if up := o.server.Upstream; up.Process != nil {
-		failed.Stderr = up.Process.Output()
-	}
-	return failed
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -13,46 +12,41 @@ import (
 // linesConn is a conversation with a process, or over HTTP+SSE.
 type linesConn struct {
 	*options
-	lines  *transport.Lines
-	stderr *bounded.Ends
-	heard  chan []byte // what the server says
-	left   chan struct{}
-	end    transport.Ending // set before lines.Gone closes
+	lines *transport.Lines
+	said  chan []byte // what the server says
+	left  chan struct{}
 	// release ends the process: it outlives the context that it was opened with by the time
 	// that it takes to see it off.
 	release context.CancelFunc
 }
 
-// openLines opens a conversation with what launch starts; nil is the server's own launcher. A
-// server over HTTP+SSE is asked again while it may still be starting.
+// openLines opens a conversation with the process that launch starts; nil stands for the server's
+// own launcher. It tries again while a server over HTTP+SSE may still be starting.
 func openLines(ctx context.Context, o *options, launch transport.Launcher) (conn, error) {
-	// For one message that is read, one that is looked at, and what growing costs.
+	// For one message that is read, one that is parsed, and what growing costs.
 	memory := bounded.NewBudget(4 * o.server.Message)
 	if launch == nil {
 		launch = o.patiently(o.server.Launcher(memory))
 	}
-	c := &linesConn{
-		options: o, heard: make(chan []byte), left: make(chan struct{}),
-		stderr: transport.NewStderr(o.server.StderrSink(o.events, kindHealth)),
-	}
+	c := &linesConn{options: o, said: make(chan []byte), left: make(chan struct{})}
 	life, release := context.WithCancel(context.WithoutCancel(ctx))
 	c.release = release
 	starting := context.AfterFunc(ctx, release)
 	var err error
 	c.lines, err = transport.Open(life, o.server, launch, transport.Handler{
 		Memory: memory,
-		Stderr: c.stderr,
+		Stderr: transport.NewStderr(o.server.StderrSink(o.events, kindHealth)),
 		Line:   c.line,
-		Ended:  func(e transport.Ending) { c.end = e },
 	})
 	starting()
 	switch {
 	case err == nil:
+		o.program = &c.lines.Program
 		return c, nil
 	case o.server.Upstream != nil:
 		err = o.failure(ctx, err)
 	default:
-		err = c.fail(ErrNotStarted, err)
+		err = o.fail(ErrNotStarted, err)
 	}
 	release()
 	return nil, err
@@ -77,7 +71,7 @@ func (c *linesConn) line(line []byte) error {
 		return err
 	}
 	select {
-	case c.heard <- line:
+	case c.said <- line:
 	case <-c.left:
 	}
 	return nil
@@ -89,15 +83,15 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 	}
 	for {
 		select {
-		case line := <-c.heard:
+		case line := <-c.said:
 			if m, ok := answers(line, id); ok {
 				return m, nil
 			}
-			c.answer(ctx, line)
-		case <-c.lines.Gone():
-			return jsonrpc.Message{}, &Error{
-				Server: c.server.Name, Class: ErrExited, Cause: errors.New(c.end.String()), Exit: c.end.Known(), Stderr: c.stderr.String(),
+			if reply := c.reply(line); reply != "" {
+				_ = c.tell(ctx, reply)
 			}
+		case <-c.program.Gone():
+			return jsonrpc.Message{}, c.exited()
 		case <-ctx.Done():
 			return jsonrpc.Message{}, c.fail(ErrNoAnswer, context.Cause(ctx))
 		}
@@ -111,28 +105,7 @@ func (c *linesConn) tell(ctx context.Context, message string) error {
 	return nil
 }
 
-func (c *linesConn) answer(ctx context.Context, line []byte) {
-	if reply := c.reply(line); reply != "" {
-		_ = c.tell(ctx, reply)
-	}
-}
-
-func (c *linesConn) listen(ctx context.Context) error {
-	for {
-		select {
-		case line := <-c.heard:
-			c.answer(ctx, line)
-		case <-c.lines.Gone():
-			return errors.New(c.end.String())
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (c *linesConn) fail(class, cause error) error {
-	return &Error{Server: c.server.Name, Class: class, Cause: cause, Stderr: c.stderr.String()}
-}
+func (c *linesConn) unasked() <-chan []byte { return c.said }
 
 func (c *linesConn) close() {
 	close(c.left)

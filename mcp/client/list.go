@@ -11,8 +11,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
-// Most of what is taken of one list. A server that lists more has a list that is not
-// whole.
+// Bounds of one list. A list that exceeds them is partial.
 const (
 	maxPages       = 100
 	maxListed      = 10_000
@@ -20,8 +19,8 @@ const (
 	maxNested      = 100 // objects and arrays of one entry within each other
 )
 
-// List asks for a list, page by page, as far as it goes within the bounds of this
-// package and of ctx; why it goes no further is in the list.
+// List asks for a list, page by page, within the bounds of this package and of ctx. If the list
+// is partial it says why.
 func (s *Session) List(ctx context.Context, k catalog.Kind) catalog.List {
 	l, err := s.list(ctx, k)
 	if failed, ok := errors.AsType[*Error](err); ok {
@@ -32,8 +31,8 @@ func (s *Session) List(ctx context.Context, k catalog.Kind) catalog.List {
 	return l
 }
 
-// list returns a list of the server's. The error is of the conversation; what the server
-// did not answer well is in the list.
+// list returns a list of the server's. An error means that the conversation failed; why a list is
+// partial otherwise is in the list.
 func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Kind: k, Entries: []catalog.Entry{}}
 	method, at := methodOf(k)
@@ -70,7 +69,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
-// methodOf returns how a list is asked for, and where in the result it stands.
+// methodOf returns the method of a list, and the key that it has in the result.
 func methodOf(k catalog.Kind) (method, at string) {
 	switch k {
 	case catalog.Resources:
@@ -108,8 +107,7 @@ func addPage(l *catalog.List, result []byte, at string) (cursor string) {
 	return jsontext.Text(jsontext.Member(result, "nextCursor"))
 }
 
-// capabilitiesOf returns what a server says that it can do; nothing where that is nested too
-// deep for anybody to read.
+// capabilitiesOf returns the capabilities of a server; nil if they are nested too deep.
 func capabilitiesOf(result []byte) json.RawMessage {
 	said := jsontext.Member(result, "capabilities")
 	if jsontext.Depth(said) > maxNested {

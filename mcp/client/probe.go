@@ -31,8 +31,8 @@ var (
 type Error struct {
 	Server string
 	Class  error         // one of the classes above
-	Cause  error         // more about it; may be nil
-	Exit   *process.Exit // where the class is ErrExited and the exit is known
+	Cause  error         // may be nil
+	Exit   *process.Exit // of class ErrExited, if it is known; else nil
 	Stderr string        // the beginning and the end of what it wrote there
 }
 
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 	return said
 }
 
-// reason is the class and its cause.
+// reason returns the class and the cause.
 func (e *Error) reason() string {
 	if e.Cause == nil {
 		return e.Class.Error()
@@ -61,9 +61,9 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Cause}
 }
 
-// Probe checks that a server answers, and that it has the tools which the agent is to see;
-// nil is all that there are. It opens a session as [Open] does, and the session and its
-// processes have ended when it returns. What is said goes to rec as events of kind "health".
+// Probe checks that a server answers, and that it has the tools that the agent is to see; nil
+// stands for all. It opens a session as [Open] does, which has ended when Probe returns. It records
+// the messages as events of kind "health".
 func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string) (ServerInfo, error) {
 	o, err := newOptions(s, rec)
 	if err != nil {
@@ -86,8 +86,8 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 	return info, nil
 }
 
-// checkTools holds that the server has the tools that the agent is to see: a name
-// that is spelt wrong would hide a tool and say nothing.
+// checkTools checks that the server has the tools that the agent is to see: a misspelt name would
+// silently hide a tool.
 func (s *Session) checkTools(ctx context.Context, server string, tools []string) error {
 	if tools == nil {
 		return nil
@@ -97,7 +97,7 @@ func (s *Session) checkTools(ctx context.Context, server string, tools []string)
 		return err
 	}
 	if l.Absent || len(l.Entries) == 0 && l.Partial != "" {
-		return s.conn.fail(ErrTools, errors.New("it lists no tools"))
+		return s.fail(ErrTools, errors.New("it lists no tools"))
 	}
 	var there []string
 	for _, e := range l.Entries {
@@ -121,7 +121,7 @@ func quoted(names []string) string {
 	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
 }
 
-// log takes the messages of a session. The session ends where received fails.
+// log takes the messages of a session. The session ends if received fails.
 type log interface {
 	sent(message []byte)
 	received(message []byte) error

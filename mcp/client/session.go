@@ -1,9 +1,8 @@
 // Package client holds the runner's own conversations with MCP servers: the probe of a trial,
 // the questions of graders once the agent has stopped, and the inspection of a server.
 //
-// A [Session] speaks both eras of the protocol, over each transport that package transport
-// has. What a server asks of it is refused. It does not reconnect, and it does not judge what
-// servers answer.
+// A [Session] speaks both eras of the protocol, over every transport of package transport. It
+// refuses what a server asks of it, does not reconnect, and does not judge what servers answer.
 package client
 
 import (
@@ -34,7 +33,7 @@ const (
 	statelessVersion = "2026-07-28" // the first one without
 )
 
-// ServerInfo is what a server says of itself. All of it is the server's word.
+// ServerInfo is what a server says of itself. None of it is verified.
 type ServerInfo struct {
 	Name, Version   string
 	ProtocolVersion string
@@ -49,6 +48,7 @@ type Reply struct {
 // Session is a conversation that the runner has with a server on its own account. It is for
 // one caller at a time.
 type Session struct {
+	*options
 	conn  conn
 	era   Era
 	info  ServerInfo
@@ -61,9 +61,8 @@ type conn interface {
 	// ask sends a request and returns the answer to it.
 	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
 	tell(ctx context.Context, notification string) error
-	// listen returns when ctx ends, which is no error, or says how the server ended before.
-	listen(ctx context.Context) error
-	fail(class, cause error) error
+	// unasked is what the server says while nothing is asked of it; nil where it can say nothing.
+	unasked() <-chan []byte
 	close()
 }
 
@@ -85,8 +84,8 @@ func Open(ctx context.Context, s transport.Server) (*Session, error) {
 	return o.open(ctx)
 }
 
-// Continue goes on in a conversation that somebody else began with a process of the
-// server's, and has left.
+// Continue resumes a conversation with a process of the server that somebody else began and has
+// left.
 func Continue(ctx context.Context, s transport.Server, proc process.Process, era Era) (*Session, error) {
 	o, err := newOptions(s, nil)
 	if err != nil {
@@ -97,11 +96,11 @@ func Continue(ctx context.Context, s transport.Server, proc process.Process, era
 	if err != nil {
 		return nil, err
 	}
-	return &Session{conn: c, era: era}, nil
+	return &Session{options: o, conn: c, era: era}, nil
 }
 
-// Inspect opens a session with a server that is looked at by itself, as [Open] does, and
-// records every message of it as a frame. The server may send as many as to an agent.
+// Inspect opens a session as [Open] does, for an inspection of the server, and records every
+// message as a frame. The server may send as many as to an agent.
 func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
 	o, err := newOptions(s, rec)
 	if err != nil {
@@ -117,11 +116,12 @@ type options struct {
 	server  transport.Server
 	events  *transport.Events
 	log     log
-	refusal string // what a server is told that asks something; empty where nobody answers
+	refusal string             // the answer to what the server asks; empty to answer nothing
+	program *transport.Program // the server's process; nil where that is not ours
 }
 
-// maxMessage is how many bytes one message may have, where the server's limit is not lower.
-// Who a server is, and its tools, take far less.
+// maxMessage is how many bytes one message may have, if the server's limit is not lower. Lists of
+// tools take far less.
 const maxMessage = 16 << 20
 
 func newOptions(s transport.Server, rec transport.EventRecorder) (*options, error) {
@@ -131,6 +131,9 @@ func newOptions(s transport.Server, rec transport.EventRecorder) (*options, erro
 	}
 	s.Message = min(s.Message, maxMessage)
 	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}}
+	if s.Upstream != nil && s.Upstream.Process != nil {
+		o.program = &s.Upstream.Process.Program
+	}
 	return o, nil
 }
 
@@ -146,12 +149,12 @@ func (o *options) open(ctx context.Context) (*Session, error) {
 	return s, err // the first error says more: few servers know discover alone
 }
 
-// begin opens a session of an era.
-func (o *options) begin(ctx context.Context, era Era) (_ *Session, err error) {
-	s := &Session{era: era}
+// begin opens a session of an era, with options of its own.
+func (o options) begin(ctx context.Context, era Era) (_ *Session, err error) {
+	s := &Session{options: &o, era: era}
 	if o.server.Streamable() {
-		s.conn = &httpConn{options: o, era: era}
-	} else if s.conn, err = openLines(ctx, o, nil); err != nil {
+		s.conn = &httpConn{options: &o, era: era}
+	} else if s.conn, err = openLines(ctx, &o, nil); err != nil {
 		return nil, err
 	}
 	if err := s.handshake(ctx); err != nil {
@@ -161,9 +164,22 @@ func (o *options) begin(ctx context.Context, era Era) (_ *Session, err error) {
 	return s, nil
 }
 
+// fail returns the error that the session's server is not usable.
+func (o *options) fail(class, cause error) error {
+	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: o.program.Output()}
+}
+
+// exited returns the error that the server's program has ended.
+func (o *options) exited() error {
+	end, _ := o.program.Ended()
+	return &Error{
+		Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()), Exit: end.Known(), Stderr: o.program.Output(),
+	}
+}
+
 const clientInfo = `{"name":"waza","version":"1"}`
 
-// statelessMeta is what every request of a revision without sessions has.
+// statelessMeta is the member that every request of a revision without sessions has.
 const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + statelessVersion +
 	`","io.modelcontextprotocol/clientInfo":` + clientInfo + `,"io.modelcontextprotocol/clientCapabilities":{}}`
 
@@ -178,7 +194,7 @@ func (s *Session) handshake(ctx context.Context) error {
 		return err
 	}
 	if s.info, err = readHello(s.era, answer); err != nil {
-		return s.conn.fail(ErrRefused, err)
+		return s.fail(ErrRefused, err)
 	}
 	s.hello = answer.Result
 	if s.era == EraSessions {
@@ -282,7 +298,7 @@ func argumentsOf(arguments json.RawMessage) string {
 	return `"arguments":` + string(arguments)
 }
 
-// Offer returns what the server said of itself when the conversation began, without lists.
+// Offer returns what the server said of itself when the conversation began. It has no lists.
 func (s *Session) Offer() catalog.Catalog {
 	return catalog.Catalog{
 		Server:       catalog.Server{Name: s.info.Name, Version: s.info.Version, Protocol: s.info.ProtocolVersion},
@@ -291,24 +307,36 @@ func (s *Session) Offer() catalog.Catalog {
 	}
 }
 
-// Listen hears the server while nothing is asked of it, until ctx ends. The error says
-// how it ended before that.
-func (s *Session) Listen(ctx context.Context) error { return s.conn.listen(ctx) }
+// Listen answers the server while nothing is asked of it, until ctx ends. If the server ends
+// before, the error says how.
+func (s *Session) Listen(ctx context.Context) error {
+	for {
+		select {
+		case message := <-s.conn.unasked():
+			if reply := s.reply(message); reply != "" {
+				_ = s.conn.tell(ctx, reply) // where it fails the process ends, or time does
+			}
+		case <-s.program.Gone():
+			end, _ := s.program.Ended()
+			return errors.New(end.String())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
-// Close ends the session, and returns when the process has ended where it was the session's
-// own.
+// Close ends the session. If it has a process of its own, Close returns when that has ended.
 func (s *Session) Close() { s.conn.close() }
 
-// answers reports whether a message answers the request with an id. Both are as they are
-// written in JSON.
+// answers reports whether a message answers the request with an id. Both are JSON.
 func answers(raw []byte, id string) (jsonrpc.Message, bool) {
 	m, ok := parseOne(raw)
 	asked, _ := jsonrpc.ParseID([]byte(id))
 	return m, ok && m.Method == "" && m.ID.Key == asked.Key
 }
 
-// reply returns the answer to what a server asks of the runner; empty where it asks nothing,
-// or nobody answers. A ping is answered, all else is refused.
+// reply returns the answer to what a server asks of the runner; empty if it asks nothing or
+// nobody answers. It answers a ping and refuses anything else.
 func (o *options) reply(raw []byte) string {
 	m, ok := parseOne(raw)
 	if o.refusal == "" || !ok || !m.IsRequest() {

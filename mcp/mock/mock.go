@@ -1,8 +1,8 @@
 // Package mock answers MCP calls from a table, as an eval's mcp_mocks define it. The first
 // response whose conditions hold is the answer; a call that none matches is a tool error.
 //
-// A server here is a [process.Process] without a program: it runs in the runner, behind the
-// same proxy as any other server. It knows nothing of trials.
+// A mock server is a [process.Process] without a program: it runs in the runner, behind the
+// same proxy as any other server. The package knows nothing of trials.
 package mock
 
 import (
@@ -32,8 +32,7 @@ type Tool struct {
 	Responses   []*Response     `json:"responses" jsonschema:"answers; the first that matches a call is given"`
 }
 
-// Response is an answer, and the calls that it is for: those for which all conditions that
-// are given hold.
+// Response is the answer to calls that meet all its conditions.
 type Response struct {
 	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole"`
 	MatchSchema json.RawMessage   `json:"match_schema,omitempty" jsonschema:"JSON Schema that the arguments fit"`
@@ -99,7 +98,7 @@ func (r *Response) compile() (err error) {
 	return nil
 }
 
-// answer is the response to a call; nil where none matches.
+// answer returns the response to a call; nil if none matches.
 func (t *Tool) answer(arguments map[string]any) *Response {
 	for _, r := range t.Responses {
 		if r.matches(arguments) {
@@ -125,7 +124,7 @@ func (r *Response) matches(arguments map[string]any) bool {
 	return true
 }
 
-// textOf is a string itself, and any other value as JSON.
+// textOf returns a string as it is, and any other value as JSON.
 func textOf(value any) string {
 	if s, ok := value.(string); ok {
 		return s
@@ -137,8 +136,7 @@ func textOf(value any) string {
 	return string(data)
 }
 
-// result is the result of a call as MCP writes it: a text, and a mapping as structured content
-// too.
+// result returns the MCP result of a call: a text, and a mapping also as structured content.
 func (r *Response) result() map[string]any {
 	if r.Error != "" {
 		return toolError(r.Error)

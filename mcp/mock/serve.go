@@ -16,11 +16,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// versions are the protocol versions that a mock speaks, the newest last.
+// versions are the protocol versions of a mock, the newest last.
 var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-// Start begins a session with the server. unmatched is told of each call that no response
-// matches.
+// Start begins a session with the server. It calls unmatched for each call that no response matches.
 func (s *Server) Start(unmatched func(message string)) process.Process {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
@@ -79,7 +78,7 @@ const (
 	invalidParams  = -32602
 )
 
-// handle answers one message; nil where there is nothing to answer.
+// handle returns the answer to one message; nil if it needs none.
 func (s *Server) handle(line []byte, unmatched func(string)) []byte {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
@@ -129,7 +128,8 @@ func (s *Server) list() []any {
 	return tools
 }
 
-// call is the result of a call; nil where it is none of a tool.
+// call returns the result of a call; nil if the server has no such tool or the arguments are not
+// an object.
 func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	name := jsontext.Word(jsontext.Member(params, "name"))
 	tool := s.Tools[name]
@@ -154,5 +154,5 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	return toolError(message)
 }
 
-// maxReported is how many bytes of a call's arguments are told.
+// maxReported is how many bytes of a call's arguments a message has.
 const maxReported = 2000

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -232,7 +233,7 @@ func (x *proxiedRequest) messages(response *http.Response) {
 }
 
 // whole passes a response on that has come to its end.
-func (x *proxiedRequest) whole(response *http.Response, body *transport.Held) {
+func (x *proxiedRequest) whole(response *http.Response, body *bounded.Buffer) {
 	raw, err := x.hear(body.Bytes, response.StatusCode)
 	if err != nil {
 		x.fail(err)

@@ -83,7 +83,7 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 
 // readPost reads the body of a POST within the limits. Where it fails it has
 // answered. The caller releases the holding.
-func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*transport.Held, bool) {
+func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buffer, bool) {
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(limits.Body))

@@ -21,10 +21,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// maxEndpoint is how long an endpoint event may be.
+// maxEndpoint is how many bytes an endpoint event may have.
 const maxEndpoint = 8 << 10
 
-// deliveryTimeout is how long a server may take to accept what has no answer.
+// deliveryTimeout is how long a server may take to accept a message that has no answer.
 const deliveryTimeout = 30 * time.Second
 
 var (
@@ -34,9 +34,9 @@ var (
 
 var _ process.Process = (*eventSession)(nil)
 
-// launchEvents opens sessions with a server of the HTTP+SSE transport; 2024-11-05
+// launchEvents returns a launcher of sessions over the HTTP+SSE transport; 2024-11-05
 // basic/transports. Each looks like a process: a line written to its stdin is a
-// POST, an event of its stream is a line of its stdout.
+// POST, and an event of its stream is a line of its stdout.
 func launchEvents(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
 	return func(ctx context.Context) (process.Process, error) {
 		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
@@ -108,8 +108,7 @@ func (s *eventSession) greet(response *http.Response, in *EventReader) error {
 	}
 }
 
-// meet takes the endpoint that the server names: a path, or a URL of its own
-// origin.
+// meet sets the endpoint that the server names: a path, or a URL of its own origin.
 func (s *eventSession) meet(stream *url.URL, where string) error {
 	next, err := stream.Parse(where)
 	if err != nil {
@@ -123,12 +122,12 @@ func (s *eventSession) meet(stream *url.URL, where string) error {
 	return nil
 }
 
-// read hands the messages of the stream to stdout.
+// read copies the messages of the stream to stdout.
 func (s *eventSession) read(body io.ReadCloser, in *EventReader, out *io.PipeWriter) {
 	defer close(s.gone)
 	defer func() { _ = body.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = out.Close() })()
-	var others, size int64 // of what is no message
+	var others, size int64 // of events that are no messages
 	for {
 		e, err := in.Next()
 		if err != nil {
@@ -154,23 +153,18 @@ func (s *eventSession) read(body io.ReadCloser, in *EventReader, out *io.PipeWri
 	}
 }
 
-// writeLine writes body as a line, as oneLine makes it, and holds no copy.
+// writeLine writes body, which it changes, as a line.
 func writeLine(w io.Writer, body []byte) error {
-	for piece := range slices.Chunk(body, linePiece) {
-		line := oneLine(piece)
-		if _, err := w.Write(line[:len(piece)]); err != nil {
-			return err
-		}
+	unbreak(body)
+	_, err := w.Write(body)
+	if err == nil {
+		_, err = w.Write([]byte("\n"))
 	}
-	_, err := w.Write([]byte("\n"))
 	return err
 }
 
-// linePiece is how much of a line is written at once.
-const linePiece = 32 << 10
-
-// Write posts a line. For what has an answer it returns when that is written; for
-// the rest when the server has accepted it, so that what follows comes after it.
+// Write posts a line. If it asks for an answer, Write returns when the line is sent, else when the
+// server has accepted it, so that what follows comes after it.
 func (s *eventSession) Write(line []byte) (int, error) {
 	size := int64(len(line)) // the connection may hold it for longer than the caller does
 	if !s.memory.Take(size) {
@@ -205,7 +199,7 @@ func hasRequest(body []byte) bool {
 	return err == nil && slices.ContainsFunc(all, jsonrpc.Message.IsRequest)
 }
 
-// begin says whether the session still takes messages.
+// begin reports whether the session still takes messages, and counts a post if so.
 func (s *eventSession) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +210,7 @@ func (s *eventSession) begin() bool {
 	return true
 }
 
-// post ends the session where the server does not take the message: its answer
+// post sends a message. If the server does not accept it the session ends, since its answer
 // would never come.
 func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) error {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
@@ -241,7 +235,7 @@ func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) err
 	return err
 }
 
-// maxAcceptance is how much of the response to a POST is read; it means nothing.
+// maxAcceptance is how many bytes of the response to a POST are read, to use the connection again.
 const maxAcceptance = 64 << 10
 
 // Stdin posts; closing it closes the session.

@@ -13,32 +13,22 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Launcher starts a server's program and returns once it runs. The context lasts
-// as long as the process is wanted: where it ends first, Launch returns soon and
-// may end the process.
-type Launcher func(ctx context.Context) (process.Process, error)
-
-// ErrKept is how a process ends for the proxy that goes on for somebody else.
-var ErrKept = errors.New("is kept for what graders ask")
-
-var ErrEnded = errors.New("the server's process has ended")
-
-// Handler is who hears of what a server sends over [Lines], and of its end.
+// Handler takes what a server sends over [Lines], and its end.
 type Handler struct {
 	Memory *bounded.Budget // for the messages that are held, either way
 	Stderr *bounded.Ends
 	Line   func([]byte) error // is called with every line of stdout; the process is ended where it fails
-	Ended  func(Ending)       // is called once, after the last line
+	Ended  func(Ending)       // is called once, after the last line; may be nil
 }
 
 // Lines is a running server process, or a session that looks like one: whole lines in, whole
 // lines out.
 type Lines struct {
+	Program
 	proc process.Process
 	in   chan outgoing
 	held *bounded.Budget // for what is written
 	quit chan struct{}   // closed by halt
-	gone chan struct{}   // closed when it has ended and Handler.Ended has returned
 
 	once  sync.Once
 	asked bool  // it is no longer wanted; set before quit closes
@@ -50,53 +40,9 @@ type outgoing struct {
 	written chan<- error
 }
 
-// Ending is how a process or a session ended.
-type Ending struct {
-	Exit  process.Exit
-	Err   error // why there is no Exit; else nil
-	Cause error // the rule it broke, for which it was ended; else nil
-	Asked bool  // it was no longer wanted
-}
-
-// String says how it ended, as in "exited with code 1".
-func (e Ending) String() string {
-	how := fmt.Sprintf("exited with code %d", e.Exit.Code)
-	if e.Exit.Signal != "" {
-		how = "was ended by " + e.Exit.Signal
-	}
-	switch {
-	case errors.Is(e.Err, errHungUp):
-		how = "was left: " + errHungUp.Error()
-	case errors.Is(e.Err, ErrKept):
-		how = ErrKept.Error()
-	case e.Err != nil:
-		how = "is lost: " + e.Err.Error()
-	}
-	switch {
-	case errors.Is(e.Cause, ErrFlooded):
-		how += ": " + e.Cause.Error()
-	case e.Cause != nil:
-		how += " after a message " + e.Cause.Error()
-	}
-	return how
-}
-
-// Known returns the exit; nil if there is none.
-func (e Ending) Known() *process.Exit {
-	if e.Err != nil {
-		return nil
-	}
-	return &e.Exit
-}
-
-// Data returns what an event of the end holds.
-func (e Ending) Data() map[string]any {
-	return map[string]any{"code": e.Exit.Code, "signal": e.Exit.Signal, "asked": e.Asked}
-}
-
-// Open launches a process of s within s.Start. What it sends, and its end, goes to h from
-// goroutines that end with the process. The caller ends it with [Lines.Stop], and by ending
-// ctx.
+// Open launches a process of s within s.Start. It calls h with what the process sends, and with
+// its end, from goroutines that end with the process. The caller ends it with [Lines.Stop], or by
+// ending ctx.
 func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(s.Start, func() {
@@ -115,24 +61,24 @@ func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, er
 		return nil, err
 	}
 	k := &Lines{
-		proc: proc,
-		in:   make(chan outgoing),
-		held: h.Memory,
-		quit: make(chan struct{}),
-		gone: make(chan struct{}),
+		Program: Program{output: h.Stderr, gone: make(chan struct{})},
+		proc:    proc,
+		in:      make(chan outgoing),
+		held:    h.Memory,
+		quit:    make(chan struct{}),
 	}
 	go k.supervise(s, h, cancel)
 	return k, nil
 }
 
-// drain sees a process off that nobody wants any more.
+// drain reads a process that nobody wants until it ends.
 func drain(proc process.Process, cancel context.CancelCauseFunc) {
 	_, err := process.Attend(proc, nil, io.Discard, io.Discard)
 	cancel(err)
 }
 
-// Send writes line and a newline to the process, and returns when it is written,
-// the process has ended, or the context has. The writer may have its copy for longer.
+// Send writes line and a newline to the process. It returns when that is written, or the process
+// or the context has ended. The writer may hold its copy for longer.
 func (k *Lines) Send(ctx context.Context, line []byte) error {
 	size := int64(len(line) + 1)
 	if !k.held.Take(size) {
@@ -158,18 +104,21 @@ func (k *Lines) Send(ctx context.Context, line []byte) error {
 	}
 }
 
-// oneLine is body as a line. Newlines in JSON are insignificant outside strings
-// and impossible inside, so each becomes a space; no other byte changes.
+// oneLine returns a copy of a JSON text as a line.
 func oneLine(body []byte) []byte {
-	line := make([]byte, len(body)+1)
-	copy(line, body)
-	for i, c := range line {
+	line := append(make([]byte, 0, len(body)+1), body...)
+	unbreak(line)
+	return append(line, '\n')
+}
+
+// unbreak makes a space of each line break in a JSON text: there they are insignificant
+// outside of strings and impossible inside. No other byte changes.
+func unbreak(body []byte) {
+	for i, c := range body {
 		if c == '\n' || c == '\r' {
-			line[i] = ' '
+			body[i] = ' '
 		}
 	}
-	line[len(body)] = '\n'
-	return line
 }
 
 // Stop asks the process to end: its stdin is closed, then it is signalled. It
@@ -179,10 +128,7 @@ func (k *Lines) Stop() { k.halt(true, nil) }
 // Kill sends SIGKILL to the process.
 func (k *Lines) Kill() { _ = k.proc.Signal(process.Kill) }
 
-// Gone is closed when the process has ended and Handler.Ended has returned.
-func (k *Lines) Gone() <-chan struct{} { return k.gone }
-
-// halt takes no more lines for the process and sees it off. The first one counts.
+// halt stops taking lines for the process and lets it end. The first call counts.
 func (k *Lines) halt(asked bool, cause error) {
 	k.once.Do(func() {
 		k.asked, k.cause = asked, cause
@@ -209,14 +155,16 @@ func (k *Lines) supervise(s Server, h Handler, cancel context.CancelCauseFunc) {
 		streams.Wait()
 	}()
 
-	e := Ending{Err: errors.New("it did not end after SIGKILL")}
-	if k.end(s.Grace, silent, finished) {
-		e = waited
+	k.end.Err = errors.New("it did not end after SIGKILL")
+	if k.await(s.Grace, silent, finished) {
+		k.end = waited
 		_ = k.proc.Stdin().Close() // a write to it may still wait
 		writer.Wait()
 	}
-	e.Asked, e.Cause = k.asked, k.cause
-	h.Ended(e)
+	k.end.Asked, k.end.Cause = k.asked, k.cause
+	if h.Ended != nil {
+		h.Ended(k.end)
+	}
 	cancel(ErrEnded)
 }
 
@@ -252,8 +200,8 @@ func (k *Lines) write() {
 	}
 }
 
-// refuse answers senders until the process is no longer wanted: it may have
-// closed its stdin and yet live.
+// refuse fails what is sent until the process is no longer wanted: it may have closed its stdin
+// and go on.
 func (k *Lines) refuse(err error) {
 	for {
 		select {
@@ -266,38 +214,17 @@ func (k *Lines) refuse(err error) {
 	}
 }
 
-// end waits until the process is finished or unwanted, and sees it off: grace
-// after its stdin was closed, grace after SIGTERM, and five times grace after
-// SIGKILL. It says whether the process is finished.
-func (k *Lines) end(grace time.Duration, silent, finished <-chan struct{}) bool {
+// await waits until the process is finished or no longer wanted, and then ends it. It waits for
+// grace after its stdin was closed, for grace after SIGTERM, and for five times grace after
+// SIGKILL. It reports whether the process is finished.
+func (k *Lines) await(grace time.Duration, silent, finished <-chan struct{}) bool {
 	select {
 	case <-finished:
 		k.halt(false, nil)
 		return true
-	case <-silent: // a server without stdout is of no use
+	case <-silent: // a server without stdout cannot answer
 		k.halt(false, nil)
 	case <-k.quit:
 	}
-	steps := []struct {
-		wait time.Duration
-		then process.Signal
-	}{{grace, process.Terminate}, {grace, process.Kill}}
-	for _, step := range steps {
-		if within(finished, step.wait) {
-			return true
-		}
-		_ = k.proc.Signal(step.then)
-	}
-	return within(finished, 5*grace)
-}
-
-func within(done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return within(finished, grace) || seeOff(k.proc, grace, finished) || within(finished, 4*grace)
 }

@@ -5,8 +5,8 @@
 // What a server sends is hostile. A [Lines] or a reader of this package holds one message of a
 // bounded size at a time, against a budget that all of them share.
 //
-// It knows no methods and no sessions: package client holds a conversation of the runner's own,
-// and package proxy the agent's.
+// It knows no methods and no sessions: package client has the runner's own conversations, and
+// package proxy the agent's.
 package transport
 
 import (
@@ -26,8 +26,8 @@ import (
 
 // Why a connection ends, or a message does not get through.
 var (
-	ErrTooLong  = errors.New("over the limit of one message")
-	ErrNoMemory = errors.New("over the memory that all messages may take")
+	ErrTooLong  = bounded.ErrTooLong
+	ErrNoMemory = bounded.ErrNoMemory
 	ErrFlooded  = errors.New("the server has sent more messages, or more bytes of them, than it may in one trial")
 	ErrEncoded  = errors.New("its response has a Content-Encoding, which it was asked not to use")
 	ErrRedirect = errors.New("redirect is not followed")
@@ -61,7 +61,7 @@ type Server struct {
 	StderrLimit int64
 }
 
-// WithDefaults returns s with defaults in place of zeros. It fails where s cannot be a server.
+// WithDefaults returns s with defaults in place of zeros. It fails if s cannot be a server.
 func (s Server) WithDefaults() (Server, error) {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
@@ -87,8 +87,8 @@ func (s Server) WithDefaults() (Server, error) {
 // Streamable reports whether the server speaks streamable HTTP.
 func (s Server) Streamable() bool { return s.Upstream != nil && !s.Upstream.Events }
 
-// Launcher returns what starts the conversation that [Open] holds with a server that does not
-// speak streamable HTTP: a process, or a session over HTTP+SSE.
+// Launcher returns the launcher for [Open] of a server that does not speak streamable HTTP: it
+// starts a process, or a session over HTTP+SSE.
 func (s Server) Launcher(memory *bounded.Budget) Launcher {
 	if s.Upstream == nil {
 		return s.Launch
@@ -96,8 +96,8 @@ func (s Server) Launcher(memory *bounded.Budget) Launcher {
 	return launchEvents(s.Upstream, s.Message, memory, s.Timeout)
 }
 
-// StderrSink returns where the stderr of all processes of the server goes, up to its limit,
-// which is then an event of the given kind.
+// StderrSink returns the writer for the stderr of all processes of the server. It drops what is
+// beyond the limit, and records that as an event of the given kind.
 func (s Server) StderrSink(events *Events, kind string) *bounded.Head {
 	limit, out := s.StderrLimit, s.Stderr
 	if out == nil {
@@ -111,8 +111,8 @@ func (s Server) StderrSink(events *Events, kind string) *bounded.Head {
 	}}
 }
 
-// NewStderr returns the stderr of one process, which goes to the server's sink. Its ends are
-// kept for messages.
+// NewStderr returns the writer for the stderr of one process. It writes to the server's sink and
+// keeps both ends for messages.
 func NewStderr(sink *bounded.Head) *bounded.Ends {
 	return &bounded.Ends{Head: 1 << 10, Tail: 2 << 10, W: sink}
 }
@@ -127,8 +127,8 @@ const (
 // EventRecorder takes events. [evidence.Recorder] is one.
 type EventRecorder interface{ Event(evidence.Event) }
 
-// Events records the events of one server, so many of each kind. Its methods may be called at
-// the same time.
+// Events records the events of one server, up to a number of each kind. Its methods may be called
+// at the same time.
 type Events struct {
 	rec   EventRecorder
 	where string
@@ -159,7 +159,7 @@ func (n *Events) Add(kind, message string, data map[string]any) {
 	n.rec.Event(evidence.Event{Kind: kind, Where: n.where, Message: message, Data: data})
 }
 
-// Clip returns text that a stranger wrote, short enough for an event.
+// Clip returns text that a server sent, short enough for an event.
 func Clip(said []byte) string {
 	return strings.ToValidUTF8(text.Shorten(string(said[:min(len(said), MaxText+1)]), MaxText), "\uFFFD")
 }

@@ -20,21 +20,20 @@ type Upstream struct {
 	// URL is the server's endpoint. Its host is dialled by Transport alone.
 	URL       *url.URL
 	Transport http.RoundTripper
-	// Headers are set over what the agent sent. Where there are any the agent's
-	// own Authorization and Cookie are not passed on.
+	// Headers replace those that the agent sent. If there are any, the agent's own
+	// Authorization and Cookie are not passed on.
 	Headers map[string]string
-	// Remote says that the server is not one of the trial's own: it is called by
-	// the host of its URL, whatever the agent calls it, and what it says about its
-	// own origin does not reach the agent.
+	// Remote says that the server is not one of the trial's own: requests name the host of
+	// its URL, whatever host the agent names, and what it says about its own origin does not
+	// reach the agent.
 	Remote bool
 	// Events says that it speaks the HTTP+SSE transport of 2024-11-05.
 	Events bool
-	// Process is the program behind it; nil where that is not ours.
+	// Process is the program behind it; nil if that is not ours.
 	Process *Resident
 }
 
-// Barred is an error of a Transport that will not connect to where the server is, however
-// often it is asked.
+// Barred is an error of a Transport that never connects to the server, however often it is asked.
 type Barred struct{ Err error }
 
 func (b *Barred) Error() string { return b.Err.Error() }
@@ -65,8 +64,8 @@ func Origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// sameOrigin reports whether two URLs are of one origin. In a container all names of
-// the loopback are one.
+// sameOrigin reports whether two URLs have one origin. In a container all names of the loopback
+// are one.
 func (u *Upstream) sameOrigin(a, b *url.URL) bool {
 	if Origin(a) == Origin(b) || !defence.OneOrigin && u.Remote {
 		return true
@@ -74,11 +73,10 @@ func (u *Upstream) sameOrigin(a, b *url.URL) bool {
 	return !u.Remote && a.Scheme == b.Scheme && a.Port() == b.Port() && isLoopback(a.Hostname()) && isLoopback(b.Hostname())
 }
 
-// isLoopback takes the address that servers listen on everywhere for one of them.
+// isLoopback reports whether a name is one of the loopback, or the address for all interfaces.
 func isLoopback(name string) bool { return IsLocal(name) || name == "0.0.0.0" || name == "::" }
 
-// WithoutURL returns an error of net/http without the URL in it, which may hold a
-// secret.
+// WithoutURL returns an error of net/http without its URL, which may hold a secret.
 func WithoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -105,7 +103,7 @@ func setBody(r *http.Request, body []byte) {
 	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http sends again what it could not begin to send
 }
 
-// authorize sets the headers of u on a request, in place of what authorized it before.
+// authorize sets the headers of u on a request, and removes the agent's credentials.
 func (u *Upstream) authorize(r *http.Request) {
 	if len(u.Headers) == 0 {
 		return
@@ -121,9 +119,9 @@ func (u *Upstream) authorize(r *http.Request) {
 const maxRedirects = 5
 
 // Send sends a request with a body and the headers of u, asks for a response without
-// Content-Encoding, and follows redirects within the server's origin: there is nothing else
-// the agent could do about them, since it does not know the server by that address. One to
-// another origin fails with [ErrRedirect], and nothing is sent there.
+// Content-Encoding, and follows redirects within the server's origin, since the agent, which does
+// not know that address, cannot. A redirect to another origin fails with [ErrRedirect], and
+// nothing is sent there.
 func (u *Upstream) Send(r *http.Request, body []byte) (*http.Response, error) {
 	r.Header.Set("Accept-Encoding", "identity")
 	u.authorize(r)
@@ -147,8 +145,8 @@ func (u *Upstream) Send(r *http.Request, body []byte) (*http.Response, error) {
 	return nil, fmt.Errorf("%w: more than %d of them", ErrRedirect, maxRedirects)
 }
 
-// redirect is where a response sends its request; nil where it does not, or where
-// only another method would do.
+// redirect returns where a response redirects its request; nil if it does not, or if only another
+// method would do.
 func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL, error) {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
@@ -175,7 +173,7 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	return next, nil
 }
 
-// IsEncoded reports whether a body is compressed or otherwise not what it is.
+// IsEncoded reports whether a body is compressed or otherwise encoded.
 func IsEncoded(h http.Header) bool {
 	for _, encoding := range h.Values("Content-Encoding") {
 		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
@@ -185,7 +183,7 @@ func IsEncoded(h http.Header) bool {
 	return false
 }
 
-// HTTPError is an HTTP response that answers nothing.
+// HTTPError is an HTTP response without an answer in it.
 type HTTPError struct {
 	Status int
 	Text   string
@@ -193,7 +191,7 @@ type HTTPError struct {
 
 func (e HTTPError) Error() string { return e.Text }
 
-// IsLocal reports whether a host, with or without a port, is this machine itself.
+// IsLocal reports whether a host, with or without a port, is the loopback.
 func IsLocal(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -13,17 +13,17 @@ import (
 // DefaultRequests is how many requests an agent may make in a trial.
 const DefaultRequests = 1000
 
-// maxRefused is how many requests beyond its limits an agent may make, and have
-// recorded, before there is no use in going on.
+// maxRefused is how many requests beyond its limits an agent may make before it is ended. Each
+// is recorded.
 const maxRefused = 100
 
-// bytesPerToken is what a token is taken to be where the provider does not count.
+// bytesPerToken estimates tokens if the provider does not count.
 const bytesPerToken = 4
 
-// maxCost is what a call costs at most, in US dollars, so that sums stay numbers.
+// maxCost is the most that a call is counted as, in US dollars, so that sums stay numbers.
 const maxCost = 1e15
 
-// allowance is what may be asked of models in a trial.
+// allowance counts what an agent asks of models in a trial, against its limits.
 type allowance struct {
 	limits eval.ModelLimits
 
@@ -42,8 +42,9 @@ func newAllowance(limits eval.ModelLimits) *allowance {
 	return &allowance{limits: limits}
 }
 
-// take counts a request, or says why it is one too many. Tokens, costs and times are
-// known when a call ends, so of calls side by side each may be the last within a limit.
+// take counts a request and returns the time that is left for it, or says why it is one too
+// many. Tokens, costs and times are known only when a call ends, so of concurrent calls each may
+// be the last within a limit.
 func (a *allowance) take(priced bool, model string) (why string, left time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,29 +72,29 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	return "", seconds - a.took
 }
 
-// exhausted says whether so many requests were refused, or so much is recorded beyond
-// what may be, that the agent is to be ended.
+// exhausted reports whether so many requests were refused, or so much was recorded beyond the
+// limit, that the agent is to be ended.
 func (a *allowance) exhausted() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refused >= maxRefused || a.refused > 0 && a.kept > maxKeptInAll+maxMemory
 }
 
-// overspent says why the first request was refused; empty where none was.
+// overspent returns why the first request was refused; empty if none was.
 func (a *allowance) overspent() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.why
 }
 
-// blame takes a call that was cut off at a limit for one that was refused.
+// blame counts a call that was cut off at a limit as refused.
 func (a *allowance) blame(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.why = cmp.Or(a.why, why)
 }
 
-// spend adds what a call came to. No count of u is negative.
+// spend adds the figures of a call. No count of u is negative.
 func (a *allowance) spend(u dialect.Usage, cost float64, took time.Duration, kept int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,8 +104,7 @@ func (a *allowance) spend(u dialect.Usage, cost float64, took time.Duration, kep
 	a.kept += kept
 }
 
-// costOf is what usage costs at a price, in US dollars; maxCost where that is no number
-// below.
+// costOf returns what usage costs at a price, in US dollars, up to maxCost.
 func costOf(p eval.Price, u dialect.Usage) float64 {
 	or := func(price *float64) float64 {
 		if price == nil {
@@ -120,7 +120,7 @@ func costOf(p eval.Price, u dialect.Usage) float64 {
 	return maxCost
 }
 
-// estimate is the usage of a call that the provider did not count.
+// estimate returns the usage of a call that the provider did not count, by its bytes.
 func estimate(request, response int64) dialect.Usage {
 	return dialect.Usage{Input: (request + bytesPerToken - 1) / bytesPerToken, Output: (response + bytesPerToken - 1) / bytesPerToken}
 }

@@ -183,6 +183,7 @@ func TestKeyInPieces(t *testing.T) {
 		p.Transport = InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for _, b := range []byte("data: " + r.Header.Get("Authorization") + "\n\n") {
 				_, _ = w.Write([]byte{b})
+				_ = http.NewResponseController(w).Flush()
 			}
 		}))
 	})

@@ -24,13 +24,13 @@ type call struct {
 	gateway  *Gateway
 	provider Provider
 	to       route
-	shape    dialect.Name // that errors are told in
+	shape    dialect.Name // of errors
 	record   evidence.ModelCall
-	began    time.Time      // for what it took
-	answer   bounded.Head   // what is recorded of it
-	watch    *dialect.Watch // looks at the answer; sees nothing of what is no model's turn
+	began    time.Time
+	answer   bounded.Head   // the part that is recorded
+	watch    *dialect.Watch // reads the answer to a model's turn as it passes
 	w        http.ResponseWriter
-	left     bool // the agent takes no more
+	left     bool // the agent has gone
 	replaced bool // the agent got an answer of ours in place of the provider's
 
 	understood chan struct{} // closed once what follows is set
@@ -38,7 +38,7 @@ type call struct {
 	digest     string
 }
 
-// newCall gives a request its number.
+// newCall returns a call with the next number and begins to read its request.
 func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shape dialect.Name, isTurn bool) *call {
 	c := &call{
 		gateway: g, understood: make(chan struct{}), provider: p, to: to, shape: shape, began: time.Now(),
@@ -56,8 +56,8 @@ func (g *Gateway) newCall(p Provider, to route, method string, body []byte, shap
 	return c
 }
 
-// understand reads the request for the record, while the provider is asked. It has the
-// record as it was made: the call's own is written to meanwhile.
+// understand reads the request for the record while the provider is asked. It gets a copy of the
+// record, since the call writes to its own meanwhile.
 func (c *call) understand(made evidence.ModelCall) {
 	defer close(c.understood)
 	c.gateway.decoding.Lock()
@@ -70,8 +70,8 @@ func (c *call) understand(made evidence.ModelCall) {
 	c.digest = cleanDigest(c.gateway.clean, made.Method, made.Path, made.Request)
 }
 
-// isPriced says whether the model has a price, and which it is, where costs are limited.
-// What is no model's turn costs nothing.
+// isPriced reports whether the call is free or its model has a price, and returns the model, if
+// costs are limited. Only models' turns cost anything.
 func (c *call) isPriced() (priced bool, model string) {
 	if !c.record.IsTurn() || c.gateway.allowed.limits.Cost == 0 {
 		return true, ""
@@ -81,7 +81,7 @@ func (c *call) isPriced() (priced bool, model string) {
 	return priced, c.model
 }
 
-// serve asks the provider, where the agent may, and passes the answer on. An answer that
+// serve asks the provider, within the agent's limits, and passes the answer on. An answer that
 // breaks off breaks off for the agent too.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.w = w
@@ -124,7 +124,7 @@ func (c *call) refuse(why string) {
 	}
 }
 
-// instead answers in the provider's place.
+// instead answers with a refusal in the provider's place.
 func (c *call) instead(why refusal) {
 	body := why.write(c.w, c.shape)
 	c.record.Status, c.record.ContentType = why.status, contentJSON
@@ -133,8 +133,8 @@ func (c *call) instead(why refusal) {
 	c.replaced = true
 }
 
-// ask puts the request to the provider and passes on what comes. An error says why the
-// agent has no whole answer of the provider's.
+// ask sends the request to the provider and passes the answer on. An error says why the agent
+// has no complete answer of the provider's.
 func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer) error {
 	out, err := c.outgoing(ctx, header)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer)
 	return c.copy(ctx, answer, silence)
 }
 
-// outgoing is the request as the provider gets it.
+// outgoing returns the request for the provider.
 func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request, error) {
 	out, err := http.NewRequestWithContext(ctx, c.record.Method, "http://model/", bytes.NewReader(c.record.Request))
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	out.Host = out.URL.Host
 	out.Header = endtoend.Headers(header)
 	out.Header.Set("Accept-Encoding", "identity")
-	out.Header.Del("Expect") // it was met
+	out.Header.Del("Expect") // our server has answered it
 	if header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // or net/http names itself
 	}
@@ -175,7 +175,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	return out, nil
 }
 
-// cannotPass says why an answer is not passed on; empty where it is.
+// cannotPass says why an answer is not passed on; empty if it is.
 func cannotPass(answer *http.Response) string {
 	switch encoding := answer.Header.Get("Content-Encoding"); {
 	case answer.StatusCode < 200, answer.StatusCode > 999:
@@ -188,8 +188,8 @@ func cannotPass(answer *http.Response) string {
 	return ""
 }
 
-// failed answers for a provider that did not. To an agent that is cut off there is
-// nothing to say.
+// failed answers in place of a provider that did not, unless the agent is cut off. It returns
+// the cause.
 func (c *call) failed(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -209,7 +209,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// begin passes on status and headers.
+// begin passes the status and the headers on.
 func (c *call) begin(answer *http.Response) {
 	h := c.w.Header()
 	maps.Copy(h, endtoend.Headers(answer.Header))
@@ -230,7 +230,7 @@ func (c *call) begin(answer *http.Response) {
 	c.flush()
 }
 
-// copy passes the body on as it comes.
+// copy passes the body on as it comes, with secrets blanked.
 func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Timer) error {
 	out := redact.NewBlanker(c.gateway.secrets, toAgent{c})
 	buffer := make([]byte, 32<<10)
@@ -243,7 +243,7 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 			n = 0
 		}
 		if n > 0 {
-			_, _ = out.Write(buffer[:n]) // an agent that left is told of below
+			_, _ = out.Write(buffer[:n]) // its error is c.left
 		}
 		whole := size == answer.ContentLength && size <= maxAnswer // nothing comes behind it
 		if err == nil && !whole && !c.left {
@@ -263,7 +263,7 @@ func (c *call) copy(ctx context.Context, answer *http.Response, silence *time.Ti
 	}
 }
 
-// toAgent passes bytes on to the agent at once, and keeps them.
+// toAgent writes to the agent at once, and to the record.
 type toAgent struct{ *call }
 
 func (a toAgent) Write(p []byte) (int, error) {
@@ -296,7 +296,7 @@ func (c *call) flush() {
 	}
 }
 
-// finish says what came of a call that a provider was asked, and counts it.
+// finish sets the outcome of a call to a provider, counts it and records it.
 func (c *call) finish(broken error) {
 	c.record.Outcome = evidence.ModelOK
 	reported := c.reported()
@@ -322,7 +322,7 @@ func (c *call) finish(broken error) {
 	c.write()
 }
 
-// reported is what the answer says, as far as that can be read.
+// reported returns what the answer says, as far as it can be read.
 func (c *call) reported() dialect.Response {
 	if !c.record.IsTurn() {
 		return dialect.Response{}
@@ -339,8 +339,9 @@ func (c *call) reported() dialect.Response {
 	return reported
 }
 
-// count adds the call to what the trial has come to. A model's turn that nobody counts to
-// its end is estimated, for limits alone: to leave before the count comes must save nothing.
+// count adds the call to the figures of the trial. A turn whose tokens the provider has not
+// counted to the end is estimated, for limits only: to leave before the count comes must save
+// nothing.
 func (c *call) count(usage *dialect.Usage, whole bool) {
 	<-c.understood
 	c.record.Usage = usage

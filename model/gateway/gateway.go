@@ -1,18 +1,17 @@
 // Package gateway is the agent's gateway to models, at http://model: it adds keys, passes
-// bytes on, records, and enforces limits. A request for /PROVIDER/rest goes to that
-// provider's base URL and rest, with the provider's key in place of whatever credentials
-// came, and the answer goes back as it comes, byte for byte. Each request is recorded with
-// its whole answer.
+// bytes on, records, and enforces limits. A request for /PROVIDER/REST goes to REST below that
+// provider's base URL, with the provider's key in place of whatever credentials came, and the
+// answer goes back as it comes, byte for byte. Each request is recorded with its whole answer.
 //
-// Bytes are never encoded anew: a copy of them is read for what they say. Two things are
-// kept from the agent: cookies, and a provider's secrets, which are blanked at their
-// length wherever an answer holds them.
+// Bytes are never encoded again: a copy of them is parsed. Two things are kept from the agent:
+// cookies, and a provider's secrets, which are blanked at their length wherever an answer holds
+// them.
 //
-// It is no httputil.ReverseProxy, which does not say which side broke an answer off; the
-// record of a request does.
+// An httputil.ReverseProxy would not do: it does not say which side broke an answer off, which
+// the record of a request has.
 //
-// It asks nobody by itself: it follows no redirect and repeats nothing, since agents do
-// that. It knows nothing of trials and where it is served.
+// The gateway follows no redirect and repeats no request; agents do that. It knows nothing of
+// trials and of where it is served.
 package gateway
 
 import (
@@ -45,10 +44,10 @@ const (
 	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
 	maxKept      = dialect.MaxBody // bytes of an answer that are recorded
 	maxMemory    = 256 << 20       // bytes of requests and answers that are held at once
-	maxKeptInAll = 1 << 30         // bytes of both in a trial, beyond which no request is passed on; maxMemory beyond that the agent is ended
+	maxKeptInAll = 1 << 30         // bytes of both in a trial; then no request is passed on, and maxMemory later the agent is ended
 )
 
-// maxNotes is how many events a gateway records of requests that are none to a provider.
+// maxNotes is how many events a gateway records of requests that it does not pass on.
 const maxNotes = 200
 
 // Gateway serves the agent of one trial. It is an http.Handler for whatever is asked of
@@ -119,11 +118,11 @@ func (g *Gateway) Close() {
 	g.calls.Wait()
 }
 
-// Overspent says how the agent came to want more than it may; empty where it did not.
+// Overspent returns the first limit that the agent exceeded, as a sentence; empty if it kept to all.
 func (g *Gateway) Overspent() string { return g.allowed.overspent() }
 
-// Exhausted is closed once the agent was refused so often that it need not go on. From
-// then on it gets no answers.
+// Exhausted returns a channel that is closed once the agent was refused so often that it need
+// not go on. From then on it gets no answers.
 func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
 
 // Refused returns, for each provider that refused its key, what a person can do.
@@ -151,7 +150,7 @@ func (g *Gateway) Down(ctx context.Context) error {
 	return nil
 }
 
-// begin says whether the gateway still takes requests. Where it does, the caller ends it
+// begin reports whether the gateway still takes requests. If so, the caller ends the request
 // with g.calls.Done.
 func (g *Gateway) begin() bool {
 	g.mu.Lock()
@@ -170,7 +169,7 @@ func (g *Gateway) next() int {
 	return g.seq
 }
 
-// note records that a request was none to a provider.
+// note records a request that is not passed on.
 func (g *Gateway) note(what string) {
 	if g.notes.Add(1) <= maxNotes {
 		g.rec.Event(evidence.Event{Kind: "model", Where: "agent", Message: what})
@@ -196,7 +195,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		shape = shapeOf(p.Kind)
 	}
 	if !isTurn && !to.isAside(r.Method) {
-		other := badRequest(r.Method + " " + to.path() + " is not passed on: what is are turns of models, their lists, and counts of tokens")
+		other := badRequest(r.Method + " " + to.path() + " is not passed on: only models' turns, lists of models and counts of tokens are")
 		other.status = http.StatusNotFound
 		g.decline(w, r, other, shape)
 		return
@@ -213,22 +212,22 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	body, failed := g.read(w, r)
+	body, failed := g.read(r)
 	_ = control.SetReadDeadline(time.Time{})
-	defer g.memory.Give(int64(cap(body)))
+	defer body.Release()
 	if failed != nil {
 		g.decline(w, r, *failed, shape)
 		return
 	}
-	c := g.newCall(p, to, r.Method, body, shape, isTurn)
+	c := g.newCall(p, to, r.Method, body.Bytes, shape, isTurn)
 	c.serve(w, r)
 }
 
-// bodyTimeout is how long the agent may take to send a request, and to take in what was
-// sent to it last of an answer.
+// bodyTimeout is how long the agent may take to send a request, and to receive what was last
+// written of an answer.
 const bodyTimeout = 2 * time.Minute
 
-// cutOff has what an agent neither sends nor takes in be waited for no longer.
+// cutOff ends all waiting for what an agent sends and receives.
 func cutOff(c *http.ResponseController) {
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
@@ -240,33 +239,19 @@ func (g *Gateway) decline(w http.ResponseWriter, r *http.Request, why refusal, s
 	why.write(w, shape)
 }
 
-// read reads a request's body whole. What it returns is taken from the gateway's memory.
-func (g *Gateway) read(w http.ResponseWriter, r *http.Request) ([]byte, *refusal) {
-	var body []byte
-	in := http.MaxBytesReader(w, r.Body, maxRequest)
-	for {
-		if len(body) == cap(body) {
-			grown := max(2*cap(body), 32<<10)
-			if !g.memory.Take(int64(grown)) {
-				why := unreachable(http.StatusServiceUnavailable, "too many large requests to models at once")
-				return body, &why
-			}
-			next := make([]byte, len(body), grown)
-			copy(next, body)
-			g.memory.Give(int64(cap(body)))
-			body = next
-		}
-		n, err := in.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		if errors.Is(err, io.EOF) {
-			return body, nil
-		}
-		if err != nil {
-			why := badRequest("the request did not come whole")
-			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				why = tooLarge(fmt.Sprintf("the request has more than %d bytes", maxRequest))
-			}
-			return body, &why
-		}
+// read reads a request's body whole, in the gateway's memory. The caller releases it.
+func (g *Gateway) read(r *http.Request) (*bounded.Buffer, *refusal) {
+	body := &bounded.Buffer{Max: maxRequest, Share: g.memory}
+	var why refusal
+	switch err := body.ReadAll(r.Body, r.ContentLength); {
+	case err == nil:
+		return body, nil
+	case errors.Is(err, bounded.ErrNoMemory):
+		why = unreachable(http.StatusServiceUnavailable, "too many large requests to models at once")
+	case errors.Is(err, bounded.ErrTooLong):
+		why = tooLarge(fmt.Sprintf("the request has more than %d bytes", maxRequest))
+	default:
+		why = badRequest("the request did not come whole")
 	}
+	return body, &why
 }

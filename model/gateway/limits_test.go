@@ -150,6 +150,7 @@ func TestSeconds(t *testing.T) {
 				took, broken := ask(t, rec, eval.ModelLimits{Seconds: 30}, func(w http.ResponseWriter, r *http.Request) {
 					if test.begins != "" {
 						_, _ = io.WriteString(w, test.begins)
+						_ = http.NewResponseController(w).Flush()
 					}
 					<-r.Context().Done()
 				})

@@ -18,15 +18,15 @@ import (
 
 // Provider is where models are asked.
 type Provider struct {
-	Name    string   // the first segment of the paths that are its
+	Name    string   // the first segment of its paths
 	Kind    string   // whose API it speaks, one of eval.ModelKinds
-	BaseURL *url.URL // that its paths are below
-	// Transport asks it, and is given back no redirects; required.
+	BaseURL *url.URL // what its paths are below
+	// Transport sends it requests; required.
 	Transport http.RoundTripper
 	Key       string            // empty for none
 	KeyEnv    string            // the variable that the key is from, for messages
 	Headers   map[string]string // set over what the agent sent
-	// Secrets are what of Headers must not be told to anybody.
+	// Secrets are the parts of Headers that nobody may see.
 	Secrets []string
 	Prices  map[string]eval.Price // by model
 	// Silence is how long it may say nothing, before an answer and within it; default
@@ -34,7 +34,7 @@ type Provider struct {
 	Silence time.Duration
 }
 
-// defaultSilence is long: a model that thinks may say nothing meanwhile.
+// defaultSilence is long, since a model that thinks may say nothing meanwhile.
 const defaultSilence = 10 * time.Minute
 
 func (p Provider) validate() error {
@@ -49,13 +49,12 @@ func (p Provider) validate() error {
 	return nil
 }
 
-// credentials are the headers that an agent may hold a key in, for whatever provider.
+// credentials returns the headers in which agents send keys, for any provider.
 func credentials() []string {
 	return []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie"}
 }
 
-// authorize takes away the credentials that came and adds the provider's own, as it wants
-// them.
+// authorize replaces the credentials in h by the provider's own.
 func (p Provider) authorize(h http.Header) {
 	for _, name := range credentials() {
 		h.Del(name)
@@ -77,7 +76,7 @@ func (p Provider) authorize(h http.Header) {
 	}
 }
 
-// refusesKey is what to tell a person of a 401 or a 403; empty for another status.
+// refusesKey returns what a person can do about a 401 or a 403; empty for another status.
 func (p Provider) refusesKey(status int) string {
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return ""
@@ -91,7 +90,7 @@ func (p Provider) refusesKey(status int) string {
 // checkTimeout bounds a request of our own to a provider.
 const checkTimeout = 15 * time.Second
 
-// Classes of a provider's failures: an agent that provokes one error is not excused by another.
+// Classes of a provider's failures. An agent that provokes one error is not excused by another.
 const (
 	downKey    = "refuses its key"
 	downServer = "does not answer"
@@ -160,7 +159,7 @@ func (h *health) failed() map[string]string {
 	return maps.Clone(h.down)
 }
 
-// listPath is where providers of a kind list their models.
+// listPath returns the path where providers of a kind list their models.
 func listPath(kind string) string {
 	switch kind {
 	case eval.KindAnthropic:

@@ -8,13 +8,12 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// refusal is an answer of the gateway's own, in the shape in which the provider would
-// tell of an error.
+// refusal is an error that the gateway answers with, in the provider's place.
 type refusal struct {
 	status  int
 	kind    string // as OpenAI and Anthropic name it
 	google  string // as Google does
-	final   bool   // asking again is of no use
+	final   bool   // the client should not ask again
 	message string
 }
 
@@ -34,8 +33,7 @@ func unreachable(status int, message string) refusal {
 	return refusal{status, "api_error", "UNAVAILABLE", false, message}
 }
 
-// shapeOf is the dialect in which errors of a provider's kind are told, where the request
-// itself is in none.
+// shapeOf returns the dialect of errors for a provider's kind, if the request is in no dialect.
 func shapeOf(kind string) dialect.Name {
 	switch kind {
 	case eval.KindAnthropic:
@@ -46,14 +44,15 @@ func shapeOf(kind string) dialect.Name {
 	return dialect.Chat
 }
 
-// body returns the refusal as the API has errors.
+// body returns the refusal as an error of the API.
 func (r refusal) body(shape dialect.Name) []byte {
 	return shape.Failure(dialect.Failure{
 		Status: r.status, Message: r.message, Type: r.kind, GoogleStatus: r.google, Quota: r.status == http.StatusTooManyRequests,
 	})
 }
 
-// write answers w. Clients of OpenAI and Anthropic heed X-Should-Retry.
+// write answers with the refusal and returns the body. Clients of OpenAI and Anthropic heed
+// X-Should-Retry.
 func (r refusal) write(w http.ResponseWriter, shape dialect.Name) []byte {
 	body := r.body(shape)
 	h := w.Header()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// route is where a request is to go: a provider, and what follows in its path and its
-// query, as they came but for keys.
+// route is where a request goes: a provider, and the rest of the path and the query, without
+// keys.
 type route struct {
 	provider string
 	rest     string // escaped, without a leading slash; empty for the base URL itself
@@ -22,8 +22,8 @@ var (
 	errPath     = errors.New("the path has a segment that is empty, a dot or two, or that holds a slash, a backslash, a percent sign or a control character")
 )
 
-// routeOf reads the target of a request. What could lead out of a provider's base URL,
-// however often it is decoded on the way, is refused.
+// routeOf reads the target of a request. It refuses whatever could lead out of a provider's
+// base URL, however often it is decoded on the way.
 func routeOf(u *url.URL) (route, error) {
 	if u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" {
 		return route{}, errAbsolute
@@ -50,7 +50,7 @@ func isPlain(segment string) bool {
 	return segment != "" && segment != "." && segment != ".." && !special
 }
 
-// withoutKeys is a query without what may hold a key.
+// withoutKeys returns a query without the parameters that may hold a key.
 func withoutKeys(query string) string {
 	var kept []string
 	for part := range strings.SplitSeq(query, "&") {
@@ -64,14 +64,14 @@ func withoutKeys(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// What of an API is passed on beside models' turns.
+// The parts of an API that are passed on in addition to models' turns.
 var (
 	lists  = regexp.MustCompile(`^(v[0-9][a-z0-9]*/)?models(/[^/]+)?$`)
 	counts = regexp.MustCompile(`(^|/)(messages/count_tokens|responses/input_tokens|[^/]+:countTokens)$`)
 )
 
-// isAside says whether a request that is no model's turn is passed on: for lists of
-// models, and counts of tokens. All else that a key may do is not the agent's to do.
+// isAside reports whether a request that is not a model's turn is passed on: those for lists of
+// models and for counts of tokens are. An agent may do nothing else with the key.
 func (r route) isAside(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead:
@@ -82,10 +82,10 @@ func (r route) isAside(method string) bool {
 	return false
 }
 
-// path is the path below the base URL, without its query.
+// path returns the path below the base URL, without its query.
 func (r route) path() string { return "/" + r.rest }
 
-// String is the path below the base URL, with its query.
+// String returns the path below the base URL, with its query.
 func (r route) String() string {
 	if r.query == "" {
 		return "/" + r.rest
@@ -93,7 +93,7 @@ func (r route) String() string {
 	return "/" + r.rest + "?" + r.query
 }
 
-// under is the route's URL below a provider's.
+// under returns the URL of the route below a provider's base URL.
 func (r route) under(base *url.URL) *url.URL {
 	to := *base
 	if r.rest != "" {

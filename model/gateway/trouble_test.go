@@ -172,6 +172,7 @@ func TestStalls(t *testing.T) {
 				took, broken := ask(t, rec, eval.ModelLimits{}, func(w http.ResponseWriter, r *http.Request) {
 					if test.begins != "" {
 						_, _ = io.WriteString(w, test.begins)
+						_ = http.NewResponseController(w).Flush()
 					}
 					<-r.Context().Done()
 				})
@@ -189,7 +190,11 @@ func TestStalls(t *testing.T) {
 // ask asks a provider once that is played in process, by the clock of a bubble.
 func ask(t *testing.T, rec *record, limits eval.ModelLimits, provider http.HandlerFunc) (took time.Duration, broken bool) {
 	t.Helper()
-	g, err := New(rec, limits, Provider{Name: "p", BaseURL: &url.URL{Scheme: "http", Host: "model"}, Transport: InProcess(provider)})
+	patient := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices that its client has gone once it has read the request
+		provider(w, r)
+	})
+	g, err := New(rec, limits, Provider{Name: "p", BaseURL: &url.URL{Scheme: "http", Host: "model"}, Transport: InProcess(patient)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,11 @@
+// Package judge asks models that judge, over OpenAI's chat completions API.
+//
+// It sends a question as it is on record and returns the answer for the record. Package grading
+// writes questions and reads answers.
+//
+// The endpoint is not trusted: its certificate is verified, its redirects are not followed, and
+// what it sends is bounded. The environment's proxies are ignored. The key is in the header of
+// requests and nowhere else.
 package judge
 
 import (
@@ -30,14 +38,13 @@ type Client struct {
 	secrets *redact.Set
 	http    *http.Client
 	slots   chan struct{}
-	// unschooled is set once the endpoint was seen to refuse a schema of the answer.
-	unschooled atomic.Bool
+	// schemaless is set once the endpoint has refused a schema for the answer and answered without.
+	schemaless atomic.Bool
 	retry      retry.Policy
 }
 
-// New is a client for the endpoint of j, with the key that is in the variable which j
-// names, where it names one. From the call on the key is one of secrets, which are kept
-// out of errors.
+// New returns a client for the endpoint of j. Key is the value of the variable that j names, if
+// it names one. New adds it to secrets, which are kept out of errors.
 func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	secrets.Add(key)
 	base, err := j.Endpoint()
@@ -67,8 +74,8 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	}, nil
 }
 
-// Answer puts a question to the model, again where what failed may pass. An error says
-// what a person can do about it.
+// Answer asks the model a question, again if the failure may pass. An error says what a person
+// can do about it.
 func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -81,13 +88,13 @@ func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.Ju
 
 // ask asks once, and once more without a schema where the endpoint does not take one.
 func (c *Client) ask(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error) {
-	if c.unschooled.Load() {
+	if c.schemaless.Load() {
 		return c.send(ctx, ask, false)
 	}
 	answer, err := c.send(ctx, ask, true)
-	if failed, ok := errors.AsType[*failure](err); ok && failed.unschooled {
+	if failed, ok := errors.AsType[*failure](err); ok && failed.schemaless {
 		if answer, err := c.send(ctx, ask, false); err == nil {
-			c.unschooled.Store(true)
+			c.schemaless.Store(true)
 			return answer, nil
 		}
 	}

@@ -29,7 +29,7 @@ const (
 // failure is why an exchange brought no answer.
 type failure struct {
 	text       string
-	unschooled bool // it may be for the schema
+	schemaless bool // the request without its schema may be answered
 }
 
 func (f *failure) Error() string { return f.text }
@@ -58,10 +58,10 @@ type schema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// send is one exchange.
-func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, schooled bool) (evidence.JudgeAnswer, error) {
+// send asks once, with a schema for the answer or without.
+func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, withSchema bool) (evidence.JudgeAnswer, error) {
 	body := request{Model: ask.Model, Messages: ask.Messages, MaxTokens: ask.MaxTokens, Temperature: ask.Temperature, Effort: ask.Effort}
-	if schooled {
+	if withSchema {
 		body.ResponseFormat = &format{"json_schema", schema{"judgement", true, ask.Schema}}
 	}
 	data, err := json.Marshal(body)
@@ -89,14 +89,14 @@ func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, schooled bool)
 	case err != nil:
 		return evidence.JudgeAnswer{}, c.unreached(ctx, err)
 	case response.StatusCode != http.StatusOK:
-		return evidence.JudgeAnswer{}, c.refused(response, content, schooled)
+		return evidence.JudgeAnswer{}, c.refused(response, content, withSchema)
 	case len(content) > maxResponse:
 		return evidence.JudgeAnswer{}, failed("the judge's endpoint sends more than %d MiB", maxResponse>>20)
 	}
 	return c.readReply(content)
 }
 
-// unreached is an error of the network's.
+// unreached returns the error of a request that got no answer.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return retry.Passing(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
@@ -110,8 +110,8 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	return retry.Passing(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
 }
 
-// refused is an answer with another status than 200.
-func (c *Client) refused(response *http.Response, content []byte, schooled bool) error {
+// refused returns the error of an answer with another status than 200.
+func (c *Client) refused(response *http.Response, content []byte, withSchema bool) error {
 	f := failed("the judge's endpoint answers %d%s", response.StatusCode, c.said(content))
 	switch status := response.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -126,14 +126,14 @@ func (c *Client) refused(response *http.Response, content []byte, schooled bool)
 		f.text = fmt.Sprintf("the judge's endpoint redirects (%d) to %s, and redirects are not followed; write where it is into config.judge.base_url",
 			status, strconv.Quote(c.clip(response.Header.Get("Location"))))
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
-		f.unschooled = schooled
+		f.schemaless = withSchema
 	case retry.Status(status):
 		return retry.Passing(f, retry.After(response.Header))
 	}
 	return f
 }
 
-// said is what an endpoint says of an error, as a sentence goes on.
+// said returns the endpoint's message as the end of a sentence.
 func (c *Client) said(content []byte) string {
 	var body struct {
 		Error struct {
@@ -150,7 +150,7 @@ func (c *Client) said(content []byte) string {
 	return ": " + strconv.Quote(c.clip(text))
 }
 
-// clip is the beginning of what an endpoint says, which may say the key.
+// clip returns the beginning of what the endpoint sent, without secrets.
 func (c *Client) clip(s string) string {
 	return text.Shorten(c.secrets.String(s), maxSaid)
 }
@@ -194,5 +194,5 @@ func (c *Client) readReply(content []byte) (evidence.JudgeAnswer, error) {
 	return answer, nil
 }
 
-// counted is a count of tokens that can be added up.
+// counted returns a count of tokens within bounds that sums stay in.
 func counted(tokens int64) int64 { return min(max(tokens, 0), maxTokens) }

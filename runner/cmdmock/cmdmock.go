@@ -2,40 +2,45 @@
 // command_mocks define it. The first response whose conditions hold is the answer; an
 // invocation that none matches fails.
 //
-// The program in the agent's container is our own executable, under the command's name: it asks the
-// runner, which alone has the table and keeps the record. Here is the table, and what is asked;
-// it knows nothing of trials, nor of networks.
+// In the agent's container the program is our own executable under the command's name. It asks
+// the runner, which has the table and keeps the record. The package knows no trials and no
+// networks.
 package cmdmock
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"regexp"
 	"slices"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
+
+// Variable is the environment variable that holds the URL which mocked programs ask.
+const Variable = "WAZA_COMMANDS"
+
+// Path is the path of that URL below the one of models.
+const Path = "/.command"
 
 // ExitUnmatched is the exit code of an invocation that no response is for.
 const ExitUnmatched = 127
 
-// Bounds of one invocation.
-const (
-	maxInvocation = 1 << 20 // bytes of what is asked
-	maxOutput     = 1 << 20 // bytes of what is answered, which a fixture may have
-)
+// maxInvocation is how many bytes an invocation may have.
+const maxInvocation = 1 << 20
 
-// Command is a program that is played.
+// Command is a program that is mocked.
 type Command struct {
 	Name        string     `json:"name"`
 	Responses   []Response `json:"responses"`
 	ExpectCalls *int       `json:"expect_calls,omitempty"` // nil where any number will do
 }
 
-// Response is an answer, and the invocations that it is for: those for which all conditions
-// hold that are given.
+// Response is the answer to invocations that meet all its conditions.
 type Response struct {
-	Args        []string          `json:"args,omitempty"`       // all of them
-	ArgsRegex   []string          `json:"args_regex,omitempty"` // for each, an expression that it is
+	Args        []string          `json:"args,omitempty"`       // the arguments, all of them
+	ArgsRegex   []string          `json:"args_regex,omitempty"` // an expression for the whole of each argument
 	Environment map[string]string `json:"environment,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"` // relative to the workspace; empty for any
 	Stdout      []byte            `json:"stdout,omitempty"`
@@ -84,9 +89,6 @@ func (r *Response) compile() error {
 	if r.ExitCode < 0 || r.ExitCode > 255 {
 		errs = append(errs, errors.New("exit_code must be from 0 to 255"))
 	}
-	if len(r.Stdout) > maxOutput {
-		errs = append(errs, fmt.Errorf("its output has more than %d bytes", maxOutput))
-	}
 	return errors.Join(errs...)
 }
 
@@ -98,7 +100,20 @@ type Invocation struct {
 	Dir     string            `json:"dir"`
 }
 
-// Answer is what a program says, and how it exits.
+// ReadInvocation reads what a program asks. Whoever is in the agent's container may have written it.
+func ReadInvocation(body io.Reader) (Invocation, error) {
+	var in Invocation
+	raw, err := io.ReadAll(io.LimitReader(body, maxInvocation+1))
+	if err != nil {
+		return in, err
+	}
+	if len(raw) > maxInvocation {
+		return in, fmt.Errorf("the arguments and the environment have more than %d bytes", maxInvocation)
+	}
+	return in, jsontext.Unmarshal(raw, &in)
+}
+
+// Answer is what a program writes, and how it exits.
 type Answer struct {
 	Stdout   []byte `json:"stdout,omitempty"`
 	Stderr   string `json:"stderr,omitempty"`
@@ -106,7 +121,7 @@ type Answer struct {
 	Response int    `json:"-"` // its index; -1 for none
 }
 
-// Answer is the response to an invocation in a container whose workspace is there.
+// Answer returns the answer to an invocation in a container with the workspace at a path.
 func (c *Command) Answer(in Invocation, workspace string) Answer {
 	for i, r := range c.Responses {
 		if r.matches(in, workspace) {

@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// Launcher starts a server's program and returns once it runs. The context lasts
+// as long as the process is wanted: where it ends first, Launch returns soon and
+// may end the process.
+type Launcher func(ctx context.Context) (process.Process, error)
+
+// ErrKept is how a process ends for the proxy that goes on for somebody else.
+var ErrKept = errors.New("is kept for what graders ask")
+
+// ErrEnded says that a message is for a process that has ended.
+var ErrEnded = errors.New("the server's process has ended")
+
+// Ending is how a process or a session ended.
+type Ending struct {
+	Exit  process.Exit
+	Err   error // why there is no Exit; else nil
+	Cause error // the rule it broke, for which it was ended; else nil
+	Asked bool  // it was no longer wanted
+}
+
+// String says how it ended, as in "exited with code 1".
+func (e Ending) String() string {
+	how := fmt.Sprintf("exited with code %d", e.Exit.Code)
+	if e.Exit.Signal != "" {
+		how = "was ended by " + e.Exit.Signal
+	}
+	switch {
+	case errors.Is(e.Err, errHungUp):
+		how = "was left: " + errHungUp.Error()
+	case errors.Is(e.Err, ErrKept):
+		how = ErrKept.Error()
+	case e.Err != nil:
+		how = "is lost: " + e.Err.Error()
+	}
+	switch {
+	case errors.Is(e.Cause, ErrFlooded):
+		how += ": " + e.Cause.Error()
+	case e.Cause != nil:
+		how += " after a message " + e.Cause.Error()
+	}
+	return how
+}
+
+// Known returns the exit; nil if there is none.
+func (e Ending) Known() *process.Exit {
+	if e.Err != nil {
+		return nil
+	}
+	return &e.Exit
+}
+
+// Data returns what an event of the end holds.
+func (e Ending) Data() map[string]any {
+	return map[string]any{"code": e.Exit.Code, "signal": e.Exit.Signal, "asked": e.Asked}
+}
+
+// Program is what is known of a process: what it has written, and how it ended. A nil Program
+// stands for one that somebody else runs: it has written nothing and does not end.
+type Program struct {
+	output *bounded.Ends
+	gone   chan struct{} // closed when it has ended and that was reported
+	end    Ending        // set before gone closes
+}
+
+// Output returns the beginning and the end of what the program has written: to its stderr, and
+// to its stdout where that carries no messages.
+func (p *Program) Output() string {
+	if p == nil {
+		return ""
+	}
+	return p.output.String()
+}
+
+// Gone is closed when the program has ended and that was reported.
+func (p *Program) Gone() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.gone
+}
+
+// Ended returns how the program ended, once it has.
+func (p *Program) Ended() (e Ending, ended bool) {
+	select {
+	case <-p.Gone():
+		return p.end, true
+	default:
+		return e, false
+	}
+}
+
+// seeOff sends SIGTERM, and after grace SIGKILL, until done is closed. It reports whether that
+// was within grace of a signal.
+func seeOff(proc process.Process, grace time.Duration, done <-chan struct{}) bool {
+	for _, signal := range []process.Signal{process.Terminate, process.Kill} {
+		if within(done, 0) {
+			return true
+		}
+		_ = proc.Signal(signal)
+		if within(done, grace) {
+			return true
+		}
+	}
+	return false
+}
+
+// within waits for done, for as long as d, and reports whether it is closed.
+func within(done <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	default:
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// Resident is the program of a server that speaks HTTP: one process, which lives
+// as long as its container.
+type Resident struct {
+	Program
+	proc  process.Process
+	grace time.Duration
+
+	mu    sync.Mutex
+	asked bool // guarded by mu
+}
+
+// StartResident starts s.Launch's program, which is to listen on a port, and keeps
+// what it writes to its stdout and stderr in s.Stderr. Its end is an event. The
+// caller ends it with [Resident.Stop].
+func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident, error) {
+	s, err := s.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	proc, err := s.Launch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sink := s.StderrSink(nil, "")
+	sink.Full = func() {
+		rec.Event(evidence.Event{Kind: "limit", Where: s.Name, Message: "only the beginning of what the server wrote is kept", Data: map[string]any{"bytes": s.StderrLimit}})
+	}
+	r := &Resident{Program: Program{output: NewStderr(sink), gone: make(chan struct{})}, proc: proc, grace: s.Grace}
+	go r.attend(rec, s.Name)
+	return r, nil
+}
+
+func (r *Resident) attend(rec EventRecorder, name string) {
+	defer close(r.gone)
+	r.end.Exit, r.end.Err = process.Attend(r.proc, nil, r.output, r.output)
+	r.mu.Lock()
+	r.end.Asked = r.asked
+	r.mu.Unlock()
+	rec.Event(evidence.Event{Kind: "server_exit", Where: name, Message: r.end.String(), Data: r.end.Data()})
+}
+
+// Stop ends the program: SIGTERM, and SIGKILL after Server.Grace. It returns when
+// that has happened, or with ctx.
+func (r *Resident) Stop(ctx context.Context) {
+	r.mu.Lock()
+	r.asked = true
+	r.mu.Unlock()
+	if seeOff(r.proc, r.grace, r.gone) {
+		return
+	}
+	select {
+	case <-r.gone:
+	case <-ctx.Done():
+	}
+}
