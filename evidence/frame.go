@@ -77,15 +77,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 
 // Marshal encodes v as every line of JSON of a run directory is: without HTML escaping,
 // so that what was captured stays readable.
-func Marshal(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
-}
+func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
 
 func indent(compact []byte) ([]byte, error) {
 	var buf bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
 // defaultTimeout is how long a server may take for one step.
@@ -31,10 +32,10 @@ func expectations() []string {
 // callStep calls a tool.
 type callStep struct {
 	server, tool text
-	arguments    value
+	arguments    any
 	expect       evidence.Outcome
 	timeout      time.Duration
-	hidden       bool // the transcript does not tell of it
+	hidden       bool // it is not in the transcript
 }
 
 func (p *parser) call(n node) action {
@@ -49,7 +50,7 @@ func (p *parser) call(n node) action {
 	}
 }
 
-// tell reads whether the transcript tells of a call, as it does where left out.
+// tell reads whether a call is in the transcript, which is the default.
 func (p *parser) tell(f fields) bool {
 	tell := true
 	if f.has("tell") {
@@ -58,12 +59,12 @@ func (p *parser) tell(f fields) bool {
 	return tell
 }
 
-// arguments reads an object, or an expression for one; {} where it is left out.
-func (p *parser) arguments(f fields) value {
+// arguments reads an object, or an expression for one; {} by default.
+func (p *parser) arguments(f fields) any {
 	if !f.has("arguments") {
-		return object{}
+		return map[string]any{}
 	}
-	return valueOf[object](p, f.get("arguments"), "must be an object")
+	return valueOf[map[string]any](p, f.get("arguments"), "must be an object")
 }
 
 func (p *parser) expect(f fields) evidence.Outcome {
@@ -117,14 +118,14 @@ type target struct {
 	arguments    json.RawMessage
 }
 
-func (r *runner) target(server, tool text, arguments value) (t target, err error) {
-	if t.server, err = server.string(r.variables); err != nil {
+func (r *runner) target(server, tool text, arguments any) (t target, err error) {
+	if t.server, err = server.String(r.variables); err != nil {
 		return t, err
 	}
-	if t.tool, err = tool.string(r.variables); err != nil {
+	if t.tool, err = tool.String(r.variables); err != nil {
 		return t, err
 	}
-	evaluated, err := arguments.eval(r.variables)
+	evaluated, err := template.Fill(arguments, r.variables)
 	if err != nil {
 		return t, err
 	}
@@ -135,7 +136,7 @@ func (r *runner) target(server, tool text, arguments value) (t target, err error
 	return t, err
 }
 
-// name is what the call's tool is called in the transcript.
+// name returns the name of the call's tool in the transcript.
 func (t target) name() string {
 	if t.server == "" {
 		return t.tool
@@ -164,7 +165,7 @@ func (p *parser) tools(n node) action {
 }
 
 func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
-	server, err := s.server.string(r.variables)
+	server, err := s.server.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -194,12 +195,12 @@ func (r *runner) tools(ctx context.Context, server string, timeout time.Duration
 	return tools, nil
 }
 
-// claimStep puts a call into the transcript that was not made.
+// claimStep puts a call that was not made into the transcript.
 type claimStep struct {
 	server    text // empty: a tool of no server
 	tool      text
-	arguments value
-	result    value
+	arguments any
+	result    any
 }
 
 func (p *parser) claim(n node) action {
@@ -217,7 +218,7 @@ func (s claimStep) run(_ context.Context, r *runner) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.result.eval(r.variables)
+	result, err := template.Fill(s.result, r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -229,10 +230,10 @@ func (s claimStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, nil
 }
 
-// answer is how a call ended, as steps see it.
+// answer is the answer to a call, for the steps that follow.
 type answer struct{ session.Answer }
 
-// result is the MCP result, decoded; nil without one that counts.
+// result returns the MCP result, decoded; nil if the call failed without one.
 func (a answer) result() map[string]any {
 	if a.Message != "" || a.Result == nil {
 		return nil
@@ -245,7 +246,7 @@ func (a answer) result() map[string]any {
 	return result
 }
 
-// text is the result's text content, or the error's message.
+// text returns the result's text content, or the error's message.
 func (a answer) text() string {
 	result := a.result()
 	if result == nil {
@@ -266,7 +267,7 @@ func textOf(result map[string]any) string {
 	return strings.Join(texts, "\n")
 }
 
-// value is what `as` names.
+// value returns the value that `as` names.
 func (a answer) value() map[string]any {
 	value := map[string]any{
 		"outcome":  string(a.Outcome),
@@ -288,7 +289,7 @@ func (a answer) value() map[string]any {
 	return withJSON(value, textOf(result))
 }
 
-// report is what the transcript keeps as the call's result.
+// report returns the call's result for the transcript.
 func (a answer) report() json.RawMessage {
 	if a.Result != nil {
 		return a.Result

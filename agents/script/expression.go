@@ -20,17 +20,9 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Bounds of one expression. expr has no limit of time; a run's context is only
-// looked at between steps.
-const (
-	maxExpressionBytes  = 4096
-	maxExpressionNodes  = 500
-	maxExpressionMemory = 1_000_000 // elements that one evaluation may build
-)
-
-// expression is what stands between {{ and }}. A plain path, such as
-// stock.json.items[0].id, is followed here: it keeps the digits of numbers, and
-// a part that is not there is an error. Anything more is for expr's machine.
+// expression is the text between {{ and }}. A plain path, such as stock.json.items[0].id, is
+// followed here: it keeps the digits of numbers, and a missing part is an error. Any other
+// expression is a program of package expr.
 type expression struct {
 	source  string
 	path    []any // string keys and int indexes, the first a name
@@ -38,10 +30,7 @@ type expression struct {
 }
 
 func compile(source string, names []string) (expression, error) {
-	e := expression{source: strings.TrimSpace(source)}
-	if len(e.source) > maxExpressionBytes {
-		return e, fmt.Errorf("an expression of more than %d bytes", maxExpressionBytes)
-	}
+	e := expression{source: source}
 	tree, err := exprparser.Parse(e.source)
 	if err != nil {
 		return e, e.wrap(err)
@@ -60,14 +49,14 @@ func compile(source string, names []string) (expression, error) {
 	return e, nil
 }
 
-// compileOptions lets an expression see names and takes away the functions whose
-// answer may differ from run to run, and fromJSON, which loses digits.
+// compileOptions lets an expression use names, and disables the functions whose
+// result may differ from run to run, and fromJSON, which loses digits.
 func compileOptions(names []string) []expr.Option {
 	env := types.Map{}
 	for _, name := range names {
 		env[name] = types.Any
 	}
-	options := []expr.Option{expr.Env(env), expr.MaxNodes(maxExpressionNodes)}
+	options := []expr.Option{expr.Env(env)}
 	for _, builtin := range []string{"now", "keys", "values", "toPairs", "fromJSON"} {
 		options = append(options, expr.DisableBuiltin(builtin))
 	}
@@ -92,7 +81,7 @@ func isName(s string) bool {
 	return ok
 }
 
-// plainPath takes a tree that only names fields and indexes apart.
+// plainPath returns the path of a tree that has only names, fields and indexes.
 func plainPath(node ast.Node) ([]any, bool) {
 	switch node := node.(type) {
 	case *ast.IdentifierNode:
@@ -118,8 +107,7 @@ func (e expression) eval(v *variables) (any, error) {
 		value, err := follow(e.path, v.exact)
 		return value, e.wrap(err)
 	}
-	machine := vm.VM{MemoryBudget: maxExpressionMemory}
-	result, err := machine.Run(e.program, v.computed)
+	result, err := vm.Run(e.program, v.computed)
 	if err != nil {
 		return nil, e.wrap(err)
 	}
@@ -130,7 +118,7 @@ func (e expression) eval(v *variables) (any, error) {
 	return jsonvalue.Parse(raw)
 }
 
-// wrap puts the expression before err, and makes expr's errors one line.
+// wrap adds the expression to err, and makes expr's errors one line.
 func (e expression) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -142,7 +130,7 @@ func (e expression) wrap(err error) error {
 	return fmt.Errorf("{{ %s }}: %w", e.source, err)
 }
 
-// follow goes along path from values, a map of names.
+// follow returns the value at a path in values, a map of names.
 func follow(path []any, values map[string]any) (any, error) {
 	var value any = values
 	for i, key := range path {

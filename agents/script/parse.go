@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
 // Parse checks a task's script: its steps, their keys, their expressions and the
@@ -31,12 +32,11 @@ func Parse(raw json.RawMessage) (Script, error) {
 // parser goes through a script once and gathers mistakes.
 type parser struct {
 	names []string // that expressions may use here
-	depth int      // of loops
 	errs  []error
 }
 
-// node is a JSON value of the script and where it stands. Its raw is nil where
-// the script lacks it, which was reported then.
+// node is a JSON value of the script and its path. Its raw is nil if the script lacks it, which
+// was reported then.
 type node struct {
 	path  string
 	raw   json.RawMessage
@@ -46,7 +46,7 @@ type node struct {
 // kind is one kind of step.
 type kind struct {
 	name   string
-	valued bool // gives a value that `as` can name
+	valued bool // has a value that `as` can name
 	parse  func(*parser, node) action
 }
 
@@ -147,7 +147,7 @@ func (p *parser) as(n node, k kind) string {
 	return p.newName(n)
 }
 
-// newName reads a name and lets the steps that follow use it.
+// newName reads a name, which the steps that follow may use.
 func (p *parser) newName(n node) string {
 	name := p.plainString(n)
 	switch {
@@ -184,12 +184,12 @@ func (p *parser) fields(n node, keys ...string) fields {
 
 func (f fields) has(key string) bool { return f.values[key] != nil }
 
-// get returns the node at key; without a raw value where there is none.
+// get returns the node at key; without a raw value if there is none.
 func (f fields) get(key string) node {
 	return node{path: f.node.path + "." + key, raw: f.values[key]}
 }
 
-// need is get for a key that must be there.
+// need returns the node at key, and reports a missing key.
 func (f fields) need(key string) node {
 	if f.values != nil && !f.has(key) {
 		f.parser.failf(f.node.path, "needs the key %q", key)
@@ -197,8 +197,8 @@ func (f fields) need(key string) node {
 	return f.get(key)
 }
 
-// decode reports a value that is not what it must be. It returns false also for
-// a missing one, silently.
+// decode reads a value and reports one of another type. It returns false for that, and for a
+// missing value.
 func (p *parser) decode(n node, into any, what string) bool {
 	if n.raw == nil {
 		return false
@@ -235,7 +235,7 @@ func (p *parser) list(n node) []node {
 	return nodes
 }
 
-// plainString reads a string that is taken as it is.
+// plainString reads a string without expressions.
 func (p *parser) plainString(n node) string {
 	var s string
 	if p.decode(n, &s, "a string") && s == "" {
@@ -257,7 +257,7 @@ func (p *parser) text(n node) text {
 	return t
 }
 
-// filledText is text that is not empty.
+// filledText reads a text that must not be empty.
 func (p *parser) filledText(n node) text {
 	t := p.text(n)
 	if string(bytes.TrimSpace(n.raw)) == `""` {
@@ -280,20 +280,26 @@ func (p *parser) duration(n node) time.Duration {
 }
 
 // value reads any JSON value, whose strings may hold expressions.
-func (p *parser) value(n node) value {
+func (p *parser) value(n node) any {
 	if n.raw == nil {
-		return literal{}
+		return nil
 	}
 	decoded, err := jsonvalue.Parse(n.raw)
 	if err != nil {
 		p.failf(n.path, "%v", err)
-		return literal{}
+		return nil
 	}
-	return p.template(n.path, decoded)
+	return template.Read(strictyaml.Path{n.path}, decoded, func(at strictyaml.Path, s string) text {
+		t, err := parseText(s, p.names)
+		if err != nil {
+			p.failf(at.String(), "%v", err)
+		}
+		return t
+	})
 }
 
 // valueOf reads a JSON value of one type, or an expression for it.
-func valueOf[T value](p *parser, n node, message string) value {
+func valueOf[T any](p *parser, n node, message string) any {
 	v := p.value(n)
 	switch v.(type) {
 	case T, text:
@@ -301,29 +307,4 @@ func valueOf[T value](p *parser, n node, message string) value {
 		p.failf(n.path, "%s", message)
 	}
 	return v
-}
-
-func (p *parser) template(path string, decoded any) value {
-	switch decoded := decoded.(type) {
-	case string:
-		t, err := parseText(decoded, p.names)
-		if err != nil {
-			p.failf(path, "%v", err)
-		}
-		return t
-	case []any:
-		items := make(list, len(decoded))
-		for i, item := range decoded {
-			items[i] = p.template(fmt.Sprintf("%s[%d]", path, i), item)
-		}
-		return items
-	case map[string]any:
-		fields := make(object, len(decoded))
-		for _, key := range slices.Sorted(maps.Keys(decoded)) {
-			fields[key] = p.template(path+"."+key, decoded[key])
-		}
-		return fields
-	default:
-		return literal{decoded}
-	}
 }

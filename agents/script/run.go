@@ -1,10 +1,10 @@
 // Package script is a deterministic agent: it follows a task's script step by step and
-// speaks MCP to the servers of mcp.json. Examples, tests and benchmarks stand on it where
-// a model would answer differently each time.
+// speaks MCP to the servers of mcp.json. Examples, tests and benchmarks use it, since a model
+// would answer differently each time.
 //
-// It is not a language. It has no conditions and no functions, it does not retry,
-// and it does not answer what a server asks of its client (sampling, elicitation,
-// roots). It holds no opinion on what it got: graders do.
+// A script is not a program: it has no conditions and no functions. The agent does not retry, and
+// it does not answer what a server asks of its client (sampling, elicitation, roots). It leaves
+// the judgement of what it got to graders.
 //
 // # Steps
 //
@@ -97,8 +97,8 @@ var (
 	ErrConfig = session.ErrConfig
 )
 
-// Options is what a run works with. All but Context, ConfigPath, Env and
-// Next is required; an empty prompt is a prompt.
+// Options configures a run. All fields but Context, ConfigPath, Env and Next are required; the
+// prompt may be empty.
 type Options struct {
 	Script     Script
 	Workspace  string          // directory that file steps are confined to and commands start in
@@ -107,15 +107,15 @@ type Options struct {
 	ConfigPath string          // mcp.json; read when a step first needs a server
 	Env        []string        // environment of commands, "KEY=value"; nil is the process's own
 	Stdout     io.Writer       // gets the final output: what was said last, as it is
-	Transcript io.Writer       // gets an event a line, when it happens
-	// Next waits for the next prompt; io.EOF where none comes. Nil for one prompt.
+	Transcript io.Writer       // gets each event when it happens, one a line
+	// Next waits for the next prompt; io.EOF if none comes. It is nil for one prompt.
 	Next func() (string, error)
 }
 
 // Run executes the script's steps in order until one fails or ctx ends, then
-// writes the final output, also after a failure. Where a step failed the error
-// is a [*StepError] in one sentence; [ErrUnexpected], [ErrFailed] and
-// [ErrConfig] are its classes, and ctx's own error where ctx ended it.
+// writes the final output, also after a failure. If a step failed the error is a [*StepError] in
+// one sentence, of class [ErrUnexpected], [ErrFailed] or [ErrConfig], or ctx's own error if ctx
+// ended it.
 func Run(ctx context.Context, o Options) error {
 	r, err := newRunner(o)
 	if err != nil {
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, r.endTurn(), r.hangUp(err), r.transcript.Err(), r.close())
 }
 
-// hangUp fails where there is a prompt yet that no step waits for.
+// hangUp fails if there is another prompt, which no step waits for.
 func (r *runner) hangUp(failed error) error {
 	if r.next == nil || failed != nil {
 		return nil
@@ -195,7 +195,7 @@ func (r *runner) close() error {
 	return r.workspace.Close()
 }
 
-// steps runs a list of steps and returns the last one's value.
+// steps runs a list of steps and returns the value of the last one.
 func (r *runner) steps(ctx context.Context, steps []step) (any, error) {
 	var last any
 	for _, s := range steps {
@@ -226,11 +226,9 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 	return value, nil
 }
 
-// Bounds of a script.
-const (
-	maxIterations = 10_000 // of all loops of a run together
-	maxLoopDepth  = 8      // loops inside loops
-)
+// maxIterations is how many iterations all loops of a run have together: nested loops are soon
+// more than anybody would wait for.
+const maxIterations = 10_000
 
 // Script is a script that was checked. The zero Script has no steps and does
 // nothing.
@@ -245,7 +243,7 @@ type step struct {
 	action action
 }
 
-// action is what a step does. Its value is a JSON value; see variables.
+// action is what a step does. It returns a JSON value; see variables.
 type action interface {
 	run(context.Context, *runner) (any, error)
 }
@@ -258,7 +256,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.Path + ": " + e.Message }
 
-// StepError is a step that did not go as the script has it.
+// StepError is a step that failed.
 type StepError struct {
 	Path string // which step, such as script[3].loop.steps[0].call
 	Err  error

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
 // sayStep is an assistant's message.
@@ -23,7 +24,7 @@ type sayStep struct{ text text }
 func (p *parser) say(n node) action { return sayStep{p.text(n)} }
 
 func (s sayStep) run(_ context.Context, r *runner) (any, error) {
-	said, err := s.text.string(r.variables)
+	said, err := s.text.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ type failStep struct{ message text }
 func (p *parser) fail(n node) action { return failStep{p.filledText(n)} }
 
 func (s failStep) run(_ context.Context, r *runner) (any, error) {
-	message, err := s.message.string(r.variables)
+	message, err := s.message.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (p *parser) await(n node) action {
 	return awaitStep{}
 }
 
-// errOver is that no further prompt comes: the run ends, and has not failed.
+// errOver says that no further prompt comes, which ends the run without a failure.
 var errOver = errors.New("the conversation is over")
 
 func (awaitStep) run(_ context.Context, r *runner) (any, error) {
@@ -94,7 +95,7 @@ func (r *runner) endTurn() error {
 // loopStep repeats steps: a number of times, or over a list.
 type loopStep struct {
 	times int
-	over  value // nil with times
+	over  any // nil with times
 	as    string
 	steps []step
 	named bool // keep what the iterations give
@@ -110,19 +111,13 @@ func (p *parser) loop(n node) action {
 	case f.has("times"):
 		s.times = p.times(f.get("times"))
 	default:
-		s.over = valueOf[list](p, f.get("over"), "must be a list or an expression")
-	}
-	if p.depth == maxLoopDepth {
-		p.failf(n.path, "loops inside loops, more than %d deep", maxLoopDepth)
-		return s
+		s.over = valueOf[[]any](p, f.get("over"), "must be a list or an expression")
 	}
 	mark := len(p.names)
-	p.depth++
 	if f.has("as") {
 		s.as = p.newName(f.get("as"))
 	}
 	s.steps = p.steps(f.need("steps"))
-	p.depth--
 	p.names = p.names[:mark]
 	return s
 }
@@ -135,8 +130,8 @@ func (p *parser) times(n node) int {
 	return times
 }
 
-// run returns the list of what each iteration's last step gave, where that has a
-// name: a long loop must not hold every result.
+// run returns the list of what each iteration's last step gave if the loop has a name, and an
+// empty list otherwise: a long loop must not hold every result.
 func (s loopStep) run(ctx context.Context, r *runner) (any, error) {
 	items, err := s.items(r.variables)
 	if err != nil {
@@ -159,7 +154,7 @@ func (s loopStep) items(v *variables) ([]any, error) {
 	if s.over == nil {
 		return countTo(s.times), nil
 	}
-	value, err := s.over.eval(v)
+	value, err := template.Fill(s.over, v)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +220,7 @@ func (s commandStep) run(ctx context.Context, r *runner) (any, error) {
 	argv := make([]string, len(s.command))
 	for i, arg := range s.command {
 		var err error
-		if argv[i], err = arg.string(r.variables); err != nil {
+		if argv[i], err = arg.String(r.variables); err != nil {
 			return nil, err
 		}
 	}
@@ -245,7 +240,7 @@ func (s commandStep) execute(ctx context.Context, r *runner, argv []string) (any
 	return withJSON(fields, stdout), nil
 }
 
-// execute runs argv to its end. The code is -1 where a signal ended it.
+// execute runs argv to its end. The code is -1 if a signal ended it.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
 	out, complaint := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
 	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Stdout: out, Stderr: complaint}))
@@ -261,7 +256,7 @@ func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr str
 	return stdout, stderr, code, nil
 }
 
-// whole is an output as text, all of it.
+// whole returns an output as text, and fails if it was cut off.
 func whole(out *bounded.Head) (string, error) {
 	if out.Over() > 0 {
 		return "", errTooLong
@@ -269,7 +264,7 @@ func whole(out *bounded.Head) (string, error) {
 	return plainText(out.Bytes())
 }
 
-// excerpt makes the beginning of text fit into one sentence.
+// excerpt returns the beginning of text on one line.
 func excerpt(text string) string {
 	const limit = 200
 	words := strings.Join(strings.Fields(text), " ")
@@ -300,7 +295,7 @@ func (p *parser) read(n node) action {
 }
 
 func (s readStep) run(_ context.Context, r *runner) (any, error) {
-	path, err := s.path.string(r.variables)
+	path, err := s.path.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +325,7 @@ func (r *runner) readFile(path string) (string, error) {
 	return text, nil
 }
 
-// plainText refuses what could not go into JSON unchanged.
+// plainText returns content as a string, and refuses what JSON could not hold unchanged.
 func plainText(content []byte) (string, error) {
 	if len(content) > maxOutput {
 		return "", errTooLong
@@ -350,11 +345,11 @@ func (p *parser) write(n node) action {
 }
 
 func (s writeStep) run(_ context.Context, r *runner) (any, error) {
-	path, err := s.path.string(r.variables)
+	path, err := s.path.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
-	content, err := s.content.string(r.variables)
+	content, err := s.content.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +366,7 @@ func (s writeStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, err
 }
 
-// builtin does something under a tool's name in the transcript.
+// builtin calls do and records it in the transcript as a call of a tool.
 func (r *runner) builtin(tool string, arguments any, do func() (any, error)) (any, error) {
 	raw, err := evidence.Marshal(arguments)
 	if err != nil {

@@ -7,136 +7,30 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/template"
 )
 
-const (
-	opening = "{{"
-	closing = "}}"
-)
+// text is a string of a script, which may have expressions. A value of a script is JSON with a
+// text in place of each string.
+type text = template.Text[*variables]
 
-// value is a JSON value of a script whose strings may hold expressions.
-type value interface {
-	eval(*variables) (any, error)
-}
-
-type (
-	literal struct{ value any } // without any expression
-	list    []value
-	object  map[string]value
-	// text is a string: what is written as it is, and expressions.
-	text []part
-)
-
-// part is an expression where expr is set, else plain text.
-type part struct {
-	plain string
-	expr  *expression
-}
-
-func (l literal) eval(*variables) (any, error) { return l.value, nil }
-
-func (l list) eval(v *variables) (any, error) {
-	items := make([]any, len(l))
-	for i, item := range l {
-		var err error
-		if items[i], err = item.eval(v); err != nil {
-			return nil, err
-		}
-	}
-	return items, nil
-}
-
-func (o object) eval(v *variables) (any, error) {
-	fields := make(map[string]any, len(o))
-	for key, field := range o {
-		var err error
-		if fields[key], err = field.eval(v); err != nil {
-			return nil, err
-		}
-	}
-	return fields, nil
-}
-
-// eval returns the value of a text that is one expression, else a string.
-func (t text) eval(v *variables) (any, error) {
-	if len(t) == 1 && t[0].expr != nil {
-		return t[0].expr.eval(v)
-	}
-	return t.string(v)
-}
-
-// string returns the text with its expressions' values put in.
-func (t text) string(v *variables) (string, error) {
-	var out strings.Builder
-	for _, p := range t {
-		if p.expr == nil {
-			out.WriteString(p.plain)
-			continue
-		}
-		value, err := p.expr.eval(v)
-		if err != nil {
-			return "", err
-		}
-		s, err := asText(value)
-		if err != nil {
-			return "", err
-		}
-		out.WriteString(s)
-	}
-	return out.String(), nil
-}
-
-// parseText splits s at its expressions, which see names.
+// parseText reads a text whose expressions see names.
 func parseText(s string, names []string) (text, error) {
-	var parts text
-	for {
-		plain, rest, found := strings.Cut(s, opening)
-		if plain != "" {
-			parts = append(parts, part{plain: plain})
-		}
-		if !found {
-			return parts, nil
-		}
-		end := expressionEnd(rest)
-		if end < 0 {
-			return nil, fmt.Errorf(`%q without %q; a literal one is written {{ "{{" }}`, opening, closing)
-		}
-		if strings.TrimSpace(rest[:end]) == "" {
+	made, err := template.Parse(s, func(source string) (template.Expression[*variables], error) {
+		if source == "" {
 			return nil, errors.New("an empty expression")
 		}
-		e, err := compile(rest[:end], names)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part{expr: &e})
-		s = rest[end+len(closing):]
+		e, err := compile(source, names)
+		return e.eval, err
+	})
+	if errors.Is(err, template.ErrOpen) {
+		err = fmt.Errorf(`%w; a literal one is written {{ "{{" }}`, err)
 	}
+	return made, err
 }
 
-// expressionEnd is where the first closing in s is that does not stand in a
-// string of the expression, or -1.
-func expressionEnd(s string) int {
-	var quote byte
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case quote != 0:
-			if c == '\\' && quote != '`' {
-				i++
-			} else if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'' || c == '`':
-			quote = c
-		case strings.HasPrefix(s[i:], closing):
-			return i
-		}
-	}
-	return -1
-}
-
-// variables is what expressions see. Its values are JSON values: nil, bool,
+// variables are the values that expressions may use. They are JSON values: nil, bool,
 // string, json.Number, []any, map[string]any.
 type variables struct {
 	names []string       // in the order they were bound
@@ -192,18 +86,8 @@ func computable(value any) any {
 	}
 }
 
-// number is n as a JSON value.
+// number returns n as a JSON value.
 func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
-
-// asText is a value inside a longer text: a string as it is, anything else as
-// JSON.
-func asText(value any) (string, error) {
-	if s, ok := value.(string); ok {
-		return s, nil
-	}
-	raw, err := evidence.Marshal(value)
-	return string(raw), err
-}
 
 // withJSON adds "json" to fields where text is a JSON value.
 func withJSON(fields map[string]any, text string) map[string]any {

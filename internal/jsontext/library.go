@@ -1,6 +1,9 @@
 package jsontext
 
 import (
+	"bytes"
+	stdjson "encoding/json"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	v1 "github.com/go-json-experiment/json/v1"
@@ -19,4 +22,15 @@ func Unmarshal(data []byte, into any) error {
 // Valid is json.Valid, in less time.
 func Valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// Marshal is json.Marshal without HTML escaping, so that what was captured stays readable.
+func Marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := stdjson.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }

@@ -17,22 +17,22 @@ type delta struct {
 	err    string
 }
 
-// says tells whether it has something of what the model answers.
+// says reports whether it has a part of the model's answer.
 func (d delta) says() bool {
 	return d.thinks || slices.ContainsFunc(d.pieces, func(p piece) bool {
 		return p.use || p.text != ""
 	})
 }
 
-// piece is a text or a tool's use, or what comes behind either.
+// piece is a text or a tool's use, or the next part of either.
 type piece struct {
 	slot  slot
 	use   bool
 	id    string
 	name  string
 	text  string // of the answer, or of the use's arguments
-	whole bool   // takes the place of what came before
-	alone bool   // has no slot: nothing came before it, and nothing comes behind it
+	whole bool   // replaces what came before
+	alone bool   // has no slot: no other piece belongs to it
 }
 
 // slot tells pieces of an answer apart.
@@ -50,7 +50,7 @@ type assembly struct {
 	left   bool // there were too many pieces, or values in an event
 }
 
-// assembled is a piece with all that came behind it.
+// assembled is a piece with all parts that came after it.
 type assembled struct {
 	first piece
 	text  strings.Builder
@@ -100,7 +100,7 @@ func (a *assembly) begin(p piece) *assembled {
 	return at
 }
 
-// response is what has come so far.
+// response returns what has come so far.
 func (a *assembly) response() Response {
 	response := a.head
 	var text strings.Builder
@@ -117,7 +117,7 @@ func (a *assembly) response() Response {
 	return response
 }
 
-// merge is the larger of two counts in each: providers count up while they stream.
+// merge returns the larger of each two counts, since providers count up while they stream.
 func merge(a, b *Usage) *Usage {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)

@@ -24,7 +24,7 @@ type chatMessage struct {
 	Name       string     `json:"name"`
 }
 
-// chatCall is a tool's use, or in a stream what comes next of one.
+// chatCall is a tool's use, or in a stream the next part of one.
 type chatCall struct {
 	Index    *int   `json:"index"`
 	ID       string `json:"id"`
@@ -166,7 +166,7 @@ func chatDelta(event []byte) (delta, error) {
 	return d, nil
 }
 
-// takeChat adds what a choice says: text in its slot 0, uses in those behind it.
+// takeChat adds what a choice says: text in its slot 0, uses in the next slots.
 func (d *delta) takeChat(choice int, added *chatAdded) {
 	if added.ReasoningContent != "" || added.Reasoning != "" {
 		d.thinks = true

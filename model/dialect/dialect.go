@@ -2,8 +2,8 @@
 // not: OpenAI's chat completions and responses, Anthropic's messages, Google's generateContent.
 // Each API is one file.
 //
-// It is pure: bytes in, values out. Nothing that it reads is believed to be well
-// formed, and what it does not know it leaves out.
+// It is pure: bytes in, values out. It does not expect what it reads to be well formed, and
+// leaves out what it does not know.
 package dialect
 
 import (
@@ -59,8 +59,8 @@ type Request struct {
 	Format        json.RawMessage // JSON Schema of the answer; nil for text
 	MaxTokens     int64           // of the answer; 0 for no limit
 	UsageInStream bool            // a stream of chat completions is to end with the usage
-	Previous      string          // id of the answer that this one follows, where the request holds no history
-	References    []string        // ids of items that the history names and does not hold
+	Previous      string          // id of the answer that this one follows, if the request has no history
+	References    []string        // ids of items that the history refers to
 }
 
 // ToolName is the name of a tool as uses of it are written.
@@ -91,8 +91,7 @@ const (
 	Assistant = "assistant"
 )
 
-// Item is a part of a conversation: text, tools that the model asked for, or what came
-// of them.
+// Item is a part of a conversation: text, tools that the model asked for, or their results.
 type Item struct {
 	Role    string
 	Text    string
@@ -102,15 +101,15 @@ type Item struct {
 
 // Use is a tool that a model asks for.
 type Use struct {
-	ID        string          // unique in the conversation; empty where the dialect has none
+	ID        string          // unique in the conversation; empty if the API has none
 	Name      string          // as the agent calls the tool
-	Arguments json.RawMessage // a JSON value; a string of it where that is no JSON
+	Arguments json.RawMessage // a JSON value; if the arguments are not JSON, a string of them
 }
 
 // Result is the result of a tool's use, as the agent sends it to the model.
 type Result struct {
 	ID    string // of the use
-	Name  string // of the tool, where the dialect says so
+	Name  string // of the tool, if the API has it
 	Text  string // all text of it, joined
 	Error bool
 }
@@ -138,11 +137,11 @@ type Response struct {
 	Uses  []Use
 	Stop  string // the API's word for why the answer ended; empty if it was cut off
 	Usage *Usage // nil if the provider counts nothing
-	Error string // the provider's message, where the answer is an error
+	Error string // the provider's message, if the answer is an error
 }
 
-// Usage is what a model call took, in tokens, by the provider's count. Input holds
-// Cached and CacheWrites too, and Output holds Reasoning.
+// Usage is the tokens of a model call, as the provider counts them. Input includes Cached and
+// CacheWrites, and Output includes Reasoning.
 type Usage struct {
 	Input       int64 `json:"input"`
 	Output      int64 `json:"output"`
@@ -199,10 +198,10 @@ func withoutQuery(path string) string {
 	return path
 }
 
-// Total is all tokens of a call, read and written.
+// Total returns all tokens of a call, read and written.
 func (u Usage) Total() int64 { return sum(u.Input, u.Output) }
 
-// Plus is the tokens of two calls.
+// Plus returns the tokens of two calls.
 func (u Usage) Plus(other Usage) Usage {
 	return Usage{
 		Input:       sum(u.Input, other.Input),
@@ -213,7 +212,7 @@ func (u Usage) Plus(other Usage) Usage {
 	}
 }
 
-// counted is what a provider told, with no count below 0 and no part above its whole.
+// counted returns a provider's counts, with none below 0 and no part above its whole.
 func counted(u Usage) *Usage {
 	u.Input, u.Output = atLeast0(u.Input), atLeast0(u.Output)
 	u.Cached = min(atLeast0(u.Cached), u.Input)

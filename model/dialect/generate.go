@@ -108,8 +108,8 @@ func (c googleContent) item() Item {
 	return item
 }
 
-// answered is the text of a function's answer: where it usually is, or else all of it
-// as JSON.
+// answered returns the text of a function's result: that of the usual keys, or else all of it as
+// JSON.
 func answered(response map[string]json.RawMessage) string {
 	for _, key := range []string{"output", "error", "result", "content"} {
 		var reported content

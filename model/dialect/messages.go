@@ -67,7 +67,7 @@ type messagesUsage struct {
 	CacheRead     int64 `json:"cache_read_input_tokens"`
 }
 
-// normal counts what the cache gave and took as input too, which the dialect leaves out.
+// normal returns the counts of u, with the tokens read from and written to the cache in Input.
 func (u *messagesUsage) normal() *Usage {
 	if u == nil {
 		return nil
@@ -149,8 +149,7 @@ func (w *messagesWhole) delta() delta {
 	return d
 }
 
-// delta begins a block. The input of a use is an empty object where it comes piece by
-// piece.
+// delta begins a block. The input of a use is an empty object if it comes piece by piece.
 func (b *block) delta(at slot) delta {
 	switch b.Type {
 	case "text":

@@ -13,19 +13,19 @@ import (
 // MaxBody bounds a request or a response that is read, in bytes.
 const MaxBody = 64 << 20
 
-// What else is read at most.
+// Other bounds of what is read.
 const (
 	maxEvent    = 16 << 20 // bytes of one event of a stream
 	maxItems    = 1 << 16  // items of a conversation
 	maxTools    = 1 << 12  // tools that a model may use
-	maxReported = 500      // bytes of an error that is no JSON
+	maxReported = 500      // bytes of an error that is not JSON
 	maxPieces   = 1 << 10  // texts and uses of one answer
 )
 
 // ErrTooLarge says that a body is beyond what is read.
 var ErrTooLarge = errors.New("too large to be read")
 
-// ReadRequest reads what an agent asked. The path says which model in Google's shape.
+// ReadRequest reads what an agent asked. In Google's API the path names the model.
 func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	if len(body) > MaxBody {
 		return Request{}, fmt.Errorf("a request of %d bytes: %w", len(body), ErrTooLarge)
@@ -51,8 +51,8 @@ func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	return request, nil
 }
 
-// oneModel is the model that a request of JSON names; empty where it names several, of
-// which every reader takes another.
+// oneModel returns the model that a request names; empty if it names several, since readers differ
+// in which of them they take.
 func oneModel(body []byte) string {
 	var all []string
 	for key, value := range jsontext.Members(body) {
@@ -66,17 +66,17 @@ func oneModel(body []byte) string {
 	return all[0]
 }
 
-// deploymentIn is what Azure's paths name in the place of a model.
+// deploymentIn returns the deployment in a path of Azure, which stands for the model.
 func deploymentIn(path string) string {
 	_, behind, _ := strings.Cut(withoutQuery(path), "/deployments/")
 	name, _, _ := strings.Cut(behind, "/")
 	return name
 }
 
-// ReadResponse reads a whole answer, streamed or not. One that was cut off gives what
-// was there, with an error only where that is nothing at all. What is beyond the bounds
-// is left out, with an error that is [ErrTooLarge]. An answer with an error's status
-// gives the provider's message in Error.
+// ReadResponse reads a whole answer, streamed or not. Of one that was cut off it returns what
+// is there, and fails only if that is nothing at all. It leaves out what is beyond the bounds, and
+// then fails with [ErrTooLarge]. If the status is that of an error, Error has the provider's
+// message.
 func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
 	if len(body) > MaxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
@@ -145,7 +145,7 @@ func plainError(status int, body []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))
 }
 
-// arguments are those of a use that the dialect gives as text.
+// arguments returns the arguments of a use, of which the API has the text.
 func arguments(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage("{}")
@@ -183,7 +183,7 @@ func (c *content) read(raw json.RawMessage) {
 	}
 }
 
-// said is all text of it. A list of blocks is joined by line ends.
+// said returns all text of it, with blocks joined by line ends.
 func (c content) said() string {
 	texts := []string{}
 	if c.text != "" {
@@ -197,8 +197,7 @@ func (c content) said() string {
 	return strings.Join(texts, "\n")
 }
 
-// block is one part of a content, in the shapes of chat, responses and messages. Those
-// that are not text, such as images, say nothing.
+// block is one part of a content, of chat completions, responses or messages.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -221,7 +220,7 @@ func (b block) said() string {
 	return ""
 }
 
-// problem is an error as providers tell it: an object with a message, or a text.
+// problem is a provider's error: an object with a message, or a text.
 type problem struct{ Message string }
 
 func (p *problem) UnmarshalJSON(raw []byte) error {
@@ -238,7 +237,7 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// decode reads JSON, and leaves out what is of another type than it should be.
+// decode reads JSON, and leaves out values of the wrong type.
 func decode(raw []byte, into any) error {
 	err := jsontext.Unmarshal(raw, into)
 	var other *jsontext.TypeError
@@ -248,9 +247,9 @@ func decode(raw []byte, into any) error {
 	return err
 }
 
-// maxValues is how many values a JSON text has at most that is decoded: one of two bytes
-// takes a hundred in memory.
+// maxValues is how many values a JSON text may have to be decoded: one of two bytes takes a
+// hundred in memory.
 const maxValues = 1 << 19
 
-// HasTooMany says whether a JSON text has so many values that it is not decoded.
+// HasTooMany reports whether a JSON text has too many values to be decoded.
 func HasTooMany(text []byte) bool { return jsontext.MoreThan(maxValues, text) }

@@ -128,7 +128,7 @@ func (i responsesItem) item() (Item, bool) {
 	return Item{}, false
 }
 
-// input is what a use gives its tool, as text.
+// input returns the arguments of a use, as text.
 func (i responsesItem) input() string {
 	if i.Type == "custom_tool_call" {
 		return i.Input
@@ -225,7 +225,7 @@ func (w *responsesWhole) delta() delta {
 	return d
 }
 
-// delta takes the place of what was streamed of the item.
+// delta returns the whole item, which replaces what was streamed of it.
 func (i *responsesItem) delta(at slot) delta {
 	switch i.Type {
 	case "message":

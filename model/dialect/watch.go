@@ -7,8 +7,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// Watch reads an answer as it passes. It holds no more than one event of a stream.
-// It is not safe for concurrent use.
+// Watch reads an answer as it passes and holds at most one event of a stream. It is not safe for
+// concurrent use.
 type Watch struct {
 	name        Name
 	contentType string
@@ -24,7 +24,7 @@ func NewWatch(name Name, contentType string) *Watch {
 	return &Watch{name: name, contentType: contentType, read: apiOf(name).delta}
 }
 
-// Write takes what comes next of the answer's body. It never fails.
+// Write takes the next bytes of the answer's body. It never fails.
 func (w *Watch) Write(chunk []byte) (int, error) {
 	if w.read == nil || w.whole {
 		return len(chunk), nil
@@ -36,8 +36,8 @@ func (w *Watch) Write(chunk []byte) (int, error) {
 	return len(chunk), nil
 }
 
-// begin chooses how to read, once there is something to go by, and tells whether what
-// came is part of a stream.
+// begin chooses how to read once there is a byte to decide by, and reports whether the answer is a
+// stream.
 func (w *Watch) begin(chunk []byte) bool {
 	start := bytes.TrimLeft(chunk, " \t\r\n")
 	if len(start) == 0 {
@@ -84,18 +84,18 @@ func (w *Watch) Usage(whole []byte) *Usage {
 	return response.Usage
 }
 
-// splitter parts an answer into the JSON texts that it is made of, as it comes. What it
-// gives is valid until feed returns.
+// splitter splits an answer into JSON texts as it comes. What it yields is valid until yield
+// returns.
 type splitter interface {
 	feed(chunk []byte, yield func(event []byte))
-	// end gives what was whole but for its terminator.
+	// end yields the last text if only its terminator is missing.
 	end(yield func(event []byte))
-	// left tells whether something was left out for its length.
+	// left reports whether a text was left out because it is too long.
 	left() bool
 }
 
-// splitterFor chooses by the content type, and where that says nothing by the first
-// bytes: an event's line never begins with a bracket.
+// splitterFor chooses by the content type, or else by the first byte: an event's line never
+// begins with a bracket.
 func splitterFor(contentType string, start []byte) splitter {
 	start = bytes.TrimLeft(start, " \t\r\n")
 	switch {
@@ -107,7 +107,7 @@ func splitterFor(contentType string, start []byte) splitter {
 	return &events{}
 }
 
-// part is what is held of an event or an element. One above maxEvent is left out.
+// part holds an event or an element. It leaves out one with more than maxEvent bytes.
 type part struct {
 	held    []byte
 	spoiled bool // it is too long
@@ -122,8 +122,8 @@ func (p *part) keep(piece []byte) {
 	p.held = append(p.held, piece...)
 }
 
-// take returns what is held unless that is too long, and begins the next. It is valid until
-// that is kept.
+// take returns the part, which is empty if it was too long, and begins the next. It is valid
+// until keep is called.
 func (p *part) take() []byte {
 	whole := p.held
 	p.held, p.spoiled = p.held[:0], false
@@ -155,8 +155,8 @@ func (e *events) end(yield func([]byte)) {
 	}
 }
 
-// elements splits a JSON array into its elements, where they are objects. An object that
-// stands alone is one too.
+// elements splits a JSON array into its elements that are objects. It also yields an object that
+// stands alone.
 type elements struct {
 	part
 	scan jsontext.Scanner

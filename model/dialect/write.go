@@ -1,9 +1,10 @@
 package dialect
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Answer is an answer of a model to be written.
@@ -39,7 +40,7 @@ func (e Event) Encode() ([]byte, error) {
 	if word, ok := e.Data.(rawText); ok {
 		return []byte(word), nil
 	}
-	return encode(e.Data)
+	return jsontext.Marshal(e.Data)
 }
 
 type rawText string
@@ -58,7 +59,7 @@ type Failure struct {
 }
 
 // Whole returns an answer that is not streamed, as JSON.
-func (n Name) Whole(a Answer) ([]byte, error) { return encode(apiOf(n).whole(a)) }
+func (n Name) Whole(a Answer) ([]byte, error) { return jsontext.Marshal(apiOf(n).whole(a)) }
 
 // Events returns an answer as the events of a stream.
 func (n Name) Events(a Answer) []Event { return apiOf(n).events(a) }
@@ -123,20 +124,9 @@ func pieces(arguments json.RawMessage) []string {
 	return all
 }
 
-// encode returns v as compact JSON, with < and > as they are.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
-}
-
-// mustEncode is encode for objects of strings and numbers.
+// mustEncode returns the JSON of objects of strings and numbers.
 func mustEncode(v any) []byte {
-	body, err := encode(v)
+	body, err := jsontext.Marshal(v)
 	if err != nil {
 		panic(err)
 	}

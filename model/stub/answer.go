@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// newAnswer returns an answer to r that says text, with ids of m's turn.
+// newAnswer returns an answer to r with a text, and with ids that carry m.
 func newAnswer(r *request, m mark, text string) dialect.Answer {
 	digest := r.digest()
 	a := dialect.Answer{
@@ -35,10 +35,10 @@ func usageOf(r *request, a dialect.Answer) dialect.Usage {
 	return dialect.Usage{Input: tokens(r.size), Output: tokens(size)}
 }
 
-// tokens is how many tokens a text of size bytes has, roughly.
+// tokens estimates how many tokens a text of size bytes has.
 func tokens(size int64) int64 { return max(1, (size+3)/4) }
 
-// digest tells requests with different histories apart, however they are streamed.
+// digest returns a digest of the conversation. Streaming makes no difference.
 func (r *request) digest() string {
 	hash := sha256.New()
 	for _, item := range r.Items {
@@ -66,7 +66,7 @@ func isWord(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// pick finds the tool that c means among those offered. The error says what is there.
+// pick returns the offered tool that c calls. The error lists what is offered.
 func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 	surely, perhaps := c.fitting(tools)
 	for _, found := range [][]dialect.ToolName{surely, perhaps} {
@@ -80,9 +80,9 @@ func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 	return dialect.ToolName{}, fmt.Errorf("the script calls %s, and no such tool is offered; offered are: %s", c, names(tools))
 }
 
-// fitting are the tools that c can mean, each once: with a server those whose names are
-// made of its name and the tool's, in a way that agents have, and else those of the
-// tool's own name; without one those of the whole name, and else of that end.
+// fitting returns the tools that c can mean, each once. If c names a server, a tool surely fits
+// if its name is made of the server's and the tool's in a way that agents use, and perhaps if it is
+// the tool's own. Otherwise a tool surely fits by its whole name, and perhaps by its end.
 func (c call) fitting(tools []dialect.ToolName) (surely, perhaps []dialect.ToolName) {
 	readings := make([]capture.Resolution, len(tools))
 	if c.server != "" {
@@ -118,7 +118,7 @@ func (c call) String() string {
 	return fmt.Sprintf("%q of server %q", c.tool, c.server)
 }
 
-// shownNames bounds how many names a message has.
+// shownNames is how many names a message lists.
 const shownNames = 200
 
 func names(tools []dialect.ToolName) string {
@@ -128,8 +128,7 @@ func names(tools []dialect.ToolName) string {
 	return strings.Join(text.Some(tools, shownNames, func(t dialect.ToolName) string { return excerpt(t.String()) }), ", ")
 }
 
-// schema is what of a JSON Schema says what an example is; Google's writes types in
-// capitals.
+// schema is the part of a JSON Schema that examples are made from. Google writes types in capitals.
 type schema struct {
 	Type       any               `json:"type"` // a name or a list of them
 	Enum       []json.RawMessage `json:"enum"`
@@ -140,10 +139,10 @@ type schema struct {
 	AnyOf      []schema          `json:"anyOf"`
 }
 
-// maxExampleDepth bounds how deep an example goes.
+// maxExampleDepth is how deep an example is nested.
 const maxExampleDepth = 16
 
-// example is a small JSON value that fits a schema, as far as its types and enums go.
+// example returns a small JSON value that fits the types and enums of a schema.
 func example(raw json.RawMessage) string {
 	var s schema
 	if jsontext.Unmarshal(raw, &s) != nil {

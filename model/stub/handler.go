@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Reported is what became of one request, for a log.
+// Reported is the outcome of one request, for a log.
 type Reported struct {
 	Method string
 	Path   string
@@ -27,15 +27,14 @@ type Reported struct {
 	What   string // what was played, or what is wrong
 }
 
-// Handler answers as the script says, under whatever path prefix. It remembers nothing
-// of another Handler's. tell, if any, is told of each request once it is known what it
-// gets, from several goroutines at once.
+// Handler returns a handler that answers as the script says, under any path prefix. It shares no
+// state with other handlers. It calls tell for each request, from several goroutines at once.
 func (s *Script) Handler(tell ...func(Reported)) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
 }
 
-// HandlerOver is Handler for requests that hold what answers must not tell by digests:
-// their ids are made of what clean leaves of a request.
+// HandlerOver returns a handler for requests with secrets, which the digests in an answer's ids
+// must not confirm: it makes ids of what clean leaves of a request.
 func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, clean: clean}
 }
@@ -44,7 +43,7 @@ type handler struct {
 	script   *Script
 	troubles *memory
 	tell     []func(Reported)
-	clean    func(json []byte) []byte // nil where nothing is left out
+	clean    func(json []byte) []byte // nil to leave out nothing
 }
 
 // exchange is one request and its answer.
@@ -146,8 +145,8 @@ func (e *exchange) fail(f *failure, what string) {
 	e.send(f.status, e.route.dialect.Failure(dialect.Failure{Status: f.status, Message: f.message, RetryAfter: f.retryAfter}))
 }
 
-// refuse answers with an error that says what is wrong with the request, or with the
-// script for it.
+// refuse answers with an error that says what is wrong with the request, or why the script does
+// not fit it.
 func (e *exchange) refuse(status int, message string) {
 	e.report(status, message)
 	e.send(status, e.route.dialect.Failure(dialect.Failure{Status: status, Message: message}))
@@ -166,11 +165,11 @@ func (e *exchange) send(status int, content []byte) {
 	_, _ = e.w.Write(content) // an agent that left needs no answer
 }
 
-// route is what a request's path and method ask for.
+// route is what a request asks for by its path and method.
 type route struct {
-	dialect dialect.Name // empty for what has no shape of its own
+	dialect dialect.Name // empty for nothing
 	action  action
-	model   string // of a list: the one that is wanted; empty for all
+	model   string // of listing; empty for all models
 	asArray bool   // a stream as one JSON array
 }
 
@@ -183,7 +182,7 @@ const (
 	listing
 )
 
-// routeOf reads a path by its end, whatever is before it.
+// routeOf reads a path by its end.
 func routeOf(r *http.Request) route {
 	path := strings.TrimRight(r.URL.Path, "/")
 	name, isTurn := dialect.Of(r.Method, path)
@@ -219,7 +218,7 @@ func listRoute(path string, anthropic bool) route {
 	return made
 }
 
-// body is an answer as it crosses the wire, in the parts that are sent at once.
+// body is an answer for the wire, in the parts that are written one by one.
 type body struct {
 	contentType string
 	parts       [][]byte
@@ -274,7 +273,7 @@ func arrayOf(events []dialect.Event) (body, error) {
 	return made, nil
 }
 
-// write sends b, or with trouble half of it.
+// write writes b, or with trouble half of it.
 func (b body) write(w http.ResponseWriter, r *http.Request, t *trouble) {
 	w.Header().Set("Content-Type", b.contentType)
 	if b.stream {
@@ -318,7 +317,7 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// wait returns after d, or when ctx ends; then with false.
+// wait waits for d and returns true, or for the end of ctx and returns false.
 func wait(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil && retry.Sleep(ctx, d) == nil
 }

@@ -10,10 +10,11 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// played is what a request is given: an answer, or trouble, with words for a log.
+// played is what a request gets: an answer, or trouble, and a description for a log.
 type played struct {
 	answer  dialect.Answer
 	line    *line // with the answer's delay; nil where no turn is played
@@ -21,11 +22,10 @@ type played struct {
 	what    string
 }
 
-// neutral is said where nothing else is asked for.
+// neutral is the answer if the script has none.
 const neutral = "OK."
 
-// play decides what r gets. Errors are for the agent: the script and the request do not
-// go together.
+// play decides what r gets. An error is for the agent: the script does not fit the request.
 func (s *Script) play(r *request, troubles *memory) (played, error) {
 	if said, is := s.asideFor(r); is {
 		return played{answer: newAnswer(r, mark{}, said), what: "aside"}, nil
@@ -67,7 +67,7 @@ func (c conversation) suffix() string {
 	return " of " + c.name
 }
 
-// conversationFor is the number of the first conversation whose conditions hold.
+// conversationFor returns the number of the first conversation whose conditions hold.
 func (s *Script) conversationFor(r *request) (int, error) {
 	if r.previous.there && r.previous.conversation < len(s.conversations) {
 		return r.previous.conversation, nil
@@ -80,10 +80,9 @@ func (s *Script) conversationFor(r *request) (int, error) {
 	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
 }
 
-// asideFor is what is said to a question that is no part of a task, and whether r is
-// one: what the script says is one; what asks for JSON of a kind; what offers no tool
-// where the script calls some; and what agents send to warm up or to see whether a key
-// works.
+// asideFor reports whether r is no part of a task, and returns its answer. Asides are requests
+// that the script has as such, that ask for JSON of a schema, that offer no tool though the
+// script calls some, and that agents send to warm up or to check a key.
 func (s *Script) asideFor(r *request) (string, bool) {
 	for _, a := range s.asides {
 		if a.when.holds(r) {
@@ -113,10 +112,10 @@ func (s *Script) callsTools() bool {
 	return false
 }
 
-// answer is l as an answer to r.
+// answer returns l as an answer to r.
 func (l *line) answer(r *request, m mark) (dialect.Answer, error) {
 	results := r.results(len(r.Items))
-	text, err := l.say.text(results)
+	text, err := l.say.String(results)
 	if err != nil {
 		return dialect.Answer{}, err
 	}
@@ -140,7 +139,7 @@ func (c call) use(tools []dialect.ToolName, results []string) (dialect.AnswerUse
 	if err != nil {
 		return dialect.AnswerUse{}, err
 	}
-	filled, err := fill(c.arguments, results)
+	filled, err := template.Fill(c.arguments, results)
 	if err != nil {
 		return dialect.AnswerUse{}, err
 	}
@@ -160,13 +159,13 @@ func (t *trouble) String() string {
 	}
 }
 
-// maxUnmarked bounds the turns without ids that are looked into: each may take looking
-// at all before it.
+// maxUnmarked is how many turns without ids are compared with the script. Each comparison may
+// read all turns before it.
 const maxUnmarked = 1000
 
-// position is the turn of c that the request asks for: the one after all that its
-// history shows. The ids of calls tell; where there are none, a turn counts that calls
-// what the script calls next, or says what it says next.
+// position returns the turn of c that the request asks for: the one after all turns in its
+// history. The ids of calls carry their turn. A turn without ids counts if it calls or says what
+// the script has next.
 func (c conversation) position(r *request) int {
 	next := 0
 	if r.previous.there {
@@ -192,7 +191,7 @@ func (c conversation) position(r *request) int {
 	return next
 }
 
-// latest is the last turn that the ids of uses tell of.
+// latest returns the last turn in the ids of uses, and whether any has one.
 func latest(uses []dialect.Use) (turn int, marked bool) {
 	for _, use := range uses {
 		if m, ok := readMark(use.ID); ok {
@@ -202,7 +201,7 @@ func latest(uses []dialect.Use) (turn int, marked bool) {
 	return turn, marked
 }
 
-// made reports whether the nth item looks like what s answers there.
+// made reports whether the nth item looks like the answer of s.
 func (s step) made(r *request, nth int) bool {
 	item := r.Items[nth]
 	switch {
@@ -214,11 +213,11 @@ func (s step) made(r *request, nth int) bool {
 			return len(surely)+len(perhaps) > 0
 		})
 	}
-	text, err := s.answer.say.text(r.results(nth))
+	text, err := s.answer.say.String(r.results(nth))
 	return err == nil && len(item.Uses) == 0 && strings.TrimSpace(item.Text) == strings.TrimSpace(text)
 }
 
-// mark is what the ids of an answer carry: where in the script it comes from.
+// mark is a position in the script, which the ids of an answer carry.
 type mark struct {
 	conversation, turn int
 	nth                int // call of the turn, from 1; 0 is the answer as a whole
@@ -227,7 +226,7 @@ type mark struct {
 
 var markPattern = regexp.MustCompile(`_script_(\d{1,6})_(\d{1,6})_(\d{1,6})_`)
 
-// of is the mark of the nth call of m's turn.
+// of returns the mark of the nth call of m's turn.
 func (m mark) of(nth int) mark {
 	m.nth = nth
 	return m
@@ -238,12 +237,12 @@ func (m mark) compare(other mark) int {
 	return cmp.Or(cmp.Compare(m.turn, other.turn), cmp.Compare(m.nth, other.nth))
 }
 
-// id is an id of m's in the answer to the request whose digest is given.
+// id returns an id that carries m, for the answer to the request with a digest.
 func (m mark) id(prefix, digest string) string {
 	return fmt.Sprintf("%s_script_%d_%d_%d_%s", prefix, m.conversation, m.turn, m.nth, digest)
 }
 
-// readMark is the mark in an id, and whether there is one.
+// readMark returns the mark in an id, and whether it has one.
 func readMark(id string) (mark, bool) {
 	found := markPattern.FindStringSubmatch(id)
 	if found == nil {
@@ -256,17 +255,17 @@ func readMark(id string) (mark, bool) {
 	return mark{numbers[0], numbers[1], numbers[2], true}, true
 }
 
-// memory counts the troubles that requests have had, by digest: they leave nothing in
-// a conversation.
+// memory counts the troubles that requests have had, by digest, since they leave no trace in a
+// conversation.
 type memory struct {
 	mu   sync.Mutex
 	seen map[string]int // guarded by mu
 }
 
-// maxRemembered bounds the requests that are remembered.
+// maxRemembered is how many requests a memory has.
 const maxRemembered = 100_000
 
-// next is how many of total troubles the request has had, and counts one more.
+// next returns how many of total troubles the request has had, and counts one more.
 func (m *memory) next(key string, total int) int {
 	if total == 0 {
 		return 0

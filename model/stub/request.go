@@ -9,22 +9,22 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// request is what an agent asks, in whatever shape it came.
+// request is what an agent asks, in any dialect.
 type request struct {
-	dialect.Request // all that the model said in one turn is one item
+	dialect.Request // with one item for all that the model said in a turn
 
 	dialect    dialect.Name
 	tools      []dialect.ToolName       // that can be called as functions
-	previous   mark                     // of the answer that this one follows, where the request holds no history
-	referenced []mark                   // of items that the history names and does not hold
+	previous   mark                     // of the answer that this one follows, if the request has no history
+	referenced []mark                   // of items that the history refers to by id
 	prompt     string                   // all that the user said
-	reported   []reported               // what tools answered, as it came
+	reported   []reported               // the tools' results, as they came
 	size       int64                    // of all that the model reads, in bytes
 	asArray    bool                     // a stream as one JSON array, not as events
-	clean      func(json []byte) []byte // of what ids must not tell; nil for all
+	clean      func(json []byte) []byte // removes what ids must not confirm; nil to remove nothing
 }
 
-// read is the request in body, which was sent to path in shape name.
+// read returns the request in a body that was sent to path.
 func read(name dialect.Name, path string, body []byte) (*request, error) {
 	asked, err := dialect.ReadRequest(name, path, body)
 	if err != nil {
@@ -48,7 +48,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 	return r, nil
 }
 
-// inTurns is items with those joined that the model said in one turn.
+// inTurns joins the items that the model said in one turn.
 func inTurns(items []dialect.Item) []dialect.Item {
 	var all []dialect.Item
 	for _, item := range items {
@@ -97,7 +97,7 @@ func promptOf(items []dialect.Item) string {
 	return strings.Join(texts, "\n")
 }
 
-// last is what the user said last.
+// last returns what the user said last.
 func (r *request) last() string {
 	for i := len(r.Items) - 1; i >= 0; i-- {
 		if item := r.Items[i]; item.Role == dialect.User && item.Text != "" {
@@ -107,14 +107,14 @@ func (r *request) last() string {
 	return ""
 }
 
-// reported is what a tool answered.
+// reported is a tool's result.
 type reported struct {
 	item int // of the conversation
 	mark mark
 	text string // as its server said it
 }
 
-// reportedIn are the results of the script's own calls, where results tell whose they are.
+// reportedIn returns the results of the script's own calls, and those without an id.
 func reportedIn(items []dialect.Item) []reported {
 	var all []reported
 	for i, item := range items {
@@ -127,8 +127,8 @@ func reportedIn(items []dialect.Item) []reported {
 	return all
 }
 
-// results are what tools answered before an item, in the order of their calls: agents
-// give those of calls made at once as they come.
+// results returns the tools' results before an item, in the order of their calls: agents send
+// those of concurrent calls as they come.
 func (r *request) results(before int) []string {
 	end, _ := slices.BinarySearchFunc(r.reported, before, func(t reported, item int) int { return t.item - item })
 	all := slices.Clone(r.reported[:end])
@@ -140,11 +140,11 @@ func (r *request) results(before int) []string {
 	return texts
 }
 
-// maxWraps bounds how many layers are taken off a result.
+// maxWraps is how many layers are taken off a result.
 const maxWraps = 8
 
-// unwrapped is what a tool's server said, out of what an agent made of it: agents hand
-// on MCP's lists of content, put an object or a tag around them, or lines before.
+// unwrapped returns what a tool's server said, without what an agent has put around it: agents
+// pass on MCP's lists of content, or add an object, a tag or lines of their own.
 func unwrapped(text string) string {
 	for range maxWraps {
 		inner, ok := unwrap(text)

@@ -5,8 +5,7 @@
 // same answer, and many conversations can be at it at once. Only failures that a script
 // asks for are remembered, for they leave nothing in a conversation.
 //
-// It understands nothing: it knows no language, keeps no store, and counts tokens by
-// the length of texts.
+// It understands no language and counts tokens by the length of texts.
 package stub
 
 import (
@@ -101,8 +100,7 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Parse reads a script. Errors name the file as file, with the places of all that is
-// wrong with it.
+// Parse reads a script. Errors call the file by its name and have the place of every mistake.
 func Parse(file string, data []byte) (*Script, error) {
 	doc, err := strictyaml.Parse(file, data)
 	if err != nil {
@@ -126,7 +124,7 @@ type conversation struct {
 	steps []step
 }
 
-// step is one answer, and what befalls those who ask for it before they get it.
+// step is one answer, and the troubles that come before it.
 type step struct {
 	troubles []trouble
 	answer   *line // nil: nothing follows the troubles
@@ -134,7 +132,7 @@ type step struct {
 
 // line is what the model says and calls in one turn.
 type line struct {
-	say   template
+	say   textTemplate
 	calls []call
 	usage *dialect.Usage // nil: counted
 	delay time.Duration
@@ -143,7 +141,7 @@ type line struct {
 // call is a tool that is to be called.
 type call struct {
 	tool, server string
-	arguments    any // a JSON value with templates for strings
+	arguments    any // JSON with a template in place of each string
 }
 
 // trouble is what happens in place of an answer, once.
@@ -167,7 +165,7 @@ type aside struct {
 	say  string
 }
 
-// defaultModel is what a script's model is called that names none.
+// defaultModel is the model of a script that names none.
 const defaultModel = "stub-1"
 
 type compiler struct{ doc *strictyaml.Document }
@@ -213,7 +211,7 @@ func (c compiler) steps(path strictyaml.Path, turns []turnEntry) []step {
 	var steps []step
 	var troubles []trouble
 	for i, entry := range turns {
-		at := append(slices.Clone(path), i)
+		at := path.With(i)
 		if !c.oneKind(at, entry) {
 			continue
 		}
@@ -232,11 +230,11 @@ func (c compiler) steps(path strictyaml.Path, turns []turnEntry) []step {
 
 func (t turnEntry) isTrouble() bool { return t.Fail != nil || t.Stall != 0 || t.Cut != "" }
 
-// oneKind reports whether a turn is one thing, and complains where it is not.
+// oneKind reports whether a turn does one thing, and adds a problem if it does not.
 func (c compiler) oneKind(at strictyaml.Path, t turnEntry) bool {
 	count := func(keys ...string) (found int) {
 		for _, key := range keys {
-			if c.doc.Has(append(slices.Clone(at), key)...) {
+			if c.doc.Has(at.With(key)...) {
 				found++
 			}
 		}
@@ -272,7 +270,7 @@ func (c compiler) trouble(t turnEntry) trouble {
 func (c compiler) line(at strictyaml.Path, t turnEntry) *line {
 	made := &line{delay: time.Duration(t.Delay)}
 	if t.Say != nil {
-		made.say = c.template(append(slices.Clone(at), "say"), *t.Say)
+		made.say = c.template(at.With("say"), *t.Say)
 	}
 	if t.Usage != nil {
 		made.usage = &dialect.Usage{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached}
@@ -281,10 +279,10 @@ func (c compiler) line(at strictyaml.Path, t turnEntry) *line {
 		}
 	}
 	if t.Call != nil {
-		made.calls = []call{c.call(append(slices.Clone(at), "call"), *t.Call)}
+		made.calls = []call{c.call(at.With("call"), *t.Call)}
 	}
 	for i, entry := range t.Calls {
-		made.calls = append(made.calls, c.call(append(slices.Clone(at), "calls", i), entry))
+		made.calls = append(made.calls, c.call(at.With("calls", i), entry))
 	}
 	return made
 }
@@ -294,7 +292,7 @@ func (c compiler) call(at strictyaml.Path, entry callEntry) call {
 	if entry.Arguments == nil {
 		return made
 	}
-	at = append(slices.Clone(at), "arguments")
+	at = at.With("arguments")
 	arguments, err := jsonvalue.Parse(entry.Arguments)
 	if _, object := arguments.(map[string]any); err != nil || !object {
 		c.doc.Problemf(at, "%s must be a mapping", at)
@@ -304,7 +302,7 @@ func (c compiler) call(at strictyaml.Path, entry callEntry) call {
 	return made
 }
 
-// condition is what must hold of a request, all of it. What is empty holds always.
+// condition is what must hold of a request: every field that is not empty.
 type condition struct {
 	PromptContains string `json:"prompt_contains,omitempty"` // what the user said, anywhere
 	SystemContains string `json:"system_contains,omitempty"`

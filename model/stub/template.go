@@ -1,8 +1,6 @@
 package stub
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,68 +9,32 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// template is a text with places for what tools answered.
-type template []piece
+// textTemplate is a text with references to tools' results.
+type textTemplate = template.Text[[]string]
 
-// piece is a reference where it has a path, else plain text.
-type piece struct {
-	plain string
-	path  []string // result, or results and a number, and then what leads into its JSON
-}
+// templates returns a value with a template in place of each string.
+func (c compiler) templates(at strictyaml.Path, v any) any { return template.Read(at, v, c.template) }
 
-// templates is v with each string read as a template.
-func (c compiler) templates(at strictyaml.Path, v any) any {
-	switch v := v.(type) {
-	case string:
-		return c.template(at, v)
-	case []any:
-		for i := range v {
-			v[i] = c.templates(append(slices.Clone(at), i), v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			v[key] = c.templates(append(slices.Clone(at), key), v[key])
-		}
-	}
-	return v
-}
-
-func (c compiler) template(at strictyaml.Path, text string) template {
-	made, err := parseTemplate(text)
+func (c compiler) template(at strictyaml.Path, s string) textTemplate {
+	made, err := template.Parse(s, compile)
 	if err != nil {
 		c.doc.Problemf(at, "%s: %v", at, err)
 	}
 	return made
 }
 
-// index is a number in brackets, which is written as a step of its own too.
-var index = regexp.MustCompile(`\[(\d+)\]`)
-
-func parseTemplate(text string) (template, error) {
-	var made template
-	for {
-		plain, rest, found := strings.Cut(text, "{{")
-		if plain != "" {
-			made = append(made, piece{plain: plain})
-		}
-		if !found {
-			return made, nil
-		}
-		inside, after, closed := strings.Cut(rest, "}}")
-		if !closed {
-			return nil, errors.New(`"{{" without "}}"`)
-		}
-		path, err := parsePath(strings.TrimSpace(inside))
-		if err != nil {
-			return nil, err
-		}
-		made = append(made, piece{path: path})
-		text = after
-	}
+// compile reads a reference: result, or results and a number, and then what leads into its JSON.
+func compile(source string) (template.Expression[[]string], error) {
+	path, err := parsePath(source)
+	return func(results []string) (any, error) { return find(path, results) }, err
 }
+
+// index is a number in brackets, which may also be written as a step of its own.
+var index = regexp.MustCompile(`\[(\d+)\]`)
 
 // parsePath reads result.a[0] or results.1.a.0.
 func parsePath(text string) ([]string, error) {
@@ -96,67 +58,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// text is t with what results say put in: strings as they are, all else as JSON.
-func (t template) text(results []string) (string, error) {
-	var out strings.Builder
-	for _, p := range t {
-		if p.path == nil {
-			out.WriteString(p.plain)
-			continue
-		}
-		found, err := find(p.path, results)
-		if err != nil {
-			return "", err
-		}
-		out.WriteString(asText(found))
-	}
-	return out.String(), nil
-}
-
-func asText(v any) string {
-	if s, ok := v.(string); ok {
-		return s
-	}
-	encoded, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(encoded)
-}
-
-// fill is v, as compiler.templates made it, with what results say put in. A string that
-// is one reference stands for its value, of any type.
-func fill(v any, results []string) (any, error) {
-	switch v := v.(type) {
-	case template:
-		if len(v) == 1 && v[0].path != nil {
-			return find(v[0].path, results)
-		}
-		return v.text(results)
-	case []any:
-		made := make([]any, len(v))
-		for i, item := range v {
-			var err error
-			if made[i], err = fill(item, results); err != nil {
-				return nil, err
-			}
-		}
-		return made, nil
-	case map[string]any:
-		made := make(map[string]any, len(v))
-		for key, field := range v {
-			var err error
-			if made[key], err = fill(field, results); err != nil {
-				return nil, err
-			}
-		}
-		return made, nil
-	default:
-		return v, nil
-	}
-}
-
-// find is the value at path: a text, or a part of the JSON in it.
+// find returns the value at path: a result's text, or a part of the JSON in it.
 func find(path, results []string) (any, error) {
 	shown := strings.Join(path, ".")
 	number, rest := len(results)-1, path[1:]
@@ -200,5 +102,5 @@ func descend(v any, step string) (any, bool) {
 	}
 }
 
-// excerpt is s, short enough for a message.
+// excerpt returns s, short enough for a message.
 func excerpt(s string) string { return text.Shorten(s, 200) }
