@@ -50,7 +50,7 @@ var formats = map[string]format{
 	}},
 	"event streams": {uses: writesEvents, may: map[string]string{
 		"mcp/sse/sse.go":        "it is the reader and the writer",
-		"agents/llm/content.go": "data is the scheme of a URL",
+		"agents/llm/toolbox.go": "data is the scheme of a URL",
 	}},
 }
 

@@ -1,5 +1,5 @@
-// Package endtoend tells end-to-end HTTP headers from hop-by-hop ones (RFC 9110, section
-// 7.6.1).
+// Package endtoend reads HTTP headers for those who pass messages on: which of them are
+// end-to-end (RFC 9110, section 7.6.1), and whether a body is encoded.
 package endtoend
 
 import (
@@ -23,4 +23,14 @@ func Headers(h http.Header) http.Header {
 		passed.Del(name)
 	}
 	return passed
+}
+
+// IsEncoded reports whether a body is compressed or otherwise encoded.
+func IsEncoded(h http.Header) bool {
+	for _, encoding := range h.Values("Content-Encoding") {
+		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return true
+		}
+	}
+	return false
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/endtoend"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
@@ -91,7 +92,7 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return jsonrpc.Message{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if transport.IsEncoded(response.Header) {
+	if endtoend.IsEncoded(response.Header) {
 		return jsonrpc.Message{}, transport.ErrEncoded
 	}
 	if session := response.Header.Get(headerSession); session != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // Bounds of one list. A list that exceeds them is partial.
@@ -39,9 +40,9 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	seen := map[string]bool{}
 	cursor := ""
 	for range maxPages {
-		page := ""
+		page := params{}
 		if cursor != "" {
-			page = member("cursor", cursor)
+			page["cursor"] = cursor
 		}
 		m, err := s.request(ctx, method, page)
 		if err != nil {
@@ -50,7 +51,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		switch {
 		case m.Result != nil:
 			cursor = addPage(&l, m.Result, at)
-		case codeOf(m.Error) == codeNoMethod && len(l.Entries) == 0:
+		case codeOf(m.Error) == jsonrpc.MethodNotFound && len(l.Entries) == 0:
 			l.Absent = true
 			return l, nil
 		default:

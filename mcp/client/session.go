@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -177,19 +176,18 @@ func (o *options) exited() error {
 	}
 }
 
-const clientInfo = `{"name":"waza","version":"1"}`
+// params are the parameters of a request.
+type params map[string]any
 
-// statelessMeta is the member that every request of a revision without sessions has.
-const statelessMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + statelessVersion +
-	`","io.modelcontextprotocol/clientInfo":` + clientInfo + `,"io.modelcontextprotocol/clientCapabilities":{}}`
+func clientInfo() params { return params{"name": "waza", "version": "1"} }
 
 // handshake learns who the server is.
 func (s *Session) handshake(ctx context.Context) error {
-	method, params := "initialize", `"protocolVersion":"`+sessionsVersion+`","capabilities":{},"clientInfo":`+clientInfo
+	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": clientInfo()}
 	if s.era == EraStateless {
-		method, params = "server/discover", ""
+		method, given = "server/discover", params{}
 	}
-	answer, err := s.request(ctx, method, params)
+	answer, err := s.request(ctx, method, given)
 	if err != nil {
 		return err
 	}
@@ -203,21 +201,22 @@ func (s *Session) handshake(ctx context.Context) error {
 	return nil
 }
 
-// request makes a request. Empty params are left out.
-func (s *Session) request(ctx context.Context, method string, params ...string) (jsonrpc.Message, error) {
+// request makes a request. It changes given.
+func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
-	// A string, so that no server takes it for an id of its own.
-	id := `"waza-` + strconv.Itoa(s.asked) + `"`
-	var given []string
-	for _, param := range params {
-		if param != "" {
-			given = append(given, param)
+	id := fmt.Sprintf("waza-%d", s.asked) // a string, so that no server takes it for an id of its own
+	if s.era == EraStateless {
+		given["_meta"] = params{
+			"io.modelcontextprotocol/protocolVersion":    statelessVersion,
+			"io.modelcontextprotocol/clientInfo":         clientInfo(),
+			"io.modelcontextprotocol/clientCapabilities": params{},
 		}
 	}
-	if s.era == EraStateless {
-		given = append(given, statelessMeta)
+	raw, err := jsonrpc.Request(id, method, given)
+	if err != nil {
+		return jsonrpc.Message{}, fmt.Errorf("%s: %w", method, err)
 	}
-	return s.conn.ask(ctx, id, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+strings.Join(given, ",")+`}}`)
+	return s.conn.ask(ctx, strconv.Quote(id), string(raw))
 }
 
 // readHello reads both eras' first answer.
@@ -262,21 +261,24 @@ func (s *Session) Info() ServerInfo { return s.info }
 // Call calls a tool. Arguments are an object, or nothing. Errors are of type [*Error], or say
 // that the server wants input before it answers.
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
-	return s.get(ctx, "tools/call", member("name", tool), argumentsOf(arguments))
+	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
 
 // Read reads a resource, and fails as [Session.Call] does.
 func (s *Session) Read(ctx context.Context, uri string) (Reply, error) {
-	return s.get(ctx, "resources/read", member("uri", uri))
+	return s.get(ctx, "resources/read", params{"uri": uri}, nil)
 }
 
 // Get gets a prompt, and fails as [Session.Call] does. Arguments are an object, or nothing.
 func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
-	return s.get(ctx, "prompts/get", member("name", prompt), argumentsOf(arguments))
+	return s.get(ctx, "prompts/get", params{"name": prompt}, arguments)
 }
 
-func (s *Session) get(ctx context.Context, method string, params ...string) (Reply, error) {
-	m, err := s.request(ctx, method, params...)
+func (s *Session) get(ctx context.Context, method string, given params, arguments json.RawMessage) (Reply, error) {
+	if len(arguments) > 0 {
+		given["arguments"] = arguments
+	}
+	m, err := s.request(ctx, method, given)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -284,18 +286,6 @@ func (s *Session) get(ctx context.Context, method string, params ...string) (Rep
 		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
 	}
 	return Reply{Result: m.Result, Error: m.Error}, nil
-}
-
-func member(key, value string) string {
-	text, _ := json.Marshal(value)
-	return `"` + key + `":` + string(text)
-}
-
-func argumentsOf(arguments json.RawMessage) string {
-	if len(arguments) == 0 {
-		return ""
-	}
-	return `"arguments":` + string(arguments)
 }
 
 // Offer returns what the server said of itself when the conversation began. It has no lists.
@@ -342,11 +332,10 @@ func (o *options) reply(raw []byte) string {
 	if o.refusal == "" || !ok || !m.IsRequest() {
 		return ""
 	}
-	head := `{"jsonrpc":"2.0","id":` + string(m.ID.Raw)
 	if m.Method == "ping" {
-		return head + `,"result":{}}`
+		return string(jsonrpc.Answer(m.ID, params{}))
 	}
-	return head + `,"error":{"code":` + strconv.Itoa(codeNoMethod) + `,` + member("message", o.refusal) + `}}`
+	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
 }
 
 // parseOne reads a valid message that is no batch.
@@ -357,5 +346,3 @@ func parseOne(raw []byte) (jsonrpc.Message, bool) {
 	}
 	return all[0], true
 }
-
-const codeNoMethod = -32601 // JSON-RPC 2.0, section 5.1

@@ -7,7 +7,8 @@
 //   - the case of a key counts;
 //   - of a key that is there twice the last one counts, and the message says that it was.
 //
-// It writes no messages, and knows no methods.
+// It writes our own requests and answers, and knows no methods. What others sent is passed on as
+// it came and never written again.
 package jsonrpc
 
 import (
@@ -213,4 +214,42 @@ func (m Message) Valid() error {
 		return fmt.Errorf("%w: %s", ErrNotMessage, wrong)
 	}
 	return nil
+}
+
+// envelope is a message that is written.
+type envelope struct {
+	Version string `json:"jsonrpc"`
+	ID      any    `json:"id"`
+	Method  string `json:"method,omitempty"`
+	Params  any    `json:"params,omitempty"`
+	Result  any    `json:"result,omitempty"`
+	Error   any    `json:"error,omitempty"`
+}
+
+// Codes of errors; section 5.1.
+const (
+	MethodNotFound = -32601
+	InvalidParams  = -32602
+	InternalError  = -32603
+)
+
+// Request returns a request whose id is a string.
+func Request(id, method string, params any) ([]byte, error) {
+	return jsontext.Marshal(envelope{Version: "2.0", ID: id, Method: method, Params: params})
+}
+
+// Answer returns the answer to a request. A result that cannot be encoded is an error of it.
+func Answer(id ID, result any) []byte {
+	answer, err := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Result: result})
+	if err != nil {
+		return Refuse(id, InternalError, err.Error())
+	}
+	return answer
+}
+
+// Refuse returns an error as the answer to a request.
+func Refuse(id ID, code int, message string) []byte {
+	failure := map[string]any{"code": code, "message": message}
+	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was read encodes
+	return answer
 }

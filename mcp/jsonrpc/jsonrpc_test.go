@@ -203,3 +203,20 @@ func BenchmarkRead(b *testing.B) {
 		})
 	}
 }
+
+func TestWrite(t *testing.T) {
+	id, _ := jsonrpc.ParseID([]byte(`9007199254740993.0`))
+	request, err := jsonrpc.Request("waza-1", "tools/call", map[string]any{"name": "<a>"})
+	if want := `{"jsonrpc":"2.0","id":"waza-1","method":"tools/call","params":{"name":"<a>"}}`; err != nil || string(request) != want {
+		t.Errorf("%s, %v, want %s", request, err, want)
+	}
+	for got, want := range map[string]string{
+		string(jsonrpc.Answer(id, struct{}{})):                        `{"jsonrpc":"2.0","id":9007199254740993.0,"result":{}}`,
+		string(jsonrpc.Answer(id, json.RawMessage(`{`))):              `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32603,`,
+		string(jsonrpc.Refuse(id, jsonrpc.MethodNotFound, "no <b>.")): `{"jsonrpc":"2.0","id":9007199254740993.0,"error":{"code":-32601,"message":"no <b>."}}`,
+	} {
+		if _, err := jsonrpc.ReadOne([]byte(got)); err != nil || !strings.HasPrefix(got, want) {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+}

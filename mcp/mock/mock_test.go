@@ -33,7 +33,7 @@ func TestAnswer(t *testing.T) {
 	} {
 		reported := 0
 		got := s.handle([]byte(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"get","arguments":`+arguments+`}}`), func(string) { reported++ })
-		if want := `{"id":"1","jsonrpc":"2.0","result":` + want + `}`; string(got) != want {
+		if want := `{"jsonrpc":"2.0","id":"1","result":` + want + `}`; string(got) != want {
 			t.Errorf("%s is answered\n%s\nwant\n%s", arguments, got, want)
 		}
 		if (reported == 1) != strings.Contains(want, "no response of the mock") {

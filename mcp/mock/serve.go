@@ -72,40 +72,26 @@ func (p *session) serve(out *io.PipeWriter) {
 	}
 }
 
-// JSON-RPC's error codes.
-const (
-	methodNotFound = -32601
-	invalidParams  = -32602
-)
-
 // handle returns the answer to one message; nil if it needs none.
 func (s *Server) handle(line []byte, unmatched func(string)) []byte {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
 		return nil
 	}
-	answer := map[string]any{"jsonrpc": "2.0", "id": r.ID.Raw}
 	switch r.Method {
 	case "initialize":
-		answer["result"] = s.initialize(r.Params)
+		return jsonrpc.Answer(r.ID, s.initialize(r.Params))
 	case "ping":
-		answer["result"] = struct{}{}
+		return jsonrpc.Answer(r.ID, struct{}{})
 	case "tools/list":
-		answer["result"] = map[string]any{"tools": s.list()}
+		return jsonrpc.Answer(r.ID, map[string]any{"tools": s.list()})
 	case "tools/call":
 		if result := s.call(r.Params, unmatched); result != nil {
-			answer["result"] = result
-			break
+			return jsonrpc.Answer(r.ID, result)
 		}
-		answer["error"] = map[string]any{"code": invalidParams, "message": "tools/call needs the name of a tool of this server, and arguments that are an object"}
-	default:
-		answer["error"] = map[string]any{"code": methodNotFound, "message": "a mock server answers initialize, ping, tools/list and tools/call"}
+		return jsonrpc.Refuse(r.ID, jsonrpc.InvalidParams, "tools/call needs the name of a tool of this server, and arguments that are an object")
 	}
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return nil
-	}
-	return data
+	return jsonrpc.Refuse(r.ID, jsonrpc.MethodNotFound, "a mock server answers initialize, ping, tools/list and tools/call")
 }
 
 func (s *Server) initialize(params json.RawMessage) any {

@@ -173,16 +173,6 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	return next, nil
 }
 
-// IsEncoded reports whether a body is compressed or otherwise encoded.
-func IsEncoded(h http.Header) bool {
-	for _, encoding := range h.Values("Content-Encoding") {
-		if encoding = strings.TrimSpace(encoding); encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return true
-		}
-	}
-	return false
-}
-
 // HTTPError is an HTTP response without an answer in it.
 type HTTPError struct {
 	Status int

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -177,13 +178,13 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 
 // cannotPass says why an answer is not passed on; empty if it is.
 func cannotPass(answer *http.Response) string {
-	switch encoding := answer.Header.Get("Content-Encoding"); {
+	switch {
 	case answer.StatusCode < 200, answer.StatusCode > 999:
 		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
 		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
-	case encoding != "" && encoding != "identity":
-		return fmt.Sprintf("the provider answered in the encoding %.32q, which it was asked not to use", encoding)
+	case endtoend.IsEncoded(answer.Header):
+		return fmt.Sprintf("the provider answered in the encoding %.32q, which it was asked not to use", strings.Join(answer.Header.Values("Content-Encoding"), ", "))
 	}
 	return ""
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/serveconn"
 )
 
 // Provider is where models are asked.
@@ -47,6 +50,21 @@ func (p Provider) validate() error {
 		return errors.New("gateway: a limit is negative")
 	}
 	return nil
+}
+
+// InProcess returns a transport on which h answers, without any port: each request has a pipe of
+// its own, which ends with the answer.
+func InProcess(h http.Handler) http.RoundTripper {
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	return &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			serveconn.Serve(server, far)
+			return near, nil
+		},
+		DisableKeepAlives:  true,
+		DisableCompression: true,
+	}
 }
 
 // credentials returns the headers in which agents send keys, for any provider.

@@ -10,9 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/waza-isolate/waza/internal/jsontext"
-
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Call is one call of a tool. Arguments is an object. Meta goes into the request's
@@ -23,15 +22,15 @@ type Call struct {
 	Meta         map[string]any
 }
 
-// Answer is how a call ended, as the agent sees it.
+// Answer is the end of a call, as the agent sees it.
 type Answer struct {
 	Outcome evidence.Outcome
 	Result  json.RawMessage // the MCP result as it came; nil without one
 	Code    int             // of a protocol error
-	Message string          // where there is no result to go by
+	Message string          // of an error, unless the tool reports it
 }
 
-// Call makes one call, which may take as long as timeout, and says how it ended.
+// Call makes one call within timeout.
 func (s *Servers) Call(ctx context.Context, c Call, timeout time.Duration) Answer {
 	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
@@ -58,7 +57,7 @@ func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, c
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 }
 
-// failed is the answer where none came.
+// failed returns the answer to a call that got none.
 func failed(ctx context.Context, err error) Answer {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Answer{Outcome: evidence.OutcomeTimeout, Message: context.Cause(ctx).Error()}
@@ -70,9 +69,9 @@ func failed(ctx context.Context, err error) Answer {
 	return Answer{Outcome: evidence.OutcomeTransportError, Message: message}
 }
 
-// answered tells from the wire's answer and the client's error how a call ended.
-// The client's error alone is a result that is not the protocol's, or one that
-// asks for input that nobody can give.
+// answered returns the answer to a call from the response on the wire and the client's error. A
+// response without an error in it, and an error of the client's, are a result that is not the
+// protocol's, or one that asks for input that nobody can give.
 func answered(ctx context.Context, response *transport.JSONRPCResponse, err error) Answer {
 	switch {
 	case response == nil || response.Error == nil && response.Result == nil:
@@ -95,8 +94,8 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is no boolean"}
 }
 
-// refused is the outcome of a call that was answered with an error: the server's
-// own, or the proxy's where the server gave no answer.
+// refused returns the outcome of a call that was answered with an error: the server's own, or the
+// proxy's in place of the server's answer.
 func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
 	data, _ := e.Data.(map[string]any)
 	switch outcome := evidence.Outcome(fmt.Sprint(data["waza"])); outcome {
@@ -104,4 +103,89 @@ func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
 		return outcome
 	}
 	return evidence.OutcomeProtocolError
+}
+
+// Bounds of what a server may list.
+const (
+	maxTools = 4096
+	maxPages = 256
+)
+
+// Tool is a tool as its server lists it.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"inputSchema"` // as it came
+}
+
+// ListError says that a server's tools could not be listed.
+type ListError struct {
+	Outcome evidence.Outcome
+	Message string
+}
+
+func (e *ListError) Error() string { return e.Message }
+
+// Tools lists a server's tools within timeout, without those that cannot be called over HTTP. Its
+// errors are of type [*ListError].
+func (s *Servers) Tools(ctx context.Context, server string, timeout time.Duration) ([]Tool, error) {
+	ctx, cancel := withTimeout(ctx, timeout)
+	defer cancel()
+	tools, err := s.list(ctx, server)
+	if err != nil {
+		a := failed(ctx, err)
+		return nil, &ListError{Outcome: a.Outcome, Message: a.Message}
+	}
+	return tools, nil
+}
+
+func (s *Servers) list(ctx context.Context, server string) ([]Tool, error) {
+	have, err := s.get(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	var tools []Tool
+	var request mcp.ListToolsRequest
+	for seen := map[mcp.Cursor]bool{}; ; {
+		page, err := have.client.ListToolsByPage(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		more, err := have.page(page)
+		if err != nil {
+			return nil, err
+		}
+		if tools = append(tools, more...); len(tools) > maxTools {
+			return nil, fmt.Errorf("the server lists more than %d tools", maxTools)
+		}
+		seen[request.Params.Cursor] = true
+		if page.NextCursor == "" {
+			return tools, nil
+		}
+		if request.Params.Cursor = page.NextCursor; seen[page.NextCursor] || len(seen) == maxPages {
+			return nil, errors.New("the server's list of tools does not end")
+		}
+	}
+}
+
+// page returns the usable tools of the last page, as they came: the client's types lose the digits
+// of numbers.
+func (c conversation) page(usable *mcp.ListToolsResult) ([]Tool, error) {
+	var raw struct {
+		Tools []Tool `json:"tools"`
+	}
+	if err := jsontext.Unmarshal(c.wire.answer.Result, &raw); err != nil {
+		return nil, err
+	}
+	can := map[string]bool{}
+	for _, tool := range usable.Tools {
+		can[tool.Name] = true
+	}
+	var tools []Tool
+	for _, tool := range raw.Tools {
+		if can[tool.Name] {
+			tools = append(tools, tool)
+		}
+	}
+	return tools, nil
 }

@@ -1,7 +1,7 @@
 // Package session holds an agent's MCP sessions with the servers of its mcp.json.
 //
 // It does not answer what a server asks of its client (sampling, elicitation, roots),
-// it does not retry, and it holds no opinion on what servers answer.
+// does not retry, and does not judge what servers answer.
 package session
 
 import (
@@ -11,21 +11,21 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// ErrConfig is the class of an mcp.json that cannot be read, or does not name a server.
+// ErrConfig is the class of errors of mcp.json: it cannot be read, or lacks a server.
 var ErrConfig = errors.New("mcp.json")
 
-// Servers holds one session per server, each from its first use on. It is not safe for
-// concurrent use.
+// Servers holds one session for each server from its first use on. It is not safe for concurrent
+// use.
 type Servers struct {
 	client     string
 	configPath string
@@ -34,19 +34,19 @@ type Servers struct {
 	open       map[string]conversation
 }
 
-// conversation is an MCP session and the last answer on its wire.
+// conversation is an MCP session and its last response on the wire.
 type conversation struct {
 	client *client.Client
 	wire   *wire
 }
 
-// New returns the servers of the mcp.json at configPath, which is read when it is first
-// needed. To them the agent is called client.
+// New returns the servers of the mcp.json at configPath, which it reads when it is first needed.
+// The agent calls itself client.
 func New(configPath, client string) *Servers {
 	return &Servers{
 		client:     client,
 		configPath: configPath,
-		// Servers are names of the task network: no proxy of the environment.
+		// Servers are names of the task network, so the environment's proxies are ignored.
 		http: &http.Client{Transport: &http.Transport{}},
 		open: map[string]conversation{},
 	}
@@ -64,7 +64,7 @@ func (s *Servers) Names() ([]string, error) {
 	return slices.Sorted(maps.Keys(s.urls)), nil
 }
 
-// get returns the server's session and opens one where there is none.
+// get returns the server's session, and opens it first if need be.
 func (s *Servers) get(ctx context.Context, server string) (conversation, error) {
 	if have, ok := s.open[server]; ok {
 		return have, nil
@@ -117,14 +117,14 @@ func (s *Servers) Close() {
 	s.http.CloseIdleConnections()
 }
 
-// wire keeps the last answer as it came: the client's own types lose the digits
-// of numbers, and do not tell a server's error from a broken connection.
+// wire keeps the last response as it came: the client's own types lose the digits of numbers, and
+// do not distinguish a server's error from a broken connection.
 type wire struct {
 	*transport.StreamableHTTP
 	answer *transport.JSONRPCResponse
 }
 
-// SendRequest is called for one request at a time, as agents use a session.
+// SendRequest implements transport.Interface. Agents make one request at a time.
 func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	answer, err := w.StreamableHTTP.SendRequest(ctx, request)
 	if request.Method == string(mcp.MethodServerDiscover) {
@@ -134,12 +134,9 @@ func (w *wire) SendRequest(ctx context.Context, request transport.JSONRPCRequest
 	return answer, err
 }
 
-// maxConfig is how many bytes of mcp.json are read.
-const maxConfig = 1 << 20
-
 // readConfig reads each server's URL.
 func readConfig(path string) (map[string]string, error) {
-	raw, err := files.Read(path, maxConfig)
+	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +159,9 @@ func readConfig(path string) (map[string]string, error) {
 	return urls, nil
 }
 
-// modernOrNone is the answer to server/discover, or a refusal in its place where it
-// offers no revision without sessions: the client would take any answer for such
-// an offer, and a server may know discover and speak earlier revisions alone.
+// modernOrNone returns the answer to server/discover, or a refusal if it offers no revision without
+// sessions. The client would take any answer for such an offer, and a server may know discover and
+// speak only earlier revisions.
 func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse {
 	if answer == nil || answer.Error != nil {
 		return answer
