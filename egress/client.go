@@ -140,7 +140,7 @@ func (cl *client) done() {
 		p := cl.proxy
 		cl.transport.CloseIdleConnections()
 		if !cl.asked.Load() {
-			p.ledger.tell(evidence.Egress{
+			p.ledger.add(evidence.Egress{
 				Name: cl.place.Host, Port: int(cl.place.At.Port()), By: byHTTP,
 				Why: "it said neither by TLS nor by a request of HTTP that can be read where it is to go",
 			})

@@ -31,7 +31,7 @@ type ledger struct {
 	untold   int // guarded by mu
 }
 
-func (l *ledger) tell(e evidence.Egress) {
+func (l *ledger) add(e evidence.Egress) {
 	l.mu.Lock()
 	if l.reported == maxReported {
 		l.untold++

@@ -38,11 +38,11 @@ type asked struct {
 // refuse names and records an attempt that is refused before reach.
 func (p *Proxy) refuse(a asked, why string) {
 	p.named(p.container, a.name)
-	p.tellRefused(a, why)
+	p.recordRefused(a, why)
 }
 
-func (p *Proxy) tellRefused(a asked, why string) {
-	p.ledger.tell(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
+func (p *Proxy) recordRefused(a asked, why string) {
+	p.ledger.add(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
 // reach connects to where a connection is to go. Every connection that leaves is decided about
@@ -51,7 +51,7 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
 	p.named(p.container, a.name)
 	refused := func(why string) (*outbound, error) {
-		p.tellRefused(a, why)
+		p.recordRefused(a, why)
 		return nil, fmt.Errorf("%w: %s", errRefused, why)
 	}
 	to, ok := p.policy.find(a.name, a.port)
@@ -78,7 +78,7 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	if err != nil {
 		p.allowance.end()
 		reported.Why, reported.MS = err.Error(), time.Since(began).Milliseconds()
-		p.ledger.tell(reported)
+		p.ledger.add(reported)
 		return nil, err
 	}
 	out := &outbound{Conn: conn, proxy: p, began: began, reported: reported, clear: io.Discard}
@@ -202,7 +202,7 @@ func (o *outbound) Close() error {
 	err := o.Conn.Close()
 	o.once.Do(func() {
 		o.proxy.allowance.end()
-		o.proxy.ledger.tell(o.soFar(""))
+		o.proxy.ledger.add(o.soFar(""))
 		o.proxy.forget(o)
 	})
 	return err

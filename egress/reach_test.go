@@ -262,7 +262,7 @@ func TestAttemptsAreReported(t *testing.T) {
 	var events []evidence.Event
 	l := &ledger{container: "container", record: func(e evidence.Event) { events = append(events, e) }}
 	for range maxReported + 7 {
-		l.tell(evidence.Egress{Name: strings.Repeat("\xff", 1<<16), Port: 443, By: byTLS, Why: "no"})
+		l.add(evidence.Egress{Name: strings.Repeat("\xff", 1<<16), Port: 443, By: byTLS, Why: "no"})
 	}
 	l.close()
 	if len(events) != maxReported+1 || events[maxReported].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
@@ -309,5 +309,5 @@ func TestCutName(t *testing.T) {
 			t.Errorf("%s: %s", name, message)
 		}
 	}}
-	l.tell(evidence.Egress{Name: strings.Repeat("x", maxName-7) + "hunter2-and-more", Why: "no"})
+	l.add(evidence.Egress{Name: strings.Repeat("x", maxName-7) + "hunter2-and-more", Why: "no"})
 }

@@ -60,7 +60,7 @@ func (c checker) check(a *Adapter) {
 	c.env(strictyaml.Path{"env"}, a.Env)
 	c.files(a.Files)
 	c.models(a)
-	c.telling(a)
+	c.reporting(a)
 	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without leading out")
 	}
@@ -191,7 +191,7 @@ func (c checker) withoutModels(a *Adapter) {
 	}
 }
 
-func (c checker) telling(a *Adapter) {
+func (c checker) reporting(a *Adapter) {
 	at := strictyaml.Path{"output"}
 	switch {
 	case a.Output == Transcript && a.Transcript == nil:

@@ -114,8 +114,8 @@ func (m *model) freshID() string {
 	}
 }
 
-// tell adds a tool's result to the conversation.
-func (m *model) tell(id, text string) {
+// addResult adds a tool's result to the conversation.
+func (m *model) addResult(id, text string) {
 	m.request.Messages = append(m.request.Messages, message{Role: "tool", Content: text, ToolCallID: id})
 }
 
@@ -211,8 +211,8 @@ func saidIn(body []byte) saying {
 	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
 }
 
-// show adds the pictures of tools in a message of their own, since tools' results are only text.
-func (m *model) show(pictures []picture) {
+// addPictures adds the pictures of tools in a message of their own, since tools' results are only text.
+func (m *model) addPictures(pictures []picture) {
 	if len(pictures) == 0 || !m.pictures {
 		return
 	}

@@ -42,10 +42,10 @@ func (a *agent) use(ctx context.Context, calls []toolCall) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		a.model.tell(call.ID, r.shown())
+		a.model.addResult(call.ID, r.shown())
 		pictures = append(pictures, r.pictures...)
 	}
-	a.model.show(pictures)
+	a.model.addPictures(pictures)
 	return nil
 }
 

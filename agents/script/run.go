@@ -125,11 +125,11 @@ func Run(ctx context.Context, o Options) error {
 	if _, err = r.steps(ctx, o.Script.steps); errors.Is(err, errOver) {
 		err = nil
 	}
-	return errors.Join(err, r.endTurn(), r.hangUp(err), r.transcript.Err(), r.close())
+	return errors.Join(err, r.endTurn(), r.checkPrompts(err), r.transcript.Err(), r.close())
 }
 
-// hangUp fails if there is another prompt, which no step waits for.
-func (r *runner) hangUp(failed error) error {
+// checkPrompts fails if there is another prompt, which no step waits for.
+func (r *runner) checkPrompts(failed error) error {
 	if r.next == nil || failed != nil {
 		return nil
 	}

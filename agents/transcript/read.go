@@ -146,7 +146,7 @@ func (r Rule) success(from []byte) *bool {
 	case r.Error != "":
 		failed := string(lookup(from, r.Error))
 		ok = failed == "" || failed == "null" || failed == "false" || failed == `""`
-	case len(r.OK) > 0 && tells(from, r.OK):
+	case len(r.OK) > 0 && hasAt(from, r.OK):
 		ok = has(from, r.OK)
 	default:
 		return nil
@@ -196,7 +196,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 			r.report.unread(number, "%v", err)
 			return nil
 		}
-		return r.tell(event)
+		return r.send(event)
 	}
 	for i, rule := range s.Events {
 		for found := range rule.in(line) {
@@ -208,7 +208,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 			case rule.Joined:
 				r.piece(event.Content, number)
 			default:
-				if err := r.tell(event); err != nil {
+				if err := r.send(event); err != nil {
 					return err
 				}
 			}
@@ -226,8 +226,8 @@ func (r *reading) piece(text string, line int) {
 	r.pieces = append(r.pieces, text...)
 }
 
-// tell emits an event, after the message that it ends.
-func (r *reading) tell(event evidence.TranscriptEvent) error {
+// send emits an event, after the message that it ends.
+func (r *reading) send(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err
 	}

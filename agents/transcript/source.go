@@ -214,8 +214,8 @@ func has(value []byte, want map[string]any) bool {
 	return true
 }
 
-// tells reports whether value has something at each of the paths.
-func tells(value []byte, paths map[string]any) bool {
+// hasAt reports whether value has something at each of the paths.
+func hasAt(value []byte, paths map[string]any) bool {
 	for path := range paths {
 		if lookup(value, path) == nil {
 			return false

@@ -62,7 +62,7 @@ func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.
 	return answer, nil
 }
 
-func (c *httpConn) tell(ctx context.Context, notification string) error {
+func (c *httpConn) notify(ctx context.Context, notification string) error {
 	response, err := c.post(ctx, notification)
 	if err != nil {
 		return c.failure(ctx, err)
@@ -143,7 +143,7 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 		}
 		if reply := c.reply(data); reply != "" {
 			c.log.sent([]byte(reply))
-			if err := c.tell(ctx, reply); err != nil {
+			if err := c.notify(ctx, reply); err != nil {
 				return jsonrpc.Message{}, err
 			}
 		}

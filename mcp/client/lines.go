@@ -78,7 +78,7 @@ func (c *linesConn) line(line []byte) error {
 }
 
 func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Message, error) {
-	if err := c.tell(ctx, request); err != nil {
+	if err := c.notify(ctx, request); err != nil {
 		return jsonrpc.Message{}, err
 	}
 	for {
@@ -88,7 +88,7 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 				return m, nil
 			}
 			if reply := c.reply(line); reply != "" {
-				_ = c.tell(ctx, reply)
+				_ = c.notify(ctx, reply)
 			}
 		case <-c.program.Gone():
 			return jsonrpc.Message{}, c.exited()
@@ -98,8 +98,8 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 	}
 }
 
-// tell writes a message. Where that fails the process ends, or time does.
-func (c *linesConn) tell(ctx context.Context, message string) error {
+// notify writes a message. Where that fails the process ends, or time does.
+func (c *linesConn) notify(ctx context.Context, message string) error {
 	c.log.sent([]byte(message))
 	_ = c.lines.Send(ctx, []byte(message))
 	return nil

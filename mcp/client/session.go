@@ -59,7 +59,7 @@ type Session struct {
 type conn interface {
 	// ask sends a request and returns the answer to it.
 	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
-	tell(ctx context.Context, notification string) error
+	notify(ctx context.Context, notification string) error
 	// unasked is what the server says while nothing is asked of it; nil where it can say nothing.
 	unasked() <-chan []byte
 	close()
@@ -196,7 +196,7 @@ func (s *Session) handshake(ctx context.Context) error {
 	}
 	s.hello = answer.Result
 	if s.era == EraSessions {
-		return s.conn.tell(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		return s.conn.notify(ctx, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	}
 	return nil
 }
@@ -304,7 +304,7 @@ func (s *Session) Listen(ctx context.Context) error {
 		select {
 		case message := <-s.conn.unasked():
 			if reply := s.reply(message); reply != "" {
-				_ = s.conn.tell(ctx, reply) // where it fails the process ends, or time does
+				_ = s.conn.notify(ctx, reply) // where it fails the process ends, or time does
 			}
 		case <-s.program.Gone():
 			end, _ := s.program.Ended()

@@ -226,5 +226,5 @@ func (k *Lines) await(grace time.Duration, silent, finished <-chan struct{}) boo
 		k.halt(false, nil)
 	case <-k.quit:
 	}
-	return within(finished, grace) || seeOff(k.proc, grace, finished) || within(finished, 4*grace)
+	return within(finished, grace) || terminate(k.proc, grace, finished) || within(finished, 4*grace)
 }

@@ -102,9 +102,9 @@ func (p *Program) Ended() (e Ending, ended bool) {
 	}
 }
 
-// seeOff sends SIGTERM, and after grace SIGKILL, until done is closed. It reports whether that
+// terminate sends SIGTERM, and after grace SIGKILL, until done is closed. It reports whether that
 // was within grace of a signal.
-func seeOff(proc process.Process, grace time.Duration, done <-chan struct{}) bool {
+func terminate(proc process.Process, grace time.Duration, done <-chan struct{}) bool {
 	for _, signal := range []process.Signal{process.Terminate, process.Kill} {
 		if within(done, 0) {
 			return true
@@ -181,7 +181,7 @@ func (r *Resident) Stop(ctx context.Context) {
 	r.mu.Lock()
 	r.asked = true
 	r.mu.Unlock()
-	if seeOff(r.proc, r.grace, r.gone) {
+	if terminate(r.proc, r.grace, r.gone) {
 		return
 	}
 	select {
