@@ -29,7 +29,7 @@ type tool struct {
 	run func(ctx context.Context, id string, arguments json.RawMessage) result
 }
 
-// Bounds of what the model is told of tools.
+// Bounds of the tools that the model gets.
 const (
 	maxTools       = 1024
 	maxDescription = 64 << 10  // bytes

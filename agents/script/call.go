@@ -50,7 +50,7 @@ func (p *parser) call(n node) action {
 	}
 }
 
-// tell reads whether a call is in the transcript, which is the default.
+// tell reads whether a call is to be in the transcript; it is by default.
 func (p *parser) tell(f fields) bool {
 	tell := true
 	if f.has("tell") {

@@ -8,14 +8,14 @@
 //
 // # Steps
 //
-// A script is a list of steps. Each has one of these keys, and `as: NAME` beside
-// it where the step gives a value that later steps use.
+// A script is a list of steps. Each has one of these keys, and also `as: NAME` if later steps use
+// its value.
 //
 //	call: {server, tool, arguments, expect, timeout, tell}
-//	    Calls a tool. arguments is an object, {} where left out. expect is ok
+//	    Calls a tool. arguments is an object, {} by default. expect is ok
 //	    (default), tool_error, protocol_error, transport_error, timeout or any.
-//	    timeout is 5m where left out. With tell: false the transcript does not tell
-//	    of the call.
+//	    timeout is 5m by default. With tell: false the call is not in the
+//	    transcript.
 //	    Value: {text, json, structured, result, is_error, outcome, code}
 //	tools: {server, timeout}
 //	    Lists a server's tools. Value: a list of {name, description}

@@ -231,7 +231,7 @@ func (r *reading) send(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err
 	}
-	if event.Type != evidence.AssistantUsage { // which tells nothing of what was done
+	if event.Type != evidence.AssistantUsage { // which is not an action
 		r.report.Events++
 	}
 	return r.emit(event)

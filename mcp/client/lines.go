@@ -15,8 +15,7 @@ type linesConn struct {
 	lines *transport.Lines
 	said  chan []byte // what the server says
 	left  chan struct{}
-	// release ends the process: it outlives the context that it was opened with by the time
-	// that it takes to see it off.
+	// release ends the process's context, once close has ended the process.
 	release context.CancelFunc
 }
 

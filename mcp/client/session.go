@@ -60,7 +60,7 @@ type conn interface {
 	// ask sends a request and returns the answer to it.
 	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
 	notify(ctx context.Context, notification string) error
-	// unasked is what the server says while nothing is asked of it; nil where it can say nothing.
+	// unasked returns the messages of a server that is asked nothing; nil if it can send none.
 	unasked() <-chan []byte
 	close()
 }
@@ -116,7 +116,7 @@ type options struct {
 	events  *transport.Events
 	log     log
 	refusal string             // the answer to what the server asks; empty to answer nothing
-	program *transport.Program // the server's process; nil where that is not ours
+	program *transport.Program // the server's process; nil if that is not ours
 }
 
 // maxMessage is how many bytes one message may have, if the server's limit is not lower. Lists of

@@ -17,7 +17,7 @@ import (
 type Handler struct {
 	Memory *bounded.Budget // for the messages that are held, either way
 	Stderr *bounded.Ends
-	Line   func([]byte) error // is called with every line of stdout; the process is ended where it fails
+	Line   func([]byte) error // is called with every line of stdout; if it fails the process is ended
 	Ended  func(Ending)       // is called once, after the last line; may be nil
 }
 

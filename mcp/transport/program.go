@@ -12,12 +12,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Launcher starts a server's program and returns once it runs. The context lasts
-// as long as the process is wanted: where it ends first, Launch returns soon and
-// may end the process.
+// Launcher starts a server's program and returns once it runs. The context lasts as long as the
+// process is wanted. If it ends first, Launch returns soon and may end the process.
 type Launcher func(ctx context.Context) (process.Process, error)
 
-// ErrKept is how a process ends for the proxy that goes on for somebody else.
+// ErrKept ends a process for the proxy though it goes on: graders will ask it.
 var ErrKept = errors.New("is kept for what graders ask")
 
 // ErrEnded says that a message is for a process that has ended.
@@ -76,7 +75,7 @@ type Program struct {
 }
 
 // Output returns the beginning and the end of what the program has written: to its stderr, and
-// to its stdout where that carries no messages.
+// to its stdout if that carries no messages.
 func (p *Program) Output() string {
 	if p == nil {
 		return ""

@@ -144,8 +144,7 @@ func NewEventReader(r io.Reader, max int64, memory *bounded.Budget) *EventReader
 }
 
 // Next reads one part of the stream, which the caller releases. At the end of the stream it
-// fails with io.EOF where that comes between events, else with io.ErrUnexpectedEOF; what
-// came of an unfinished event is no event.
+// fails with io.EOF, or with io.ErrUnexpectedEOF if an event is unfinished.
 func (r *EventReader) Next() (Event, error) {
 	part, err := r.parts.next()
 	if err == io.EOF && len(bytes.Trim(part.Bytes, "\r\n")) > 0 {

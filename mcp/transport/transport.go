@@ -45,7 +45,7 @@ const (
 type Server struct {
 	Name     string    // what the agent calls it
 	Launch   Launcher  // starts a process of its program, which speaks on stdio
-	Upstream *Upstream // where it speaks HTTP, in place of Launch
+	Upstream *Upstream // its endpoint if it speaks HTTP, in place of Launch
 	Stderr   io.Writer // takes the stderr of all its processes; nil discards it
 
 	// Start is how long one Launch, and the whole opening of a session of the runner's, may

@@ -35,7 +35,7 @@ type piece struct {
 	alone bool   // has no slot: no other piece belongs to it
 }
 
-// slot tells pieces of an answer apart.
+// slot says which pieces of an answer belong together.
 type slot struct {
 	part  int
 	index int

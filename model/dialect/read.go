@@ -145,7 +145,7 @@ func plainError(status int, body []byte) string {
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))
 }
 
-// arguments returns the arguments of a use, of which the API has the text.
+// arguments returns the arguments of a use from their text.
 func arguments(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage("{}")

@@ -95,7 +95,7 @@ func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.Ju
 	return retry.Do(ctx, c.retry, func(ctx context.Context) (evidence.JudgeAnswer, error) { return c.ask(ctx, ask) })
 }
 
-// ask asks once, and once more without a schema where the endpoint does not take one.
+// ask asks once, and once more without a schema if the endpoint does not take one.
 func (c *Client) ask(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error) {
 	if c.schemaless.Load() {
 		return c.send(ctx, ask, false)

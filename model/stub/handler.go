@@ -202,8 +202,8 @@ func routeOf(r *http.Request) route {
 	}
 }
 
-// listRoute tells the lists of models apart: Google's by the version in the path,
-// Anthropic's by the header that its clients send.
+// listRoute returns the route of a list of models: Google's by the version in the path,
+// Anthropic's by the header that its clients send, or else OpenAI's.
 func listRoute(path string, anthropic bool) route {
 	before, model, found := strings.Cut(path+"/", "/models/")
 	made := route{action: listing, dialect: dialect.Chat, model: strings.TrimSuffix(model, "/")}

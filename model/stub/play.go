@@ -17,7 +17,7 @@ import (
 // played is what a request gets: an answer, or trouble, and a description for a log.
 type played struct {
 	answer  dialect.Answer
-	line    *line // with the answer's delay; nil where no turn is played
+	line    *line // with the answer's delay; nil for an aside
 	trouble *trouble
 	what    string
 }
