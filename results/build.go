@@ -22,9 +22,9 @@ type Builder struct {
 // taken is what is kept of a trial.
 type taken struct {
 	result  RunResult
-	used    map[string]*serverUse   // by server
-	listed  map[string][]definition // likewise
-	answers answerTimes             // of models
+	used    map[string]*tools // by server
+	listed  map[string][]tool // likewise
+	answers answerTimes       // of models
 
 	failedServer string // that exited before it answered; empty for none
 }

@@ -55,17 +55,17 @@ func rate(count, of int) *Rate {
 type cards struct {
 	order  []string
 	byName map[string]*ServerCard
-	tools  map[string]*toolCards
+	tools  map[string]*tools
 }
 
 // card returns the card of a server, which it adds where there is none yet.
 func (c *cards) card(name string) *ServerCard {
 	if c.byName == nil {
-		c.byName, c.tools = map[string]*ServerCard{}, map[string]*toolCards{}
+		c.byName, c.tools = map[string]*ServerCard{}, map[string]*tools{}
 	}
 	if c.byName[name] == nil {
 		c.byName[name], c.order = &ServerCard{Name: name}, append(c.order, name)
-		c.tools[name] = &toolCards{}
+		c.tools[name] = &tools{}
 	}
 	return c.byName[name]
 }
@@ -98,7 +98,13 @@ func (c *cards) add(t taken) {
 			}
 			card.Conduct.add(*report.Conduct)
 		}
-		c.tools[report.Name].add(t.listed[report.Name], t.used[report.Name])
+		tools := c.tools[report.Name]
+		for _, definition := range t.listed[report.Name] {
+			tools.add(definition)
+		}
+		if used := t.used[report.Name]; used != nil {
+			tools.addAll(used)
+		}
 	}
 }
 
@@ -122,13 +128,13 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 func (c *cards) all() (all []ServerCard) {
 	for _, name := range c.order {
 		card := *c.byName[name]
-		elapsed := sorted(c.tools[name].use.elapsed())
+		elapsed := sorted(c.tools[name].elapsed())
 		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
 		card.ErrorRate = rate(card.errors(), card.Calls-card.givenUp())
 		card.RecoveryRate = rate(card.Recovered, card.Incidents)
 		card.ValidityRate = rate(card.Valid, card.Valid+card.Invalid)
 		card.Latency = histogram(elapsed)
-		card.Tools, card.MoreCalls = c.tools[name].all()
+		card.Tools, card.MoreCalls = c.tools[name].cards()
 		all = append(all, card)
 	}
 	return all

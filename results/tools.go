@@ -29,156 +29,109 @@ type ToolCard struct {
 // maxTools is how many tools of a server are listed, and kept of a trial.
 const maxTools = 200
 
-// toolUse is what calls of a tool came to.
-type toolUse struct {
-	calls, errors, unknown int
-	elapsed                []time.Duration
+// tool is what is known of a tool: of one definition or one call, or of all in one trial or
+// several.
+type tool struct {
+	ToolCard // without its median
+	elapsed  []time.Duration
 }
 
-func (u *toolUse) call(call evidence.Call) {
-	u.calls++
+func (t *tool) add(other tool) {
+	t.Listed, t.Hidden, t.Tokens = t.Listed+other.Listed, t.Hidden || other.Hidden, max(t.Tokens, other.Tokens)
+	t.Calls, t.Errors, t.Unknown = t.Calls+other.Calls, t.Errors+other.Errors, t.Unknown+other.Unknown
+	t.elapsed = append(t.elapsed, other.elapsed...)
+}
+
+// called returns the tool of a call.
+func called(call evidence.Call) tool {
+	t := tool{ToolCard: ToolCard{Name: shorten(call.Tool, maxName), Calls: 1}}
 	if call.Outcome.Failed() {
-		u.errors++
+		t.Errors = 1
 	}
 	if call.Known != nil && !*call.Known {
-		u.unknown++
+		t.Unknown = 1
 	}
 	if took, ok := latency(call); ok {
-		u.elapsed = append(u.elapsed, took)
+		t.elapsed = []time.Duration{took}
 	}
+	return t
 }
 
-func (u *toolUse) add(other toolUse) {
-	u.calls, u.errors, u.unknown = u.calls+other.calls, u.errors+other.errors, u.unknown+other.unknown
-	u.elapsed = append(u.elapsed, other.elapsed...)
-}
-
-// serverUse is what calls of a server came to: of its tools in the order in which they were
-// first called, and of those for which there was no room.
-type serverUse struct {
+// tools are those of a server in the order in which they came up, up to maxTools, and what
+// calls of others came to.
+type tools struct {
 	names  []string
-	tools  map[string]*toolUse
-	others toolUse
+	byName map[string]*tool
+	others tool
 }
 
-func (s *serverUse) of(tool string) *toolUse {
-	tool = shorten(tool, maxName)
-	use := s.tools[tool]
-	switch {
-	case use != nil:
-		return use
-	case len(s.names) == maxTools:
-		return &s.others
-	case s.tools == nil:
-		s.tools = map[string]*toolUse{}
+func (t *tools) add(one tool) {
+	known := t.byName[one.Name]
+	if known == nil && len(t.names) == maxTools {
+		known = &t.others
 	}
-	use = &toolUse{}
-	s.names, s.tools[tool] = append(s.names, tool), use
-	return use
+	if known == nil {
+		if t.byName == nil {
+			t.byName = map[string]*tool{}
+		}
+		known = &tool{ToolCard: ToolCard{Name: one.Name}}
+		t.names, t.byName[one.Name] = append(t.names, one.Name), known
+	}
+	known.add(one)
 }
 
-// add takes in another trial's.
-func (s *serverUse) add(other serverUse) {
+// addAll takes in another trial's.
+func (t *tools) addAll(other *tools) {
 	for _, name := range other.names {
-		s.of(name).add(*other.tools[name])
+		t.add(*other.byName[name])
 	}
-	s.others.add(other.others)
+	t.others.add(other.others)
 }
 
-// elapsed is how long all calls took.
-func (s *serverUse) elapsed() (all []time.Duration) {
-	for _, name := range s.names {
-		all = append(all, s.tools[name].elapsed...)
+// elapsed returns how long all calls took.
+func (t *tools) elapsed() (all []time.Duration) {
+	for _, name := range t.names {
+		all = append(all, t.byName[name].elapsed...)
 	}
-	return append(all, s.others.elapsed...)
+	return append(all, t.others.elapsed...)
 }
 
-// used is what a trial's calls came to, by server.
-func used(trial Trial) map[string]*serverUse {
-	servers := map[string]*serverUse{}
+// cards returns the tools that were listed and then the others that were called, and how many
+// calls are of none of these.
+func (t *tools) cards() (all []ToolCard, more int) {
+	var others []ToolCard
+	for _, name := range t.names {
+		card := t.byName[name].ToolCard
+		card.MedianDurationMS = median(sorted(t.byName[name].elapsed))
+		if card.Listed > 0 {
+			all = append(all, card)
+		} else {
+			others = append(others, card)
+		}
+	}
+	return append(all, others...), t.others.Calls
+}
+
+// used returns the tools that a trial's calls are of, by server.
+func used(trial Trial) map[string]*tools {
+	servers := map[string]*tools{}
 	for _, call := range trial.Calls {
 		if servers[call.Server] == nil {
-			servers[call.Server] = &serverUse{}
+			servers[call.Server] = &tools{}
 		}
-		servers[call.Server].of(call.Tool).call(call)
+		servers[call.Server].add(called(call))
 	}
 	return servers
 }
 
-// definition is what a server's list says of a tool, in short.
-type definition struct {
-	name   string
-	tokens int
-	hidden bool
-}
-
-// definitions are the first tools that a catalog has in force.
-func definitions(catalog evidence.Catalog) (all []definition) {
-	for _, tool := range catalog.Tools {
-		if tool.Removed == 0 && len(all) < maxTools {
-			all = append(all, definition{shorten(tool.Name, maxName), tokens(definitionBytes(tool)), tool.Hidden})
+// definitions returns the first tools that a catalog has in force.
+func definitions(catalog evidence.Catalog) (all []tool) {
+	for _, t := range catalog.Tools {
+		if t.Removed == 0 && len(all) < maxTools {
+			all = append(all, tool{ToolCard: ToolCard{Name: shorten(t.Name, maxName), Listed: 1, Hidden: t.Hidden, Tokens: tokens(definitionBytes(t))}})
 		}
 	}
 	return all
-}
-
-// toolCards adds up the tools of a server over trials.
-type toolCards struct {
-	names  []string
-	listed map[string]*ToolCard
-	use    serverUse
-}
-
-func (t *toolCards) add(listed []definition, use *serverUse) {
-	if t.listed == nil {
-		t.listed = map[string]*ToolCard{}
-	}
-	for _, tool := range listed {
-		card := t.listed[tool.name]
-		if card == nil {
-			if len(t.names) == maxTools {
-				continue
-			}
-			card = &ToolCard{Name: tool.name}
-			t.names, t.listed[tool.name] = append(t.names, tool.name), card
-		}
-		card.Listed++
-		card.Tokens, card.Hidden = max(card.Tokens, tool.tokens), card.Hidden || tool.hidden
-	}
-	if use != nil {
-		t.use.add(*use)
-	}
-}
-
-// all are the tools that were listed and then the others that were called, up to maxTools,
-// and how many calls are of none of these.
-func (t *toolCards) all() (all []ToolCard, more int) {
-	more = t.use.others.calls
-	for _, name := range t.names {
-		card := *t.listed[name]
-		if use := t.use.tools[name]; use != nil {
-			card.called(*use)
-		}
-		all = append(all, card)
-	}
-	for _, name := range t.use.names {
-		use := t.use.tools[name]
-		switch {
-		case t.listed[name] != nil:
-		case len(all) == maxTools:
-			more += use.calls
-		default:
-			card := ToolCard{Name: name}
-			card.called(*use)
-			all = append(all, card)
-		}
-	}
-	return all, more
-}
-
-func (c *ToolCard) called(use toolUse) {
-	c.Calls, c.Errors, c.Unknown = use.calls, use.errors, use.unknown
-	c.MedianDurationMS = median(sorted(use.elapsed))
 }
 
 // Listed is what a server had listed at the end of a trial, in short.
@@ -253,14 +206,14 @@ type catalogs map[string]map[[sha256.Size]byte]looked
 
 // looked is what a catalog comes to.
 type looked struct {
-	tools []definition
+	tools []tool
 	marks *Marks
 }
 
 // look returns what each server of a trial listed, and adds the marks of that to the
 // server's report.
-func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[string][]definition {
-	tools := map[string][]definition{}
+func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[string][]tool {
+	tools := map[string][]tool{}
 	for _, catalog := range listed {
 		for i := range reports {
 			if reports[i].Name == catalog.Server {
