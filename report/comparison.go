@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Comparison is the page of runs side by side. Those that are in the document are given in
+// Comparison returns the page of runs side by side. Those that are in the document are given in
 // order, with the links to their pages; of others both are zero.
 func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
 	p := comparison{place: place{path: PathCompare}}
@@ -42,7 +42,7 @@ type comparedRun struct {
 	Links Links
 }
 
-// Overview is where its first page is; empty where it has none.
+// Overview returns the address of its first page; empty where it has none.
 func (r comparedRun) Overview() template.URL {
 	if r.Run.ID == "" {
 		return ""
@@ -50,10 +50,10 @@ func (r comparedRun) Overview() template.URL {
 	return r.Links.To(PathOverview)
 }
 
-// Number is the run's number among those compared.
+// Number returns the run's number among those compared.
 func (r comparedRun) Number() int { return r.ComparedRun.Run }
 
-// Verdict is what came of the run; nil where it has no pages.
+// Verdict returns what came of the run; nil where it has no pages.
 func (r comparedRun) Verdict() *verdict {
 	if r.Run.ID == "" {
 		return nil
@@ -112,7 +112,7 @@ func figuresOf(p results.Pair) (all []contrast) {
 	return all
 }
 
-// figureText is a value of a figure as pages show such.
+// figureText returns a value of a figure, as pages show it.
 func figureText(u view.Unit, v float64) string {
 	switch u {
 	case view.Milliseconds:
@@ -167,7 +167,7 @@ type comparedCell struct {
 	TestID string // for links
 }
 
-// Trial is where the page of one of its trials is.
+// Trial returns the address of the page of one of its trials.
 func (c comparedCell) Trial(task string, number int) template.URL {
 	return c.Links.To(TrialPath(task, number))
 }
@@ -208,7 +208,7 @@ type taskOfRun struct {
 	task string
 }
 
-// cells are the run's tasks by id.
+// cells returns the run's tasks by id.
 func (r comparedRun) cells() map[string]comparedCell {
 	dots := map[string][]dot{}
 	for _, task := range r.Run.Results.Tasks {

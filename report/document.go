@@ -99,7 +99,7 @@ func (p Page) write(w io.Writer) error {
 	return err
 }
 
-// One is a document's only page.
+// One returns a document's only page.
 func One(p Page) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) { yield(p, nil) }
 }
@@ -131,7 +131,7 @@ func joined(pattern string) string {
 	return all.String()
 }
 
-// Policy is the Content-Security-Policy of every page: our style and scripts by their
+// Policy returns the Content-Security-Policy of every page: our style and scripts by their
 // hashes, no other, and nothing from anywhere. Pages of a server may ask that.
 func Policy(served bool) string {
 	if !defence.PagePolicy {

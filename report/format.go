@@ -50,10 +50,10 @@ func fractionalMilliseconds(ms float64) string {
 	return view.Took(time.Duration(ms * float64(time.Millisecond)))
 }
 
-// score is a number from 0 to 1.
+// score returns a number from 0 to 1 with two decimals.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
 
-// percent is a share from 0 to 1.
+// percent returns a share from 0 to 1 in percent.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + "%" }
 
 func when(t time.Time) string {
@@ -63,7 +63,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// toMinute is a time without its seconds, in UTC.
+// toMinute returns a time without its seconds, in UTC.
 func toMinute(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -98,7 +98,7 @@ func outcomeOf(outcome any) Mark {
 	return Mark{"error", word, "warn"}
 }
 
-// dict is a map of pairs, for templates that take several values.
+// dict returns a map of pairs, for templates that take several values.
 func dict(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("dict: a key without a value")
@@ -125,12 +125,12 @@ type Links struct {
 	Run    int // of several runs in one file, counted from 1; 0 for the only one
 }
 
-// TrialPath is the path of a trial's page.
+// TrialPath returns the path of a trial's page.
 func TrialPath(task string, number int) string {
 	return "trial/" + task + "/" + strconv.Itoa(number)
 }
 
-// ID is the id of a page, or of an element of it.
+// ID returns the id of a page, or of an element of it.
 func (l Links) ID(path string, anchor ...string) string {
 	if l.Run > 0 {
 		path = "run/" + strconv.Itoa(l.Run) + "/" + path
@@ -138,7 +138,7 @@ func (l Links) ID(path string, anchor ...string) string {
 	return strings.Join(append([]string{path}, anchor...), "/")
 }
 
-// To is the address of a page, or of an element of it.
+// To returns the address of a page, or of an element of it.
 func (l Links) To(path string, anchor ...string) template.URL {
 	fragment := "#" + escaped(l.ID(path, anchor...))
 	switch {
@@ -150,7 +150,7 @@ func (l Links) To(path string, anchor ...string) template.URL {
 	return template.URL(l.Base + "/" + escaped(path) + fragment)
 }
 
-// escaped is a path in a URL. Dots that would lead upwards are names like any other.
+// escaped returns a path escaped for a URL. Dots that would lead upwards are names like any other.
 func escaped(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

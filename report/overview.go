@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Overview is the page of a run as a whole.
+// Overview returns the page of a run as a whole.
 func Overview(r view.Run, l Links) Page {
 	o := overview{
 		Run: r, place: place{l, PathOverview}, Verdict: verdictOf(r), Strip: trialStrip(r),
@@ -69,18 +69,18 @@ type place struct {
 	path  string
 }
 
-// Trial is where a trial's page is.
+// Trial returns the address of a trial's page.
 func (p place) Trial(task string, number int) template.URL {
 	return p.Links.To(TrialPath(task, number))
 }
 
-// Anchor is the id of an element of the page.
+// Anchor returns the id of an element of the page.
 func (p place) Anchor(anchor string) string { return p.Links.ID(p.path, anchor) }
 
-// Here is the address of an element of the page.
+// Here returns the address of an element of the page.
 func (p place) Here(anchor string) template.URL { return p.Links.To(p.path, anchor) }
 
-// Metrics are those asked for, in the order of their names.
+// Metrics returns the metrics asked for, in the order of their names.
 func (o overview) Metrics() []results.Measure { return o.Results.MetricsByName() }
 
 // MS returns the median of agents' times over all trials that count.
@@ -93,7 +93,7 @@ func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 func (o overview) AtK() float64  { return o.Results.Summary.Statistics.PassAtK[o.K()-1] }
 func (o overview) HatK() float64 { return o.Results.Summary.Statistics.PassHatK[o.K()-1] }
 
-// Attacked are the tasks under attack, with what came of it.
+// Attacked returns the tasks under attack, with what came of it.
 func (o overview) Attacked() (all []attacked) {
 	for _, t := range o.Results.Tasks {
 		if a := results.AttacksOn(t); a != nil {
@@ -159,7 +159,7 @@ func listOf[T any](all []T) list[T] {
 	return l
 }
 
-// Total is how many there are.
+// Total returns how many there are.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
 // failuresOf returns the failures of trials that count.
@@ -237,7 +237,7 @@ func absentOf(tasks []taskRow) (all []absent) {
 	return all
 }
 
-// ranges are rising numbers in short: 1–3, 5.
+// ranges returns rising numbers in short: 1–3, 5.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

@@ -16,7 +16,7 @@ const PathRuns = "runs"
 // ServedRun leads to the pages of a run on a server.
 func ServedRun(id string) Links { return Links{Base: "/runs/" + url.PathEscape(id)} }
 
-// Runs is the page that lists runs: the newest of all that a directory holds.
+// Runs returns the page that lists runs: the newest of all that a directory holds.
 func Runs(dir string, total int, newest []view.ListedRun) Page {
 	p := runsPage{Dir: dir, Total: total}
 	for _, run := range newest {
@@ -33,11 +33,11 @@ type runsPage struct {
 
 type listedRun struct{ view.ListedRun }
 
-// To is where the run's first page is, and Value the run's name in a form.
+// To returns the address of the run's first page, and Value the run's name in a form.
 func (r listedRun) To() template.URL { return ServedRun(r.ID).To(PathOverview) }
 func (r listedRun) Value() string    { return url.PathEscape(r.ID) }
 
-// Mark is how the run stands; one in which an attack succeeded did not simply pass.
+// Mark returns how the run stands; one in which an attack succeeded did not simply pass.
 func (r listedRun) Mark() Mark {
 	word := string(r.State)
 	switch {
@@ -53,14 +53,14 @@ func (r listedRun) Mark() Mark {
 	return outcomeOf(r.Verdict)
 }
 
-// Notice is a page that says one thing.
+// Notice returns a page that says one thing.
 func Notice(title, text string) Page {
 	return Page{ID: "notice", Title: title, name: "notice", data: notice{title, text}}
 }
 
 type notice struct{ Title, Text string }
 
-// AtWork is the part of a page that shows how far a run has come, which events update.
+// AtWork returns the part of a page that shows how far a run has come, which events update.
 func AtWork(p view.RunProgress, l Links) Page {
 	slices.SortStableFunc(p.Trials, func(a, b view.TrialProgress) int { return b.Since.Compare(a.Since) })
 	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressPage{p, l}}
@@ -77,7 +77,7 @@ const (
 	maxEnded   = 20
 )
 
-// Working are trials at work, and Ended those that ended last.
+// Working returns trials at work, and Ended those that ended last.
 func (p progressPage) Working() []view.TrialProgress { return p.some(false, maxWorking) }
 func (p progressPage) Ended() []view.TrialProgress   { return p.some(true, maxEnded) }
 
@@ -86,7 +86,7 @@ func (p progressPage) some(ended bool, most int) []view.TrialProgress {
 	return all[:min(len(all), most)]
 }
 
-// Trial is where a trial's page is.
+// Trial returns the address of a trial's page.
 func (p progressPage) Trial(task string, number int) template.URL {
 	return p.Links.To(TrialPath(task, number))
 }
@@ -98,5 +98,5 @@ type File struct {
 	Bytes int64
 }
 
-// Files is the part of a page that leads to files as they are.
+// Files returns the part of a page that leads to files as they are.
 func Files(all []File) Page { return Page{ID: "files", Title: "Files", name: "files", data: all} }

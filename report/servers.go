@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Servers is the page of how servers fared in a run.
+// Servers returns the page of how servers fared in a run.
 func Servers(r view.Run, l Links) Page {
 	p := serversPage{place: place{l, PathServers}, Name: r.Results.EvalName}
 	for i, card := range r.Results.Servers {
@@ -28,10 +28,10 @@ type serversPage struct {
 	Servers []server
 }
 
-// Of is where a server stands on the page.
+// Of returns the address of a server's part of the page.
 func (p serversPage) Of(server string) template.URL { return p.Here(serverAnchor(server)) }
 
-// ID is the id of a server's part of the page, or of what is behind it there.
+// ID returns the id of a server's part of the page, or of an element in it.
 func (p serversPage) ID(server string, behind ...string) string {
 	return p.Links.ID(PathServers, append([]string{serverAnchor(server)}, behind...)...)
 }
@@ -81,7 +81,7 @@ func serverOf(card results.ServerCard, i int, tasks []results.Task) server {
 	return s
 }
 
-// outcomes are those of calls, the best first.
+// outcomes returns the outcomes of calls, the best first.
 func outcomes() []evidence.Outcome {
 	return []evidence.Outcome{
 		evidence.OutcomeOK, evidence.OutcomeToolError, evidence.OutcomeProtocolError, evidence.OutcomeTransportError,
@@ -89,7 +89,7 @@ func outcomes() []evidence.Outcome {
 	}
 }
 
-// Tokens is the estimate for the largest catalog; nil where nothing was listed.
+// Tokens returns the estimate for the largest catalog; nil where nothing was listed.
 func (s server) Tokens() *int {
 	if len(s.Catalogs) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func toolRowOf(t results.ToolCard, most int) toolRow {
 	return toolRow{t, 100 - wide, wide}
 }
 
-// MarkKinds is how many of the places that are listed are marked for what.
+// MarkKinds counts the places that are listed by what they are marked for.
 func (s server) MarkKinds() string {
 	var kinds []string
 	counts := map[string]int{}
@@ -127,7 +127,7 @@ func (s server) MarkKinds() string {
 	return strings.Join(kinds, ", ")
 }
 
-// Notable is how much of a server is worth a person's look.
+// Notable counts what is worth a person's look.
 func (s server) Notable() int {
 	n := len(s.Deeds) + s.Became.Total()
 	if s.Marks != nil {
@@ -152,12 +152,12 @@ type trialName struct {
 // fewTrials is how many trials of a fate are named.
 const fewTrials = 4
 
-// Named are the first of the trials, and More counts the others.
+// Named returns the first of the trials, and More counts the others.
 func (f serverOutcome) Named() []trialName { return f.Trials[:min(len(f.Trials), fewTrials)] }
 
 func (f serverOutcome) More() int { return len(f.Trials) - len(f.Named()) }
 
-// became is what became of a server: changes of its tools, what was not as it is pinned,
+// became returns what happened to a server: changes of its tools, what was not as it is pinned,
 // and ends.
 func became(server string, tasks []results.Task) (all []serverOutcome) {
 	marks := map[view.EventKind]Mark{
@@ -211,7 +211,7 @@ func (s server) MoreOthers() (said []string) {
 	return said
 }
 
-// foldsMore says whether the count of what a list lacks stands with the others.
+// foldsMore reports whether the count of what a list lacks stands with the others.
 func (s server) foldsMore(list string) bool {
 	return len(s.Others) > 0 && slices.Contains([]string{observe.Files, observe.Programs, observe.Missing}, list)
 }

@@ -31,7 +31,7 @@ func (s *strip) add(m Mark, count int) {
 	}
 }
 
-// scaled is s with its parts in their places.
+// scaled returns s with its parts in their places.
 func (s strip) scaled() strip {
 	at := 0.0
 	for i := range s.Parts {
@@ -42,7 +42,7 @@ func (s strip) scaled() strip {
 	return s
 }
 
-// missingMark is that of a trial without an outcome.
+// missingMark returns the mark of a trial without an outcome.
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
 // trialStrip shows how a run's trials ended.
@@ -116,11 +116,11 @@ func histogramOf(buckets []results.LatencyBucket) histogram {
 	return h
 }
 
-// boundSaid says whether a column's bound is among those that are said when there is room
+// boundSaid reports whether a column's bound is among those that are said when there is room
 // for only so many of all: the last one, and others at equal distances before it.
 func boundSaid(i, all, room int) bool { return (all-1-i)%((all+room-1)/room) == 0 }
 
-// bound is a bucket's bound in short.
+// bound returns a bucket's bound in short.
 func bound(ms float64) string {
 	if d := time.Duration(ms * float64(time.Millisecond)); d >= time.Second {
 		return fmt.Sprintf("%g s", d.Seconds())
@@ -136,23 +136,24 @@ func extentOf(i results.Interval, scale func(float64) float64) extent {
 	return extent{at(i.Lower), at(i.Upper) - at(i.Lower), at(i.Mean)}
 }
 
-// share is the extent of a share from 0 to 1.
+// share returns the extent of a share from 0 to 1.
 func share(i results.Interval) extent { return extentOf(i, func(v float64) float64 { return v }) }
 
-// shareDifference is the extent of a difference of shares, from -1 to 1: none is in the middle.
+// shareDifference returns the extent of a difference of shares, from -1 to 1, with 0 in the
+// middle.
 func shareDifference(i results.Interval) extent {
 	return extentOf(i, func(v float64) float64 { return (v + 1) / 2 })
 }
 
-// ratio is the extent of a ratio from a tenth to ten: 1 is in the middle.
+// ratio returns the extent of a ratio from a tenth to ten, with 1 in the middle.
 func ratio(i results.Interval) extent {
 	return extentOf(i, func(v float64) float64 { return (math.Log10(v) + 1) / 2 })
 }
 
-// between is an interval of a share in words.
+// between returns an interval of a share in words.
 func between(i results.Interval) string {
 	return fmt.Sprintf("%.0f\u2013%.0f%%", 100*i.Lower, 100*i.Upper)
 }
 
-// within is an interval of a score in words.
+// within returns an interval of a score in words.
 func within(i results.Interval) string { return fmt.Sprintf("%.2f\u2013%.2f", i.Lower, i.Upper) }

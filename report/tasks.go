@@ -54,7 +54,7 @@ func taskRowOf(task results.Task, planned int) taskRow {
 	return row
 }
 
-// Mark is the task's status; one whose attack succeeded did not simply pass.
+// Mark returns the task's status; one whose attack succeeded did not simply pass.
 func (t taskRow) Mark() Mark {
 	if t.Attacked && t.Status == results.StatusPassed {
 		return attackedMark(evidence.AttackSucceeded)
@@ -69,7 +69,7 @@ const (
 	wordNone  = "no outcome"
 )
 
-// words are the outcomes of a task's trials, each once, and others that fit it, between
+// words returns the outcomes of a task's trials, each once, and other words that fit it, between
 // bars.
 func (t taskRow) words() string {
 	var words []string
@@ -113,7 +113,7 @@ func choices(rows []taskRow) []choice {
 	return choicesAmong(append(words, wordNone), tags)
 }
 
-// choicesAmong are the words that some rows have and others have not, by the words of rows
+// choicesAmong returns the words that some rows have and others have not, by the words of rows
 // between bars.
 func choicesAmong(words, rows []string) (all []choice) {
 	for _, word := range words {

@@ -72,7 +72,7 @@ const (
 	rowSize = 1200
 )
 
-// Share is what each of a document's trials may take.
+// Share returns the bounds of each of a document's trials.
 func Share(trials int) Bounds {
 	total := min(max(maxDocument/max(trials, 1), minTrial), maxTrial)
 	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Calls: min(max(total/rowSize, 50), 10_000)}
@@ -82,7 +82,7 @@ func Share(trials int) Bounds {
 	return bounds
 }
 
-// OfTrial is a trial's page.
+// OfTrial returns a trial's page.
 func OfTrial(t Trial, l Links) Page {
 	path := TrialPath(t.Task, t.Number)
 	shown := map[string]bool{}
@@ -99,11 +99,11 @@ type trialPage struct {
 	shown map[string]bool // anchors of rows
 }
 
-// ID is an element's of the page, and To where it is.
+// ID returns the id of an element of the page, and To its address.
 func (p trialPage) ID(anchor string) string       { return p.Links.ID(p.Path, anchor) }
 func (p trialPage) To(anchor string) template.URL { return p.Links.To(p.Path, anchor) }
 
-// Step is where a step stands; for one that is not shown, where steps begin.
+// Step returns the address of a step; for one that is not shown, that of the first.
 func (p trialPage) Step(anchor string) template.URL {
 	if !p.shown[anchor] {
 		anchor = anchorSteps
@@ -111,7 +111,7 @@ func (p trialPage) Step(anchor string) template.URL {
 	return p.To(anchor)
 }
 
-// Call is where a call stands, likewise.
+// Call returns the address of a call, likewise.
 func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
 
 const anchorSteps = "steps"

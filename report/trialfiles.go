@@ -26,14 +26,14 @@ type Log struct {
 	Left int64 // bytes between the two
 }
 
-// part is the n-th part of a budget, to be used by itself.
+// part takes the n-th part out of a budget and returns it.
 func (b *budget) part(n int) *budget {
 	own := b.total / n
 	b.total -= own
 	return &budget{text: min(b.text, own), total: own}
 }
 
-// logsOf are those of the agent and of its servers that wrote something. The error says of
+// logsOf returns the logs of the agent and of its servers that wrote something. The error says of
 // which one nothing can be read.
 func logsOf(dir evidence.Dir, servers []evidence.ServerRecord, room *budget) (all []Log, unread error) {
 	type source struct{ name, file string }
@@ -175,7 +175,7 @@ func (v *FileView) add(kind, line string, room *budget) {
 	v.Pieces = append(v.Pieces, Piece{kind, text.Text})
 }
 
-// factsOf are the facts of an entry that changed, or of one that came or went.
+// factsOf returns the facts of an entry that changed, or of one that came or went.
 func factsOf(c changes.Change) (facts []string) {
 	old, now := c.Old, c.New
 	switch c.What {

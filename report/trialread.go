@@ -69,7 +69,7 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	return r.trial()
 }
 
-// span is the time that is shown.
+// span returns the beginning and the end of the time that is shown.
 func span(t evidence.Trial, calls []*evidence.Call) (from, to time.Time) {
 	from, to = t.AgentStart, t.AgentEnd
 	if from.IsZero() {
@@ -138,7 +138,7 @@ func attempts(earlier []evidence.Trial) (shown []evidence.Trial) {
 	return shown
 }
 
-// briefs are sentences, as many as a page has room for.
+// briefs returns the first sentences, as many as a page has room for.
 func briefs(sentences []string) (shown []string) {
 	for _, sentence := range sentences[:min(len(sentences), maxNotes)] {
 		shown = append(shown, brief(sentence, noteSize))
@@ -206,7 +206,7 @@ func (r *reading) replies() (views []ReplyView, more int) {
 	return views, len(all) - len(views)
 }
 
-// verdicts are those that do not pass first.
+// verdicts returns the views of verdicts, those first that do not pass.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	for _, passes := range []bool{false, true} {
 		for _, v := range all {
@@ -236,7 +236,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	return view
 }
 
-// aboutCalls are the calls that a verdict's details say it is about.
+// aboutCalls returns the calls that a verdict's details say it is about.
 func aboutCalls(v evidence.Verdict) (calls []int) {
 	listed, _ := v.Details["about_calls"].([]any)
 	for _, one := range listed {
@@ -264,7 +264,7 @@ func pieces(text string, about []int) (all []Note) {
 	return append(all, Note{Text: text[from:]})
 }
 
-// attack is nil where there was none.
+// attack returns nil where there was none.
 func (r *reading) attack() *AttackView {
 	attack, v := r.talk.Trial.Attack, r.talk.Verdicts.Attack
 	switch {
@@ -292,7 +292,7 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// attackedMark is attackEnd with the word attack, for places that do not say it.
+// attackedMark returns the mark of attackEnd with the word attack, for places that do not say it.
 func attackedMark(end evidence.AttackEnd) Mark {
 	m := attackEnd(end)
 	m.Word = "attack " + m.Word
@@ -363,7 +363,7 @@ func (r *course) figures() Figures {
 	return f
 }
 
-// asksNobody says whether an executor asks no model.
+// asksNobody reports whether an executor asks no model.
 func asksNobody(executor string) bool { return executor == "mock" || executor == "script" }
 
 // maxModels is how many models are named.
@@ -387,7 +387,7 @@ func ending(t evidence.Trial) string {
 	return "the agent ended"
 }
 
-// siblings are the trials of the same task before and behind one, of those that have
+// siblings returns the trials of the same task before and behind one, of those that have
 // ended.
 func siblings(dir evidence.Dir, number int) (previous, next int) {
 	task := filepath.Dir(string(dir))

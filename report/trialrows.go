@@ -54,7 +54,7 @@ type Note struct {
 	Call int
 }
 
-// Pieces are the note's text, of which what names its call leads there.
+// Pieces cuts the note's text at the words that name its call, which lead there.
 func (n Note) Pieces() []Note { return pieces(n.Text, []int{n.Call}) }
 
 // Part is a text of a row.
@@ -104,7 +104,7 @@ const (
 // maxNotes is how many sentences a row has.
 const maxNotes = 20
 
-// offset is a time in seconds since another.
+// offset returns the seconds from one time to another; empty where either is unknown.
 func offset(from, at time.Time) string {
 	if from.IsZero() || at.IsZero() {
 		return ""
@@ -112,7 +112,7 @@ func offset(from, at time.Time) string {
 	return strconv.FormatFloat(at.Sub(from).Seconds(), 'f', 3, 64)
 }
 
-// lasted is how long something took; empty where it has no end.
+// lasted returns the time that something took; empty where it has no end.
 func lasted(start, end time.Time) string {
 	if end.IsZero() || end.Before(start) {
 		return ""
@@ -145,7 +145,7 @@ func (r *reading) rows() (rows []Row, unshown int) {
 // into view; the style counts on it.
 const bunch = 100
 
-// Bunches are the rows in lists.
+// Bunches returns the rows in lists of a bunch each.
 func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bunch)) }
 
 // inOrder returns steps with the events between them, up to the bounds.
@@ -184,7 +184,7 @@ func (r *reading) inOrder() (rows []Row, unshown int) {
 	return rows, unshown
 }
 
-// between are the events, and when the agent started and ended among them.
+// between returns the events, and when the agent started and ended among them.
 func (r *reading) between() []evidence.Event {
 	all := slices.Clone(r.talk.Events)
 	t := r.talk.Trial
@@ -202,7 +202,7 @@ func (r *reading) between() []evidence.Event {
 	return all
 }
 
-// sourcesOf are those of rows: servers first, as they are declared.
+// sourcesOf returns the sources of rows: servers first, as they are declared.
 func (r *reading) sourcesOf(rows []Row) (all []Source) {
 	counts := map[string]int{}
 	for _, row := range rows {
@@ -231,7 +231,7 @@ const (
 	eventEnd   = "end"
 )
 
-// quiet are kinds of events that are as they should be.
+// quiet reports whether an event is as it should be.
 func quiet(e evidence.Event) bool {
 	switch e.Kind {
 	case "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
@@ -248,12 +248,12 @@ func quiet(e evidence.Event) bool {
 	return conversation.Usual(e)
 }
 
-// alike says whether two events make one row; each program that is mocked has one.
+// alike reports whether two events make one row; each program that is mocked has one.
 func alike(a, b evidence.Event) bool {
 	return a.Kind != conversation.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
-// eventGroups are events in order, those together that follow each other and are alike.
+// eventGroups returns events in order, those together that follow each other and are alike.
 func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	for _, e := range events {
 		if n := len(groups); n > 0 && alike(groups[n-1][0], e) {
@@ -265,7 +265,7 @@ func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	return groups
 }
 
-// early are the events before the agent's start that are as they should be; the others
+// early returns the events before the agent's start that are as they should be; the others
 // are in groups.
 func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups [][]evidence.Event) {
 	start := r.talk.Trial.AgentStart
@@ -280,7 +280,7 @@ func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups
 	return early, eventGroups(others)
 }
 
-// earlyRow is a row of events before the agent's start.
+// earlyRow returns a row of events before the agent's start.
 func (r *reading) earlyRow(events []evidence.Event) Row {
 	row := r.eventRow(events)
 	row.Lane, row.Who, row.What = "", "sandbox", "before the start"
@@ -294,7 +294,7 @@ func (r *reading) earlyRow(events []evidence.Event) Row {
 	return row
 }
 
-// eventRow is a row of events that are alike.
+// eventRow returns a row of events that are alike.
 func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
@@ -321,12 +321,12 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	return row
 }
 
-// kindInWords is an event's kind as a person reads it.
+// kindInWords returns an event's kind as a person reads it.
 func kindInWords(e evidence.Event) string {
 	return brief(strings.ReplaceAll(e.Kind, "_", " "), nameSize)
 }
 
-// messages are those of events, each once, as far as a row shows them.
+// messages returns the messages of events, each once, as far as a row shows them.
 func messages(group []evidence.Event) string {
 	var all []string
 	for _, e := range group {

@@ -31,8 +31,8 @@ func (r *reading) row(step conversation.Step) Row {
 	return row
 }
 
-// turnRow is a model's answer: what it said, and of uses that made no call on the wire what
-// it asked for and was given.
+// turnRow returns the row of a model's answer: what it said, and of uses that made no call on
+// the wire what it asked for and was given.
 func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
@@ -86,7 +86,7 @@ func preview(t *conversation.Turn) string {
 	return t.Problem
 }
 
-// ownRow is a use of a tool of the agent's own.
+// ownRow returns the row of a use of a tool of the agent's own.
 func ownRow(use *capture.Use) Row {
 	end := Mark{"pass", "ok", "pass"}
 	if !use.OK {
@@ -112,7 +112,7 @@ func ownRow(use *capture.Use) Row {
 	return row
 }
 
-// claimRow is a call that the agent claims and never made.
+// claimRow returns the row of a call that the agent claims and never made.
 func claimRow(claim *evidence.Claim) Row {
 	row := Row{
 		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
@@ -123,7 +123,7 @@ func claimRow(claim *evidence.Claim) Row {
 	return row
 }
 
-// isTextAlone says whether a result holds its text and nothing else worth a look.
+// isTextAlone reports whether a result has nothing but its text that is worth a look.
 func isTextAlone(result []byte) bool {
 	for key := range jsontext.Members(result) {
 		if !slices.Contains([]string{"content", "isError", "resultType", "_meta"}, key) {
@@ -138,7 +138,7 @@ func isTextAlone(result []byte) bool {
 	return true
 }
 
-// callRow is a call on the wire.
+// callRow returns the row of a call on the wire.
 func (r *reading) callRow(call *evidence.Call) Row {
 	end := outcomeOf(call.Outcome)
 	row := Row{
@@ -215,7 +215,7 @@ func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
 	}
 }
 
-// written is a frame as it crossed, or its beginning.
+// written returns a line about a frame, and its bytes or their beginning.
 func written(f evidence.Frame) string {
 	to := "to the server"
 	if f.Dir == evidence.ToClient {

@@ -26,7 +26,7 @@ type budget struct {
 // Texts are looked at in pieces, so that a long one costs no more than what is shown.
 const pieceSize = 1 << 10
 
-// show is the beginning of a text, as far as there is room.
+// show returns the beginning of a text, as far as there is room.
 func (b *budget) show(raw string) Text {
 	raw = tidy(raw, b.text)
 	room, start := min(b.text, b.total), 0
@@ -55,7 +55,7 @@ func tidy(raw string, most int) string {
 	return strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(head) + raw[len(head):]
 }
 
-// pieceEnd is where a piece ends that begins at start: behind a line where one ends near.
+// pieceEnd returns where a piece ends that begins at start: behind a line where one ends near.
 func pieceEnd(raw string, start int) int {
 	end := min(start+pieceSize, len(raw))
 	if end == len(raw) {
@@ -70,7 +70,7 @@ func pieceEnd(raw string, start int) int {
 	return end
 }
 
-// cost is how many bytes a text takes in a page.
+// cost returns how many bytes a text takes in a page.
 func cost(text string) int {
 	n := len(text)
 	for _, special := range []string{`"`, "'", "&", "<", ">", "+"} {
@@ -82,7 +82,7 @@ func cost(text string) int {
 // maxNested is how deep JSON may nest that is laid out: indentation grows with the square.
 const maxNested = 40
 
-// json is a value laid out, or as it stands where that cannot be.
+// json returns a value laid out, or as it is where that is not possible.
 func (b *budget) json(raw string) Text {
 	laid, ok := layOut(raw, b.text)
 	if !ok {
@@ -101,7 +101,7 @@ func layOut(raw string, most int) (string, bool) {
 	return string(jsontext.Indent(compact.Bytes())), true
 }
 
-// either is a text, laid out where it is an object or an array of JSON.
+// either returns a text, laid out where it is an object or an array of JSON.
 func (b *budget) either(text string) Text {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return b.json(text)
@@ -109,7 +109,7 @@ func (b *budget) either(text string) Text {
 	return b.show(text)
 }
 
-// brief is a value or text on one line, for a row.
+// brief returns a text on one line of at most so many columns.
 func brief(s string, most int) string {
 	head := strings.TrimSpace(s[:min(len(s), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")

@@ -51,7 +51,7 @@ type Bar struct {
 func (b Bar) X() string     { return inPercent(b.At) }
 func (b Bar) Width() string { return inPercent(b.Wide) }
 
-// Center is where the middle of a bar or mark is.
+// Center returns the place of the middle of a bar or mark.
 func (b Bar) Center() string { return inPercent(b.At + b.Wide/2) }
 
 // Shape is what a kind of bars or marks means.
@@ -99,7 +99,7 @@ const (
 	shapeEvent  = "event"
 )
 
-// shapes are those that are drawn.
+// shapes returns the shapes that are drawn.
 func (t Timeline) shapes() (all []Shape) {
 	drawn := map[string]bool{}
 	for _, lane := range t.Lanes {
@@ -147,10 +147,10 @@ func (t *Timeline) place() {
 	}
 }
 
-// LabelAt is where the label of one of its bars stands.
+// LabelAt returns the height at which the bar's label is.
 func (b Bar) LabelAt() int { return b.Y + b.Height/2 }
 
-// Middle is where a lane's marks and its line stand.
+// Middle returns the height at which a lane's marks are.
 func (l Lane) Middle() int { return l.Y + l.Height/2 }
 
 // label says the picture in words.
@@ -168,7 +168,7 @@ func (r *course) label() string {
 	return said + " in " + view.Took(r.to.Sub(r.from))
 }
 
-// marks are events while the agent ran.
+// marks returns events while the agent ran.
 func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 	last := -1.0
 	for _, group := range eventGroups(r.talk.Events) {
@@ -192,7 +192,7 @@ func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 	return marks
 }
 
-// Bottom is where a lane ends, and AxisEnd where the picture does.
+// Bottom returns the height at which a lane ends, and AxisEnd that of the picture's end.
 func (l Lane) Bottom() int      { return l.Y + l.Height }
 func (t Timeline) AxisEnd() int { return t.Height + 24 }
 
@@ -209,8 +209,8 @@ const (
 	leastDrawn = 10
 )
 
-// scale is all of the agent's time; or a part around that in which something happens, where
-// nothing does in most of it.
+// scale returns the scale of all of the agent's time; or of a part around that in which
+// something happens, where nothing does in most of it.
 func (r *course) scale() scale {
 	whole := max(r.to.Sub(r.from), time.Millisecond)
 	first, last := r.busy()
@@ -229,7 +229,7 @@ func (r *course) scale() scale {
 	return scale{r.from, from, width}
 }
 
-// busy is when something first and last happened while the agent ran.
+// busy returns the times at which something first and last happened while the agent ran.
 func (r *course) busy() (first, last time.Time) {
 	first, last = r.to, r.from
 	add := func(start, end time.Time) {
@@ -272,7 +272,7 @@ func (s scale) bar(start, end time.Time, kind, anchor, title string) Bar {
 	return Bar{At: x, Wide: s.at(end) - x, Kind: kind, Anchor: anchor, Title: title}
 }
 
-// ticks are at round times, about eight of them.
+// ticks returns about eight ticks at round times.
 func (s scale) ticks() (ticks []Tick) {
 	seconds := s.width.Seconds()
 	step := math.Pow(10, math.Floor(math.Log10(seconds/5)))
@@ -290,7 +290,8 @@ func (s scale) ticks() (ticks []Tick) {
 	return ticks
 }
 
-// turnBars are the models' turns; where there are many, the first of each piece of time.
+// turnBars returns the bars of models' answers; where there are many, the first of each piece
+// of time.
 func (r *course) turnBars(s scale) (bars []Bar) {
 	last := -1
 	for _, step := range r.talk.Steps {
@@ -315,7 +316,7 @@ func (r *course) turnBars(s scale) (bars []Bar) {
 	return bars
 }
 
-// serverLanes are a lane for each server, as they are declared; those beyond the bound
+// serverLanes returns a lane for each server, as they are declared; those beyond the bound
 // share one.
 func (r *course) serverLanes(s scale, t *Timeline) (all []Lane) {
 	at := map[string]int{}
@@ -345,8 +346,8 @@ func (r *course) serverLanes(s scale, t *Timeline) (all []Lane) {
 	return all
 }
 
-// bars are calls of one lane: each by itself, or those together that begin in the same of
-// so many pieces of time.
+// bars returns the bars of one lane's calls: each by itself, or those together that begin in
+// the same of so many pieces of time.
 func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, joined int) {
 	slices.SortStableFunc(calls, func(a, b *evidence.Call) int { return a.Start.Compare(b.Start) })
 	if !join {
@@ -366,7 +367,7 @@ func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, 
 	return bars, joined
 }
 
-// together is a bar of calls, at most so many percent wide, and on it one of the share of
+// together returns a bar of calls, at most so many percent wide, and on it one of the share of
 // them that failed.
 func (s scale) together(calls []*evidence.Call, most float64) []Bar {
 	if len(calls) == 1 {
@@ -415,7 +416,7 @@ func (s scale) callBar(call *evidence.Call) Bar {
 	return bar
 }
 
-// stacked are bars of calls: those at once are below each other.
+// stacked returns bars of calls: those at once are below each other.
 func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
 	var free [maxStacked]time.Time
 	for _, call := range calls {

@@ -52,10 +52,10 @@ func (t Task) Attacked() bool {
 // how it ended.
 const AttackSucceeded = "attack succeeded"
 
-// AttacksOn is what came of the attacks on a task; nil where there was none.
+// AttacksOn returns what came of the attacks on a task; nil where there was none.
 func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }
 
-// attacks is nil where no trial was attacked.
+// attacks returns nil where no trial was attacked.
 func attacks(tasks []Task) *Attacks {
 	var a Attacks
 	passed := 0

@@ -128,7 +128,7 @@ func counted(runs []RunResult) []RunResult {
 
 func counts(r RunResult) bool { return r.Outcome.OfAgent() }
 
-// taskStatus is passed when every counted run passed and no server kept one from being
+// taskStatus returns passed when every counted run passed and no server kept one from being
 // made, and failed when one failed.
 func taskStatus(runs []RunResult) Status {
 	if len(runs) == 0 {

@@ -242,7 +242,7 @@ func (t Tally) givenUp() (count int) {
 	return count
 }
 
-// latency is how long a call took: until it was answered, or until its time was up.
+// latency returns how long a call took: until it was answered, or until its time was up.
 // Others have none, nor has one that waited for the client's input.
 func latency(call evidence.Call) (time.Duration, bool) {
 	switch call.Outcome {
@@ -259,7 +259,7 @@ type LatencyBucket struct {
 	Calls  int     `json:"calls"`
 }
 
-// latencyBounds are those of buckets: 1, 2 and 5 of each power of ten, from 0.1 ms to
+// latencyBounds returns those of buckets: 1, 2 and 5 of each power of ten, from 0.1 ms to
 // 100 s.
 func latencyBounds() (bounds []time.Duration) {
 	for unit := 100 * time.Microsecond; unit < 100*time.Second; unit *= 10 {

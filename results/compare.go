@@ -179,7 +179,7 @@ func comparedTask(t TaskOutline) ComparedTask {
 	return c
 }
 
-// meanOf is nil without values.
+// meanOf returns nil without values.
 func meanOf(values []float64) *float64 {
 	if len(values) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func meanOf(values []float64) *float64 {
 	return &m
 }
 
-// passValues is 1 for each trial that passed, and 0 for the others.
+// passValues returns 1 for each trial that passed, and 0 for the others.
 func passValues(passed, counted int) []float64 {
 	values := make([]float64, counted)
 	for i := range passed {
@@ -272,7 +272,7 @@ func (e Entry) settings() []Setting {
 	return append(all, e.Made...)
 }
 
-// trialsOfTask is how many trials that count the tasks have.
+// trialsOfTask returns how many trials that count the tasks have.
 func (e Entry) trialsOfTask() string {
 	fewest, most := 0, 0
 	for i, t := range e.Tasks {

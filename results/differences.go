@@ -21,12 +21,12 @@ const (
 	Added      Change = "added"       // some trials count, and none did
 )
 
-// Changes are all in the order in which they are listed: what to look at comes first.
+// Changes returns all changes in the order in which they are listed: what to look at comes first.
 func Changes() []Change {
 	return []Change{Regressed, NowFailing, Missing, Flaky, Fixed, NowPassing, Added}
 }
 
-// ForTheWorse says whether a person has to look at it.
+// ForTheWorse reports whether a person has to look at it.
 func (c Change) ForTheWorse() bool { return c == Regressed || c == NowFailing || c == Missing }
 
 // Difference is a task that went otherwise than in another run.
@@ -46,7 +46,7 @@ type Difference struct {
 	Few bool `json:"too_few_trials,omitempty"`
 }
 
-// differences are those of run from base, in no order. A run that broke has none.
+// differences returns the differences of run from base, in no order. A run that broke has none.
 func differences(base, run ComparedRun) (all []Difference) {
 	add := func(before, after ComparedTask) {
 		d := Difference{Run: run.Run, Against: base.Run, Task: before.ID, Before: before, After: after}
@@ -108,7 +108,7 @@ func (t tasksByID) task(id string) ComparedTask {
 	return ComparedTask{ID: id, Mark: unknownMark}
 }
 
-// changed is empty where a task always passes, or never, in both.
+// changed returns the change of a task; empty where it always passes, or never, in both runs.
 func changed(before, after ComparedTask, shows Finding) Change {
 	switch {
 	case before.Trials == 0 && after.Trials == 0:
@@ -138,7 +138,7 @@ const minTrials = 3
 
 func thin(before, after ComparedTask) bool { return min(before.Trials, after.Trials) < minTrials }
 
-// newcombe is the difference of two shares with the interval that Newcombe makes of
+// newcombe returns the difference of two shares with the interval that Newcombe makes of
 // Wilson's (1998, method 10), and what it shows; of runs that both have trials.
 func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	if before.Trials == 0 || after.Trials == 0 {
@@ -219,10 +219,10 @@ func pair(base, run ComparedRun) Pair {
 // both is a task in two runs.
 type both struct{ before, after ComparedTask }
 
-// passRates is nil without tasks. The interval of the mean difference is Student's over
-// the tasks' differences, as Miller has it ("Adding Error Bars to Evals", 2024: paired
-// differences, with questions that are clusters), and Wilson's where these do not
-// spread; see [Estimate]. Of one task it is Newcombe's.
+// passRates contrasts pass rates; it returns nil without tasks. The interval of the mean
+// difference is Student's over the tasks' differences, as Miller has it ("Adding Error Bars to
+// Evals", 2024: paired differences, with questions that are clusters), and Wilson's where
+// these do not spread; see [Estimate]. Of one task it is Newcombe's.
 func passRates(tasks []both) *Contrast {
 	if len(tasks) == 0 {
 		return nil
@@ -245,7 +245,7 @@ func passRates(tasks []both) *Contrast {
 	return c
 }
 
-// ratioOf is how a figure's mean over tasks differs, of which less is better. It is nil
+// ratioOf contrasts a figure of which less is better by its means over tasks. It returns nil
 // where no task tells it in both, or one mean is 0. The interval is Student's around the
 // logarithm of the ratio, by the usual approximation of its variance over pairs
 // (Cochran, Sampling Techniques, 1977, 6.3).
@@ -267,7 +267,7 @@ func ratioOf(tasks []both, figure func(ComparedTask) *float64) *Contrast {
 	return c
 }
 
-// ratio is of the mean of two values or more to that of as many others, in pairs; nil
+// ratio returns the ratio of the mean of two values or more to that of as many others, in pairs; nil
 // where it is beyond all measure.
 func ratio(before, after []float64) *Interval {
 	b, a := mean(before), mean(after)
@@ -300,10 +300,10 @@ const (
 	NoDifference Finding = "no difference shown"
 )
 
-// Shown says whether there is a difference beyond chance.
+// Shown reports whether there is a difference beyond chance.
 func (f Finding) Shown() bool { return f == Better || f == Worse }
 
-// findingOf is what an interval of a figure that better runs have more of shows. It shows
+// findingOf returns the finding of an interval of a figure that better runs have more of. It shows
 // nothing where there is none, or where it holds the value of no difference.
 func findingOf(i *Interval, none float64) Finding {
 	switch {
@@ -317,7 +317,7 @@ func findingOf(i *Interval, none float64) Finding {
 	return NoDifference
 }
 
-// reversed is the finding of a figure that better runs have less of.
+// reversed returns the finding of a figure that better runs have less of.
 func (f Finding) reversed() Finding {
 	switch f {
 	case Better:

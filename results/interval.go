@@ -18,10 +18,10 @@ const confidence = 0.95
 // z is the 97.5% quantile of the normal distribution.
 const z = 1.959963984540054
 
-// wilson is Wilson's score interval for c of n successes.
+// wilson returns Wilson's score interval for c of n successes.
 func wilson(c, n int) Interval { return score(float64(c), float64(n)) }
 
-// score is Wilson's score interval for the mean of n values from 0 to 1 that add up to
+// score returns Wilson's score interval for the mean of n values from 0 to 1 that add up to
 // sum. Such values spread at most as far as successes and failures do.
 func score(sum, n float64) Interval {
 	if n == 0 {
@@ -52,10 +52,10 @@ type Estimate struct {
 // negligible is a standard error that is rounding alone.
 const negligible = 1e-12
 
-// estimate is nil without values. Its interval is Student's, by the standard error
-// that is robust to clusters, which are the tasks; with trials of one task only, each
-// of them is a cluster. Where the clusters show no spread, as of one alone, the
-// interval is Wilson's for as many values as there are clusters.
+// estimate returns the mean over trials by their tasks; nil without values. Its interval is
+// Student's, by the standard error that is robust to clusters, which are the tasks; with
+// trials of one task only, each of them is a cluster. Where the clusters show no spread, as of
+// one alone, the interval is Wilson's for as many values as there are clusters.
 func estimate(byTask [][]float64) *Estimate {
 	var clusters [][]float64
 	for _, values := range byTask {
@@ -88,7 +88,7 @@ func each(values []float64) (alone [][]float64) {
 	return alone
 }
 
-// clustered is the interval around the mean of n values.
+// clustered returns the interval around the mean of n values.
 func clustered(clusters [][]float64, mean, n float64) Interval {
 	var squares float64
 	for _, values := range clusters {
@@ -106,7 +106,7 @@ func clustered(clusters [][]float64, mean, n float64) Interval {
 	return score(mean*count, count)
 }
 
-// student is the quantile p, from 0.5 to below 1, of Student's t distribution with df
+// student returns the quantile p, from 0.5 to below 1, of Student's t distribution with df
 // degrees of freedom, of which there is at least one.
 func student(p float64, df int) float64 {
 	lower, upper := 0.0, math.Pi/2
@@ -121,7 +121,7 @@ func student(p float64, df int) float64 {
 	return math.Sqrt(float64(df)) * math.Tan((lower+upper)/2)
 }
 
-// within is the probability that t is at most √df·tan(angle) from 0: the finite sums
+// within returns the probability that t is at most √df·tan(angle) from 0: the finite sums
 // of Abramowitz and Stegun, 26.7.3 and 26.7.4.
 func within(angle float64, df int) float64 {
 	sin, cos := math.Sincos(angle)

@@ -45,8 +45,7 @@ type ModelFigures struct {
 	Cost         *float64 `json:"cost,omitempty"` // US dollars; nil where no price is known
 }
 
-// Outline is what r would be read as, from the file that it is written to; see
-// [ReadOutline].
+// Outline returns what [ReadOutline] reads of the file that r is written to.
 func (r Results) Outline() Outline {
 	o := Outline{
 		EvalName: r.EvalName, Agent: r.Config.EngineType, Model: r.Config.ModelID, Isolated: r.Config.Isolated,

@@ -86,7 +86,7 @@ func (l *label) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// name is a stranger's text as far as it is one.
+// name returns a stranger's text without what is not printable, cut to the length of a name.
 func name(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -266,7 +266,7 @@ func countable(all ...int64) error {
 	return nil
 }
 
-// attackEnd is what came of a trial's attack; empty where there was none.
+// attackEnd returns what came of a trial's attack; empty where there was none.
 func attackEnd(said string) (evidence.AttackEnd, error) {
 	switch end := evidence.AttackEnd(said); end {
 	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:

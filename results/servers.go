@@ -71,7 +71,7 @@ func callsOf(trial Trial, server string) (calls []evidence.Call) {
 	return calls
 }
 
-// messages are those of a server's events of a kind.
+// messages returns the messages of a server's events of a kind.
 func messages(trial Trial, server, kind string) (reported []string) {
 	for _, e := range trial.Events {
 		if e.Kind == kind && e.Where == server && len(reported) < maxEnds {
@@ -361,7 +361,7 @@ func fold[T any](list *[]T, entries []T, key func(T) any, merge func(*T, T), cou
 	return more
 }
 
-// highest is the greater of what is known.
+// highest returns the greater of what is known.
 func highest[T int64 | float64](a, b *T) *T {
 	if a == nil || b != nil && *b > *a {
 		return b

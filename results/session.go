@@ -94,7 +94,7 @@ func toolArguments(use capture.Use, room *room) ToolArguments {
 	}
 }
 
-// ResultOf is what came of a use as waza has it: text alone; nil where nothing came.
+// ResultOf returns what came of a use as waza has it: text alone; nil where nothing came.
 func ResultOf(use capture.Use) *ToolResult {
 	if use.Call != nil && len(use.Result) > 0 {
 		return &ToolResult{Content: capture.Text(use.Result)}
@@ -107,9 +107,9 @@ func Reported(e evidence.TranscriptEvent) TranscriptEvent {
 	return TranscriptEvent{TranscriptEvent: e, ToolResult: reportedResult(e.ToolResult)}
 }
 
-// reportedResult returns the text of a result in an agent's transcript: a string, an object with a string
-// in content, an MCP result or its content alone, or anything else as its JSON; nil for
-// nothing.
+// reportedResult returns the text of a result in an agent's transcript: a string, an object
+// with a string in content, an MCP result or its content alone, or anything else as its JSON;
+// nil for nothing.
 func reportedResult(raw json.RawMessage) *ToolResult {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -123,7 +123,7 @@ func reportedResult(raw json.RawMessage) *ToolResult {
 	return &ToolResult{Content: content, DetailedContent: stringOf(fields["detailedContent"])}
 }
 
-// errorText is what a call that is no success says for itself.
+// errorText returns the error of a call that did not succeed.
 func errorText(call evidence.Call) string {
 	if len(call.Error) > 0 {
 		var fields map[string]json.RawMessage
@@ -135,7 +135,7 @@ func errorText(call evidence.Call) string {
 
 func idText(id json.RawMessage) string { return cmp.Or(stringOf(id), string(id)) }
 
-// stringOf is a JSON string's value, or empty for anything else.
+// stringOf returns a JSON string's value, or empty for anything else.
 func stringOf(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {
@@ -168,7 +168,7 @@ type place struct {
 	frame  int64 // 0 for none
 }
 
-// argumentsAt is where a use's arguments are whole.
+// argumentsAt returns the place where a use's arguments are whole.
 func argumentsAt(use capture.Use) place {
 	if use.Call == nil {
 		return place{file: evidence.TranscriptFile, part: "tool use", number: use.Reported}
@@ -176,7 +176,7 @@ func argumentsAt(use capture.Use) place {
 	return place{file: evidence.CallsFile, part: "line", number: use.Call.Seq, frame: use.Call.RequestFrame}
 }
 
-// resultAt is where what came of a use is whole.
+// resultAt returns the place where a use's result is whole.
 func resultAt(use capture.Use) place {
 	at := argumentsAt(use)
 	if use.Call != nil {
@@ -185,7 +185,7 @@ func resultAt(use capture.Use) place {
 	return at
 }
 
-// take is how many bytes of a value are to be kept: all, or as far as there is room.
+// take returns how many bytes of a value are to be kept: all, or as far as there is room.
 func (r *room) take(size int) int {
 	if size <= alwaysTaken {
 		return size
@@ -195,7 +195,7 @@ func (r *room) take(size int) int {
 	return kept
 }
 
-// text is s, or its beginning and what says where the rest is.
+// text returns s, or its beginning and a note where the rest is.
 func (r *room) text(s string, at place) string {
 	kept := r.take(len(s))
 	if kept == len(s) {
@@ -205,7 +205,7 @@ func (r *room) text(s string, at place) string {
 	return fmt.Sprintf("%s\n[%s]", begins, r.leftOut(len(s)-len(begins), at))
 }
 
-// json is raw, or in its place an object of where it is and how its text begins.
+// json returns raw, or in its place an object of where it is and how its text begins.
 func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	kept := r.take(len(raw))
 	if deep := jsontext.Depth(raw) > maxNested; deep {
@@ -230,7 +230,7 @@ func (r *room) leftOut(bytes int, at place) string {
 	return said
 }
 
-// result is what came of a tool, as far as there is room; nil for nothing.
+// result returns the result of a tool, as far as there is room; nil for nil.
 func (r *room) result(result *ToolResult, at place) *ToolResult {
 	if result != nil {
 		result.Content = r.text(result.Content, at)

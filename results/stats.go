@@ -35,7 +35,7 @@ type Stats struct {
 	BootstrapCI      *Interval   `json:"bootstrap_ci,omitempty"`
 }
 
-// stats are nil without runs.
+// stats returns the figures of runs; nil without any.
 func stats(runs []RunResult) *Stats {
 	if len(runs) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (r RunResult) passedAtFirst() bool {
 	return r.Status == StatusPassed && !failed
 }
 
-// scores are the plain and the weighted mean of the graders'. A run without
+// scores returns the plain and the weighted mean of the graders'. A run without
 // graders has 1 if it passed and else 0. One that a gate failed, or a checkpoint that
 // ended the conversation, has 0.
 func (r RunResult) scores() (plain, weighted float64) {
@@ -125,7 +125,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// variance is that of the population.
+// variance returns the variance of the population.
 func variance(values []float64) float64 {
 	m := mean(values)
 	var squares []float64
@@ -184,7 +184,7 @@ func allAmong(c, n int) []float64 {
 	return chances
 }
 
-// meanCurve is the mean over tasks of curves, as far as the shortest goes.
+// meanCurve returns the mean over tasks of curves, as far as the shortest goes.
 func meanCurve(curves [][]float64) []float64 {
 	if len(curves) == 0 {
 		return nil

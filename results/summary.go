@@ -55,7 +55,8 @@ func summarise(tasks []Task, duration int64) Summary {
 	return s
 }
 
-// statistics are over the tasks that have a counted trial, of which there is one.
+// statistics returns the statistics over the tasks that have a counted trial; at least one
+// has.
 func statistics(tasks []Task, success Interval, weighted []float64) *Statistics {
 	s := &Statistics{SuccessRateCI: success}
 	var atLeastOne, all, passes, scores, selection, params [][]float64
@@ -117,7 +118,7 @@ func measure(specs []MetricSpec, tasks []Task, triggers *TriggerMetrics) map[str
 	return measures
 }
 
-// MetricsByName are the metrics in the order of their names.
+// MetricsByName returns the metrics in the order of their names.
 func (r Results) MetricsByName() (all []Measure) {
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		all = append(all, r.Metrics[name])
@@ -125,7 +126,7 @@ func (r Results) MetricsByName() (all []Measure) {
 	return all
 }
 
-// Unmet are those that are under their thresholds.
+// Unmet returns the metrics that are under their thresholds.
 func (r Results) Unmet() []Measure {
 	return slices.DeleteFunc(r.MetricsByName(), func(m Measure) bool { return m.Passed })
 }
@@ -158,7 +159,7 @@ func behaviorScores(t Task) []float64 {
 	return scores
 }
 
-// ExitCode is the run's: 3 where a trial has no outcome, else 1 where a trial did
+// ExitCode returns the run's exit code: 3 where a trial has no outcome, else 1 where a trial did
 // not pass or a metric is under its threshold, else 0. Of a run that is held against one
 // without skills it is 0 where skills raise the pass rate, and else 1.
 func (r Results) ExitCode() int {
@@ -226,7 +227,7 @@ func (r *Results) Against(base Results) (err error) {
 	return nil
 }
 
-// Impact is the means over tasks of pass rates with skills and without them, and of what
+// Impact returns the means over tasks of pass rates with skills and without them, and of what
 // skills add; over no tasks all are 0.
 func (r Results) Impact() (with, without, adds float64, tasks int) {
 	var all, base, deltas []float64
@@ -245,7 +246,7 @@ type Totals struct {
 	Models   *Models       // nil where no gateway was in the way
 }
 
-// Totals are of all trials, also of those that ended as infra.
+// Totals returns the totals of all trials, including those that ended as infra.
 func (t Task) Totals() (all Totals) {
 	for _, r := range t.Runs {
 		all.MCPCalls += r.SessionDigest.MCPToolCalls
@@ -255,7 +256,7 @@ func (t Task) Totals() (all Totals) {
 	return all
 }
 
-// MedianDurationMS is the median of agents' times, of the tasks' trials that count; nil
+// MedianDurationMS returns the median of agents' times, of the tasks' trials that count; nil
 // without any.
 func MedianDurationMS(tasks ...Task) *float64 {
 	var took []time.Duration

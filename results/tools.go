@@ -170,7 +170,7 @@ func listed(catalog evidence.Catalog) *Listed {
 
 func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
-// definitionBytes is how long a tool is as a model is shown it.
+// definitionBytes returns the length of a tool as a model is shown it.
 func definitionBytes(tool evidence.Tool) int {
 	shown, _ := evidence.Marshal(struct { // JSON that was read from JSON
 		Name        string          `json:"name"`
@@ -187,7 +187,7 @@ type Marks struct {
 	Unlooked string         `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
 }
 
-// Count is how many places are marked, listed or not.
+// Count returns how many places are marked, listed or not.
 func (m Marks) Count() int { return len(m.Places) + m.More }
 
 // add takes in those of another catalog.
@@ -262,7 +262,7 @@ func marksOf(tools catalog.List) *Marks {
 	return marks
 }
 
-// said is what a server says of a tool, as far as it is on record.
+// said returns a tool as its server describes it, as far as that is on record.
 func said(tool evidence.Tool) json.RawMessage {
 	raw, _ := evidence.Marshal(struct { // JSON that was read from JSON
 		Name        string          `json:"name"`

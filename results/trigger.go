@@ -34,7 +34,7 @@ type TriggerResult struct {
 	ErrorMsg   string `json:"error_msg,omitempty"`
 }
 
-// withoutTriggers are the tasks of the eval itself.
+// withoutTriggers returns the tasks without the prompts of trigger_tests.yaml.
 func withoutTriggers(tasks []Task) []Task {
 	return slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return t.Trigger != nil })
 }

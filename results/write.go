@@ -60,7 +60,7 @@ func (j *jsonWriter) write(b []byte) {
 
 func (j *jsonWriter) text(s string) { j.write([]byte(s)) }
 
-// encode is v as JSON, its lines but the first indented. Values of strangers' are each on
+// encode returns v as JSON, its lines but the first indented. Values of strangers' are each on
 // one line: laid out, a few kilobytes that nest deep are hundreds of megabytes.
 func (j *jsonWriter) encode(v any) []byte {
 	compact, err := evidence.Marshal(v)

@@ -161,7 +161,7 @@ func taskDetail(task results.Task) TaskDetail {
 // Bounds of what the API says of a trial.
 const (
 	maxCalls = 10_000
-	maxValue = 64 << 10 // bytes of arguments, a result or an error that are told
+	maxValue = 64 << 10 // bytes of arguments, a result or an error
 	maxFiles = 1000
 )
 
@@ -276,8 +276,8 @@ func captured(text json.RawMessage) *CapturedJSON {
 	return &CapturedJSON{Text: strings.ToValidUTF8(string(text[:maxValue]), ""), Bytes: len(text)}
 }
 
-// filesOf lists the files of a trial, the first of them where there are many, by their
-// paths in the run's directory, where the trial is within.
+// filesOf lists the first files of a trial by their paths in the run's directory; within is
+// the trial's.
 func filesOf(at evidence.Dir, within string) []FileLine {
 	all := []FileLine{}
 	_ = filepath.WalkDir(string(at), func(name string, entry fs.DirEntry, err error) error {
@@ -297,7 +297,7 @@ func filesOf(at evidence.Dir, within string) []FileLine {
 
 // events sends a page how far a run has come, as server-sent events: "progress" with a
 // [view.RunProgress] of what has changed, and "end" with the run's [view.State] when nobody is at
-// work on it any more, which for one that is gone is unreadable.
+// work on it any more; the state of a run that was deleted is unreadable.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	_, err := s.runs.find(id)
@@ -317,11 +317,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// maxShown is how many bytes of a file a browser is given to show; it saves what is longer.
+// maxShown is how many bytes a file may have for a browser to show it; it saves longer ones.
 const maxShown = 8 << 20
 
-// file serves a file of a run as its bytes are. Whatever they are, a browser takes them
-// for text, or saves them: they are never a page.
+// file serves the bytes of a file of a run. A browser shows them as text or saves them, and
+// never takes them for a page.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("path")
 	file, err := s.runs.open(r.PathValue("id"), name)

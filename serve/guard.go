@@ -15,12 +15,12 @@ import (
 	"github.com/waza-isolate/waza/report"
 )
 
-// guard lets in who knows the token, and only what this server's own pages, a person
-// or a program asks for: no other site, under whatever name it found the way here.
+// guard passes on requests that have the token and come from this server's own pages, from a
+// person or from a program. It refuses those of other sites, and those under another name.
 type guard struct {
 	token  string
-	cookie string // name of the cookie; others of this machine's servers have theirs
-	host   string // that was listened on; empty for every address of the machine
+	cookie string // name of the cookie; other servers of this machine use other names
+	host   string // the address that the server listens on; empty for every address of the machine
 	next   http.Handler
 }
 
@@ -46,7 +46,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse says why nobody may ask this, whatever they know; nil where one may.
+// refuse returns why a request is refused whoever sends it; nil where it is not.
 func (g *guard) refuse(r *http.Request) *refusal {
 	switch {
 	case !g.isOwn(r.Host):
@@ -59,8 +59,8 @@ func (g *guard) refuse(r *http.Request) *refusal {
 	return nil
 }
 
-// isOwn says whether a Host header names this server: a name that an attacker had the
-// browser's DNS lead here does not.
+// isOwn reports whether a Host header names this server. A name of an attacker's that resolves
+// to this address does not.
 func (g *guard) isOwn(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -74,8 +74,8 @@ func (g *guard) isOwn(host string) bool {
 	return err == nil && (address.IsLoopback() || g.host == "")
 }
 
-// isForeign says whether a page of another origin asks. Who follows a link to a page here
-// does not count: that page cannot be read by where the link was.
+// isForeign reports whether a page of another origin sent the request. Following a link to a
+// page here does not count: the linking page cannot read it.
 func isForeign(r *http.Request) bool {
 	if origins := r.Header.Values("Origin"); len(origins) > 0 {
 		return len(origins) > 1 || origins[0] != "http://"+r.Host
@@ -87,10 +87,10 @@ func isForeign(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
-// enters says whether the address itself has the token.
+// enters reports whether the URL has the token.
 func (g *guard) enters(r *http.Request) bool { return g.same(r.URL.Query().Get(tokenParameter)) }
 
-// knows says whether a request has the token otherwise.
+// knows reports whether a header or a cookie has the token.
 func (g *guard) knows(r *http.Request) bool {
 	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return g.same(bearer)
@@ -98,7 +98,7 @@ func (g *guard) knows(r *http.Request) bool {
 	return slices.ContainsFunc(r.CookiesNamed(g.cookie), func(c *http.Cookie) bool { return g.same(c.Value) })
 }
 
-// same compares in a time that does not depend on where a guess goes wrong.
+// same reports whether a guess is the token, in a time that does not depend on where it differs.
 func (g *guard) same(guess string) bool {
 	a, b := sha256.Sum256([]byte(guess)), sha256.Sum256([]byte(g.token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -113,8 +113,8 @@ func withoutToken(u *url.URL) string {
 	return to.String()
 }
 
-// harden sets what every answer has: it is for this server's own pages, in no frame, and
-// kept by nobody.
+// harden sets the headers of every answer: only this server's own pages may read it, no frame
+// may show it, and nothing may cache it.
 func harden(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy":      report.Policy(true) + "; frame-ancestors 'none'",
@@ -134,7 +134,7 @@ type ErrorAnswer struct {
 	Error string `json:"error"` // a sentence
 }
 
-// deny answers in the form that was asked for.
+// deny sends a refusal as text or as JSON, whichever the request accepts.
 func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if no.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -146,8 +146,8 @@ func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
 	sendJSON(w, no.status, ErrorAnswer{Error: no.text})
 }
 
-// wantsPage says whether a person asks. Programs ask for what they can read, or for
-// anything.
+// wantsPage reports whether a browser shows the answer to a person. Programs ask for what they
+// can read, or for anything.
 func wantsPage(r *http.Request) bool {
 	return !strings.HasPrefix(r.URL.Path, apiPrefix) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
@@ -168,7 +168,7 @@ func sendJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(data, '\n'))
 }
 
-// patience is how long a client may take to take in a part of an answer.
+// patience is how long a client may take to read a part of an answer.
 const patience = 30 * time.Second
 
 // patient writes an answer in parts, each of which has its own deadline.

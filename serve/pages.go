@@ -28,7 +28,7 @@ type page struct {
 	pages []report.Page
 }
 
-// pageOf is a page of a run.
+// pageOf returns a page of a run.
 func pageOf(run view.ListedRun, pages ...report.Page) page {
 	links := report.ServedRun(run.ID)
 	return page{title: cmp.Or(run.Eval, run.ID), pages: pages, nav: []report.NavItem{
@@ -42,7 +42,7 @@ func (p page) send(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
 	d := report.Document{Title: p.title, Live: p.live, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
-	_ = d.Write(w, func(yield func(report.Page, error) bool) { // who asked has gone, or takes too long
+	_ = d.Write(w, func(yield func(report.Page, error) bool) { // the client has gone, or is too slow
 		for _, one := range p.pages {
 			if !yield(one, nil) {
 				return
@@ -131,8 +131,8 @@ func linked(run string, at evidence.Dir, within string) (files []report.File) {
 	return files
 }
 
-// trialDir returns where the evidence of the trial lies that a request names and that has
-// ended, also as a path from the run's directory.
+// trialDir returns the evidence of the trial that a request names, which must have ended, and
+// its path in the run's directory.
 func (s *Server) trialDir(r *http.Request) (at evidence.Dir, within string, err error) {
 	task, number := r.PathValue("task"), r.PathValue("number")
 	n, err := strconv.Atoi(number)
@@ -164,7 +164,7 @@ const maxCompared = 8
 func (s *Server) comparePage(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	ids := append(slices.Clone(q["a"]), q["b"]...)
-	for _, ticked := range q["run"] { // names as the list has them, which hold nothing that could be taken otherwise
+	for _, ticked := range q["run"] { // escaped, as the list has them
 		id, err := url.PathUnescape(ticked)
 		if err != nil {
 			return page{}, errNotThere
@@ -204,7 +204,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 	return results.Compare(entries), shown, nil
 }
 
-// outline is a run in figures; that of one which has no results is what its record says.
+// outline returns a run in figures; without results it has what the run's record says.
 func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
 	file, err := s.runs.open(run.ID, runner.ResultsFile)

@@ -28,7 +28,7 @@ import (
 // maxProgress is how many bytes of progress.jsonl are read: about 400,000 steps of trials.
 const maxProgress = 64 << 20
 
-// tracker follows a run's progress.jsonl, and reads of it what is new.
+// tracker follows a run's progress.jsonl: each time it reads what is new.
 type tracker struct {
 	id string // of the run
 
@@ -48,7 +48,7 @@ func newTracker(id string) *tracker {
 	return t
 }
 
-// tracker returns what follows a run.
+// tracker returns the tracker of a run.
 func (x *runs) tracker(id string) *tracker {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *tracker) readLocked(x *runs) {
 	if err != nil {
 		return
 	}
-	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last one is in the writing
+	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last line is not whole yet
 	t.offset += int64(len(lines))
 	for _, p := range evidence.ParseProgress(lines) {
 		id := t.run.Add(p).TrialID
@@ -99,7 +99,7 @@ func (t *tracker) readLocked(x *runs) {
 	}
 }
 
-// startOverLocked forgets what another file said.
+// startOverLocked forgets what was read.
 func (t *tracker) startOverLocked() {
 	t.file, t.offset, t.run = nil, 0, progress.State{}
 	t.calls, t.changed = map[plan.TrialID]*view.CallProgress{}, map[plan.TrialID]int{}
@@ -162,10 +162,10 @@ func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.Ru
 	return r
 }
 
-// maxTail is how many bytes of a trial's frames are looked at for what it calls now.
+// maxTail is how many bytes at the end of a trial's frames are searched for an open call.
 const maxTail = 64 << 10
 
-// trialPath is where a trial is in its run's directory.
+// trialPath returns the path of a trial in its run's directory.
 func trialPath(id plan.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
@@ -230,7 +230,7 @@ const (
 	beat = 5 * time.Second
 )
 
-// watches has clients watch runs.
+// watches sends clients the progress of runs.
 type watches struct {
 	runs    *runs
 	every   time.Duration // between looks at a run

@@ -42,7 +42,7 @@ func (x *runs) open(id, name string) (*os.File, error) {
 	return file, missing(err)
 }
 
-// missing returns errNotThere in place of an error that says so, and err otherwise.
+// missing returns errNotThere for errors that mean it, and err otherwise.
 func missing(err error) error {
 	for _, class := range []error{fs.ErrNotExist, evidence.ErrNotPlain, syscall.ENOTDIR, syscall.EISDIR, syscall.EINVAL} {
 		if errors.Is(err, class) {
@@ -135,10 +135,10 @@ func (x *runs) read(id, dir string) view.ListedRun {
 	return r
 }
 
-// maxWord is how many bytes of a text are said where runs are listed.
+// maxWord is how many bytes of a text are shown where runs are listed.
 const maxWord = 500
 
-// problemWith is what is wrong with a file of a run, in a sentence.
+// problemWith returns what is wrong with a file of a run, in a sentence.
 func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)

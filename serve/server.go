@@ -54,7 +54,7 @@ func (s *Server) Runs() (int, error) {
 	return len(runs), err
 }
 
-// URL is where the server is found at the address of its listener, with the token that
+// URL returns the server's URL at the address of its listener, with the token that
 // lets one in.
 func (s *Server) URL(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
@@ -67,7 +67,7 @@ func (s *Server) URL(address net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port) + "/?" + tokenParameter + "=" + s.token
 }
 
-// Serve answers on l until ctx ends, and returns when nothing of it goes on. l is closed.
+// Serve answers on l until ctx ends. It closes l, and returns when all requests have ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	err := server.Serve(netutil.LimitListener(l, maxConnections))
 	cancel()
 	_ = server.Close()
-	s.requests.Lock() // which waits for those that go on
+	s.requests.Lock() // wait for requests that are being answered
 	defer s.requests.Unlock()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -108,7 +108,7 @@ func (s *Server) handler(address net.Addr) http.Handler {
 			return
 		}
 		answer := patient{w, http.NewResponseController(w)}
-		if r.ContentLength != 0 { // which nothing here takes, and the connection may wait for
+		if r.ContentLength != 0 { // nothing reads a body, but the connection may wait for it
 			_ = answer.control.SetReadDeadline(time.Now().Add(headerTime))
 		}
 		g.ServeHTTP(answer, r)
@@ -186,7 +186,7 @@ func badRequest(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// Classes of errors that are told as such.
+// Errors with answers of their own.
 var (
 	errNotThere = &refusal{http.StatusNotFound, "There is nothing of this name. It may have been deleted."}
 	errNotEnded = &refusal{http.StatusNotFound, "This trial has no verdicts yet: it has not ended, or was not graded."}

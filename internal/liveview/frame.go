@@ -14,13 +14,13 @@ import (
 // Size of a terminal.
 type Size struct{ Columns, Rows int }
 
-// least is what a terminal is taken to have, whatever it says.
+// least returns what a terminal is taken to have, whatever it says.
 func (s Size) least() Size { return Size{max(s.Columns, 20), max(s.Rows, 3)} }
 
-// room is how many lines the view may take: some are for what stays above it.
+// room returns how many lines the view may take: some are for what stays above it.
 func (s Size) room() int { return max(2, s.Rows*2/3) }
 
-// Frame is what to show now: a line for each trial at work, as many as there is room for,
+// Frame returns what to show now: a line for each trial at work, as many as there is room for,
 // and one for the run. Each takes less than the terminal's columns.
 func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 	size = size.least()
@@ -81,7 +81,7 @@ func (l layout) line(w working, now time.Time, style terminal.Style) string {
 	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.Began))))
 }
 
-// named is the trial's name in so many columns, with its number whole.
+// named returns the trial's name in so many columns, with its number whole.
 func (w working) named(columns int) string {
 	name := w.task() + w.number()
 	if text.Columns(name) <= columns {
@@ -90,7 +90,7 @@ func (w working) named(columns int) string {
 	return text.Fit(w.task(), columns-len(w.number())) + w.number()
 }
 
-// doing is what a trial does, in few words or in more.
+// doing returns what a trial does, in few words or in more.
 func (w working) doing(short bool) string {
 	text := string(w.Phase)
 	if w.Phase == evidence.PhaseAgent && w.call != nil {
@@ -120,7 +120,7 @@ func (w working) calls() string {
 	return text.Count(w.call.Calls, "call")
 }
 
-// pad is text in just so many columns.
+// pad returns text in just so many columns.
 func pad(s string, columns int) string {
 	s = text.Fit(s, columns)
 	return s + strings.Repeat(" ", max(0, columns-text.Columns(s)))
@@ -132,7 +132,7 @@ type part struct {
 	paint func(string) string // nil for not at all
 }
 
-// totals is the line of the run, as much of it as there is room for.
+// totals returns the line of the run, as much of it as there is room for.
 func (s *State) totals(now time.Time, columns int, style terminal.Style) string {
 	took := []part{{"  " + seconds(now.Sub(s.started)), style.Faint}}
 	end := took
@@ -152,7 +152,7 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	return text.Fit(short[0].text, columns)
 }
 
-// tally is how many trials came to what, at three lengths.
+// tally returns how many trials came to what, at three lengths.
 func (s *State) tally(style terminal.Style) (long, middle, short []part) {
 	outcomes, done := s.run.Outcomes(), s.run.Done()
 	broke := outcomes[evidence.ClassInfra]
@@ -170,7 +170,7 @@ func (s *State) tally(style terminal.Style) (long, middle, short []part) {
 	}, middle, short
 }
 
-// counted is a number of something, painted where there is some.
+// counted returns a number of something, painted where there is some.
 func counted(n int, what string, paint func(string) string) part {
 	if n == 0 {
 		paint = nil

@@ -22,7 +22,7 @@ type Screen struct {
 	widths []int // columns of the lines that are there
 }
 
-// Draw is what to write at once for lines to be the last ones, in place of those that
+// Draw returns what to write at once for lines to be the last ones, in place of those that
 // are, with text in front of them that stays. Lines must not be as long as the terminal
 // is wide. text is nothing or whole lines.
 func (s *Screen) Draw(said string, lines []string, columns int) string {
@@ -51,7 +51,7 @@ func (s *Screen) Draw(said string, lines []string, columns int) string {
 	return out.String()
 }
 
-// bounded is a line that takes one row. Of characters whose width terminals measure in
+// bounded returns a line that takes one row. Of characters whose width terminals measure in
 // several ways there is no telling; others are left to be broken where the terminal has
 // just become narrower, so that it is known how many rows they take.
 func bounded(line string) string {
@@ -61,7 +61,7 @@ func bounded(line string) string {
 	return noWrap + line + wrap
 }
 
-// rows is how many rows the lines take now. A terminal that became narrower has broken
+// rows returns how many rows the lines take now. A terminal that became narrower has broken
 // those that it has no room for.
 func (s *Screen) rows(columns int) (n int) {
 	columns = max(columns, 1)
@@ -71,7 +71,7 @@ func (s *Screen) rows(columns int) (n int) {
 	return n
 }
 
-// unpainted is a line without its colours.
+// unpainted returns a line without its colours.
 func unpainted(line string) string {
 	var out strings.Builder
 	for {

@@ -39,7 +39,7 @@ type working struct {
 	call *trial.Calling // the last; nil before any
 }
 
-// New is the state of a run of total trials, at most workers at once, that begins now.
+// New returns the state of a run of total trials, at most workers at once, that begins now.
 func New(total, workers int, now time.Time) *State {
 	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*trial.Calling{}}
 }
@@ -64,7 +64,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	}
 }
 
-// running are the trials at work, in the order of their workers.
+// running returns the trials at work, in the order of their workers.
 func (s *State) running() (all []working) {
 	for _, t := range s.run.Running() {
 		all = append(all, working{t, s.calls[t.TrialID]})
@@ -79,16 +79,16 @@ func (s *State) left(now time.Time) (time.Duration, bool) {
 	return s.run.Left(s.total, s.workers, now)
 }
 
-// task is its id, to be shown.
+// task returns the task's id, to be shown.
 func (w working) task() string { return safe(w.Task) }
 
-// number is likewise, with the slash in front.
+// number returns its number, with a slash in front.
 func (w working) number() string { return fmt.Sprintf("/%d", w.Number) }
 
-// safe is a stranger's text on one line.
+// safe returns a stranger's text on one line.
 func safe(s string) string { return text.Inert(text.Visible(s)) }
 
-// seconds is a time in few characters.
+// seconds returns a time in few characters.
 func seconds(d time.Duration) string {
 	n := int(max(0, d).Seconds())
 	switch {
@@ -100,7 +100,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", n/3600, n/60%60)
 }
 
-// about is a guess in words.
+// about returns a duration in words, as a guess.
 func about(d time.Duration) string {
 	switch minutes := int((d + 30*time.Second) / time.Minute); {
 	case d < time.Minute:
@@ -112,7 +112,7 @@ func about(d time.Duration) string {
 	}
 }
 
-// Ended is a line that says how an attempt ended and why, in a sentence.
+// Ended returns a line that says how an attempt ended and why, in a sentence.
 func Ended(u runner.Update, style terminal.Style) string {
 	v := u.Result.Verdicts
 	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
@@ -130,7 +130,7 @@ func Ended(u runner.Update, style terminal.Style) string {
 // maxNamed is how many trials a line names that are at work.
 const maxNamed = 3
 
-// Pulse is one line that says what is at work, those that are at it longest first.
+// Pulse returns one line that says what is at work, those that are at it longest first.
 func (s *State) Pulse(now time.Time) string {
 	running := s.running()
 	slices.SortStableFunc(running, func(a, b working) int { return a.Began.Compare(b.Began) })

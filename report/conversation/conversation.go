@@ -43,7 +43,7 @@ type Step struct {
 	Said  string          // by the agent, where no gateway was in the way to its models
 }
 
-// start is when a turn or a call began.
+// start returns the time at which a turn or a call began.
 func (s Step) start() time.Time {
 	if s.Turn != nil {
 		return s.Turn.Start
@@ -233,7 +233,7 @@ func (t *Turn) carriedOut(call *evidence.Call) {
 	}
 }
 
-// Usual says whether an event happens in every trial: that servers are asked whether they
+// Usual reports whether an event happens in every trial: that servers are asked whether they
 // are well, and end when they are told to.
 func Usual(e evidence.Event) bool {
 	return e.Kind == "health" || e.Kind == "server_exit" && e.Data["asked"] == true
@@ -272,7 +272,7 @@ func (c *Conversation) underAttack() bool {
 	return attack != nil && !attack.Withheld && len(attack.Injections) > 0
 }
 
-// CallsByFrame are the calls by the numbers of the frames that they were made of. A frame
+// CallsByFrame returns the calls by the numbers of the frames that they were made of. A frame
 // may hold several.
 func (c Conversation) CallsByFrame() map[int64][]*evidence.Call {
 	calls := map[int64][]*evidence.Call{}
@@ -289,7 +289,7 @@ func (c Conversation) CallsByFrame() map[int64][]*evidence.Call {
 	return calls
 }
 
-// Calls are those of the steps, in the order of their numbers.
+// Calls returns the calls among the steps, in the order of their numbers.
 func (c Conversation) Calls() (all []evidence.Call) {
 	for _, step := range c.Steps {
 		if step.Call != nil {
@@ -332,7 +332,7 @@ func (r Reply) Did() string {
 	return "replies"
 }
 
-// Text is what it said, or why it said nothing.
+// Text returns what it said, or why it said nothing.
 func (r Reply) Text() string {
 	if r.Problem != "" {
 		return r.Problem

@@ -32,7 +32,7 @@ const (
 	Bad             // not as it should be, or not as the agent tells
 )
 
-// Remarks are those on each call, by the calls' numbers.
+// Remarks returns the remarks on each call, by the calls' numbers.
 func (c Conversation) Remarks() map[int][]Remark {
 	calls, all := c.Calls(), map[int][]Remark{}
 	related, canaries := relations(calls), c.canaries()
@@ -177,7 +177,7 @@ func within(calls []evidence.Call) map[int]Remark {
 	return all
 }
 
-// knownFirst is the failure that ended first; where none has an end, the first.
+// knownFirst returns the failure that ended first; where none has an end, the first.
 func knownFirst(calls []evidence.Call) evidence.Call {
 	first := calls[0]
 	for _, call := range calls[1:] {
@@ -188,7 +188,7 @@ func knownFirst(calls []evidence.Call) evidence.Call {
 	return first
 }
 
-// follows says whether a call was made when a failure was known, which ended then.
+// follows reports whether a call was made once a failure was known, which ended then.
 func follows(call evidence.Call, known time.Time) bool {
 	return !known.IsZero() && !call.Start.Before(known)
 }
@@ -210,7 +210,7 @@ func came(call evidence.Call) string {
 	return "was " + string(call.Outcome)
 }
 
-// Mentions are the numbers of the calls that a verdict's details speak of, in their order.
+// Mentions returns the numbers of the calls that a verdict's details speak of, in their order.
 func Mentions(v evidence.Verdict) []int {
 	var found []int
 	mentions(v.Details, &found)
@@ -237,7 +237,7 @@ func mentions(details any, found *[]int) {
 	}
 }
 
-// numbers are those of a list.
+// numbers returns the numbers in a list.
 func numbers(value any) (all []int) {
 	list, _ := value.([]any)
 	for _, one := range list {

@@ -14,7 +14,7 @@ type telling struct {
 	step  Step
 }
 
-// tellings are uses of tools of the agent's own, claims of calls that were never made,
+// tellings returns uses of tools of the agent's own, claims of calls that were never made,
 // and, where messages is set, what the agent said. Calls are not among them: reported
 // has the places of those that are in the transcript.
 func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, reported map[*evidence.Call]int) {
@@ -34,7 +34,7 @@ func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (
 	return own, reported
 }
 
-// said are the agent's messages in its transcript.
+// said returns the agent's messages in its transcript.
 func said(transcript []evidence.TranscriptEvent) (messages []telling) {
 	uses := 0
 	for _, event := range transcript {
@@ -59,7 +59,7 @@ func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step
 	return all
 }
 
-// places are the steps that have a time, each with the tellings behind it; before the
+// places returns the steps that have a time, each with the tellings behind it; before the
 // first is a place too.
 func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
 	at := make([][]Step, len(steps)+1)
@@ -93,7 +93,7 @@ func byTelling(steps []Step, reported map[*evidence.Call]int) (all []placed) {
 	return all
 }
 
-// turnsByUse is the place of the turn that asked for a use, by the use's id.
+// turnsByUse returns the place of the turn that asked for a use, by the use's id.
 func turnsByUse(steps []Step) map[string]int {
 	places := map[string]int{}
 	for i, step := range steps {

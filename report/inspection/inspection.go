@@ -37,7 +37,7 @@ type Report struct {
 	Servers     []Server          `json:"servers"`
 }
 
-// Document is the report as JSON, laid out. What servers wrote as JSON stays on one line
+// Document returns the report as JSON, laid out. What servers wrote as JSON stays on one line
 // each, so that it takes about as much room as it had on the wire.
 func (r Report) Document() ([]byte, error) {
 	compact, err := evidence.Marshal(r)
@@ -55,7 +55,7 @@ type Certificate struct {
 	NotTried []string  `json:"not_tried,omitempty"`
 }
 
-// CertificateOf is c in short; nil of nil.
+// CertificateOf returns c in short; nil of nil.
 func CertificateOf(c *evidence.Certificate) *Certificate {
 	if c == nil {
 		return nil
@@ -163,7 +163,7 @@ func (r *Report) Mark() {
 	}
 }
 
-// tools are the names of the tools that a server lists.
+// tools returns the names of the tools that a server lists.
 func (s Server) tools() (names []string) {
 	for _, l := range s.Offer.Lists {
 		if l.Kind == catalog.Tools {

@@ -45,7 +45,7 @@ func (p *page) list(s Server, l catalog.List) {
 	}
 }
 
-// summary is the first line of a text, without the space in it.
+// summary returns the first line of a text, without the space in it.
 func summary(s string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if strings.TrimSpace(rest) != "" {
@@ -86,7 +86,7 @@ func (p *page) entry(l catalog.List, e catalog.Entry) {
 // maxParams is how many parameters of a tool are named.
 const maxParams = 12
 
-// signature is what an entry is called, and what it takes: optional ones with a ?.
+// signature returns what an entry is called, and what it takes: optional ones with a ?.
 func signature(k catalog.Kind, e catalog.Entry) string {
 	name := text.Visible(e.Key)
 	var p params
@@ -135,7 +135,7 @@ func (p *params) String() string {
 	return named
 }
 
-// hints are the annotations of a tool: the server's word.
+// hints returns the annotations of a tool: the server's word.
 func hints(e catalog.Entry) (all []string) {
 	annotations := e.Member("annotations")
 	for _, hint := range []struct{ key, value, text string }{

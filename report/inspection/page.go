@@ -143,7 +143,7 @@ func spoken(s Server) string {
 	return fmt.Sprintf("protocol %s over %s", text.Line(s.Offer.Server.Protocol, 40), s.Transport)
 }
 
-// source is what was started, as it is declared.
+// source returns what was started, as the configuration declares it.
 func source(s Server) string {
 	switch c := s.Config; {
 	case c.URL != "":

@@ -175,7 +175,7 @@ func metricCase(class string, m results.Measure) testcase {
 
 func milliseconds(ms int64) seconds { return seconds(time.Duration(ms) * time.Millisecond) }
 
-// taskCase is the case of a task, of which so many trials were to run. It is called as
+// taskCase returns the case of a task, of which so many trials were to run. It is called as
 // waza calls it, so that a pipeline's history of it goes on.
 func taskCase(class string, planned int, task results.Task, texts *budget) testcase {
 	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
@@ -220,7 +220,7 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 	return c
 }
 
-// reasons are how a trial ended and all that is said why.
+// reasons returns how a trial ended and all that is said why.
 func reasons(run results.RunResult) string {
 	ended := run.Outcome.With(run.Reason)
 	if run.Message != "" {
@@ -250,19 +250,19 @@ const (
 	maxTexts = 8 << 20  // bytes of all reasons
 )
 
-// nameOf is a name as the schema takes it: a line without blanks at its ends or side by
+// nameOf returns a name as the schema takes it: a line without blanks at its ends or side by
 // side, and never empty.
 func nameOf(s string) string {
 	return cmp.Or(strings.Join(strings.Fields(text.Line(s, maxName)), " "), "unnamed")
 }
 
-// line is a text on one line.
+// line returns a text cut to one line.
 func line(s string) string { return text.Line(s, maxLine) }
 
 // budget is how many bytes of reasons there is room for.
 type budget struct{ left int }
 
-// take is s as a person can see all of it, as far as there is room.
+// take returns s with all of it visible, as far as there is room.
 func (b *budget) take(s string) content {
 	if s == "" {
 		return ""

@@ -98,7 +98,7 @@ func taskRow(t view.Task) []string {
 	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), view.Clock(t.Time), view.Cost(t.Cost())}
 }
 
-// ends are the outcomes of a task's trials, those of several counted. What an attack
+// ends returns the outcomes of a task's trials, those of several counted. What an attack
 // succeeded on did not simply pass.
 func ends(t view.Task) string {
 	var said []string
@@ -175,7 +175,7 @@ func failureText(f view.Alike[failure]) string {
 	return text
 }
 
-// reasons are as much of all that is said why a trial did not pass as may be shown, which
+// reasons returns as much of all that is said why a trial did not pass as may be shown, which
 // says that there is more.
 func reasons(r results.RunResult) string {
 	beginning, _ := text.Beginning(strings.Join(view.WhyOf(r).Reasons(), "\n"), 2*maxReason)

@@ -110,12 +110,12 @@ func (p *page) folded(summary string, write func()) {
 // maxName is how many columns of a name are shown.
 const maxName = 80
 
-// code is a stranger's text of one line.
+// code returns a stranger's text of one line as code.
 func code(s string) string {
 	return "<code>" + escaped(text.Line(s, maxName)) + "</code>"
 }
 
-// pre is a stranger's text of several lines, of so many bytes at most before it is
+// pre returns a stranger's text of several lines, of so many bytes at most before it is
 // escaped. It begins and ends its lines.
 func pre(s string, most int) string {
 	shown, isCut := text.Lines(strings.TrimSpace(s), most)
@@ -129,7 +129,7 @@ func pre(s string, most int) string {
 // line, in addition to letters and digits.
 const harmless = " \n,;.-()/+=%?'\""
 
-// escaped is s for code in Markdown and in blocks of HTML. A character reference is text
+// escaped returns s for code in Markdown and in blocks of HTML. A character reference is text
 // to both, never a mark. What looks like an address has none of its marks as they are, and
 // behind each @ the text is broken, since addresses of mail are looked for in text.
 func escaped(s string) string {
@@ -154,7 +154,7 @@ func isWord(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' |
 
 func endsWWW(s string) bool { return strings.HasSuffix(s, "w.") || strings.HasSuffix(s, "W.") }
 
-// isMarkOfProse says whether the character at i stands where it marks nothing, as it often
+// isMarkOfProse reports whether the character at i stands where it marks nothing, as it often
 // does: an underscore within a word, or a colon with a space behind it.
 func isMarkOfProse(s string, i int) bool {
 	switch {

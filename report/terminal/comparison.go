@@ -50,7 +50,7 @@ func who(runs []view.ComparedRun) []column {
 	})
 }
 
-// marksOf is a column for each task of any run.
+// marksOf returns a column for each task of any run.
 func marksOf(c results.Comparison) (columns []column) {
 	marks := c.Marks()
 	for n, id := range c.TaskIDs() {
@@ -63,7 +63,7 @@ func marksOf(c results.Comparison) (columns []column) {
 	return columns
 }
 
-// took are the columns of what the runs took.
+// took returns the columns of what the runs took.
 func took(runs []view.ComparedRun) []column {
 	return known([]column{
 		of(runs, "MCP CALLS", false, func(r view.ComparedRun) string { return r.MCPCalls }),
@@ -73,7 +73,7 @@ func took(runs []view.ComparedRun) []column {
 	})
 }
 
-// of is a column with a cell for each run.
+// of returns a column with a cell for each run.
 func of(runs []view.ComparedRun, title string, words bool, cell func(view.ComparedRun) string) column {
 	c := column{title: title, words: words}
 	for _, r := range runs {

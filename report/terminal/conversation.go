@@ -43,7 +43,7 @@ const (
 	shownBytes = 800
 )
 
-// text is a stranger's, set in.
+// text returns a stranger's text, indented.
 func (s shown) text(indent, said string) string {
 	said = strings.ReplaceAll(strings.TrimRight(said, "\r\n\t "), "\r\n", "\n")
 	if said == "" {
@@ -66,7 +66,7 @@ func (s shown) text(indent, said string) string {
 	return out.String()
 }
 
-// clip is the beginning of a text, and how many bytes it leaves out.
+// clip returns the beginning of a text, and how many bytes it leaves out.
 func clip(text string) (string, int) {
 	if !defence.ClippedText {
 		return text, 0
@@ -81,7 +81,7 @@ func clip(text string) (string, int) {
 	return cut, len(text) - len(cut)
 }
 
-// line is a stranger's text on one line.
+// line returns a stranger's text on one line.
 func (s shown) line(said string) string {
 	const most = shownBytes / 4
 	said, mark := strings.TrimSpace(said), ""
@@ -91,7 +91,7 @@ func (s shown) line(said string) string {
 	return text.Inert(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(said)) + mark
 }
 
-// conversation is a trial as it went.
+// conversation returns the steps of a trial in their order, with what came before and behind them.
 func (s shown) conversation(c conversation.Conversation) []byte {
 	var out bytes.Buffer
 	s.began = c.Trial.Started
@@ -120,7 +120,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	return out.Bytes()
 }
 
-// replies are what a model said that played the agent's user; they have no time.
+// replies returns the replies of a model that played the agent's user. They have no time.
 func (s shown) replies(c conversation.Conversation) string {
 	var out strings.Builder
 	if user := c.Trial.Responder; user != nil || len(c.Replies) > 0 {
@@ -152,7 +152,7 @@ func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remar
 	return s.call(step.Call, remarks[step.Call.Seq])
 }
 
-// own is a use of a tool of the agent's own, which is the agent's word.
+// own returns the lines about a use of a tool of the agent's own, by the agent's account.
 func (s shown) own(use *capture.Use) string {
 	outcome, kind := s.Style.Bad("without success"), s.Style.Builtin
 	if use.OK {
@@ -179,8 +179,8 @@ func (s shown) with(arguments json.RawMessage) string {
 	return "  with " + s.line(string(arguments)) + "\n"
 }
 
-// turn is a model's answer: what it says, the tools it asks for, and the results it
-// was given of those that made no call on the wire.
+// turn returns the lines about a model's answer: what it says, the tools it asks for, and the
+// results it was given of those that made no call on the wire.
 func (s shown) turn(t *conversation.Turn) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.Style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
@@ -239,7 +239,7 @@ func (s shown) section(title string, lines []string) string {
 // shownEvents is how many events of a kind are shown where not all are.
 const shownEvents = 10
 
-// selected are the events to show: of a kind that has many the first, and one in place of
+// selected returns the events to show: of a kind that has many the first, and one in place of
 // the others.
 func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	if s.Full {
@@ -283,7 +283,7 @@ func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversati
 	return events[n:]
 }
 
-// event is something that happened other than a call.
+// event returns the line of an event.
 func (s shown) event(e evidence.Event) string {
 	facts := []string{s.Style.Doubtful("event  " + s.line(e.Kind))}
 	for _, text := range []string{e.Where, e.Message} {
@@ -301,7 +301,7 @@ func (s shown) event(e evidence.Event) string {
 	return s.at(e.Time) + strings.Join(facts, "  ") + "\n"
 }
 
-// verdicts are what graders say, with the calls that they speak of.
+// verdicts returns what graders say, with the calls that they speak of.
 func (s shown) verdicts(v evidence.Verdicts) string {
 	var out strings.Builder
 	out.WriteString(s.graded("verdicts", v.Verdicts))
@@ -344,7 +344,7 @@ func (s shown) verdict(v evidence.Verdict) string {
 	return line + "\n" + s.text("    ", v.Feedback)
 }
 
-// attack is what came of what somebody else wanted of the agent.
+// attack returns the section on the attack.
 func (s shown) attack(v evidence.AttackVerdict) string {
 	result := s.Style.Good
 	switch v.Result {
@@ -360,7 +360,7 @@ func (s shown) attack(v evidence.AttackVerdict) string {
 	return out
 }
 
-// at is how long after the agent's start something was.
+// at returns the seconds from the agent's start to t.
 func (s shown) at(t time.Time) string {
 	if t.IsZero() || s.began.IsZero() {
 		return ""
@@ -368,7 +368,7 @@ func (s shown) at(t time.Time) string {
 	return s.Style.Faint(fmt.Sprintf("%+.3fs", t.Sub(s.began).Seconds())) + "  "
 }
 
-// call is a tool call on the wire.
+// call returns the lines about a tool call on the wire.
 func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
 	outcome := s.Style.Bad
 	if call.Outcome == evidence.OutcomeOK {
@@ -385,7 +385,7 @@ func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
 	return s.at(call.Start) + strings.Join(facts, "  ") + "\n" + s.with(call.Arguments) + s.text("  ", resultText(call))
 }
 
-// remark is a remark on a call. What a person should see is in capital letters.
+// remark returns a remark on a call. What a person should see is in capital letters.
 func (s shown) remark(r conversation.Remark) string {
 	said := s.line(r.Text)
 	switch r.Weight {
@@ -397,7 +397,7 @@ func (s shown) remark(r conversation.Remark) string {
 	return said
 }
 
-// resultText is the text of what came of a call, or else all of it.
+// resultText returns the text of what came of a call, or else all of it.
 func resultText(call *evidence.Call) string {
 	for _, raw := range []json.RawMessage{call.Error, call.Result} {
 		if len(raw) == 0 {

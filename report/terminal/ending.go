@@ -39,7 +39,7 @@ type Trial struct {
 	LastWords string           // what the agent said last, where it ended by itself
 }
 
-// Outcome is what came of the trial, with what its agent said last.
+// Outcome returns the trial's verdicts; the agent's last words are in the message.
 func (t Trial) Outcome() evidence.Verdicts {
 	v := t.Verdicts
 	if t.LastWords != "" {
@@ -103,7 +103,7 @@ func (e Ending) failures(atLength bool) (lines []string) {
 	return lines
 }
 
-// isTrigger says whether a trial is of a prompt of trigger_tests.yaml.
+// isTrigger reports whether a trial is of a prompt of trigger_tests.yaml.
 func (e Ending) isTrigger(r Trial) bool {
 	return slices.ContainsFunc(e.Run.Results.Tasks, func(t results.Task) bool { return t.TestID == r.Task && t.Trigger != nil })
 }
@@ -146,7 +146,7 @@ func whyLines(head string, why view.Why, atLength bool) []string {
 	return lines
 }
 
-// beginning is the beginning of what a stranger said, set in below its first line.
+// beginning returns the beginning of a stranger's text, indented below its first line.
 func beginning(said string) string {
 	said, left := clip(strings.TrimRight(said, "\n"))
 	if left > 0 {
@@ -168,7 +168,7 @@ func (e Ending) slowest() []string {
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
 
-// tally is how many trials passed.
+// tally returns how many trials passed.
 func (e Ending) tally() string {
 	passed := 0
 	for _, r := range e.Trials {

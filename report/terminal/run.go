@@ -139,7 +139,7 @@ func attackTable(r results.Results, width int) string {
 	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
 }
 
-// attackColumns are the tasks that were attacked, how many of their trials passed, and
+// attackColumns returns the tasks that were attacked, how many of their trials passed, and
 // what came of the attacks; outcomes of no attack are left out.
 func attackColumns(r results.Results) []column {
 	var tasks []string
@@ -174,7 +174,7 @@ func attackColumns(r results.Results) []column {
 	return columns
 }
 
-// rateText is a rate in words, with its interval.
+// rateText returns a rate with its interval, in words.
 func rateText(r *results.Rate, did string) string {
 	if r == nil {
 		return "none to tell of"
@@ -182,7 +182,7 @@ func rateText(r *results.Rate, did string) string {
 	return fmt.Sprintf("%d of %d %s, %s", r.Count, r.Of, did, view.Interval(r.Interval))
 }
 
-// modelsLine is m on one line of the table.
+// modelsLine returns the line about models.
 func modelsLine(m *results.Models) string {
 	parts := []string{fmt.Sprintf("models: %s", text.Count(m.Requests, "request"))}
 	if m.Failed > 0 {
@@ -238,7 +238,7 @@ func serverRow(s results.ServerCard) []string {
 	}
 }
 
-// tokens is the estimate for the largest catalog.
+// tokens returns the estimate for the largest catalog.
 func tokens(s results.ServerCard) string {
 	most := 0
 	for _, c := range s.Catalogs {
@@ -250,7 +250,7 @@ func tokens(s results.ServerCard) string {
 	return fmt.Sprintf("~%d", most)
 }
 
-// catalog is the beginning of the catalog's hash, where there is one catalog alone.
+// catalog returns the beginning of the catalog's hash, where there is one catalog alone.
 func catalog(s results.ServerCard) string {
 	switch {
 	case s.RugPulls > 0:
@@ -291,7 +291,7 @@ func remarkLines(servers []results.ServerCard, width int) string {
 	return out.String()
 }
 
-// printable is a name that somebody else chose, as a terminal may get it.
+// printable returns a stranger's name, quoted where it has a space or something invisible.
 func printable(name string) string {
 	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` || strings.Contains(name, " ") {
 		return quoted

@@ -12,28 +12,28 @@ func StyleFor(terminal bool, lookup func(string) (string, bool)) Style {
 	return Style{coloured: terminal && no == "" && kind != "dumb"}
 }
 
-// Good is for what went well.
+// Good paints what went well.
 func (s Style) Good(text string) string { return s.paint("32", text) }
 
-// Bad is for what did not.
+// Bad paints what did not.
 func (s Style) Bad(text string) string { return s.paint("31", text) }
 
-// Doubtful is for what is in doubt.
+// Doubtful paints what is in doubt.
 func (s Style) Doubtful(text string) string { return s.paint("33", text) }
 
-// Strong is for what is to be found first.
+// Strong paints what is to be found first.
 func (s Style) Strong(text string) string { return s.paint("1", text) }
 
-// Faint is for what is read last.
+// Faint paints what is read last.
 func (s Style) Faint(text string) string { return s.paint("90", text) }
 
-// Server is for calls of servers' tools.
+// Server paints calls of servers' tools.
 func (s Style) Server(text string) string { return s.paint("36", text) }
 
-// Skill is for uses of skills.
+// Skill paints uses of skills.
 func (s Style) Skill(text string) string { return s.paint("35", text) }
 
-// Builtin is for uses of other tools of an agent's own.
+// Builtin paints uses of other tools of an agent's own.
 func (s Style) Builtin(text string) string { return s.paint("34", text) }
 
 func (s Style) paint(code, text string) string {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Paint is how an outcome is painted.
+// Paint returns the function that paints an outcome.
 func Paint(style Style, class evidence.Class) func(string) string {
 	switch class {
 	case evidence.ClassPass:
@@ -46,7 +46,7 @@ func (c column) width() int {
 // minTask is the least width that a column of names is shortened to.
 const minTask = 12
 
-// fitted are columns of which the one at an index is shortened, as far as that goes, so
+// fitted returns columns of which the one at an index is shortened, as far as that goes, so
 // that their table is no wider than width. A width of 0 or less is no limit.
 func fitted(columns []column, at, width int) []column {
 	over := columnsWidth(columns) - width
@@ -64,7 +64,7 @@ func fitted(columns []column, at, width int) []column {
 	return columns
 }
 
-// columnsOf are columns of words by their titles and rows.
+// columnsOf returns columns of words by their titles and rows.
 func columnsOf(titles []string, rows [][]string) []column {
 	columns := make([]column, len(titles))
 	for i, title := range titles {
@@ -84,7 +84,7 @@ func figures(columns []column, some ...int) []column {
 	return columns
 }
 
-// tableOf is a table of columns, with a line of their titles.
+// tableOf returns a table of columns, with a line of their titles.
 func tableOf(columns []column) string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -101,7 +101,7 @@ func tableOf(columns []column) string {
 	return out.String()
 }
 
-// cell is one of a row, padded to width; row -1 is that of titles.
+// cell returns a row's cell, padded to width; row -1 has the title.
 func (c column) cell(row, width int) string {
 	cell := c.title
 	if row >= 0 {
@@ -114,7 +114,7 @@ func (c column) cell(row, width int) string {
 	return pad + cell
 }
 
-// columnsWidth is how wide a table of columns is.
+// columnsWidth returns how wide a table of columns is.
 func columnsWidth(columns []column) int {
 	all := len("  ") * (len(columns) - 1)
 	for _, c := range columns {
@@ -123,7 +123,7 @@ func columnsWidth(columns []column) int {
 	return all
 }
 
-// tableWithin is a table of at most so many columns of a terminal: the last of its own
+// tableWithin returns a table of at most so many columns of a terminal: the last of its own
 // that there is no room for are left out, which the header says, and then the first is
 // shortened.
 func tableWithin(columns []column, width int) string {
@@ -132,7 +132,7 @@ func tableWithin(columns []column, width int) string {
 	return strings.Replace(table, "\n", more+"\n", 1)
 }
 
-// roomy are the columns that there is room for with the first as short as can be, and
+// roomy returns the columns that there is room for with the first as short as can be, and
 // what the header says of others.
 func roomy(columns []column, width int) (shown []column, more string) {
 	least := func() int {

@@ -27,7 +27,7 @@ const (
 	Money // US dollars
 )
 
-// Figures are those that both runs of a pair have.
+// Figures returns the figures that both runs of a pair have.
 func Figures(p results.Pair) (all []Figure) {
 	for _, f := range []Figure{
 		{"pass rate", Fraction, p.PassRate}, {"median time", Milliseconds, p.Duration}, {"tokens a trial", Quantity, p.Tokens}, {"cost a trial", Money, p.Cost},
@@ -39,7 +39,7 @@ func Figures(p results.Pair) (all []Figure) {
 	return all
 }
 
-// Text is a value of a figure, as terminals and comments show it.
+// Text returns a value of a figure, as terminals and comments show it.
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Fraction:
@@ -52,7 +52,7 @@ func (u Unit) Text(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// By is how much a figure differs; empty where no difference is shown.
+// By returns how much a figure differs; empty where no difference is shown.
 func (f Figure) By() string {
 	switch {
 	case !f.Finding.Shown():
@@ -63,7 +63,7 @@ func (f Figure) By() string {
 	return points(f.Difference.Mean)
 }
 
-// Range is the interval of a figure's difference, or why there is none.
+// Range returns the interval of a figure's difference, or why there is none.
 func (f Figure) Range() string {
 	switch {
 	case f.Few:
@@ -79,7 +79,7 @@ func (f Figure) Range() string {
 // Difference is how a task went otherwise than in another run.
 type Difference struct{ results.Difference }
 
-// Differences are the views of some.
+// Differences returns the views of differences.
 func Differences(all []results.Difference) []Difference {
 	views := make([]Difference, len(all))
 	for i, d := range all {
@@ -88,7 +88,7 @@ func Differences(all []results.Difference) []Difference {
 	return views
 }
 
-// By is how much a task's pass rate differs; empty where no difference is shown.
+// By returns how much a task's pass rate differs; empty where no difference is shown.
 func (d Difference) By() string {
 	if d.PassRate == nil || !d.Finding.Shown() {
 		return ""
@@ -96,7 +96,7 @@ func (d Difference) By() string {
 	return points(d.PassRate.Mean)
 }
 
-// Range is the interval of a task's difference, or why there is none; empty where one run
+// Range returns the interval of a task's difference, or why there is none; empty where one run
 // has no trial that counts.
 func (d Difference) Range() string {
 	switch {
@@ -125,18 +125,18 @@ func finding(f results.Finding, by string) string {
 // tooFew stands where an interval is not worth its name.
 const tooFew = "none: too few trials"
 
-// points is a difference of shares in points of a hundred.
+// points returns a difference of shares in points of a hundred.
 func points(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
 
-// pointsOf is an interval of such a difference.
+// pointsOf returns an interval of such a difference.
 func pointsOf(i results.Interval) string {
 	return fmt.Sprintf("%+.0f to %s", whole(i.Lower), points(i.Upper))
 }
 
-// whole is a share in whole hundredths, of which 0 has no minus.
+// whole returns a share in whole hundredths, of which 0 has no minus.
 func whole(share float64) float64 { return math.Round(100*share) + 0 }
 
-// PassedOf is how many of a task's trials that count passed, which is empty where none does,
+// PassedOf returns how many of a task's trials that count passed, which is empty where none does,
 // and what else is to be said of them: how they ended, or that an attack succeeded.
 func PassedOf(t results.ComparedTask) (share, word string) {
 	switch {
@@ -161,7 +161,7 @@ type ComparedRun struct {
 	MedianTime   string
 }
 
-// ComparedRuns are the views of some, with [Unknown] for what is not known of a run.
+// ComparedRuns returns the views of runs, with [Unknown] for what is not known of a run.
 func ComparedRuns(runs []results.ComparedRun) []ComparedRun {
 	views := make([]ComparedRun, len(runs))
 	for i, r := range runs {

@@ -48,7 +48,7 @@ type Image struct{ Ref, ID string }
 // Input is a file that the run read, by its SHA-256.
 type Input struct{ Path, SHA256 string }
 
-// Trials is how many trials of the run have an outcome.
+// Trials returns how many trials of the run have an outcome.
 func (r Run) Trials() (n int) {
 	for _, task := range r.Results.Tasks {
 		n += len(task.Runs)
@@ -70,7 +70,7 @@ const (
 	codeFailed = 1
 )
 
-// Verdict is the verdict on the run, in a word.
+// Verdict returns the verdict on the run, in a word.
 func (r Run) Verdict() string {
 	switch {
 	case r.AtWork:
@@ -83,7 +83,7 @@ func (r Run) Verdict() string {
 	return Failed
 }
 
-// Reasons are sentences that say what the verdict rests on.
+// Reasons returns sentences that say what the verdict rests on.
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.ReportedMissing(), r.reportedOutcomes())
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
@@ -104,7 +104,7 @@ func (r Run) incomplete() bool {
 	return code != codePassed && code != codeFailed
 }
 
-// Missing is how many of the trials that were planned did not come to an end.
+// Missing returns how many of the trials that were planned did not come to an end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
 // ReportedMissing says of a run that is incomplete what is missing, a sentence for each; of

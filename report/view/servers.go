@@ -19,7 +19,7 @@ type Act struct {
 	Notable bool // a person may want to know it before they trust the server
 }
 
-// Acts are those of a server; none where nothing is on record. What it starts and writes
+// Acts returns the acts of a server; none where nothing is on record. What it starts and writes
 // inside its container is not notable.
 func Acts(c *results.Conduct) (all []Act) {
 	if c == nil {
@@ -72,7 +72,7 @@ func carried(h results.EgressHost) string {
 	return text
 }
 
-// Times is how often something was done.
+// Times returns how often something was done.
 func Times(n int) string {
 	if n == 1 {
 		return "once"
@@ -86,7 +86,7 @@ type Remark struct {
 	Which []string // in a stranger's words; may be empty
 }
 
-// Remarks are those on a server, over all trials.
+// Remarks returns the remarks on a server, over all trials.
 func Remarks(s results.ServerCard) (all []Remark) {
 	in := func(trials int, did string) {
 		if trials > 0 {
@@ -130,7 +130,7 @@ type Event struct {
 	Text   string
 }
 
-// Events are those of a trial, by its servers.
+// Events returns the events of a trial, by its servers.
 func Events(r results.RunResult) (all []Event) {
 	for _, s := range r.Servers {
 		for _, of := range []struct {

@@ -52,7 +52,7 @@ func TaskOf(task results.Task, planned int) Task {
 	return t
 }
 
-// countsOf are counts in the order of their classes' names.
+// countsOf returns counts in the order of their classes' names.
 func countsOf(trials map[evidence.Class]int) (all []Count) {
 	for _, class := range slices.Sorted(maps.Keys(trials)) {
 		all = append(all, Count{class, trials[class]})
@@ -63,7 +63,7 @@ func countsOf(trials map[evidence.Class]int) (all []Count) {
 // Passed reports whether the task passed and no attack on it succeeded.
 func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked }
 
-// PassedTrials is how many trials passed, of all that ended.
+// PassedTrials returns how many trials passed, of all that ended.
 func (t Task) PassedTrials() int {
 	for _, c := range t.Outcomes {
 		if c.Class == evidence.ClassPass {
@@ -73,7 +73,7 @@ func (t Task) PassedTrials() int {
 	return 0
 }
 
-// Tokens are those that models read and wrote; nil is not known.
+// Tokens returns the tokens that models read and wrote; nil where they are not known.
 func (t Task) Tokens() *int64 {
 	if t.Models == nil {
 		return nil
@@ -81,7 +81,7 @@ func (t Task) Tokens() *int64 {
 	return new(t.Models.Tokens.Input + t.Models.Tokens.Output)
 }
 
-// Cost is that of models, in US dollars; nil is not known.
+// Cost returns the cost of models in US dollars; nil where it is not known.
 func (t Task) Cost() *float64 {
 	if t.Models == nil {
 		return nil
@@ -89,7 +89,7 @@ func (t Task) Cost() *float64 {
 	return t.Models.Cost
 }
 
-// Line is why a trial did not pass, on one line: a grader's reason or the trial's, and else
+// Line returns why a trial did not pass, on one line: a grader's reason or the trial's, and else
 // how it ended. It is empty of a trial that passed.
 func Line(r results.RunResult) string {
 	if r.Outcome == evidence.ClassPass {
@@ -184,7 +184,7 @@ func (w Why) rank(v results.Validation) int {
 // maxWhy is how many columns a line has of a reason.
 const maxWhy = 240
 
-// Line is the first reason on one line, of which all can be seen; it may be empty. It is
+// Line returns the first reason on one line, of which all can be seen; it may be empty. It is
 // what the first grader says that decided, and how many others did not pass the trial; or
 // what is said of the trial itself.
 func (w Why) Line() string {
@@ -198,10 +198,10 @@ func (w Why) Line() string {
 	return line
 }
 
-// cutLine is the first line of a text, all of it visible.
+// cutLine returns the first line of a text, all of it visible.
 func cutLine(s string) string { return text.Line(text.FirstLine(s), maxWhy) }
 
-// Reasons are all of them: what is said of the trial itself, and what each grader says.
+// Reasons returns all reasons: the trial's own, and each grader's.
 // Each may have several lines.
 func (w Why) Reasons() []string {
 	var all []string
@@ -214,7 +214,7 @@ func (w Why) Reasons() []string {
 	return all
 }
 
-// said is what a grader says, with its name. One that could not judge says so.
+// said returns a grader's feedback behind its name, and its result where that is not a failure.
 func said(v results.Validation) string {
 	if v.Result != evidence.VerdictFail {
 		return fmt.Sprintf("%s (%s): %s", v.Identifier, v.Result, strings.TrimSpace(v.Feedback))

@@ -17,10 +17,10 @@ import (
 // Unknown stands where there is no figure.
 const Unknown = "n/a"
 
-// Share is how many of how many.
+// Share returns a count of a total, as in 2/3.
 func Share(count, of int) string { return fmt.Sprintf("%d/%d", count, of) }
 
-// Rate is how many of how many; nil is not known.
+// Rate returns a rate as a count of a total; [Unknown] for nil.
 func Rate(r *results.Rate) string {
 	if r == nil {
 		return Unknown
@@ -28,12 +28,12 @@ func Rate(r *results.Rate) string {
 	return Share(r.Count, r.Of)
 }
 
-// Interval is a rate in percent with its interval.
+// Interval returns a rate in percent with its interval.
 func Interval(i results.Interval) string {
 	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
-// Cost is an amount of US dollars; nil is not known.
+// Cost returns an amount of US dollars; [Unknown] for nil.
 func Cost(amount *float64) string {
 	if amount == nil {
 		return Unknown
@@ -41,7 +41,7 @@ func Cost(amount *float64) string {
 	return Dollars(*amount)
 }
 
-// Dollars is an amount of US dollars: to a hundredth of a cent where it is less than a
+// Dollars returns an amount of US dollars: to a hundredth of a cent where it is less than a
 // dollar, else to a cent.
 func Dollars(amount float64) string {
 	if amount < 0.99995 {
@@ -50,7 +50,7 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock is a time in seconds, in minutes and seconds, or in hours and minutes.
+// Clock returns a duration in seconds, in minutes and seconds, or in hours and minutes.
 func Clock(d time.Duration) string {
 	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
 		return fmt.Sprintf("%.1fs", tenths.Seconds())
@@ -62,7 +62,7 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
 
-// CallTime is how long calls take, to a tenth of a millisecond where they are quick; nil is
+// CallTime returns how long calls take, to a tenth of a millisecond where they are quick; nil is
 // not known.
 func CallTime(ms *float64) string {
 	switch {
@@ -76,7 +76,7 @@ func CallTime(ms *float64) string {
 	return fmt.Sprintf("%.1fs", *ms/1000)
 }
 
-// Number is a number with its thousands apart.
+// Number returns a number with commas between its thousands.
 func Number[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -89,7 +89,7 @@ func Number[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Several is a number of things in words.
+// Several returns a number of things in words.
 func Several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -97,7 +97,7 @@ func Several(n int, what string) string {
 	return Number(n) + " " + what + "s"
 }
 
-// Bytes is a size for a person, of three digits.
+// Bytes returns a size in a binary unit, to three digits.
 func Bytes(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -112,7 +112,7 @@ func Bytes(n int64) string {
 	return threeDigits(size) + " " + units[i:i+1] + "iB"
 }
 
-// threeDigits is a number of three digits or so.
+// threeDigits returns a number to about three digits.
 func threeDigits(f float64) string {
 	switch {
 	case f >= 99.95:
@@ -123,7 +123,7 @@ func threeDigits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 2, 64)
 }
 
-// Took is a time for a person, to three digits or so.
+// Took returns a duration to about three digits.
 func Took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -141,7 +141,7 @@ func Took(d time.Duration) string {
 // maxShownLabel is how many bytes of a label are shown.
 const maxShownLabel = 120
 
-// LabelTexts are labels for a person, in the order of their names: a string as it is, and
+// LabelTexts returns labels for a person, in the order of their names: a string as it is, and
 // else the JSON in one line.
 func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
