@@ -60,7 +60,7 @@ func (g Ground) eval() eval.Eval {
 	return eval.Eval{
 		Name: g.Name,
 		Config: eval.Config{
-			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: true, Workers: 4, Executor: "command",
+			TrialsPerTask: 1, TimeoutSeconds: 240, Parallel: new(true), Workers: 4, Executor: "command",
 			Agent: &eval.Agent{
 				Command: program, Args: []string{"agent"},
 				Transcript: &transcript.Source{From: "stdout", Format: transcript.FormatWaza},

@@ -43,6 +43,7 @@ func parts() []part {
 	return []part{
 		{"trial", (*bench).measureTrials},
 		{"throughput", (*bench).measureThroughput},
+		{"between", (*bench).measureBetween},
 		{"calls", (*bench).measureCalls},
 		{"crowd", (*bench).measureCrowd},
 		{"neighbours", (*bench).measureNeighbours},

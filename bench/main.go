@@ -41,6 +41,7 @@ type options struct {
 type sizes struct {
 	Trials      int   `json:"trials"`       // of each kind of network, and as many floors
 	Composes    int   `json:"composes"`     // at most Trials
+	Between     int   `json:"between"`      // trials one after another, in each block
 	Throughput  int   `json:"throughput"`   // trials at each number of workers
 	FloorTrials int   `json:"floor_trials"` // floors at each parallelism
 	Workers     []int `json:"workers"`
@@ -54,13 +55,13 @@ type sizes struct {
 
 func fullSizes() sizes {
 	return sizes{
-		Trials: 8, Composes: 4, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
+		Trials: 8, Composes: 4, Between: 6, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
 		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250, Neighbours: 5,
 	}
 }
 
 func quickSizes() sizes {
-	return sizes{Trials: 1, Composes: 1, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20, Neighbours: 1}
+	return sizes{Trials: 1, Composes: 1, Between: 2, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20, Neighbours: 1}
 }
 
 func readOptions(args []string, stderr io.Writer) (options, error) {

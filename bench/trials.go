@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,6 +99,17 @@ type outcome struct {
 // trialsOf runs a trial count times, so many at once. It fails where one did not
 // pass. With hold, the last step of each is to call it while its sandbox stands.
 func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers int, hold func(context.Context, *plan.Trial) error) (outcome, error) {
+	var held error
+	o := runner.Options{Workers: workers, Progress: func(runner.Update) {}}
+	if hold != nil {
+		o.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
+	}
+	out, err := b.runTrials(ctx, trial, count, o)
+	return out, errors.Join(err, held)
+}
+
+// runTrials runs a trial count times with o. It fails where one did not pass.
+func (b *bench) runTrials(ctx context.Context, trial *plan.Trial, count int, o runner.Options) (outcome, error) {
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
 		return outcome{}, err
@@ -109,11 +121,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers 
 		one.Number = b.trials
 		trials[i] = &one
 	}
-	var held error
-	o := runner.Options{Dir: dir, Workers: workers, Secrets: b.secrets, Progress: func(runner.Update) {}}
-	if hold != nil {
-		o.Hold = func(ctx context.Context, t *plan.Trial, _ sandbox.Sandbox) { held = hold(ctx, t) }
-	}
+	o.Dir, o.Secrets = dir, b.secrets
 	began := time.Now()
 	results, err := runner.RunTrials(ctx, b.backend, trials, o)
 	out := outcome{took: time.Since(began)}
@@ -132,7 +140,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers 
 	if len(out.dirs) != count {
 		return out, fmt.Errorf("%d of %d trials have a result", len(out.dirs), count)
 	}
-	return out, held
+	return out, nil
 }
 
 // subject is a trial to measure and its floor.

@@ -272,6 +272,9 @@ func (b *Backend) transport() string {
 	return "pipe"
 }
 
+// Size implements runner.Sized. It returns the size of the engine's machine.
+func (b *Backend) Size() (cpus int, memory int64) { return b.engine.info.NCPU, b.engine.info.MemTotal }
+
 // Images returns the images that were used, by reference.
 func (b *Backend) Images() evidence.ImageRecords { return b.images.records() }
 

@@ -150,9 +150,7 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	giveTools(doc, e)
 	c.Model = cmp.Or(c.Model, d.Model)
 	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
-	if !doc.Has("config", "parallel") {
-		c.Parallel = d.Parallel
-	}
+	c.Parallel = cmp.Or(c.Parallel, d.Parallel)
 	if c.Workers == 0 && c.MaxWorkers == 0 {
 		c.Workers = d.Workers
 	}

@@ -43,12 +43,12 @@ type ProjectFiles struct {
 type ProjectDefaults struct {
 	_ struct{} `unknown:"warn"`
 
-	Engine     string `json:"engine,omitempty"`
-	Model      string `json:"model,omitempty"`
-	JudgeModel string `json:"judgeModel,omitempty"`
-	Timeout    int    `json:"timeout,omitempty" min:"1" max:"604800" zero:"unset"`
-	Parallel   bool   `json:"parallel,omitempty"`
-	Workers    int    `json:"workers,omitempty" min:"1" max:"256" zero:"unset"`
+	Engine     string  `json:"engine,omitempty"`
+	Model      string  `json:"model,omitempty"`
+	JudgeModel string  `json:"judgeModel,omitempty"`
+	Timeout    int     `json:"timeout,omitempty" min:"1" max:"604800" zero:"unset"`
+	Parallel   *bool   `json:"parallel,omitempty"`
+	Workers    Workers `json:"workers,omitempty"`
 }
 
 // SkillsDir is where the project's skills are, relative to it.

@@ -7,6 +7,7 @@ package eval
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -119,9 +120,9 @@ type Config struct {
 	TrialsPerTask     int                          `json:"trials_per_task,omitempty" min:"1" max:"10000" jsonschema:"trials of each task; default 1"`
 	TimeoutSeconds    int                          `json:"timeout_seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds an agent may take; default 300"`
 	FirstEventSeconds int                          `json:"first_event_timeout_seconds,omitempty" min:"0" max:"604800" jsonschema:"seconds in which an agent must begin: say something on stdout, ask a model or call a tool; 0, the default, is no limit"`
-	Parallel          bool                         `json:"parallel,omitempty" jsonschema:"run trials side by side"`
-	Workers           int                          `json:"workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"trials at once when parallel; default 4"`
-	MaxWorkers        int                          `json:"max_workers,omitempty" min:"1" max:"256" zero:"unset" jsonschema:"older name of workers"`
+	Parallel          *bool                        `json:"parallel,omitempty" jsonschema:"run trials side by side"`
+	Workers           Workers                      `json:"workers,omitempty" jsonschema:"trials at once when parallel; auto, the default with --isolate, is as many as machine and models bear; 4 without"`
+	MaxWorkers        Workers                      `json:"max_workers,omitempty" jsonschema:"older name of workers"`
 	FailFast          bool                         `json:"fail_fast,omitempty" jsonschema:"start no further trial once one did not pass"`
 	MaxAttempts       int                          `json:"max_attempts,omitempty" min:"0" max:"100" jsonschema:"how often a trial is tried until no grader fails; the last attempt decides; default 1"`
 	Executor          string                       `json:"executor,omitempty" enum:"mock script command llm claude codex copilot copilot-sdk gemini opencode" jsonschema:"what plays the agent; copilot-sdk is copilot"`
@@ -224,6 +225,22 @@ type Model struct {
 	Script    string            `json:"script,omitempty" jsonschema:"file of turns that are played in place of asking anybody, relative to the eval"`
 	// TimeoutSeconds is 0 for the default.
 	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"1" max:"3600" jsonschema:"seconds that the provider may say nothing, before an answer and within it; default 600"`
+}
+
+// Workers is how many trials run at once; 0, which may be written auto, leaves that to the run.
+type Workers int
+
+// MaxWorkers is how many trials can run at once.
+const MaxWorkers = 256
+
+// UnmarshalJSON reads a number or auto.
+func (w *Workers) UnmarshalJSON(data []byte) error {
+	n := 0
+	if string(data) != `"auto"` && (json.Unmarshal(data, &n) != nil || n < 0 || n > MaxWorkers) {
+		return fmt.Errorf("must be auto or a number from 1 to %d", MaxWorkers)
+	}
+	*w = Workers(n)
+	return nil
 }
 
 // Price is what a model costs, in US dollars for a million tokens.

@@ -100,7 +100,7 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 // trialOptions is how a trial of the run is run.
 func (r *run) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Backend: r.backend, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
+		Backend: r.ahead, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
 		Room:    func() (trial.Shares, error) { return r.budget.begin(t) },
 		Entered: func(phase evidence.Phase) { r.enters(t, phase) },
 		Called: func(c trial.Calling) {

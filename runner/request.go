@@ -28,8 +28,9 @@ import (
 // run.json, so that --resume goes on as the run was begun.
 type Choices struct {
 	Isolated    bool          `json:"isolated"`
-	Workers     int           `json:"workers"`         // 0 for the eval's
-	Trials      int           `json:"trials_per_task"` // 0 for the eval's
+	Workers     int           `json:"workers"`                // 0 for the eval's
+	Governed    bool          `json:"workers_auto,omitempty"` // Workers is only the most that there may be
+	Trials      int           `json:"trials_per_task"`        // 0 for the eval's
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	Executor    string        `json:"executor,omitempty"`    // in place of the eval's
 	Model       string        `json:"model,omitempty"`       // likewise
@@ -94,6 +95,9 @@ type Host struct {
 	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *plan.Trial, server string) io.Writer
+	// Prepare is how many sandboxes may be open for trials that have not begun; less than 0 for
+	// as many as trials run at once, and at most 4.
+	Prepare int
 	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it until
 	// it returns; nil for none.
 	Hold func(context.Context, *plan.Trial, sandbox.Sandbox)
@@ -161,15 +165,36 @@ func mistake(format string, args ...any) error { return Mistake{fmt.Errorf(forma
 // defaultWorkers is how many trials run at once where they may and nothing says how many.
 const defaultWorkers = 4
 
-// workers is how many trials of e run at once.
-func (q *Request) workers(c eval.Config) int {
+// workers returns how many trials of e run at once at most, and whether that depends on what
+// machine and models bear: nobody has said how many, and trials cannot disturb each other.
+func (q *Request) workers(c eval.Config) (most int, governed bool) {
+	set := int(cmp.Or(c.Workers, c.MaxWorkers))
 	switch {
 	case q.Workers > 0:
-		return q.Workers
-	case !c.Parallel && !q.Parallel:
-		return 1
+		return q.Workers, q.Governed
+	case q.Governed:
+		return mostGoverned, true
+	case q.Isolated && set == 0 && (q.parallel(c) || c.Parallel == nil && !c.FailFast && c.MCPServerLifetime != plan.PerBenchmark):
+		return mostGoverned, true
+	case !q.parallel(c):
+		return 1, false
 	}
-	return cmp.Or(c.Workers, c.MaxWorkers, defaultWorkers)
+	return cmp.Or(set, defaultWorkers), false
+}
+
+func (q *Request) parallel(c eval.Config) bool {
+	return q.Parallel || c.Parallel != nil && *c.Parallel
+}
+
+// ahead is how many sandboxes are opened ahead of their trials.
+func (q *Request) ahead(workers int) int {
+	switch {
+	case !q.Isolated || q.Hold != nil:
+		return 0
+	case q.Prepare >= 0:
+		return q.Prepare
+	}
+	return min(workers, defaultWorkers)
 }
 
 var unsafe = regexp.MustCompile(`[^a-z0-9]+`)

@@ -9,26 +9,36 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 func TestWorkers(t *testing.T) {
+	yes, no := new(true), new(false)
 	tests := []struct {
-		option int
-		config eval.Config
-		want   int
+		isolated bool
+		option   int
+		config   eval.Config
+		want     int
+		governed bool
 	}{
-		{0, eval.Config{}, 1},
-		{0, eval.Config{Workers: 8}, 1},
-		{0, eval.Config{Parallel: true}, defaultWorkers},
-		{0, eval.Config{Parallel: true, Workers: 2}, 2},
-		{0, eval.Config{Parallel: true, MaxWorkers: 3}, 3},
-		{5, eval.Config{}, 5},
-		{5, eval.Config{Parallel: true, Workers: 2}, 5},
+		{false, 0, eval.Config{}, 1, false},
+		{false, 0, eval.Config{Workers: 8}, 1, false},
+		{false, 0, eval.Config{Parallel: yes}, defaultWorkers, false},
+		{true, 0, eval.Config{}, mostGoverned, true},
+		{true, 0, eval.Config{Parallel: yes}, mostGoverned, true},
+		{true, 0, eval.Config{Parallel: no}, 1, false},
+		{true, 0, eval.Config{Workers: 8}, 1, false},
+		{true, 0, eval.Config{FailFast: true}, 1, false},
+		{true, 0, eval.Config{MCPServerLifetime: plan.PerBenchmark}, 1, false},
+		{true, 0, eval.Config{Parallel: yes, Workers: 2}, 2, false},
+		{true, 0, eval.Config{Parallel: yes, MaxWorkers: 3}, 3, false},
+		{true, 5, eval.Config{}, 5, false},
+		{true, 5, eval.Config{Parallel: yes, Workers: 2}, 5, false},
 	}
 	for _, test := range tests {
-		q := &Request{Choices: Choices{Workers: test.option}}
-		if got := q.workers(test.config); got != test.want {
-			t.Errorf("--workers %d with %+v: %d, want %d", test.option, test.config, got, test.want)
+		q := &Request{Choices: Choices{Isolated: test.isolated, Workers: test.option}}
+		if got, governed := q.workers(test.config); got != test.want || governed != test.governed {
+			t.Errorf("--workers %d with %+v: %d, %t, want %d, %t", test.option, test.config, got, governed, test.want, test.governed)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type Resumption struct {
 	Dir      string // the run directory
 	Eval     string // where the eval is now; empty for where it was
 	Workers  int    // 0 for as many as before
+	Governed bool   // as many as machine and models bear
 	Parallel bool
 	// Isolated says whether the command line asks for isolation; nil where it does not say.
 	Isolated  *bool
@@ -93,8 +94,8 @@ func (r Resumption) load(record Record) (*Job, error) {
 	if q.ContextDir != "" {
 		q.ContextDir = fromDirectory(record, q.ContextDir)
 	}
-	if r.Workers > 0 {
-		q.Workers = r.Workers
+	if r.Workers > 0 || r.Governed {
+		q.Workers, q.Governed = r.Workers, r.Governed
 	}
 	if record.MCP != nil {
 		var err error

@@ -12,10 +12,19 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// What a run of 1,000 trials left is read in time that grows with it and no faster.
+// What a large run left is read in time that grows with it and no faster.
 func TestRecoverLargeRun(t *testing.T) {
 	heavytest.Mark(t)
-	const begun, planned = 500, 1000
+	small, large := recoverTime(t, 100), recoverTime(t, 400)
+	t.Logf("100 trials took %v, 400 %v", small, large)
+	if large > 10*small { // 16 if each trial cost as much as there are
+		t.Errorf("four times as many trials took %v, not %v", large, small)
+	}
+}
+
+// recoverTime returns how long it takes to read a run with so many trials, of twice as many.
+func recoverTime(t *testing.T, begun int) time.Duration {
+	t.Helper()
 	r := runtest.New(t, filepath.Join(runtest.Dir(t), "run"), "large")
 	for range begun {
 		r.Trial("task", func(t *runtest.Trial) {
@@ -28,15 +37,15 @@ func TestRecoverLargeRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record.Trials, record.Interrupted = planned, true
-	start := time.Now()
-	left, err := runner.Recover(t.Context(), r.Dir, record, trial.Consulting{})
-	took := time.Since(start)
-	if err != nil || len(left.Kept) != begun || left.Complete || len(left.Damaged) > 0 {
-		t.Fatalf("%d trials kept, damaged %q, complete %v, %v", len(left.Kept), left.Damaged, left.Complete, err)
+	record.Trials, record.Interrupted = 2*begun, true
+	best := time.Hour
+	for range 3 {
+		start := time.Now()
+		left, err := runner.Recover(t.Context(), r.Dir, record, trial.Consulting{})
+		best = min(best, time.Since(start))
+		if err != nil || len(left.Kept) != begun || left.Complete || len(left.Damaged) > 0 {
+			t.Fatalf("%d trials kept, damaged %q, complete %v, %v", len(left.Kept), left.Damaged, left.Complete, err)
+		}
 	}
-	t.Logf("took %v", took)
-	if took > 2*time.Second {
-		t.Errorf("%d of %d trials are read in %v", begun, planned, took)
-	}
+	return best
 }

@@ -38,6 +38,7 @@ type Job struct {
 	vault   *Vault     // nil until secrets are read
 	left    *Recovered // of the run that is resumed; nil for a new one
 	clock   *evidence.Clock
+	roomFor int // trials at once that the disk has room for; 0 where that was not looked into
 }
 
 // Outcome is what a run came to.
@@ -202,7 +203,12 @@ func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record
 
 // checkDisk refuses a disk on which the trials that are to be run have no room.
 func (j *Job) checkDisk(dir string) error {
-	if err := CheckDisk(dir, j.todo(), j.Workers()); err != nil {
+	err := CheckDisk(dir, j.todo(), j.Workers())
+	for errors.Is(err, ErrNoRoom) && j.governed() && j.Workers() > 1 {
+		j.roomFor = j.Workers() / 2
+		err = CheckDisk(dir, j.todo(), j.Workers())
+	}
+	if err != nil {
 		return Mistake{err}
 	}
 	return nil
@@ -241,7 +247,7 @@ func (j *Job) newRecord() (Record, error) {
 	}
 	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
 	record.Choices = q.Choices
-	record.Workers = j.Workers()
+	record.Workers, record.Governed = j.Workers(), j.governed()
 	if record.Trials == 0 {
 		record.Trials = j.Eval.Config.TrialsPerTask
 	}
@@ -333,7 +339,7 @@ func (j *Job) begin(dir string, record *Record) error {
 		}
 		record.Resumed = append(record.Resumed, j.clock.Now())
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
-		record.Workers = j.Workers()
+		record.Workers, record.Governed = j.Workers(), j.governed()
 	}
 	if j.Against != "" {
 		if err := WriteBaseline(dir, j.Against); err != nil {
@@ -355,7 +361,7 @@ func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record
 	update, end := q.Watch(ctx, len(todo), j.Workers())
 	defer end()
 	o := Options{
-		Dir: dir, Workers: j.Workers(), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
+		Dir: dir, Workers: j.Workers(), Govern: j.governed(), Say: q.Say, Prepare: q.ahead(j.Workers()), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
 		Secrets: q.Secrets, Progress: update, Warn: q.Warn, Connect: q.Connect, ServerLog: q.ServerLog, Hold: q.Hold,
 		Hooks: plan.RunHooks(j.Eval.Hooks), Start: q.Start, Weak: record.Weak(), Against: record.Against,
 	}
@@ -383,4 +389,16 @@ func (j *Job) finish(ctx context.Context, dir string, record Record, done []Resu
 }
 
 // Workers is how many trials run at once.
-func (j *Job) Workers() int { return j.request.workers(j.Eval.Config) }
+func (j *Job) Workers() int {
+	most, governed := j.request.workers(j.Eval.Config)
+	if governed {
+		most = min(most, len(j.Trials), cmp.Or(j.roomFor, most))
+	}
+	return most
+}
+
+// governed reports whether machine and models decide how many trials run at once.
+func (j *Job) governed() bool {
+	_, governed := j.request.workers(j.Eval.Config)
+	return governed
+}

@@ -30,9 +30,14 @@ type Result struct {
 
 // Options are how [RunTrials] runs trials. Dir, Workers, Secrets and Progress are required.
 type Options struct {
-	Dir      string // run directory
-	Workers  int    // trials at once, at least 1
-	FailFast bool   // start no further trial once one did not pass
+	Dir     string // run directory
+	Workers int    // trials at once, at least 1
+	Prepare int    // sandboxes opened before their trials begin, at most
+	// Govern starts fewer than Workers at once where machine or models bear no more, and tells
+	// Say why.
+	Govern   bool
+	Say      func(string)
+	FailFast bool // start no further trial once one did not pass
 	// InfraRetries is how often a trial that ended as infra is run again.
 	InfraRetries int
 	// MaxAttempts is how often a trial is tried until its graders do not fail it; 0 is once.
@@ -81,11 +86,13 @@ func TrialDir(run, task string, number int) evidence.Dir {
 }
 
 type run struct {
-	backend trial.Backend
-	o       Options
-	shared  *trial.SharedServers
-	backs   reconnection
-	budget  *budget
+	backend  trial.Backend
+	ahead    *ahead    // opens its sandboxes
+	governor *governor // nil where it is said how many trials run at once
+	o        Options
+	shared   *trial.SharedServers
+	backs    reconnection
+	budget   *budget
 
 	progress *progressLog
 }
@@ -117,6 +124,8 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	}
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
+	r.governor = r.newGovernor(trials)
+	r.ahead = newAhead(starting, backend, o.Dir, trials, o.Prepare)
 
 	results := make([]*Result, len(trials))
 	errs := make([]error, len(trials))
@@ -132,7 +141,12 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 				if starting.Err() != nil || r.backs.gone() != nil {
 					return
 				}
+				if r.governor.enter(starting, trials[i]) != nil {
+					return
+				}
+				r.ahead.begins(trials[i])
 				results[i], errs[i] = r.one(ctx, trials[i])
+				r.governor.leave(trials[i], results[i])
 				if o.FailFast && !trials[i].Trigger && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
@@ -140,6 +154,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 		})
 	}
 	workers.Wait()
+	errs = append(errs, r.ahead.close())
 	if ctx.Err() == nil {
 		if err := r.runHooks(ctx, o.Hooks.After); err != nil && o.Warn != nil {
 			o.Warn(err)
@@ -237,8 +252,13 @@ func (l *progressLog) close() {
 	}
 }
 
-// enters says that a trial comes into a phase.
+// enters says that a trial comes into a phase. While its agent works, the next trial's
+// sandbox is opened.
 func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
+	if phase == evidence.PhaseAgent {
+		r.governor.started(t)
+		r.ahead.prepareNext()
+	}
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 

@@ -130,7 +130,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run a.yaml --isolate --trials -1", "--trials must be from 1 to 10000"},
 		{"run a.yaml --isolate --infra-retries -1", "--infra-retries must be from 0 to 10"},
 		{"run a.yaml --isolate --infra-retries 11", "--infra-retries must be from 0 to 10"},
-		{"run a.yaml --isolate --workers=0", "--workers must be from 1 to 256"},
+		{"run a.yaml --isolate --workers=0", "--workers must be auto or a number from 1 to 256"},
 		{"run a.yaml --isolate --trials many", `"many"`},
 		{"run a.yaml --isolate --timeout 0s", "--timeout must be more than 0"},
 		{"run a.yaml --isolate --model " + strings.Repeat("é", 201), "is no name"},

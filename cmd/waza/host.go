@@ -41,7 +41,7 @@ func (s *state) host(o runOptions, shown **progress) runner.Host {
 	h := runner.Host{
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
 		CheckScript: checkScript, CheckModelScript: checkModelScript,
-		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
+		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce, Prepare: o.prepare,
 		Warn: s.warn,
 		Say: func(what string) {
 			if o.loudness != quiet {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,10 +19,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-const (
-	maxTrials  = 10000 // as in an eval
-	maxWorkers = 256
-)
+const maxTrials = 10000 // as in an eval
 
 // runCommand is waza run.
 type runCommand struct{ *state }
@@ -31,7 +29,7 @@ func (s runCommand) command() *cli.Command {
 		Name:         "run",
 		Usage:        "run an eval",
 		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --output, --format, -v and -q can be given,\n--allow-host-hooks where the eval needs it, and --judge-url and --judge-key-env where a\njudge is still to be asked.",
+		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --prepare, --output, --format, -v and -q can be given,\n--allow-host-hooks where the eval needs it, and --judge-url and --judge-key-env where a\njudge is still to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
@@ -40,8 +38,9 @@ func (s runCommand) command() *cli.Command {
 			executorFlag(),
 			modelFlag(),
 			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
-			&cli.IntFlag{Name: "workers", Aliases: []string{"w"}, Usage: "`N` trials at once", DefaultText: "the eval's"},
+			&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "`N` trials at once, or auto for as many as machine and models bear", DefaultText: "the eval's"},
 			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "`TIME` an agent may take: whole seconds, or such as 5m", DefaultText: "the eval's"},
+			&cli.IntFlag{Name: "prepare", Usage: "open the containers of the next `N` trials while others are at work", DefaultText: "as many as trials at once, at most 4"},
 			&cli.BoolFlag{Name: "parallel", Usage: "run trials side by side, as many as the eval's workers, or 4"},
 			&cli.StringFlag{Name: "judge-model", Usage: "have graders ask this `MODEL`, in place of all that the eval names"},
 			&cli.BoolFlag{Name: "update-snapshots", Usage: "write what trials leave over the snapshots that diff graders compare with, in the eval's directory"},
@@ -183,6 +182,7 @@ type runOptions struct {
 	runner.Request
 	output, runDir string
 	keep           bool
+	prepare        int // sandboxes opened ahead; less than 0 for the default
 	loudness       loudness
 	apart          string // what tells files of this run apart from those of others of the command
 	exports        exports
@@ -216,6 +216,10 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		return o, usage("--pins must be warn, fail or off")
 	case c.IsSet("pins") && !o.Isolated:
 		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
+	case o.Governed && !o.Isolated:
+		return o, usage("--workers auto needs --isolate: without it trials may disturb each other")
+	case c.IsSet("prepare") && !o.Isolated:
+		return o, usage("--prepare is about containers: it needs --isolate")
 	case c.IsSet("pull") && !o.Isolated:
 		return o, usage("--pull is about container images: it needs --isolate")
 	}
@@ -224,7 +228,7 @@ func readOptions(c *cli.Context) (runOptions, error) {
 
 // readHarmless reads what changes no trial's outcome.
 func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.Workers, o.output, o.Parallel, o.HostHooks = c.Int("workers"), c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
+	o.output, o.Parallel, o.HostHooks = c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
 	if o.exports, err = readExports(c, o.output); err != nil {
 		return err
 	}
@@ -244,7 +248,20 @@ func (o *runOptions) readHarmless(c *cli.Context) (err error) {
 	if o.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub); err != nil {
 		return err
 	}
-	return inRange(c, "workers", maxWorkers)
+	if o.prepare = -1; c.IsSet("prepare") {
+		if o.prepare = c.Int("prepare"); o.prepare < 0 || o.prepare > eval.MaxWorkers {
+			return usage("--prepare must be from 0 to %d", eval.MaxWorkers)
+		}
+	}
+	switch workers := c.String("workers"); {
+	case workers == "auto":
+		o.Governed = true
+	case c.IsSet("workers"):
+		if o.Workers, err = strconv.Atoi(workers); err != nil || o.Workers < 1 || o.Workers > eval.MaxWorkers {
+			return usage("--workers must be auto or a number from 1 to %d", eval.MaxWorkers)
+		}
+	}
+	return nil
 }
 
 func inRange(c *cli.Context, name string, most int) error {
@@ -267,7 +284,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	defer stop()
 	j := &job{state: s.state, options: o}
 	r := runner.Resumption{
-		Dir: c.String("resume"), Eval: c.Args().First(), Workers: o.Workers, Parallel: o.Parallel, HostHooks: o.HostHooks,
+		Dir: c.String("resume"), Eval: c.Args().First(), Workers: o.Workers, Governed: o.Governed, Parallel: o.Parallel, HostHooks: o.HostHooks,
 		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o, &j.progress),
 	}
 	if c.IsSet("isolate") {
@@ -281,7 +298,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+var harmless = []string{"resume", "isolate", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 func readResumeOptions(c *cli.Context) (o runOptions, err error) {
 	for _, flag := range c.Command.Flags {

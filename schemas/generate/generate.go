@@ -63,6 +63,10 @@ func Results() ([]byte, error) {
 func custom() map[reflect.Type]*jsonschema.Schema {
 	all := maps.Clone(grading.TypeSchemas())
 	all[reflect.TypeFor[json.RawMessage]()] = &jsonschema.Schema{}
+	all[reflect.TypeFor[eval.Workers]()] = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+		{Type: "string", Enum: []any{"auto"}},
+		{Type: "integer", Minimum: jsonschema.Ptr(0.0), Maximum: jsonschema.Ptr(float64(eval.MaxWorkers))},
+	}}
 	return all
 }
 

@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// countingBackend opens sandboxes that only count.
+type countingBackend struct {
+	mu     sync.Mutex
+	opened []string // keys, as they were opened
+	open   int
+	fail   map[string]error // by key, the first time
+}
+
+type countedSandbox struct {
+	sandbox.Sandbox
+	b       *countingBackend
+	key     string
+	observe func(evidence.Event)
+}
+
+func (b *countingBackend) Open(_ context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.opened = append(b.opened, keyOf(t))
+	if err := b.fail[keyOf(t)]; err != nil {
+		delete(b.fail, keyOf(t))
+		return nil, err
+	}
+	b.open++
+	observe(evidence.Event{Kind: "opened"})
+	return &countedSandbox{b: b, key: keyOf(t), observe: observe}, nil
+}
+
+func (s *countedSandbox) Close(context.Context) error {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.b.open--
+	return nil
+}
+
+func attemptAt(t plan.Trial) *plan.Trial {
+	t.Attempt = 1
+	return &t
+}
+
+func TestAhead(t *testing.T) {
+	trials := []*plan.Trial{{Task: "a", Number: 1}, {Task: "a", Number: 2}, {Task: "b", Number: 1}, {Task: "c", Number: 1}}
+	trials[2].Servers = []plan.Server{{Services: []plan.Service{{}}}}
+	b := &countingBackend{fail: map[string]error{"a/2/1": errors.New("no room")}}
+	a := newAhead(t.Context(), b, t.TempDir(), trials, 1)
+	var events []string
+	observe := func(e evidence.Event) { events = append(events, e.Kind) }
+	take := func(i int) *countedSandbox {
+		t.Helper()
+		a.begins(trials[i])
+		s, err := a.Open(t.Context(), attemptAt(*trials[i]), observe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.(*countedSandbox)
+	}
+	first := take(0)
+	a.prepareNext() // a/2, which fails and is opened again when its trial asks
+	a.prepareNext() // there is room for one
+	second := take(1)
+	a.prepareNext() // not b/1, whose service would start, but c/1
+	last := take(3)
+	last.observe(evidence.Event{Kind: "later"})
+	if want := []string{"a/1/1", "a/2/1", "a/2/1", "c/1/1"}; !slices.Equal(b.opened, want) {
+		t.Errorf("opened %v, want %v", b.opened, want)
+	}
+	if want := []string{"opened", "opened", "opened", "later"}; !slices.Equal(events, want) {
+		t.Errorf("events %v, want %v", events, want)
+	}
+	if first == second || second == last {
+		t.Error("two trials have one sandbox")
+	}
+	for _, s := range []*countedSandbox{first, second, last} {
+		_ = s.Close(t.Context())
+	}
+	a.mu.Lock()
+	a.coming = []*plan.Trial{{Task: "d", Number: 1}}
+	a.mu.Unlock()
+	a.prepareNext()
+	if err := a.close(); err != nil || b.open != 0 {
+		t.Errorf("%d sandbox(es) left, %v", b.open, err)
+	}
+}

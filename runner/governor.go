@@ -1,0 +1,197 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/docker/go-units"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+const (
+	// mostGoverned is how many trials a governor lets run at once at most.
+	mostGoverned = 32
+	// firstUse is how much memory a trial is taken to use before one has ended, if its limits
+	// allow as much.
+	firstUse = 1 << 30
+	// leastStarts is how many trials may be starting at once on a small machine. An engine
+	// starts more no faster.
+	leastStarts = 4
+)
+
+// Sized is a [Backend] that knows the machine it runs trials on.
+type Sized interface {
+	Size() (cpus int, memory int64) // memory in bytes
+}
+
+// governor decides how many trials run at once where nobody has said so: as many as the
+// processors and the memory bear, by what the trials that have ended have used, and as the
+// models bear, by how often they refuse.
+type governor struct {
+	cpus   float64
+	memory float64 // bytes that trials may use together
+	most   int     // trials
+	report func(string)
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	atWork  int                   // guarded by mu, as is the rest
+	starts  map[plan.TrialID]bool // of those at work, whose agents do not work yet
+	peak    float64               // bytes, the most that a trial has used
+	busy    float64               // processors that a trial keeps busy, on average
+	ended   int
+	models  float64 // trials that the models bear; +Inf until one refuses
+	limit   int
+	reason  string
+}
+
+// newGovernor returns the governor of a run; nil, which governs nothing, where it has none.
+func (r *run) newGovernor(trials []*plan.Trial) *governor {
+	size, ok := r.backend.(Sized)
+	if !ok || !r.o.Govern {
+		return nil
+	}
+	var allowed int64
+	for _, t := range trials {
+		memory := t.Agent.Memory
+		for _, s := range t.Servers {
+			memory += s.Memory
+		}
+		allowed = max(allowed, memory)
+	}
+	return newGovernor(size, len(trials), allowed, r.o.Say)
+}
+
+// newGovernor returns a governor of trials whose limits allow as many bytes each.
+func newGovernor(size Sized, trials int, allowed int64, report func(string)) *governor {
+	cpus, memory := size.Size()
+	g := &governor{
+		cpus: float64(max(cpus, 1)), memory: float64(memory) * 3 / 4, most: min(trials, mostGoverned), report: report,
+		peak: float64(min(allowed, firstUse)), models: math.Inf(1), starts: map[plan.TrialID]bool{},
+	}
+	g.changed = sync.NewCond(&g.mu)
+	g.decide()
+	return g
+}
+
+// decide sets the limit and what it comes from.
+func (g *governor) decide() {
+	limit, reason := float64(g.most), "more bring nothing"
+	lower := func(to float64, why string) {
+		if to = max(1, math.Floor(to)); to < limit {
+			limit, reason = to, why
+		}
+	}
+	if g.ended == 0 {
+		lower(2*g.cpus, fmt.Sprintf("twice the %.0f processor(s), until one has ended", g.cpus))
+	} else if g.busy > 0 {
+		lower(g.cpus/g.busy, fmt.Sprintf("a trial keeps %.2f of %.0f processors busy", g.busy, g.cpus))
+	}
+	if g.peak > 0 {
+		lower(g.memory/g.peak, fmt.Sprintf("a trial uses up to %s of %s of memory", units.BytesSize(g.peak), units.BytesSize(g.memory)))
+	}
+	lower(g.models, "models refuse more requests (429)")
+	if int(limit) != g.limit && int(limit) < g.most {
+		g.report(fmt.Sprintf("up to %.0f trial(s) at once: %s", limit, reason))
+	}
+	g.limit, g.reason = int(limit), reason
+	g.changed.Broadcast()
+}
+
+// enter waits until one more trial may start.
+func (g *governor) enter(ctx context.Context, t *plan.Trial) error {
+	if g == nil {
+		return nil
+	}
+	defer context.AfterFunc(ctx, g.wake)()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for (g.atWork >= g.limit || len(g.starts) >= max(leastStarts, int(g.cpus))) && ctx.Err() == nil {
+		g.changed.Wait()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	g.atWork++
+	g.starts[t.ID()] = true
+	return nil
+}
+
+// started notes that a trial's agent works.
+func (g *governor) started(t *plan.Trial) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.starts, t.ID())
+	g.changed.Broadcast()
+}
+
+func (g *governor) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.changed.Broadcast()
+}
+
+// leave takes in what a trial has used that runs no more. Its result is nil if it has no outcome.
+func (g *governor) leave(t *plan.Trial, result *Result) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.atWork--
+	delete(g.starts, t.ID())
+	if result != nil {
+		g.learn(result.Trial, refusals(result.Dir))
+	}
+	g.decide()
+}
+
+// learn takes in what a trial has used, and how often models refused it.
+func (g *governor) learn(t evidence.Trial, refused int) {
+	var memory, seconds float64
+	for _, r := range t.Resources {
+		if r.Used == nil {
+			continue
+		}
+		if r.Used.Memory != nil {
+			memory += float64(r.Used.Memory.Peak)
+		}
+		if r.Used.CPU != nil {
+			seconds += *r.Used.CPU
+		}
+	}
+	if g.ended == 0 {
+		g.peak = 0
+	}
+	g.peak = max(g.peak, memory)
+	if took := t.Ended.Sub(t.Started).Seconds(); took > 0 {
+		g.busy = (g.busy*float64(g.ended) + seconds/took) / float64(g.ended+1)
+	}
+	g.ended++
+	switch {
+	case refused > 0:
+		g.models = max(1, math.Floor(math.Min(g.models, float64(g.limit))/2))
+	case !math.IsInf(g.models, 1):
+		g.models++
+	}
+}
+
+// refusals counts the requests to models that a provider refused for there being too many.
+func refusals(dir evidence.Dir) (count int) {
+	for call, err := range dir.ModelCalls() {
+		if err != nil {
+			break // grading says what is wrong with it
+		}
+		if call.Status == 429 {
+			count++
+		}
+	}
+	return count
+}
