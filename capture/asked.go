@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// MetaToolUse is the member of a request's _meta in which executor llm names the model's
-// id of the tool use that a call is for; metaOfClaude is that of Claude Code.
+// MetaToolUse is the member of a request's _meta in which executor llm puts the id of the tool
+// use that a call is for; metaOfClaude is that of Claude Code.
 const (
 	MetaToolUse  = "waza/toolUseId"
 	metaOfClaude = "claudecode/toolUseId"
@@ -26,20 +26,20 @@ func namedUse(params map[string]json.RawMessage) string {
 	return cmp.Or(jsontext.Text(meta[metaOfClaude]), jsontext.Text(meta[MetaToolUse]))
 }
 
-// statusRefused is what the gateway answers in place of a provider, beyond a limit (429).
+// statusRefused is the status of the gateway's own answer beyond a limit.
 const statusRefused = 429
 
 // asked is what models asked for in a trial.
 type asked struct {
 	uses []*use
-	// reached is when a conversation first had so many results under one key: those
-	// of one use, or of one tool where uses have no ids.
+	// reached has, by key and number of results less one, when a model was first shown so many
+	// results under that key: those of one use, or of one tool where uses have no ids.
 	reached map[string][]time.Time
 	results int         // entries of reached
 	starts  []time.Time // of requests, in order
 	seqs    int         // model calls on record
-	last    int         // the largest number of one
-	blind   bool        // all of it may be missing something
+	last    int         // their largest number
+	blind   bool        // anything may be missing
 	// blindFrom is when the first answer began that cannot be read; zero is none.
 	blindFrom time.Time
 }
@@ -49,20 +49,20 @@ type use struct {
 	turn  int
 	id    string
 	name  string
-	form  string    // of its arguments, in canonical form
-	from  time.Time // nobody knew of it before
-	end   time.Time // of the answer
-	until time.Time // its result was there when the model was asked again; zero is never
+	form  string    // canonical form of its arguments
+	from  time.Time // when the answer with it began
+	end   time.Time // when that answer ended
+	until time.Time // when a model was shown its result; zero is never
 	next  time.Time // where until is zero: when a model was asked next, whatever for; zero is never
-	key   string    // under which its result comes
+	key   string    // key of its result
 	had   int       // results under the key that the model was shown before
 	call  int       // index of the call that is tied to it, or none
 }
 
-// maxResults is how many results are kept track of.
+// maxResults bounds the results that are kept track of.
 const maxResults = 1 << 20
 
-// readAsked reads the model calls of a trial in whatever order.
+// readAsked reads the model calls of a trial, which may come in any order.
 func readAsked(models iter.Seq2[evidence.ModelCall, error]) *asked {
 	a := &asked{reached: map[string][]time.Time{}}
 	for call, err := range models {
@@ -84,7 +84,7 @@ func readAsked(models iter.Seq2[evidence.ModelCall, error]) *asked {
 	return a
 }
 
-// close finds when the time of a use ends.
+// close finds out when the time of a use ends.
 func (a *asked) close(u *use) {
 	if times := a.reached[u.key]; u.had < len(times) && times[u.had].After(u.from) {
 		u.until = times[u.had]
@@ -130,13 +130,13 @@ func (a *asked) add(call evidence.ModelCall) {
 	}
 }
 
-// unread reports whether the agent may have read more of an answer than we, who failed with
-// err. Of one that was cut off it had no more either.
+// unread reports whether the agent may have read more of an answer than we did, where reading it
+// failed with err. Of an answer that was cut off the agent had no more than we do.
 func unread(call evidence.ModelCall, err error) bool {
 	return call.Truncated > 0 || errors.Is(err, dialect.ErrTooLarge) || err != nil && call.Outcome == evidence.ModelOK
 }
 
-// reach notes that a request of that time shows a model so many results.
+// reach records that a request at a time shows a model so many results under a key.
 func (a *asked) reach(key string, count int, at time.Time) {
 	times := a.reached[key]
 	for i := range times[:min(count, len(times))] {

@@ -17,15 +17,14 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// call is a logical tool call while its frames come in, or a read, whose name is the
-// call's tool.
+// call is a tool call while its frames come in, or a read, whose name is the call's tool.
 type call struct {
 	evidence.Call
 	method  string
 	waiting bool   // for the client to retry with input
 	asTask  bool   // the request asks to run as a task (2025-11-25)
-	ended   int64  // the frame that did; 0 is none
-	named   string // the id of the tool use that the client says it is
+	ended   int64  // frame that ended it; 0 is none
+	named   string // the id of the tool use that the client puts into the request
 }
 
 func (k *call) note(f evidence.Frame, kind string) {
@@ -36,15 +35,15 @@ func (k *call) end(f evidence.Frame, outcome evidence.Outcome) {
 	k.Outcome, k.End, k.waiting, k.ended = outcome, f.Time, false, f.Seq
 }
 
-// round identifies a call that waits for the client to retry it. The retry has
-// the call's own parameters and echoes the state that the server gave.
+// round identifies a call that waits for the client to retry it. The retry has the parameters of
+// the call and echoes the state that the server gave.
 type round struct {
 	server, conn                   string // conn is empty for a retry on any conversation
 	method, tool, arguments, state string
 }
 
-// call returns the call or the read that a request belongs to: one that waited for
-// it, or a new one.
+// call returns the call or the read that a request belongs to: one that waited for it, or a new
+// one.
 func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 	params, ok := members(m.Params)
 	k := c.retried(f, m.Method, params)
@@ -120,14 +119,14 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 	}
 }
 
-// await lets k wait for its retry (2026-07-28, multi round-trip requests).
+// await records that k waits for its retry (2026-07-28, multi round-trip requests).
 func (c *collector) await(k *call, result map[string]json.RawMessage) {
 	for _, r := range rounds(k.Server, k.Conn, k.method, k.Tool, k.Arguments, result["requestState"]) {
 		c.rounds[r] = append(c.rounds[r], k)
 	}
 }
 
-// retried returns the call that a request goes on with, or nil.
+// retried returns the call that a request continues, or nil.
 func (c *collector) retried(f evidence.Frame, method string, params map[string]json.RawMessage) *call {
 	if !isRetry(params) {
 		return nil
@@ -151,9 +150,8 @@ func isRetry(params map[string]json.RawMessage) bool {
 	return params["inputResponses"] != nil || params["requestState"] != nil
 }
 
-// rounds are the names a waiting call goes by: on its own conversation first, then
-// on any of its server. This era has no sessions, so a retry may come on another
-// connection.
+// rounds returns the keys of a waiting call: first on its own conversation, then on any of its
+// server. This era has no sessions, so a retry may come on another connection.
 func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
 	argumentsForm, _ := jsonvalue.Canonical(arguments)
 	stateForm, _ := jsonvalue.Canonical(state)
@@ -163,7 +161,7 @@ func rounds(server, conn, method, tool string, arguments, state json.RawMessage)
 	}
 }
 
-// likeness is what calls of one tool with equal arguments share.
+// likeness is equal for calls of one tool with equal arguments.
 type likeness struct {
 	server, tool string
 	arguments    [sha256.Size]byte // the sum of their canonical form
@@ -172,8 +170,8 @@ type likeness struct {
 // maxArguments is how many bytes of arguments are compared by value and checked.
 const maxArguments = 1 << 20
 
-// keep takes in a new call or read. What is known of a call besides its frames is what
-// was known when its first request came.
+// keep adds a new call or read. What the catalog says of a call is what it said when the first
+// request came.
 func (c *collector) keep(f evidence.Frame, k *call) {
 	if k.method != methodCallTool {
 		c.reads = append(c.reads, k)
@@ -181,7 +179,7 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	}
 	c.calls = append(c.calls, k)
 	k.Seq = len(c.calls)
-	// Arguments beyond a bound are compared as they are written, and not checked.
+	// Larger arguments are compared as they are written, and not checked.
 	var value any
 	form := string(k.Arguments)
 	if len(k.Arguments) <= maxArguments {
@@ -195,14 +193,13 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	c.lookUp(f, k, value)
 }
 
-// lookUp asks the catalog of its server about k. A name that was redacted names no
-// tool.
+// lookUp looks up the tool of k in the catalog of its server. A redacted name names no tool.
 func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 	listed := c.tools[f.Server]
 	if listed == nil || f.RedactedEnvelope {
 		return
 	}
-	tool, sure := listed.find(c.talkOf(f), k.Tool, c.blind)
+	tool, sure := listed.find(c.conversationOf(f), k.Tool, c.blind)
 	if sure {
 		k.Known = new(tool != nil)
 	}
@@ -227,7 +224,7 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 
 func (k *call) unchecked(why string) { k.Notes = append(k.Notes, NoteUnchecked+": "+why) }
 
-// arguments are those of a request; leaving them out means none.
+// arguments returns those of a request. Where they are left out they are an empty object.
 func arguments(params map[string]json.RawMessage) json.RawMessage {
 	if given, ok := params["arguments"]; ok {
 		return given
@@ -235,9 +232,9 @@ func arguments(params map[string]json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// doubt says why whoever got a message may have read another one than is recorded; it
-// is empty where nothing that counts can be read in two ways. Of what an agent asks all
-// of it counts, of an answer what decides on its outcome.
+// doubt says why the receiver of a message may have understood it differently than we do. It is
+// empty where nothing that counts can be read in two ways. All of a request counts, and of an
+// answer what decides on its outcome.
 func doubt(f evidence.Frame, m jsonrpc.Message) string {
 	if m.Repeated {
 		return "a key of its envelope comes twice"
@@ -260,7 +257,7 @@ func doubt(f evidence.Frame, m jsonrpc.Message) string {
 	return ""
 }
 
-// isAsked reports whether a message asks for a tool's call or a read.
+// isAsked reports whether a message requests a tool call or a read.
 func isAsked(m jsonrpc.Message) bool {
 	switch m.Method {
 	case methodCallTool, methodReadResource, methodGetPrompt:
@@ -269,7 +266,7 @@ func isAsked(m jsonrpc.Message) bool {
 	return false
 }
 
-// oddities notes the parts of a message that parsers may read differently.
+// oddities notes parts of a message that parsers may read differently.
 func (k *call) oddities(f evidence.Frame, m jsonrpc.Message) {
 	if duplicateKeys(m.Raw) {
 		k.note(f, NoteDuplicateKey)
@@ -315,10 +312,79 @@ func (k *call) read() Read {
 	}
 }
 
-// nameKey is the parameter that says what a request is for.
+// nameKey returns the parameter that names what a request is for.
 func nameKey(method string) string {
 	if method == methodReadResource {
 		return "uri"
 	}
 	return "name"
+}
+
+// Incident is a failure of a tool and what the agent did about it; see
+// [evidence.Call.Incident].
+type Incident struct {
+	Calls     []int // their numbers, in order; the first one failed
+	Recovered bool  // the last one succeeded
+	Adapted   bool  // the last one succeeded with other arguments than the first one's
+}
+
+// Incidents lists the incidents in calls, which are a trial's or those to some of its servers, in
+// the order in which they began.
+func Incidents(calls []evidence.Call) []Incident {
+	var incidents []Incident
+	type begun struct{ at, first int }
+	known := map[int]begun{} // by the incident's number
+	for i, call := range calls {
+		if call.Incident == 0 {
+			continue
+		}
+		b, ok := known[call.Incident]
+		if !ok {
+			b = begun{len(incidents), i}
+			known[call.Incident] = b
+			incidents = append(incidents, Incident{})
+		}
+		incident := &incidents[b.at]
+		incident.Calls = append(incident.Calls, call.Seq)
+		if call.Outcome == evidence.OutcomeOK {
+			incident.Recovered = true
+			incident.Adapted = !Equal(call.Arguments, calls[b.first].Arguments)
+		}
+	}
+	return incidents
+}
+
+// numberIncidents numbers the incidents in a trial's calls, whose outcomes are set.
+//
+// A call follows a failure if it was made when the failure was known: a call made at the same
+// time is no reaction to it. So calls that fail in parallel are one incident, and a success in
+// parallel does not end it. A call that the client gave up is neither failure nor success.
+func numberIncidents(calls []*call) {
+	type name struct{ server, tool string }
+	type incident struct {
+		number int
+		known  int64 // frame of its first failure's end; 0 is none yet
+	}
+	count := 0
+	open := map[name]*incident{}
+	for _, k := range calls {
+		n := name{k.Server, k.Tool}
+		at := open[n]
+		failed := k.Outcome.Failed()
+		switch follows := at != nil && at.known > 0 && k.RequestFrame > at.known; {
+		case at == nil && failed:
+			count++
+			at = &incident{number: count}
+			open[n] = at
+		case !follows && !failed:
+			continue
+		}
+		k.Incident = at.number
+		if failed && k.ended > 0 && (at.known == 0 || k.ended < at.known) {
+			at.known = k.ended
+		}
+		if k.Outcome == evidence.OutcomeOK {
+			delete(open, n)
+		}
+	}
 }

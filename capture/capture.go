@@ -1,25 +1,22 @@
 // Package capture reads what crossed the proxy: it turns frames into calls and catalogs of
-// tools, and lists what could not be seen.
+// tools, and lists what could not be seen. It judges nothing.
 //
-// It is pure: frames in, values out. It understands both eras of the protocol,
-// sessions opened by initialize and stateless requests with their rounds of
-// input, and trusts neither side: keys count in their exact case, ids by their
-// type and value, and a result never changes the request on record.
+// It is pure: frames in, values out. It understands both eras of the protocol, sessions opened
+// by initialize and stateless requests with their rounds of input. It trusts neither side: the
+// case of keys counts, ids are compared by type and value, and a result never changes the
+// request on record.
 //
-// Of each call it says what the catalog said when it was made: whether its server had
-// listed the tool, as reading only or not, and whether the arguments fit the tool's
-// input schema. A server may list other tools to another conversation, so what counts
-// is what the call's own conversation was told, then what any other was. That a tool is
-// not known is said only where a whole list lacks it: not while pages are missing, and
-// not after something that may have been a list and could not be read, or after the
-// server said that its list has changed. Tools that are kept from the agent are not
-// known to it.
+// Each call has what the catalog of its server said when the call was made: whether the server
+// had listed the tool, whether as read-only, and whether the arguments fit the tool's input
+// schema. A server may list different tools to different conversations, so the list that the
+// call's own conversation got counts first, then those of others. A tool is reported as not
+// known only where a complete list lacks it: not while pages are missing, not after a message
+// that may have been a list and could not be read, and not after the server announced that its
+// list has changed. Tools that are kept from the agent are not known to it.
 //
-// Frames are hostile. What they can make it do is bounded by counting: lists by their
-// tools (maxTools, maxListed), schemas by their parts (maxPlaces), and checks by their
-// steps (maxSteps). What is beyond says so and stays unknown.
-//
-// It judges nothing.
+// Frames are hostile. What they can cost is bounded by counting: lists by their tools (maxTools,
+// maxListed), and checks of arguments by package schema. What is beyond the bounds stays
+// unknown, and says so.
 package capture
 
 import (
@@ -29,7 +26,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Result is what a trial's frames add up to.
+// Result is what is read from a trial's frames.
 type Result struct {
 	Calls    []evidence.Call   // in the order of their first requests, numbered from 1
 	Reads    []Read            // likewise
@@ -38,16 +35,16 @@ type Result struct {
 	Changes  []evidence.Change // of the tools that were listed to the agent, in order
 	Gaps     []Gap             // what could not be seen
 	Notes    []Note            // oddities that belong to no call
-	// Named are ids of tool uses that clients put into their requests, by the number of
-	// the call. They are the client's word.
+	// Named holds the ids of tool uses that clients put into their requests, by the number of
+	// the call. They are claims of the client.
 	Named map[int]string
 }
 
 // Tool is a tool as its server last described it.
 type Tool = evidence.Tool
 
-// Gap is a part of the traffic that could not be understood. A question about
-// the server's calls has no sure answer.
+// Gap is a part of the traffic that could not be understood. Questions about the server's calls
+// then have no certain answer.
 type Gap struct {
 	Server string // empty where it may be any
 	Frame  int64  // 0 where there is none
@@ -89,8 +86,8 @@ type Note struct {
 	Kind   string
 }
 
-// Calls reads frames, in their order, to the end. Where frames yields an error,
-// Calls returns it with what the frames before it add up to.
+// Calls reads frames, in order, to the end. Where frames yields an error, Calls returns it with
+// the result of the frames before it.
 func Calls(frames iter.Seq2[evidence.Frame, error]) (Result, error) {
 	c := newCollector()
 	var last int64

@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// What is kept of a server's lists. A server that lists more is not followed any
-// further: whether it has a tool is then not known.
+// How much is kept of a server's lists. Beyond these bounds it is not known whether the server
+// has a tool.
 const (
 	maxTools  = 10_000  // by name
 	maxListed = 100_000 // entries of the lists that its conversations hold
@@ -19,16 +19,16 @@ const (
 
 // catalog is what one server has listed so far.
 type catalog struct {
-	tools   []*tool // in the order first seen
-	index   map[string]*tool
-	current map[string]*tool               // those that the agent may know and that were not removed
-	bytes   map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
-	talks   map[string]*talk               // by conversation; "" is all without a session
-	whole   int64                          // frame that asked for the last complete list; 0 is none
-	blind   int64                          // last frame after which there may be tools that no list has told
-	listed  int
-	changes changes
-	schemas schema.Checker
+	tools         []*tool // in the order first seen
+	index         map[string]*tool
+	current       map[string]*tool               // those that the agent may know and that were not removed
+	bytes         map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
+	conversations map[string]*conversation       // by name; "" is all conversations without a session
+	whole         int64                          // frame that asked for the last complete list; 0 is none
+	blind         int64                          // last frame after which there may be tools that no list has
+	listed        int
+	changes       changes
+	schemas       schema.Checker
 }
 
 // tool is what is known of one tool.
@@ -37,31 +37,31 @@ type tool struct {
 	first, last int64 // frames that listed it
 	removed     int64 // frame that ended a list without it; 0 is none
 	hidden      bool
-	born        int64                      // the list that had it first, by its request's frame
+	born        int64                      // frame of the request for the list that had it first
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
 }
 
-// talk is what was listed in one conversation.
-type talk struct {
-	whole *listing // the last complete one
-	fresh *listing // a newer one, as far as it has come
+// conversation is what was listed in one conversation.
+type conversation struct {
+	whole *listing // the last complete list
+	fresh *listing // a newer list, as far as it has come
 }
 
 // listing is a list of tools, page by page.
 type listing struct {
 	asked int64  // frame of the request for its first page; 0 where that was not seen
-	next  string // cursor of the page that is to come
+	next  string // cursor of the page that comes next
 	tools map[string]*version
 }
 
 func newCatalog() *catalog {
 	return &catalog{
 		index: map[string]*tool{}, current: map[string]*tool{},
-		bytes: map[[sha256.Size]byte]*version{}, talks: map[string]*talk{},
+		bytes: map[[sha256.Size]byte]*version{}, conversations: map[string]*conversation{},
 	}
 }
 
-// catalog is that of the server of f.
+// catalog returns the catalog of the server of f.
 func (c *collector) catalog(f evidence.Frame) *catalog {
 	known := c.tools[f.Server]
 	if known == nil {
@@ -71,17 +71,18 @@ func (c *collector) catalog(f evidence.Frame) *catalog {
 	return known
 }
 
-// talkOf names the conversation that a list belongs to. Requests without a session
-// may come on any connection, so all of a server's are one conversation.
-func (c *collector) talkOf(f evidence.Frame) string {
+// conversationOf names the conversation that a list belongs to. Requests without a session may
+// come on any connection, so all of them to one server are one conversation.
+func (c *collector) conversationOf(f evidence.Frame) string {
 	if c.session[connID{f.Server, f.Conn}] {
 		return f.Conn
 	}
 	return ""
 }
 
-// kept reads what a server listed before tools were kept from the agent, or answered when its
-// client had left. The answer that the agent saw comes after it, and is what ends the request.
+// kept reads a message that only the proxy saw: a list before tools were kept from the agent, or
+// an answer when the client had left. The answer that the agent sees comes later, and ends the
+// request.
 func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	waiting := c.open[id]
@@ -110,34 +111,34 @@ func (c *collector) list(f evidence.Frame, r *request, result json.RawMessage) {
 		known.blind = f.Seq
 		return
 	}
-	l := known.listing(c.talkOf(f), r)
+	l := known.listing(c.conversationOf(f), r)
 	for _, raw := range p.tools {
 		v := c.version(f, known, raw)
 		if v == nil {
 			continue
 		}
-		if !known.tell(f, l, v) {
+		if !known.show(f, l, v) {
 			c.note(f, NoteTooManyTools)
 			l.asked, known.blind = 0, f.Seq
 			break
 		}
-		if reported := l.tools[v.name()]; reported != v {
+		if l.tools[v.name()] != v {
 			c.note(f, NoteDuplicateTool)
 		}
 	}
 	if p.last && l.asked > 0 && r.cursor == l.next {
-		known.end(f, c.talkOf(f), l)
+		known.end(f, c.conversationOf(f), l)
 	} else if r.cursor == l.next {
 		l.next = p.next
 	}
 }
 
-// listing is the list that a page belongs to: one that asks for no page begins one.
-func (k *catalog) listing(conversation string, r *request) *listing {
-	t := k.talks[conversation]
+// listing returns the list that a page belongs to. A request without a cursor begins a list.
+func (k *catalog) listing(name string, r *request) *listing {
+	t := k.conversations[name]
 	if t == nil {
-		t = &talk{}
-		k.talks[conversation] = t
+		t = &conversation{}
+		k.conversations[name] = t
 	}
 	switch {
 	case r.cursor == "":
@@ -149,19 +150,19 @@ func (k *catalog) listing(conversation string, r *request) *listing {
 	return t.fresh
 }
 
-// drop gives back the room of a list that nobody looks at any more.
+// drop frees the room of a list that is not needed any more.
 func (k *catalog) drop(l *listing) {
 	if l != nil {
 		k.listed -= len(l.tools)
 	}
 }
 
-// tell adds v, which the agent got. It returns false where there is no room.
-func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
+// show adds v, which the agent got. It returns false where there is no room.
+func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	name := v.name()
 	t := k.index[name]
-	if reported := l.tools[name]; reported != nil {
-		k.tellTwin(f, l, t, v)
+	if l.tools[name] != nil {
+		k.showTwin(f, l, t, v)
 		return true
 	}
 	if k.listed >= maxListed || t == nil && len(k.tools) >= maxTools {
@@ -187,10 +188,9 @@ func (k *catalog) tell(f evidence.Frame, l *listing, v *version) bool {
 	return true
 }
 
-// tellTwin adds a second entry of a name to one list, of which the first counts.
-// That it says another thing is a change, unless the server has said so from the
-// beginning.
-func (k *catalog) tellTwin(f evidence.Frame, l *listing, t *tool, v *version) {
+// showTwin adds a second entry of one name to a list, in which the first counts. If the two
+// differ, that is a change, unless they differed from the beginning.
+func (k *catalog) showTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 	if v.sum == t.sum || t.twins[v.sum] || len(t.twins) == maxTwins {
 		return
 	}
@@ -206,8 +206,8 @@ func (k *catalog) tellTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 // maxTwins is how many entries of one name are kept apart.
 const maxTwins = 16
 
-// hide takes in a tool that may be kept from the agent. It returns false where there
-// is no room. What the agent sees itself tells more.
+// hide adds a tool that may be kept from the agent. It returns false where there is no room. A
+// tool that the agent has seen stays as it saw it.
 func (k *catalog) hide(f evidence.Frame, v *version) bool {
 	t := k.index[v.name()]
 	switch {
@@ -239,9 +239,9 @@ func (k *catalog) update(f evidence.Frame, t *tool, v *version) {
 	t.version = v
 }
 
-// end makes l, which is complete, what its conversation goes by.
-func (k *catalog) end(f evidence.Frame, conversation string, l *listing) {
-	t := k.talks[conversation]
+// end makes l, which is complete, the list of its conversation.
+func (k *catalog) end(f evidence.Frame, name string, l *listing) {
+	t := k.conversations[name]
 	k.drop(t.whole)
 	t.whole, t.fresh = l, nil
 	k.whole = l.asked
@@ -259,13 +259,13 @@ func (k *catalog) end(f evidence.Frame, conversation string, l *listing) {
 	}
 }
 
-// find returns a tool as a conversation was last told of it, or as another one was
-// that it was not told of. Where there is none, known says whether that is sure:
-// a complete list lacks it, and nothing since says that there may be others.
-func (k *catalog) find(conversation, name string, blind int64) (v *version, known bool) {
-	t := k.talks[conversation]
+// find returns a tool as it was last listed in a conversation, else as in another one. Where
+// there is none, known reports whether that is certain: a complete list lacks it, and nothing
+// since then says that there may be others.
+func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
+	t := k.conversations[in]
 	if t == nil {
-		t = &talk{}
+		t = &conversation{}
 	}
 	for _, l := range []*listing{t.fresh, t.whole} {
 		if l != nil && l.tools[name] != nil {
@@ -285,13 +285,13 @@ func (k *catalog) find(conversation, name string, blind int64) (v *version, know
 	return nil, k.whole > blind
 }
 
-// list is what the server's tools are at last.
+// list returns the server's tools in their last state.
 func (k *catalog) list() []Tool {
 	tools := []Tool{}
 	for _, t := range k.tools {
-		reported := t.tool
-		reported.First, reported.Frame, reported.Removed, reported.Hidden = t.first, t.last, t.removed, t.hidden
-		tools = append(tools, reported)
+		last := t.tool
+		last.First, last.Frame, last.Removed, last.Hidden = t.first, t.last, t.removed, t.hidden
+		tools = append(tools, last)
 	}
 	return tools
 }

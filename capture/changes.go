@@ -11,14 +11,14 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// maxChanges is how many changes of one kind are kept of a server. Each kind has its
-// own room, so that none can crowd out another.
+// maxChanges is how many changes of each kind are kept of a server, so that none can crowd out
+// another.
 const maxChanges = 1000
 
 // changes are those of one server's tools.
 type changes struct {
 	kept  []evidence.Change
-	count map[evidence.ChangeKind]int // also of those that are not kept
+	count map[evidence.ChangeKind]int // including those that are not kept
 }
 
 func (cs *changes) add(f evidence.Frame, tool string, what evidence.ChangeKind, before, after string) {
@@ -32,8 +32,8 @@ func (cs *changes) add(f evidence.Frame, tool string, what evidence.ChangeKind, 
 	cs.kept = append(cs.kept, evidence.Change{Server: f.Server, Tool: tool, What: what, Frame: f.Seq, Before: before, After: after})
 }
 
-// compare adds what differs between two versions of a tool. JSON is compared by
-// value: an entry that is only written in another way has not changed.
+// compare adds the differences between two versions of a tool. JSON is compared by value: an
+// entry that is only written differently has not changed.
 func (cs *changes) compare(f evidence.Frame, before, after *version) {
 	if !defence.ComparedTools || before.tool.Digest == after.tool.Digest {
 		return
@@ -57,7 +57,7 @@ func (cs *changes) compare(f evidence.Frame, before, after *version) {
 // maxDiffering is how many bytes of each side of a change are kept.
 const maxDiffering = 400
 
-// hashOf returns the hash of a server's tools, without those that it removed; see
+// hashOf returns the hash of a server's tools without those that it removed; see
 // [evidence.Catalog].
 func hashOf(tools []Tool) string {
 	there := slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool { return t.Removed > 0 })
@@ -69,7 +69,7 @@ func hashOf(tools []Tool) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Catalogs are what the servers listed, in the order of their names.
+// Catalogs returns what the servers listed, in the order of their names.
 func (r Result) Catalogs() []evidence.Catalog {
 	catalogs := []evidence.Catalog{}
 	for _, server := range slices.Sorted(maps.Keys(r.Catalog)) {

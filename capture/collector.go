@@ -19,37 +19,37 @@ import (
 // connID is one client's conversation with one server.
 type connID struct{ server, conn string }
 
-// requestID names a client's request; a server's own requests have ids apart.
+// requestID identifies a client's request. Requests of servers have ids of their own.
 type requestID struct {
 	connID
 	key string
 }
 
-// request is what an answer may come for.
+// request is a request that an answer may come for.
 type request struct {
-	call   *call  // of a tools/call, or of a read
-	list   bool   // a tools/list
+	call   *call  // for a tools/call or a read
+	list   bool   // it is a tools/list
 	cursor string // the page it asks for; empty is the first
 	frame  int64
-	again  string // the note that a further answer gets; empty while none came
-	late   bool   // the server answered a call that its client had left
+	again  string // the note for a further answer; empty while there is no answer
+	late   bool   // the server answered when the client had left
 }
 
 func (r *request) isAbandoned() bool {
 	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
 }
 
-// collector holds what the frames so far add up to.
+// collector holds what was read from the frames so far.
 type collector struct {
 	calls   []*call
 	reads   []*call
-	first   map[likeness]int         // by what calls ask: the number of the first
+	first   map[likeness]int         // number of the first of the calls that are alike
 	open    map[requestID][]*request // unanswered, oldest first
 	closed  map[requestID]*request   // last one that got its end
 	rounds  map[round][]*call        // calls that wait for the client's input
 	session map[connID]bool          // opened by initialize: no rounds there
 	tools   map[string]*catalog
-	blind   int64 // the last frame that is missing, which may have been a list of any server's
+	blind   int64 // last frame that is missing, which may have been a list of any server
 	gaps    []Gap
 	notes   []Note
 }
@@ -127,7 +127,7 @@ func (c *collector) message(f evidence.Frame, m jsonrpc.Message) {
 	case !toServer && m.Method == "notifications/tools/list_changed":
 		c.catalog(f).blind = f.Seq
 	}
-	// What is left: a server's other notifications and its requests, and their answers.
+	// All else is ignored: a server's other notifications, its requests and the answers to them.
 }
 
 func (c *collector) request(f evidence.Frame, m jsonrpc.Message) {
@@ -191,8 +191,8 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// regained is the last request under an id, if it is a call that its client had left and came
-// back to, for the answer that f is; else nil.
+// regained returns last, the last request under an id, if it is a call whose client had left and
+// came back for the answer f; else nil.
 func (c *collector) regained(f evidence.Frame, last *request) *request {
 	if last == nil || !last.isAbandoned() || f.Synthetic != "" || last.late && f.Side != evidence.SideAgent {
 		return nil
@@ -201,7 +201,7 @@ func (c *collector) regained(f evidence.Frame, last *request) *request {
 	return last
 }
 
-// unheard notes an answer that the server gave when its client had left.
+// unheard notes an answer that came when the client had left.
 func (c *collector) unheard(f evidence.Frame, last *request) {
 	if last != nil && last.isAbandoned() {
 		c.noteOn(f, last, last.again)
@@ -209,7 +209,7 @@ func (c *collector) unheard(f evidence.Frame, last *request) {
 	}
 }
 
-// unasked notes an answer that nothing waited for. It changes no call.
+// unasked notes an answer that no request waited for. It changes no call.
 func (c *collector) unasked(f evidence.Frame, last *request) {
 	switch {
 	case last == nil:
@@ -219,7 +219,7 @@ func (c *collector) unasked(f evidence.Frame, last *request) {
 	}
 }
 
-// cancel ends a request that the client gave up or left, or that the proxy gave up.
+// cancel ends a request that the client cancelled or left, or that the proxy gave up.
 func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
 	params, ok := members(m.Params)
 	if !ok {
@@ -233,7 +233,7 @@ func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
 	}
 	id := requestID{connID{f.Server, f.Conn}, cancelled.Key}
 	if open := c.open[id]; f.Synthetic == evidence.SyntheticAbandoned && len(open) > 0 && open[0].call == nil {
-		return // its client may come back for the answer
+		return // the client may come back for the answer
 	}
 	r := c.close(id, NoteLateResponse)
 	if r != nil && r.call != nil {
@@ -248,7 +248,7 @@ func (c *collector) cancel(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// broken ends every request of a conversation whose server is gone.
+// broken ends all requests of a conversation whose server is gone.
 func (c *collector) broken(f evidence.Frame) {
 	if f.Synthetic != evidence.SyntheticTransport {
 		c.gap(f, fmt.Sprintf("%s of no request that is named", f.Synthetic))
@@ -267,8 +267,8 @@ func (c *collector) broken(f evidence.Frame) {
 	}
 }
 
-// close takes the oldest open request of that id; a further answer to it gets
-// the note again. It returns nil where none is open.
+// close removes and returns the oldest open request with that id, or nil. A further answer to it
+// gets the note again.
 func (c *collector) close(id requestID, again string) *request {
 	queue := c.open[id]
 	if len(queue) == 0 {
@@ -283,7 +283,7 @@ func (c *collector) close(id requestID, again string) *request {
 	return r
 }
 
-// noteOn puts a note on r's call, or on the trial where r is none.
+// noteOn adds a note to the call of r, or to the trial where r has none.
 func (c *collector) noteOn(f evidence.Frame, r *request, kind string) {
 	if r.call == nil {
 		c.note(f, kind)
@@ -315,7 +315,7 @@ func (c *collector) finish() Result {
 		result.Reads = append(result.Reads, k.read())
 	}
 	for _, server := range slices.Sorted(maps.Keys(c.tools)) {
-		if known := c.tools[server]; len(known.talks) > 0 || len(known.tools) > 0 {
+		if known := c.tools[server]; len(known.conversations) > 0 || len(known.tools) > 0 {
 			result.Catalog[server], result.Complete[server] = known.list(), known.whole > 0
 			result.Changes = append(result.Changes, known.changes.kept...)
 		}
@@ -324,12 +324,12 @@ func (c *collector) finish() Result {
 	return result
 }
 
-// version is a tool as one entry of a list has it.
+// version is a tool as an entry of a list describes it.
 type version struct {
-	tool     Tool // of which the entry tells the first fields
+	tool     Tool // without what is known from other frames
 	sum      [sha256.Size]byte
 	readOnly *bool
-	redacted bool // something of the message was taken out
+	redacted bool // a part of the message was redacted
 }
 
 func (v *version) name() string { return v.tool.Name }
@@ -337,12 +337,12 @@ func (v *version) name() string { return v.tool.Name }
 // page is a part of a list.
 type page struct {
 	tools []json.RawMessage
-	next  string // cursor of the one behind it
-	last  bool   // there is none
+	next  string // cursor of the next page
+	last  bool   // there is no next page
 	ok    bool
 }
 
-// page reads a tools/list result, and notes where it cannot be read.
+// page reads a tools/list result. One that cannot be read gets a note.
 func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	var p page
 	fields, ok := members(result)
@@ -361,8 +361,8 @@ func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	return p
 }
 
-// version reads an entry of a list; one that is there already is not read again. It
-// returns nil for what is no tool.
+// version reads an entry of a list, unless the same bytes were read before. It returns nil for
+// what is no tool.
 func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessage) *version {
 	sum := sha256.Sum256(raw)
 	if v := known.bytes[sum]; v != nil {
@@ -385,7 +385,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	}
 }
 
-// readOnlyHint is nil where there is none, or none that is a boolean.
+// readOnlyHint returns the hint of that name, or nil where there is none that is a boolean.
 func readOnlyHint(annotations json.RawMessage) *bool {
 	fields, _ := members(annotations) // what is no object has no hints
 	switch string(fields["readOnlyHint"]) {

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -14,11 +15,11 @@ import (
 type content struct {
 	blocks     json.RawMessage // of content, as they came
 	structured json.RawMessage
-	text       string // of text blocks, joined by newlines
-	textAlone  bool   // there is no other kind of block
+	text       string // of the text blocks, joined by newlines
+	textAlone  bool   // all blocks are text
 }
 
-// readContent reads a result; a server's mistakes leave it empty.
+// readContent reads a result. It is empty where the result is not what MCP says.
 func readContent(result json.RawMessage) content {
 	if !jsontext.Valid(result) {
 		return content{}
@@ -32,7 +33,7 @@ func readContent(result json.RawMessage) content {
 	return c
 }
 
-// blockText joins the text of blocks, and says whether there is no other kind.
+// blockText joins the text of blocks and reports whether all of them are text.
 func blockText(raw json.RawMessage) (joined string, alone bool) {
 	var blocks []map[string]json.RawMessage
 	_ = jsontext.Unmarshal(raw, &blocks)
@@ -48,10 +49,10 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 	return strings.Join(texts, "\n"), alone
 }
 
-// sameResult reports whether the transcript has a result as it was. Where it has none nothing
-// is wrong, and results that are not text alone are written in too many ways to compare. An
-// agent may write the whole result, its content, the structured content or the text,
-// as JSON or as a string of it; with other lines before and behind; and shortened.
+// sameResult reports whether the transcript has the result of a call as it was. A transcript
+// without a result is right, and results with other blocks than text are written in too many ways
+// to compare. An agent may write the whole result, its content, the structured content or the
+// text, as JSON or as a string of JSON, with other lines before and after it, and shortened.
 func sameResult(reported json.RawMessage, call evidence.Call) bool {
 	c := readContent(call.Result)
 	if len(reported) == 0 || isNull(reported) || c.text == "" || !c.textAlone {
@@ -71,7 +72,7 @@ func sameResult(reported json.RawMessage, call evidence.Call) bool {
 	return isShortened(said, c.text)
 }
 
-// unpacked is the JSON that a JSON string holds, or nil.
+// unpacked returns the JSON that a JSON string contains, or nil.
 func unpacked(raw json.RawMessage) json.RawMessage {
 	inner := json.RawMessage(jsontext.Text(raw))
 	if !jsontext.Valid(inner) {
@@ -80,8 +81,8 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 	return inner
 }
 
-// reportedText is the text of a told result: a string; the text of blocks, alone or under
-// content; or every string in it.
+// reportedText returns the text of a result in a transcript: a string; the text of blocks, alone
+// or under content; or every string in it.
 func reportedText(reported json.RawMessage) string {
 	var v any
 	if jsontext.Unmarshal(reported, &v) != nil {
@@ -107,7 +108,7 @@ func texts(v any) []string {
 			}
 		}
 		var all []string
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			all = append(all, texts(v[key])...)
 		}
 		return all
@@ -115,17 +116,8 @@ func texts(v any) []string {
 	return nil
 }
 
-func sortedKeys(v map[string]any) []string {
-	keys := make([]string, 0, len(v))
-	for key := range v {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// holdsLines reports whether all lines of a text stand together in another, white
-// space at their ends and empty lines aside.
+// holdsLines reports whether all lines of a text are together in another. White space at their
+// ends and empty lines do not count.
 func holdsLines(said, was string) bool {
 	return strings.Contains("\n"+lines(said)+"\n", "\n"+lines(was)+"\n")
 }
@@ -140,20 +132,19 @@ func lines(s string) string {
 	return strings.Join(kept, "\n")
 }
 
-// minPrefix is how many bytes the beginning of a result must have to be taken for a
-// shortened one without a mark that says so.
+// minPrefix is how many bytes the beginning of a result must have to be taken for the shortened
+// result without a mark that says so.
 const minPrefix = 256
 
-// isShortened reports whether said is was with something left out: its beginning, a
-// mark of the omission, and its end, either of which may be empty; or a long beginning
-// and nothing else.
+// isShortened reports whether said is a shortened form of was: its beginning, a mark of the
+// omission and its end, where beginning or end may be empty; or a long beginning alone.
 func isShortened(said, was string) bool {
 	said, was = strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(was), " ")
 	begin := commonPrefix(said, was)
 	if begin == len(said) {
 		return begin >= minPrefix
 	}
-	// The mark may begin as the text went on.
+	// The mark may begin with the characters with which the text went on.
 	for begin := begin; begin >= 0 && begin > commonPrefix(said, was)-4; begin-- {
 		end := commonSuffix(said[begin:], was[begin:])
 		if isMark(said[begin : len(said)-end]) {
@@ -179,9 +170,9 @@ func commonSuffix(a, b string) int {
 	return n
 }
 
-// isMark reports whether s says that something was left out and nothing else: it
-// begins with an ellipsis or a bracket and has no words but those that such marks are
-// made of. A number counts what was left out, so it comes with a word.
+// isMark reports whether s says that something was left out, and nothing else: it begins with an
+// ellipsis or a bracket and has only words of which such marks are made. A number counts what was
+// left out, so it comes with a word.
 func isMark(s string) bool {
 	s = strings.ToLower(strings.TrimSpace(s))
 	said := strings.HasPrefix(s, "…") || strings.HasPrefix(s, "...")
@@ -215,13 +206,13 @@ func fillers() []string {
 	}
 }
 
-// Text joins the text of an MCP tool result's content. Where there is none, or the
-// result is not what the protocol says, it is empty.
+// Text joins the text of an MCP tool result's content. It is empty where there is none, or where
+// the result is not what the protocol says.
 func Text(result json.RawMessage) string {
 	return readContent(result).text
 }
 
-// BlockText is the same of a result's content alone, a list of blocks.
+// BlockText does the same for a result's content alone, a list of blocks.
 func BlockText(content json.RawMessage) string {
 	text, _ := blockText(content)
 	return text

@@ -13,17 +13,17 @@ import (
 func TestManyAmbiguousNames(t *testing.T) {
 	const n = 10_000
 	either := []evidence.ToolRef{{Server: "a", Tool: "x"}, {Server: "b", Tool: "x"}}
-	reported := func(bare bool, arguments int, tools ...evidence.ToolRef) telling {
-		return telling{name: fmt.Sprint(tools), form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
+	reported := func(bare bool, arguments int, tools ...evidence.ToolRef) reportedUse {
+		return reportedUse{name: fmt.Sprint(tools), form: fmt.Sprint(arguments), means: Resolution{Kind: NameAmbiguous, Tools: tools, Bare: bare}}
 	}
 	for _, test := range []struct {
 		name     string
-		reported func(i int) telling
+		reported func(i int) reportedUse
 	}{
-		{"all alike", func(int) telling { return reported(false, 0, either...) }},
-		{"all with other arguments", func(i int) telling { return reported(false, i, either...) }},
-		{"that are no calls but for their arguments", func(i int) telling { return reported(true, i/4, either...) }},
-		{"of one tool and then of the other", func(i int) telling {
+		{"all alike", func(int) reportedUse { return reported(false, 0, either...) }},
+		{"all with other arguments", func(i int) reportedUse { return reported(false, i, either...) }},
+		{"that are no calls but for their arguments", func(i int) reportedUse { return reported(true, i/4, either...) }},
+		{"of one tool and then of the other", func(i int) reportedUse {
 			return reported(false, i, either[i/n], evidence.ToolRef{Server: "c", Tool: "x"})
 		}},
 	} {
@@ -43,7 +43,7 @@ func TestManyAmbiguousNames(t *testing.T) {
 			}
 			t.Log(m.looks)
 			if most := 10 * 3 * n; m.looks > most {
-				t.Errorf("%d looks; want %d at most, which is ten for each call and telling", m.looks, most)
+				t.Errorf("%d looks; want %d at most, which is ten for each call and use", m.looks, most)
 			}
 		})
 	}

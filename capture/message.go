@@ -11,9 +11,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// members reads an object of valid JSON; false where raw is none. Unlike a struct's
-// fields its keys keep their case. Of a key that comes twice the last value counts, as
-// with most parsers. The values are parts of raw.
+// members returns the members of an object in valid JSON, and false where raw is no object. Keys
+// keep their case, unlike the fields of a struct. Of a key that is there twice the last value
+// counts, as with most parsers. The values are parts of raw.
 func members(raw []byte) (map[string]json.RawMessage, bool) {
 	if trimmed := jsontext.TrimSpace(raw); len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, false
@@ -25,8 +25,8 @@ func members(raw []byte) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// folded returns the key that careless servers take for a known one: what such a message
-// makes them do is not known. It is empty where there is none.
+// folded returns a key that careless servers take for a known one, and that one. It is empty where
+// there is none. What a message with such a key makes servers do is not known.
 func folded(fields map[string]json.RawMessage, known ...string) (key, as string) {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		for _, k := range known {
@@ -38,8 +38,8 @@ func folded(fields map[string]json.RawMessage, known ...string) (key, as string)
 	return "", ""
 }
 
-// repeats says whether one of some keys comes twice in an object, not counting what
-// is in its values.
+// repeats reports whether one of some keys is there twice in an object. What is in its values does
+// not count.
 func repeats(object []byte, keys ...string) bool {
 	var seen []string
 	for key := range jsontext.Members(object) {
@@ -61,7 +61,7 @@ func duplicateKeys(raw []byte) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// errorOf is the error of a response; nil where it has none, or null.
+// errorOf returns the error of a response, or nil where it has none or null.
 func errorOf(m jsonrpc.Message) json.RawMessage {
 	if isNull(m.Error) {
 		return nil
@@ -69,9 +69,8 @@ func errorOf(m jsonrpc.Message) json.RawMessage {
 	return m.Error
 }
 
-// Equal reports whether a and b are the same JSON value, as [jsonvalue] compares
-// them. An absent value equals an absent one only, and what is not JSON equals
-// nothing.
+// Equal reports whether a and b are the same JSON value, as [jsonvalue] compares them. An absent
+// value equals only an absent one, and what is not JSON equals nothing.
 func Equal(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)

@@ -12,39 +12,39 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// NameKind says what a name is that an agent tells a tool by.
+// NameKind says what a name that an agent uses for a tool stands for.
 type NameKind string
 
 // Kinds of names.
 const (
 	NameTool      NameKind = "tool"      // one tool of one server
 	NameBuiltin   NameKind = "builtin"   // of no server
-	NameUnknown   NameKind = "unknown"   // a server's, or nearly, and of no tool that it has
-	NameAmbiguous NameKind = "ambiguous" // more than one tool's
+	NameUnknown   NameKind = "unknown"   // a server's name, or nearly so, and none of its tools
+	NameAmbiguous NameKind = "ambiguous" // more than one tool
 )
 
 // Resolution is what a name may stand for.
 type Resolution struct {
 	Kind NameKind
-	// Tools are all readings, sorted: one of a tool, several where it is ambiguous. Of
-	// an unknown name they are what follows each server's name; none where it differs
-	// from a tool's in case alone.
+	// Tools are the tools that the name may stand for, sorted: one, or several where it is
+	// ambiguous. For an unknown name they are what follows the name of each server, and none
+	// where the name differs from a tool's in case alone.
 	Tools []evidence.ToolRef
-	// Bare says that it is tools' own name, without a server's before it. An agent may
+	// Bare is set where the name is the tool's own, without a server's before it. The agent may
 	// have a tool of that name itself.
 	Bare bool
 }
 
-// claims reports whether the name says that it is a server's tool.
+// claims reports whether the name is that of a server's tool.
 func (r Resolution) claims() bool { return len(r.Tools) > 0 }
 
-// Resolve finds what names stand for, as agents write tools of servers, in the order
-// of the names. catalogs holds the tools of every declared server; one that listed
-// none on record is there without any.
+// Resolve finds out what names stand for that agents use for tools of servers, in the order of
+// the names. catalogs has the tools of every declared server; a server without a list on record is
+// there with none.
 //
-// Names are not taken apart: every tool is written in every way that clients are
-// known to write it, and compared. Where no tool fits, a name that begins with a
-// declared server's is unknown: a claim about that server all the same.
+// Names are not taken apart: every tool is written in every way in which clients are known to
+// write it, and compared. A name that fits no tool and begins with a declared server's is unknown,
+// and is a claim about that server all the same.
 func Resolve(catalogs map[string][]string, names ...string) []Resolution {
 	asked := map[string]*reading{}
 	for _, name := range names {
@@ -108,8 +108,8 @@ func (r *reading) resolution() Resolution {
 	return found
 }
 
-// unlisted is what a name stands for that fits no tool. cased says that it would fit
-// one but for its case.
+// unlisted returns what a name that fits no tool stands for. cased says that it differs from one
+// in case alone.
 func unlisted(prefixes map[string][]string, name string, cased bool) Resolution {
 	found := map[evidence.ToolRef]bool{}
 	for server, all := range prefixes {
@@ -125,8 +125,8 @@ func unlisted(prefixes map[string][]string, name string, cased bool) Resolution 
 	return Resolution{Kind: NameUnknown, Tools: sorted(maps.Keys(found))}
 }
 
-// prefixesOf are the beginnings of names that are about each server, whatever follows.
-// One underscore alone is not among them: web_search need be no tool of a server web.
+// prefixesOf returns the beginnings of names by which they are about a server, whatever follows. A
+// single underscore is not among them: web_search may be no tool of a server web.
 func prefixesOf(catalogs map[string][]string) map[string][]string {
 	prefixes := map[string][]string{}
 	for server := range catalogs {
@@ -137,14 +137,14 @@ func prefixesOf(catalogs map[string][]string) map[string][]string {
 	return prefixes
 }
 
-// shapes are the ways in which clients put a server's name and a tool's together.
+// shapes returns the ways in which clients join the name of a server and that of a tool.
 func shapes() []shape {
 	return []shape{{"mcp__", "__"}, {"mcp_", "_"}, {"", "__"}, {"", "_"}, {"", "-"}, {"", "."}, {"", "/"}}
 }
 
 type shape struct{ before, between string }
 
-// written yields every way of writing a tool, and whether it is its bare name.
+// written yields every way of writing a tool, and whether that is its bare name.
 func written(servers, tools []string) iter.Seq2[string, bool] {
 	shapes := shapes()
 	return func(yield func(string, bool) bool) {
@@ -167,11 +167,12 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 	}
 }
 
-// MaxModelName is how long a tool's name may be for the APIs of models.
+// MaxModelName is how long the name of a tool may be in APIs of models.
 const MaxModelName = 64
 
-// ModelName writes a tool for the APIs of models: mcp__SERVER__TOOL, with _ for what they
-// do not take; where that is too long, its beginning and a digest of the whole.
+// ModelName returns the name of a tool for APIs of models: mcp__SERVER__TOOL, with _ for
+// characters that they refuse. Of a name that is too long it is the beginning, and a digest of the
+// whole.
 func ModelName(server, tool string) string {
 	if name, long := digested(server, tool); long {
 		return name
@@ -179,8 +180,8 @@ func ModelName(server, tool string) string {
 	return spelled("mcp__"+server+"__"+tool, true)
 }
 
-// shortNames is a name as it is, and as clients shorten it for being too long: cut off,
-// or with its middle left out.
+// shortNames returns a name, and the ways in which clients shorten it where it is too long: cut
+// off, or without its middle.
 func shortNames(name string) []string {
 	all := []string{name}
 	if n := len(name); n >= MaxModelName {
@@ -192,8 +193,8 @@ func shortNames(name string) []string {
 	return all
 }
 
-// digested is how Codex writes a name that is too long: its beginning, and the SHA-1
-// of the whole.
+// digested returns a name that is too long as Codex writes it: its beginning, and the SHA-1 of
+// the whole.
 func digested(server, tool string) (name string, long bool) {
 	raw := "mcp__" + server + "__" + tool
 	if len(raw) <= MaxModelName {
@@ -204,8 +205,8 @@ func digested(server, tool string) (name string, long bool) {
 	return spelled(raw, true)[:MaxModelName-len(digest)] + digest, true
 }
 
-// spellings are the ways in which clients write a name, each once: as it is; with _
-// for what APIs of models do not take; and with _ for - too.
+// spellings returns the ways in which clients write a name, each once: as it is; with _ for
+// characters that APIs of models refuse; and with _ for - too.
 func spellings(name string) []string {
 	return slices.Compact([]string{name, spelled(name, true), spelled(name, false)})
 }

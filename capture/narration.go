@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Narration returns where the transcript differs from the MCP calls that were made. It takes
-// both for whole; whoever knows that they are not says so in its gaps.
+// Narration returns where the transcript differs from the MCP calls that were made. It assumes
+// that both are complete; a caller who knows of gaps adds them.
 func (p *Pairing) Narration() evidence.Narration {
 	n := evidence.Narration{Unreported: p.unreported(), Tools: p.tools}
 	for i, t := range p.reported {
@@ -37,7 +37,7 @@ func (p *Pairing) Narration() evidence.Narration {
 	return n
 }
 
-// differences are what a telling says otherwise than its call was.
+// differences lists in what a use in the transcript differs from its call.
 func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference {
 	t, call := p.reported[i], p.calls[p.call[i]]
 	var found []evidence.Difference
@@ -62,8 +62,8 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 	return found
 }
 
-// compact is JSON on one line with its keys in order, so that two values part where
-// they differ; or the text as it came.
+// compact returns JSON on one line with its keys in order, so that two values are equal up to
+// where they differ. What is no object is returned as it came.
 func compact(raw json.RawMessage) string {
 	var v map[string]json.RawMessage
 	if jsontext.Unmarshal(raw, &v) != nil || v == nil {
@@ -77,14 +77,14 @@ func compact(raw json.RawMessage) string {
 }
 
 const (
-	// maxExcerpt is how many bytes of what differs are kept, and beforeParting how
-	// many of those may come before the two part.
+	// maxExcerpt is how many bytes of two texts that differ are kept, and beforeParting how many
+	// of these come before the first difference.
 	maxExcerpt    = 160
 	beforeParting = 40
 )
 
-// parting cuts two texts of more than most bytes to as many from where they part, with so many
-// of those before it.
+// parting cuts two texts to most bytes each. Where one is longer, they begin before bytes before
+// the first difference.
 func parting(a, b string, most, before int) (string, string) {
 	from := 0
 	if max(len(a), len(b)) > most {
@@ -93,7 +93,7 @@ func parting(a, b string, most, before int) (string, string) {
 	return excerpt(a, from, most), excerpt(b, from, most)
 }
 
-// excerpt is most bytes of a text from a byte on, with a mark at each end that was cut.
+// excerpt returns at most most bytes of a text from a byte on, with a mark at each end that was cut.
 func excerpt(s string, from, most int) string {
 	from = min(from, len(s))
 	mark := ""
@@ -103,8 +103,8 @@ func excerpt(s string, from, most int) string {
 	return mark + text.Shorten(strings.ToValidUTF8(s[from:min(len(s), from+most+utf8.UTFMax)], ""), most)
 }
 
-// Sentences say in words where a narration and the calls differ: one for each kind,
-// empty where there is nothing of it.
+// Sentences say in words where a narration and the calls differ: one for each kind of difference,
+// empty where there is none.
 type Sentences struct {
 	Unbacked, Unreported, Differs, Ambiguous string
 }
@@ -112,8 +112,8 @@ type Sentences struct {
 // maxNamed is how many claims or calls a sentence names.
 const maxNamed = 5
 
-// Tell says in words where n differs from calls, which are the trial's.
-func Tell(n evidence.Narration, calls []evidence.Call) Sentences {
+// Describe says in words where n differs from calls, which are the trial's.
+func Describe(n evidence.Narration, calls []evidence.Call) Sentences {
 	var s Sentences
 	if k := len(n.Unbacked); k > 0 {
 		s.Unbacked = fmt.Sprintf("the agent tells of %s never made: %s", counted(k, "call that was", "calls that were"), listed(n.Unbacked, claimText))
@@ -136,7 +136,7 @@ func Tell(n evidence.Narration, calls []evidence.Call) Sentences {
 	return s
 }
 
-// All are the sentences that there are.
+// All returns the sentences that are not empty.
 func (s Sentences) All() []string {
 	var all []string
 	for _, sentence := range []string{s.Unbacked, s.Unreported, s.Differs, s.Ambiguous} {

@@ -223,10 +223,10 @@ func TestTell(t *testing.T) {
 		`the agent tells 1 thing otherwise than it was: arguments of call 1 (gh-get): says {"n":2}, was {"n":1}`,
 		`it is not clear which tool the agent means in 1 call: a_b_c may be a/b_c or a_b/c`,
 	}
-	if diff := cmp.Diff(want, capture.Tell(n, calls).All()); diff != "" {
+	if diff := cmp.Diff(want, capture.Describe(n, calls).All()); diff != "" {
 		t.Error(diff)
 	}
-	if got := capture.Tell(evidence.Narration{}, nil).All(); got != nil || !(evidence.Narration{}).Agrees() || n.Agrees() {
+	if got := capture.Describe(evidence.Narration{}, nil).All(); got != nil || !(evidence.Narration{}).Agrees() || n.Agrees() {
 		t.Errorf("%q", got)
 	}
 }
@@ -301,6 +301,6 @@ func FuzzNarrate(f *testing.F) {
 		if _, err := json.Marshal(n); err != nil {
 			t.Error(err)
 		}
-		capture.Tell(n, []evidence.Call{call})
+		capture.Describe(n, []evidence.Call{call})
 	})
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Pairing says which captured call each use in the transcript is. As many are paired as can be,
-// of those as many as can be with equal arguments, of those with the outcome and the
-// result that is told, and what is then alike in order. So in whatever order a
-// transcript tells of calls made at once, the same are left over.
+// Pairing says which captured call each use in the transcript is. As many as possible are paired,
+// of these as many as possible with equal arguments, then with equal outcomes and results; those
+// that are still alike are paired in order. So whatever the order in which a transcript has
+// parallel calls, the same ones are left over.
 type Pairing struct {
 	tools    map[string][]string
-	reported []telling
+	reported []reportedUse
 	calls    []evidence.Call
-	call     []int // by telling: index of its call, or none
+	call     []int // by reported use: index of its call, or none
 	taken    []bool
 
-	input []string // by call: its arguments in canonical form; none where nothing is told
-	// namesServers is set where the transcript has names with a server's in them, so
-	// that a bare one is the agent's own tool; namesTools where it has none of those
-	// and bare ones that are captured calls, so that a bare one is a server's.
+	input []string // by call: canonical form of its arguments; none where nothing is reported
+	// namesServers is set where names in the transcript include a server's, so that a bare name
+	// is a tool of the agent's own. namesTools is set where none do and bare names are captured
+	// calls, so that a bare name is a server's tool.
 	namesServers, namesTools bool
 }
 
@@ -33,7 +33,7 @@ const none = -1
 // Pair compares the uses of tools in a transcript with the calls that were captured.
 // tools is as of [Tools].
 func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidence.TranscriptEvent) *Pairing {
-	reported := tellings(tools, transcript)
+	reported := reportedUses(tools, transcript)
 	p := &Pairing{tools: tools, reported: reported, calls: calls, taken: make([]bool, len(calls))}
 	if len(reported) == 0 {
 		return p
@@ -55,32 +55,32 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 	}
 	p.namesTools = p.namesTools && !p.namesServers
 	if p.namesTools {
-		p.remaining(func(t telling) bool { return t.means.Bare })
+		p.remaining(func(t reportedUse) bool { return t.means.Bare })
 	}
 	p.ambiguous()
 	return p
 }
 
-// exact pairs what names one tool: names that say their server first, since a bare
-// one is a call only where its arguments are.
+// exact pairs uses whose name is one tool's: first names with their server's, since a bare name is
+// a call only where its arguments are.
 func (p *Pairing) exact() {
 	p.within(func(reported, calls []int) {
 		qualified := func(i int) bool { return !p.reported[i].means.Bare }
 		p.refine(only(reported, qualified), calls, levels())
 		p.refine(only(reported, func(i int) bool { return !qualified(i) }), p.free(calls), levels())
 	})
-	p.remaining(func(t telling) bool { return !t.means.Bare })
+	p.remaining(func(t reportedUse) bool { return !t.means.Bare })
 }
 
-// remaining pairs in order what is left of those that qualify.
-func (p *Pairing) remaining(qualifies func(telling) bool) {
+// remaining pairs in order the uses that qualify and are not paired yet.
+func (p *Pairing) remaining(qualifies func(reportedUse) bool) {
 	p.within(func(reported, calls []int) {
 		reported = only(reported, func(i int) bool { return p.call[i] == none && qualifies(p.reported[i]) })
 		p.inOrder(reported, p.free(calls))
 	})
 }
 
-// within takes up each tool that is named without doubt, with its tellings and calls.
+// within calls take for each tool that is named unambiguously, with its uses and calls.
 func (p *Pairing) within(take func(reported, calls []int)) {
 	calls := map[evidence.ToolRef][]int{}
 	for i, call := range p.calls {
@@ -98,15 +98,15 @@ func (p *Pairing) within(take func(reported, calls []int)) {
 	}
 }
 
-// level is something that a telling and a call may have the same of: they do where
-// both have a key and it is one.
+// level is a property in which a reported use and a call may agree: they do where both have a key
+// and the keys are equal.
 type level struct {
 	reported func(*Pairing, int) (string, bool)
 	call     func(*Pairing, int) (string, bool)
 }
 
-// levels are from the coarsest. Each divides the classes of the one before, so pairing
-// the finest first loses no pair of a coarser.
+// levels returns the properties, the coarsest first. Each divides the classes of the one before it,
+// so pairing by the finest first loses no pair of a coarser one.
 func levels() []level {
 	return []level{
 		{
@@ -137,8 +137,8 @@ func outcomeKey(ok bool) string {
 	return "failed"
 }
 
-// refine pairs those that share the first level's key, and of them first those that
-// share the next one's too.
+// refine pairs uses and calls with the same key of the first level, and of these first those with
+// the same key of the next level too.
 func (p *Pairing) refine(reported, calls []int, levels []level) {
 	if len(reported) == 0 || len(calls) == 0 {
 		return
@@ -177,13 +177,13 @@ func only(all []int, keep func(int) bool) []int {
 	return slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !keep(i) })
 }
 
-// builtin reports whether a telling may be of a tool of the agent's own.
+// builtin reports whether a reported use may be of a tool of the agent's own.
 func (p *Pairing) builtin(i int) bool {
 	means := p.reported[i].means
 	return !means.claims() || means.Bare && p.call[i] == none && !p.namesTools
 }
 
-// claim is a telling for the record.
+// claim returns a reported use for the record.
 func (p *Pairing) claim(i int) evidence.Claim {
 	t := p.reported[i]
 	c := evidence.Claim{Number: i + 1, ID: t.id, Name: t.name, Arguments: validJSON(t.arguments), Tools: t.means.Tools}
@@ -212,7 +212,7 @@ func (p *Pairing) unreported() []int {
 	return seqs
 }
 
-// ambiguous pairs names of several tools with calls that have no other telling: a
+// ambiguous pairs uses whose name is that of several tools with calls that are not paired: a
 // maximum matching, by augmenting paths.
 func (p *Pairing) ambiguous() {
 	m := newMatching(p)
@@ -221,26 +221,26 @@ func (p *Pairing) ambiguous() {
 			m.add(i)
 		}
 	}
-	for call, telling := range m.teller {
-		if telling != none {
-			p.call[telling], p.taken[call] = call, true
+	for call, use := range m.holder {
+		if use != none {
+			p.call[use], p.taken[call] = call, true
 		}
 	}
 }
 
-// matching is a maximum matching under way.
+// matching is a maximum matching in progress.
 type matching struct {
 	*Pairing
 	calls  map[evidence.ToolRef]*group
 	same   map[withInput]*group // those that have these arguments too
-	named  map[string][]*group  // of calls, by the name that is told
-	open   [][2][]*group        // by telling, once it is added: its choices
-	teller []int                // by call, or none; a call that has one never goes without again
+	named  map[string][]*group  // of calls, by reported name
+	open   [][2][]*group        // by use, once it is added: its choices
+	holder []int                // by call: its use, or none; a call that has one keeps having one
 	state  []callState          // by call
-	seen   []int                // calls that this search came by
-	search int                  // its number
+	seen   []int                // calls that this search has visited
+	search int                  // number of this search
 	failed int                  // searches that found nothing
-	looks  int                  // at calls, of all searches
+	looks  int                  // at calls, in all searches
 }
 
 type callState byte
@@ -248,21 +248,21 @@ type callState byte
 const (
 	unseen callState = iota
 	seen             // by this search
-	spent            // by one that found nothing: no later one will find anything there
+	spent            // by a search that found nothing: no later one will find anything there
 )
 
-// withInput is a tool called with arguments, in canonical form.
+// withInput is a tool with the canonical form of arguments.
 type withInput struct {
 	evidence.ToolRef
 	input string
 }
 
-// group is calls that a telling may be, any of them.
+// group is calls of which a use may be any.
 type group struct {
-	free   []int // all that have no telling, behind some that have one
-	calls  []int // all that are not spent, and those spent since failed was so many
+	free   []int // begins with calls that may have a use; all that have none are in it
+	calls  []int // all that are not spent, and some that are spent since failed was that number
 	failed int
-	rest   []int // all of calls that search has not seen, behind some that it has
+	rest   []int // all of calls that the search has not seen, and some that it has
 	search int
 }
 
@@ -270,10 +270,10 @@ func newMatching(p *Pairing) *matching {
 	m := &matching{
 		Pairing: p, calls: map[evidence.ToolRef]*group{}, same: map[withInput]*group{},
 		named: map[string][]*group{}, open: make([][2][]*group, len(p.reported)),
-		teller: make([]int, len(p.calls)), state: make([]callState, len(p.calls)),
+		holder: make([]int, len(p.calls)), state: make([]callState, len(p.calls)),
 	}
 	for i, call := range p.calls {
-		m.teller[i] = none
+		m.holder[i] = none
 		if p.taken[i] {
 			continue
 		}
@@ -293,12 +293,12 @@ func put[K comparable](groups map[K]*group, key K, call int) {
 	g.free, g.calls = append(g.free, call), append(g.calls, call)
 }
 
-// add finds a call for a telling, if there is one.
-func (m *matching) add(telling int) {
-	m.open[telling] = m.choices(m.reported[telling])
+// add finds a call for a use, if there is one.
+func (m *matching) add(use int) {
+	m.open[use] = m.choices(m.reported[use])
 	m.search++
 	after := unseen
-	if !m.augment(telling) {
+	if !m.augment(use) {
 		m.failed++
 		after = spent
 	}
@@ -308,21 +308,21 @@ func (m *matching) add(telling int) {
 	m.seen = m.seen[:0]
 }
 
-// augment finds a call for a telling, where need be by giving others another one.
-func (m *matching) augment(telling int) bool {
-	for _, groups := range m.open[telling] {
+// augment finds a call for a use, if need be by giving other uses another call.
+func (m *matching) augment(use int) bool {
+	for _, groups := range m.open[use] {
 		for _, g := range groups {
 			if call := m.firstFree(g); call != none {
-				m.teller[call] = telling
+				m.holder[call] = use
 				return true
 			}
 		}
 	}
-	for _, groups := range m.open[telling] {
+	for _, groups := range m.open[use] {
 		for _, g := range groups {
 			for call := m.firstUnseen(g); call != none; call = m.firstUnseen(g) {
-				if m.augment(m.teller[call]) {
-					m.teller[call] = telling
+				if m.augment(m.holder[call]) {
+					m.holder[call] = use
 					return true
 				}
 			}
@@ -331,18 +331,18 @@ func (m *matching) augment(telling int) bool {
 	return false
 }
 
-// firstFree is the first call of g that has no telling.
+// firstFree returns the first call of g that has no use, or none.
 func (m *matching) firstFree(g *group) int {
 	for ; len(g.free) > 0; g.free = g.free[1:] {
 		m.looks++
-		if call := g.free[0]; m.teller[call] == none {
+		if call := g.free[0]; m.holder[call] == none {
 			return call
 		}
 	}
 	return none
 }
 
-// firstUnseen is the first call of g that this search has not come by, which it now has.
+// firstUnseen returns the first call of g that this search has not seen, and marks it as seen.
 func (m *matching) firstUnseen(g *group) int {
 	if g.search != m.search {
 		if g.failed != m.failed {
@@ -364,9 +364,9 @@ func (m *matching) firstUnseen(g *group) int {
 	return none
 }
 
-// choices are the calls that a telling may be: those with its arguments, and then any. A
-// bare name need be no call, so others are none of its.
-func (m *matching) choices(t telling) (groups [2][]*group) {
+// choices returns the calls that a use may be: those with its arguments, and then any. A bare name
+// may be no call at all, so it gets none with other arguments.
+func (m *matching) choices(t reportedUse) (groups [2][]*group) {
 	if t.form != "" {
 		for _, ref := range t.means.Tools {
 			if g := m.same[withInput{ref, t.form}]; g != nil {

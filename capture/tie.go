@@ -10,21 +10,21 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Tie says of each captured call which use of a tool, in which answer of a model, it
-// carries out; a use is carried out once. models are the model calls of the trial in any
-// order; nil says that no gateway was in their way. tools is as of [Tools].
+// Tie records for each captured call which use of a tool, in which answer of a model, it carries
+// out. Each use is carried out once. models are the model calls of the trial in any order, or nil
+// where they did not pass a gateway. tools is as [Tools] returns it.
 //
-// A call is a use where the use's name means its tool, the arguments are equal, and it
-// was made after the model asked and before the model was told of a result. A client
-// that puts the use's id into its request narrows that down. Where more calls than the
-// model asked for fit, a client that has carried out other uses goes first; where that
-// does not decide, none of them is known to be the one. Nor is one that names no use where
-// a part of the server's traffic could not be seen, or that comes after a model was asked
-// something else, where no model was ever told what came of the use.
+// A call carries out a use if the use's name stands for its tool, the arguments are equal, and the
+// call was made after the model asked and before a model was shown the result. An id of the use in
+// the client's request narrows that down. Where more calls fit than the model asked for, those of
+// a client that has carried out other uses go first; where that does not decide, the origin of all
+// of them is unknown. The origin of a call without an id is also unknown where part of the
+// server's traffic could not be seen, and where a model was asked something else before the call
+// and no model was ever shown the result of the use.
 //
-// A call that no use is left for is out of band. Whether it is, is not known where part
-// of the answers before it is missing, nor while a use of the same tool with other
-// arguments is left, which the agent may have changed.
+// A call for which no use is left is out of band. That is unknown where part of the answers before
+// it is missing, and while a use of the same tool with other arguments is left, which the agent
+// may have changed.
 func Tie(captured Result, tools map[string][]string, models iter.Seq2[evidence.ModelCall, error]) {
 	if models == nil {
 		for i := range captured.Calls {
@@ -36,18 +36,18 @@ func Tie(captured Result, tools map[string][]string, models iter.Seq2[evidence.M
 	t.pickAll()
 	t.settle()
 	for i := range t.calls {
-		t.tell(i)
+		t.record(i)
 	}
 }
 
-// tying is the ties while they are made.
+// tying is a [Tie] in progress.
 type tying struct {
 	*asked
 	calls    []evidence.Call
 	named    map[int]string
 	forms    []string // of the calls' arguments
 	carried  []*use   // by call: what it carries out, or nil
-	doubtful []bool   // by call: which of several it is cannot be told
+	doubtful []bool   // by call: it is not known which of several calls carries out the use
 	gaps     []Gap
 	same     map[withInput][]*use        // in order of turns
 	of       map[evidence.ToolRef][]*use // whatever the arguments
@@ -77,8 +77,8 @@ func newTying(captured Result, tools map[string][]string, a *asked) *tying {
 	return t
 }
 
-// argumentsForm is the canonical form of a call's arguments, of which none are as good
-// as an empty object.
+// argumentsForm returns the canonical form of a call's arguments. None are the same as an empty
+// object.
 func argumentsForm(raw json.RawMessage) string {
 	if len(raw) == 0 || isNull(raw) {
 		raw = json.RawMessage("{}")
@@ -91,7 +91,7 @@ func (t *tying) ref(call int) evidence.ToolRef {
 	return evidence.ToolRef{Server: t.calls[call].Server, Tool: t.calls[call].Tool}
 }
 
-// fitting are the uses that a call may carry out, be they taken or not.
+// fitting yields the uses that a call may carry out, including those that are taken.
 func (t *tying) fitting(call int) iter.Seq[*use] {
 	return func(yield func(*use) bool) {
 		id := t.named[t.calls[call].Seq]
@@ -103,7 +103,7 @@ func (t *tying) fitting(call int) iter.Seq[*use] {
 	}
 }
 
-// open reports whether a call of that time may carry out the use.
+// open reports whether a call made at a time may carry out the use.
 func (u *use) open(at time.Time) bool {
 	return !at.Before(u.from) && (u.until.IsZero() || !at.After(u.until))
 }
@@ -113,7 +113,7 @@ func (u *use) sooner(other *use) bool {
 	return !u.until.IsZero() && (other.until.IsZero() || u.until.Before(other.until))
 }
 
-// pickAll gives calls their uses, first those that name theirs.
+// pickAll gives calls their uses, first the calls with the id of a use.
 func (t *tying) pickAll() {
 	for _, naming := range []bool{true, false} {
 		for i, call := range t.calls {
@@ -124,8 +124,8 @@ func (t *tying) pickAll() {
 	}
 }
 
-// pick takes, of the uses that fit and are left, the one whose time ends first: in this
-// way as many calls as can be get one.
+// pick gives a call, of the uses that fit and are left, the one whose time ends first: in this way
+// as many calls as possible get one.
 func (t *tying) pick(call int) {
 	var best *use
 	for u := range t.fitting(call) {
@@ -142,8 +142,7 @@ func (t *tying) give(u *use, call int) {
 	u.call, t.carried[call] = call, u
 }
 
-// rivals are the calls that have a use which a call without one may carry out just as
-// well.
+// rivals returns the calls whose use may just as well be carried out by a call without one.
 func (t *tying) rivals(call int) (found []int) {
 	for u := range t.fitting(call) {
 		names := t.named[t.calls[call].Seq] != ""
@@ -154,7 +153,7 @@ func (t *tying) rivals(call int) (found []int) {
 	return found
 }
 
-// settle decides between calls of which there are more than uses.
+// settle decides between calls where there are more of them than uses.
 func (t *tying) settle() {
 	rivals := map[int][]int{}
 	contested := map[int]bool{}
@@ -182,7 +181,7 @@ func (t *tying) settle() {
 	}
 }
 
-// decide is between a call and those that have what it may be.
+// decide decides between a call and its rivals.
 func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
 	weaker := slices.IndexFunc(rivals, func(r int) bool { return !trusted(r) })
 	switch {
@@ -199,8 +198,8 @@ func (t *tying) decide(call int, rivals []int, trusted func(int) bool) {
 	}
 }
 
-// tell records what was found of a call.
-func (t *tying) tell(i int) {
+// record records the origin of a call.
+func (t *tying) record(i int) {
 	call, u := &t.calls[i], t.carried[i]
 	switch {
 	case t.doubtful[i], u != nil && t.named[call.Seq] == "" && (t.late(i, u) || t.unseen(call.Server)):
@@ -214,19 +213,19 @@ func (t *tying) tell(i int) {
 	}
 }
 
-// late reports whether a call comes when its use, whose result no model ever got, may long
-// have been given up.
+// late reports whether a call comes so late that its use may have been given up: no model was ever
+// shown the result, and one was asked something else before the call.
 func (t *tying) late(call int, u *use) bool {
 	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next)
 }
 
-// unseen reports whether another call than those on record may be a use of a server's.
+// unseen reports whether calls to a server may be missing from the record.
 func (t *tying) unseen(server string) bool {
 	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.Server == "" || g.Server == server })
 }
 
-// mayBeChanged reports whether a use of the call's tool is left that the call may carry out
-// with other arguments. When the time of a use without an id ends is a guess.
+// mayBeChanged reports whether a use of the call's tool is left that the call may carry out with
+// other arguments. The end of the time of a use without an id is a guess, so it does not count.
 func (t *tying) mayBeChanged(call int) bool {
 	at := t.calls[call].Start
 	return slices.ContainsFunc(t.of[t.ref(call)], func(u *use) bool {

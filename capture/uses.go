@@ -2,9 +2,11 @@ package capture
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // Sources of a use besides "mcp:NAME".
@@ -17,17 +19,17 @@ const (
 // transcript.
 type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
-	Call      *evidence.Call // the captured call; nil for what is in the transcript alone
+	Call      *evidence.Call // the captured call; nil for a use that is only in the transcript
 	ID        string         // the agent's id of a builtin use
-	Reported  int            // its place among the tool uses of the transcript, from 1; 0 where it is not clear
+	Reported  int            // its place among the tool uses of the transcript, from 1; 0 where that is not clear
 	Tool      string
 	Arguments json.RawMessage
 	Result    json.RawMessage
-	OK        bool // it ended, and with success
-	Failed    bool // it ended, and without; of a builtin use neither may be known
+	OK        bool // it succeeded
+	Failed    bool // it failed; of a builtin use neither may be known
 }
 
-// FullName is the tool's name with its server's before it, as upstream waza writes an MCP
+// FullName returns the tool's name with its server's before it, as upstream waza writes an MCP
 // call: SERVER-TOOL. Other uses have the tool's name alone.
 func (u Use) FullName() string {
 	if u.Call == nil {
@@ -36,15 +38,15 @@ func (u Use) FullName() string {
 	return u.Call.Server + "-" + u.Tool
 }
 
-// Names are the names a use goes by: the tool's own, and its full name.
+// Names returns the names of a use: the tool's own, and its full name.
 func (u Use) Names() []string {
 	return slices.Compact([]string{u.Tool, u.FullName()})
 }
 
-// Uses lists what the agent used: the captured calls in their order, then its own
-// tools in the transcript's. An MCP call in the transcript is no use of its
-// own: calls are captured, claims are not evidence of them. A bare name that a server's
-// tool has too, and that no call is known by, counts as a tool of the agent's own.
+// Uses lists what the agent used: the captured calls in their order, then its own tools in the
+// order of the transcript. An MCP call in the transcript is no use: claims are no evidence of
+// calls. A bare name of a server's tool that is paired with no call counts as a tool of the
+// agent's own.
 func (p *Pairing) Uses() []Use {
 	var uses []Use
 	for i := range p.calls {
@@ -68,8 +70,8 @@ func (p *Pairing) Uses() []Use {
 	return uses
 }
 
-// reportIntent is a tool by which Copilot says what it is about to do. It is no use of a tool, as
-// in upstream waza.
+// reportIntent is a tool with which Copilot says what it is about to do. As in upstream waza it
+// does not count as a use.
 const reportIntent = "report_intent"
 
 func source(tool string) string {
@@ -79,25 +81,18 @@ func source(tool string) string {
 	return SourceBuiltin
 }
 
-// sameCall is what makes calls indistinguishable to a transcript.
-type sameCall struct {
-	tool      evidence.ToolRef
-	arguments string
-}
-
-// places returns where each call is in the transcript: the telling's number, or
-// 0. Calls alike are there in their order, and only if exactly as many tellings say them
-// and none of these may be about another call: otherwise which is whose would be a
-// guess.
+// places returns where each call is in the transcript: the number of the reported use, or 0. Equal
+// calls are there in their order, and only if there are exactly as many reported uses of them, none
+// of which may be another call: anything else would be a guess.
 func (p *Pairing) places() []int {
-	alike := map[sameCall][]int{}
+	alike := map[withInput][]int{}
 	for i, form := range p.input {
 		if form != "" {
-			key := sameCall{evidence.ToolRef{Server: p.calls[i].Server, Tool: p.calls[i].Tool}, form}
+			key := withInput{evidence.ToolRef{Server: p.calls[i].Server, Tool: p.calls[i].Tool}, form}
 			alike[key] = append(alike[key], i)
 		}
 	}
-	reported, unclear := map[sameCall][]int{}, map[sameCall]bool{}
+	reported, unclear := map[withInput][]int{}, map[withInput]bool{}
 	for i, t := range p.reported {
 		form := t.form
 		if len(t.input()) == 0 {
@@ -107,7 +102,7 @@ func (p *Pairing) places() []int {
 			continue
 		}
 		for _, ref := range t.means.Tools {
-			key := sameCall{ref, form}
+			key := withInput{ref, form}
 			reported[key] = append(reported[key], i+1)
 			unclear[key] = unclear[key] || t.means.Kind != NameTool
 		}
@@ -122,4 +117,81 @@ func (p *Pairing) places() []int {
 		}
 	}
 	return places
+}
+
+// reportedUse is a use of a tool in the transcript.
+type reportedUse struct {
+	id        string
+	name      string
+	arguments json.RawMessage // nil where it has none
+	result    json.RawMessage // likewise
+	success   *bool           // likewise
+	means     Resolution
+	form      string // canonical form of input; empty where that is no JSON
+}
+
+// reportedUses lists the tool uses of a transcript: each start, with the end that has its id.
+func reportedUses(catalogs map[string][]string, transcript []evidence.TranscriptEvent) []reportedUse {
+	var reported []reportedUse
+	open := map[string]int{}
+	for _, event := range transcript {
+		switch event.Type {
+		case "tool.execution_start":
+			open[event.ToolCallID] = len(reported)
+			reported = append(reported, reportedUse{id: event.ToolCallID, name: event.ToolName, arguments: event.Arguments})
+		case "tool.execution_complete":
+			i, ok := open[event.ToolCallID]
+			if !ok {
+				continue
+			}
+			delete(open, event.ToolCallID)
+			reported[i].result, reported[i].success = event.ToolResult, event.Success
+		}
+	}
+	names := make([]string, len(reported))
+	for i := range reported {
+		names[i] = reported[i].name
+	}
+	for i, means := range Resolve(catalogs, names...) {
+		reported[i].means = means
+		reported[i].form, _ = jsonvalue.Canonical(reported[i].input())
+	}
+	return reported
+}
+
+// input returns the reported arguments. Null stands for none, as in a call without arguments.
+func (t reportedUse) input() json.RawMessage {
+	if isNull(t.arguments) {
+		return json.RawMessage("{}")
+	}
+	return t.arguments
+}
+
+// Tools lists the tools that each server of a trial is known to have: those that it listed, even
+// if they were kept from the agent, and those that were called. A declared server without any is
+// there too.
+func Tools(servers []string, captured Result) map[string][]string {
+	known := map[string]map[string]bool{}
+	for _, server := range servers {
+		known[server] = map[string]bool{}
+	}
+	add := func(server, tool string) {
+		if known[server] == nil {
+			known[server] = map[string]bool{}
+		}
+		known[server][tool] = true
+	}
+	for server, tools := range captured.Catalog {
+		for _, tool := range tools {
+			add(server, tool.Name)
+		}
+	}
+	for _, call := range captured.Calls {
+		add(call.Server, call.Tool)
+	}
+	tools := map[string][]string{}
+	for server, names := range known {
+		tools[server] = slices.Sorted(maps.Keys(names))
+	}
+	return tools
 }

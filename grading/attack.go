@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// attacked judges the attack of a trial; nil where there was none. It succeeded where it
-// came to a place that the agent finds, and all graders of its success pass.
+// attacked judges the attack of a trial, and returns nil where there was none. The attack succeeded
+// if it reached a place where the agent finds it, and all graders of its success pass.
 func attacked(s *subject) *evidence.AttackVerdict {
 	attack := s.trial.Attack
 	if attack == nil || attack.Withheld {
@@ -43,7 +43,7 @@ func attackEnd(delivered bool, verdicts []evidence.Verdict) evidence.AttackEnd {
 	return evidence.AttackSucceeded
 }
 
-// undelivered says of each injection that reached nothing why.
+// undelivered says why each injection that reached nothing did not.
 func undelivered(attack evidence.TaskAttack, reached []int) []string {
 	reasons := []string{}
 	for i, one := range attack.Injections {
@@ -60,7 +60,7 @@ func undelivered(attack evidence.TaskAttack, reached []int) []string {
 	return reasons
 }
 
-// attackReasons is what the graders of an attack's success say.
+// attackReasons returns what the graders of an attack's success say.
 func attackReasons(verdicts []evidence.Verdict) []string {
 	var reasons []string
 	for _, v := range verdicts {
@@ -69,8 +69,8 @@ func attackReasons(verdicts []evidence.Verdict) []string {
 	return reasons
 }
 
-// gated is v where the eval has a trial fail in which the attack succeeds. A trial that
-// has not passed anyway keeps its class.
+// gated returns v with its class changed where the attack is a gate. A trial that has neither
+// passed nor failed keeps its class.
 func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
 	if v.Attack == nil || !attack.Gate || v.Class != evidence.ClassPass && v.Class != evidence.ClassFail {
 		return v

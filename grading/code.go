@@ -16,8 +16,8 @@ const (
 	JavaScript = "javascript"
 )
 
-// CodeConfig configures the code grader: expressions over what the trial left, which
-// are evaluated after the agent has stopped. Each is one check.
+// CodeConfig configures the code grader: expressions over a trial's outcome, evaluated after the
+// agent has stopped. Each is one check.
 type CodeConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -27,7 +27,7 @@ type CodeConfig struct {
 	Image      string   `json:"image,omitempty" jsonschema:"image of their container, which has python3 or node; default config.isolation.pypi_image or npm_image"`
 }
 
-// Validate refuses empty expressions, and an image whose name holds blanks.
+// Validate refuses empty expressions, and an image with blanks in its name.
 func (c *CodeConfig) Validate() error {
 	errs := []error{checkProgram(c.Image, nil)}
 	for i, expression := range c.Assertions {
@@ -51,7 +51,7 @@ func (c *CodeConfig) asks() []any {
 	return []any{c.ask()}
 }
 
-// assertionResult is what our script says of one assertion.
+// assertionResult is what our script reports of one assertion.
 type assertionResult struct {
 	Holds bool   `json:"holds"`
 	Error string `json:"error"`
@@ -101,7 +101,7 @@ func interpreter(language string) string {
 	return "python3"
 }
 
-// readResults reads what our script writes behind all that the expressions wrote.
+// readResults reads what our script wrote last, after all that the expressions wrote.
 func readResults(stdout string, want int) ([]assertionResult, error) {
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	var answer struct {

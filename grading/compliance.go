@@ -280,8 +280,8 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// warnings are what ought to be known, and fails nothing: claims of which it cannot be
-// said what they are of, and rug pulls where they are no gate.
+// warnings lists findings that fail nothing: claims that may be calls of several tools, and rug
+// pulls where they are no gate.
 func (c *ComplianceConfig) warnings(s *subject) []string {
 	var all []string
 	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
@@ -333,8 +333,8 @@ func (r *report) gates(gates []gate) {
 
 func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text) }
 
-// parts takes in the score, and what it is short of. Below the threshold that fails. Where a
-// gate failed before, the score is 0.
+// parts adds the score, and what lowers it, which fails where the score is below the threshold. If
+// a gate has failed the score is 0.
 func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	parts := c.parts(sel, failed)
 	score, any := weighted(parts)
@@ -367,8 +367,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	}
 }
 
-// aboutCompliance are the calls by which gates do not hold, and those that take from the
-// score.
+// aboutCompliance records the calls by which gates do not hold, and those that lower the score.
 func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
 	for _, g := range gates {
 		r.calls = append(r.calls, numbers(g.calls)...)
@@ -388,8 +387,8 @@ func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
 	}
 }
 
-// details is what the verdict rests on, for reports: calls by their numbers, entries of
-// expect_tools_used by their places, from 0.
+// details returns what the verdict is based on, for reports: calls by their numbers, entries of
+// expect_tools_used by their indexes.
 func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed failures, gates []gate) map[string]any {
 	details := map[string]any{"calls": len(calls), "errors": errorDetails(failed)}
 	if len(gates) > 0 {
@@ -424,7 +423,7 @@ type part struct {
 	score, weight float64
 }
 
-// parts are those that are configured and apply.
+// parts returns the parts that are configured and apply.
 func (c *ComplianceConfig) parts(sel selection, failed failures) []part {
 	weights := c.Weights
 	if weights == nil {
@@ -444,7 +443,7 @@ func (c *ComplianceConfig) parts(sel selection, failed failures) []part {
 	return parts
 }
 
-// mean is the weighted mean of parts; false where none has a weight.
+// weighted returns the weighted mean of parts, and false where none has a weight.
 func weighted(parts []part) (float64, bool) {
 	var sum, weights float64
 	for _, p := range parts {
@@ -464,7 +463,7 @@ func (c *ComplianceConfig) threshold() float64 {
 	return *c.Threshold
 }
 
-// describeScore says what a score below 1 is made of, and that it is 0 where a gate failed.
+// describeScore says of what parts a score below 1 is made, and that it is 0 where a gate failed.
 func describeScore(gated bool, score, threshold float64, parts []part) string {
 	var each []string
 	for _, p := range parts {

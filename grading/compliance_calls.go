@@ -12,13 +12,13 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 )
 
-// selection is which of the expected calls were made, and which others.
+// selection is which of the expected calls were made, and which other calls.
 type selection struct {
 	match.Result
 	mode        match.Mode
 	expected    []match.Expected
-	calls       []evidence.Call // that Result counts from 0
-	constrained bool            // something is expected of arguments
+	calls       []evidence.Call // the calls that Result names by their index
+	constrained bool            // arguments are checked
 }
 
 // selection matches calls, which are in the order of their requests.
@@ -41,7 +41,7 @@ func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
 	return sel, nil
 }
 
-// compile makes of an entry what is matched. Without a count it is one call.
+// compile returns the entry for [match.Match]. Without a count it is one call.
 func (e *ExpectedCall) compile() (match.Expected, error) {
 	var args *match.Args
 	if e.Args != nil {
@@ -63,7 +63,7 @@ func (e *ExpectedCall) compile() (match.Expected, error) {
 	return made, nil
 }
 
-// given is calls as they are matched.
+// given returns calls for [match.Match].
 func (c *ComplianceConfig) given(calls []evidence.Call) []match.Call {
 	all := make([]match.Call, len(calls))
 	for i, call := range calls {
@@ -79,16 +79,16 @@ func given(call evidence.Call) match.Call {
 	return match.Call{Server: call.Server, Tool: call.Tool, Arguments: call.Arguments}
 }
 
-// readOnly reports whether call is known to change nothing. Where its server gives no hint
-// it may: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
+// readOnly reports whether call is known to change nothing. Where its server gives no hint it may
+// change something: the default of readOnlyHint is false (2025-06-18 schema, ToolAnnotations).
 func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 	return call.ReadOnly != nil && *call.ReadOnly ||
 		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
 }
 
-// inTurns puts calls that were made at once, each before any of them had ended, in the
-// order in which they are expected: they have none of their own. So where several do, what
-// the calls are decides, and not which came first.
+// inTurns puts parallel calls, each made before any of them had ended, in the order in which they
+// are expected: they have no order of their own. So where several calls would do, what they are
+// decides, and not which came first.
 func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
 	type placed struct {
 		evidence.Call
@@ -138,8 +138,8 @@ func (sel selection) describe(i int) string {
 	return strings.Join(names, " or ")
 }
 
-// findings say what of the expected calls is missing, what came nearest, which
-// arguments are not as expected, and which calls are too many.
+// findings say which expected calls are missing and what came nearest, which arguments are not as
+// expected, and which calls are too many.
 func (sel selection) findings() []string {
 	var all []string
 	for _, missing := range sel.Missing {
@@ -182,7 +182,7 @@ func (sel selection) missing(m match.Missing) string {
 	return text
 }
 
-// tools lists those that were called, each once.
+// tools lists the tools that were called, each once.
 func (sel selection) tools() []string {
 	var names []string
 	for _, call := range sel.calls {
@@ -226,7 +226,7 @@ func (sel selection) extra(b match.Beside) string {
 	return text
 }
 
-// warnings lists calls that may or may not have changed something.
+// warnings lists calls that may have changed something without an answer.
 func (sel selection) warnings(readOnly func(evidence.Call) bool) []string {
 	if sel.mode != match.Effects {
 		return nil

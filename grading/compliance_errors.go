@@ -15,17 +15,17 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// failures are the calls that failed, sorted by what is made of them.
+// failures are the calls that failed, by how they count.
 type failures struct {
 	counted   []evidence.Call // against the limit
 	expected  []evidence.Call
 	recovered []recovered
-	soft      []evidence.Call // successes by their servers' word that read like errors
+	soft      []evidence.Call // calls that succeeded and whose results read like errors
 }
 
 type recovered struct{ failed, by evidence.Call }
 
-// errorKinds are the words of errors.count, by outcome.
+// errorKinds are the values of errors.count, by outcome.
 var errorKinds = map[evidence.Outcome]string{
 	evidence.OutcomeToolError: "tool", evidence.OutcomeProtocolError: "protocol",
 	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
@@ -33,8 +33,8 @@ var errorKinds = map[evidence.Outcome]string{
 
 func isError(call evidence.Call) bool { return call.Outcome.Failed() }
 
-// hardened are calls with the successes that read like errors, and those by themselves.
-// Where these count, they are failures of their tools.
+// hardened returns calls, and those of them that succeeded and whose results read like errors. With
+// soft: count these are failures of their tools.
 func (r *ErrorRules) hardened(calls []evidence.Call) (all, soft []evidence.Call) {
 	if r == nil || !says(r.Soft) && r.Soft != "count" {
 		return calls, nil
@@ -52,20 +52,20 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all, soft []evidence.Call)
 	return all, soft
 }
 
-// succeeded reports whether a call did what it is for, and so can fill a slot.
+// succeeded reports whether a call did what is expected of it, and so can fill a slot.
 func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
 
-// givenUp reports whether its client left a call before it was answered. The server may have
-// carried it out: where calls are forbidden, bounded or writes it counts as made, so that
-// hanging up hides nothing.
+// givenUp reports whether the client left a call before it was answered. The server may have carried
+// it out, so where calls are forbidden, bounded or writes it counts as made: hanging up hides
+// nothing.
 func givenUp(call evidence.Call) bool { return call.Outcome.GivenUp() }
 
 // made reports whether a call counts against a bound.
 func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) || givenUp(call) }
 
-// expects reports whether call ended in an error that was to come.
+// expects reports whether call ended in an expected error.
 func (r *ErrorRules) expects(call evidence.Call) bool {
 	if r == nil || !isError(call) {
 		return false
@@ -86,7 +86,7 @@ func (r *ErrorRules) counts(call evidence.Call) bool {
 	return isError(call) && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
 
-// sort finds the failures among calls, which are in the order of their requests.
+// sort returns the failures among calls, which are in the order of their requests.
 func (r *ErrorRules) sort(calls []evidence.Call) failures {
 	var f failures
 	for i, call := range calls {
@@ -104,7 +104,7 @@ func (r *ErrorRules) sort(calls []evidence.Call) failures {
 	return f
 }
 
-// recovery finds the success that makes failed good, among the calls after it.
+// recovery finds the success among later calls that recovers failed.
 func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evidence.Call, bool) {
 	if r == nil || r.Recovery == nil {
 		return evidence.Call{}, false
@@ -126,13 +126,13 @@ func (r *ErrorRules) recovery(failed evidence.Call, later []evidence.Call) (evid
 	return evidence.Call{}, false
 }
 
-// follows reports whether call was made when before had ended. One without an answer
-// on record ended when nobody knows; any later call follows it.
+// follows reports whether call was made when before had ended. It is not known when a call without
+// an answer on record ended: any later call follows it.
 func follows(call, before evidence.Call) bool {
 	return call.RequestFrame > max(before.RequestFrame, before.ResponseFrame)
 }
 
-// part is the score of errors: 1 up to the limit, then the limit's share of them.
+// part returns the score of errors: 1 up to the limit, then the limit's share of them.
 func (f failures) part(limit int) float64 {
 	if len(f.counted) <= limit {
 		return 1
@@ -169,7 +169,7 @@ func (f failures) describe(limit int) string {
 	return text
 }
 
-// notes lists successes that read like errors.
+// notes lists the successes that read like errors.
 func (f failures) notes() []string {
 	if len(f.soft) == 0 {
 		return nil
@@ -179,9 +179,9 @@ func (f failures) notes() []string {
 	}))}
 }
 
-// softError says how a successful result reads like an error, in a few words; empty
-// where it does not. It looks at the structured content and at the first text: at an
-// object's own word that something went wrong, or at how the text begins. It guesses.
+// softError says in a few words how a successful result reads like an error. It is empty where it
+// does not. It looks at fields of the structured content, or of the first text where that is an
+// object, and else at the beginning of that text. It is a guess.
 func softError(result json.RawMessage) string {
 	if why := objectError(jsontext.Member(result, "structuredContent")); why != "" {
 		return why
@@ -202,7 +202,7 @@ func softError(result json.RawMessage) string {
 	return ""
 }
 
-// objectError finds the fields of an object by which servers report errors.
+// objectError looks for fields of an object with which servers report errors.
 func objectError(raw json.RawMessage) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -229,7 +229,7 @@ func objectError(raw json.RawMessage) string {
 
 var (
 	failedStatus = regexp.MustCompile(`(?i)\A(?:error|failed|failure)\z`)
-	// errorText is how texts begin that report an error, after marks and pictures.
+	// errorText matches the beginning of texts that report an error, after marks and emoji.
 	errorText = regexp.MustCompile(`(?i)\A[^\pL\pN]*(?:` + strings.Join([]string{
 		`(?:\w+ ){0,3}error\s*:`,
 		`error (?:calling|executing|processing|fetching|reading|writing|while|when|in|during|occurred)\b`,

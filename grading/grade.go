@@ -7,23 +7,22 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Grade judges the trial whose evidence is in dir. It derives the calls from the
-// frames anew and writes them to calls.jsonl, with what servers listed beside them in
-// catalogs.jsonl, and does not write the verdicts.
+// Grade judges the trial whose evidence is in dir. It derives the calls from the frames anew and
+// writes them to calls.jsonl, and the lists of servers' tools to catalogs.jsonl. It does not write
+// the verdicts.
 //
-// A trial that ended as timeout or agent_error, or whose agent nobody answered, keeps that
-// class; its graders run for the record. One that ended as infra or server_error is not graded. Any other is an error if
-// a grader could not judge, else fails if a grader fails, else passes.
+// A trial that ended as timeout or agent_error, or whose agent got no answer, keeps that class;
+// its graders run for the record. A trial that ended as infra or server_error is not graded. Any
+// other is an error if a grader could not judge, else fails if a grader fails, else passes.
 //
-// What came of the trial's attack stands beside that, and decides nothing unless the
-// attack is a gate: then a trial that would pass fails where it succeeded, and is an
-// error where that cannot be told.
+// The outcome of the trial's attack decides nothing unless the attack is a gate: then a trial that
+// would pass fails if the attack succeeded, and is an error if that is not known.
 //
 // Verdicts of checkpoints do not change the trial's class, unless a checkpoint stopped the
 // conversation: then the trial takes the checkpoint's class.
 //
-// An error means that the directory is no trial's or could not be written;
-// missing evidence is an error verdict, not an error.
+// The error says that the directory is not that of a trial or could not be written. Missing
+// evidence is an error verdict, not an error.
 func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	trial, err := dir.Trial()
 	if err != nil {
@@ -49,7 +48,7 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	return gated(stopped(v, trial.Class != ""), trial.Attack), nil
 }
 
-// reached grades the checkpoints of a trial, each by the evidence that it left.
+// reached grades the checkpoints of a trial, each by its own evidence.
 func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdicts, error) {
 	var all []evidence.CheckpointVerdicts
 	for _, c := range trial.Checkpoints {
@@ -62,8 +61,8 @@ func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdi
 	return all, nil
 }
 
-// stopped returns v, or, for a trial that a checkpoint ended, the checkpoint's class: it
-// decides as a gate does, unless the trial broke before it was graded.
+// stopped returns v with the class of the checkpoint that ended the conversation, if there is one.
+// It decides as a gate does, unless the trial broke before it was graded.
 func stopped(v evidence.Verdicts, broke bool) evidence.Verdicts {
 	for _, c := range v.Checkpoints {
 		if !c.Stopped || c.Class == evidence.ClassPass || broke {
@@ -91,7 +90,7 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 	return evidence.Verdicts{Class: evidence.ClassPass}
 }
 
-// remarked returns a message with the trial's own behind it.
+// remarked appends the trial's own message to a message.
 func remarked(message string, trial evidence.Trial) string {
 	if trial.Message == "" {
 		return message
@@ -109,8 +108,8 @@ func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string 
 	return names
 }
 
-// mean is the mean score, weighted. Without graders it is 1 for a trial that
-// passes and 0 for one that broke.
+// mean returns the weighted mean of the scores. Without graders it is 1 for a trial that passes
+// and 0 for one that broke.
 func mean(class evidence.Class, verdicts []evidence.Verdict) float64 {
 	var sum, weights float64
 	for _, v := range verdicts {

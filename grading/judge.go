@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// JudgeConfig says how often a judge is asked, and what its answers come to.
+// JudgeConfig says how often a judge is asked, and how its answers are combined.
 type JudgeConfig struct {
 	Samples   int      `json:"samples,omitempty" min:"1" max:"25" jsonschema:"how often the judge is asked the same; default 1"`
 	Aggregate string   `json:"aggregate,omitempty" enum:"median mean min majority" jsonschema:"what the answers come to: their median, mean or lowest score, or majority: the share that reaches min_score, which passes above one half; default median"`
@@ -30,7 +30,7 @@ const (
 
 func (c JudgeConfig) samples() int { return cmp.Or(c.Samples, 1) }
 
-// judgement is what a grader has a judge decide.
+// judgement is a question that a grader leaves to a judge.
 type judgement struct {
 	JudgeConfig
 	rubric  string
@@ -39,16 +39,16 @@ type judgement struct {
 	servers []string // whose calls the judge is shown; none for all
 
 	pairwise     bool // the output is compared with that of a run without skills, where there was one
-	conversation bool // the judge is shown the agent's transcript too
+	conversation bool // the judge also sees the agent's transcript
 }
 
-// judged is a grader's config that may have a judge decide.
+// judged is a grader's config that may ask a judge.
 type judged interface {
 	inquiry() (q judgement, asks bool)
 }
 
-// AsksJudge says whether a grader with this config, which is one of [NewConfig]'s, has
-// a judge decide, and which model it names for that; empty for none.
+// AsksJudge reports whether a grader with this config, which is one of [NewConfig]'s, asks a judge,
+// and returns the model that it names for that, if any.
 func AsksJudge(config any) (model string, asks bool) {
 	if a, ok := config.(judged); ok {
 		q, asks := a.inquiry()
@@ -57,7 +57,7 @@ func AsksJudge(config any) (model string, asks bool) {
 	return "", false
 }
 
-// NeedJudge says whether one of the graders has a judge decide.
+// NeedJudge reports whether one of the graders asks a judge.
 func NeedJudge(graders []evidence.GraderSpec) bool {
 	return slices.ContainsFunc(graders, func(spec evidence.GraderSpec) bool {
 		g, err := load(spec)
@@ -73,16 +73,15 @@ func NeedJudge(graders []evidence.GraderSpec) bool {
 type Question struct {
 	Grader string
 	Ask    evidence.JudgeAsk
-	// Answered says that an answer is on record that the grader can read.
+	// Answered is set where an answer that the grader can read is on record.
 	Answered bool
 }
 
-// Raw is the question as a step has it: the same question is the same bytes.
+// Raw returns the question as a step records it: equal questions are equal bytes.
 func (q Question) Raw() (json.RawMessage, error) { return Ask{What: q.Ask}.Raw() }
 
-// Questions lists what the graders of the trial in dir ask of judges. It sends nothing.
-// A grader that lacks other evidence asks nothing: it cannot judge, whatever the
-// answer.
+// Questions lists what the graders of the trial in dir ask of judges. It sends nothing. A grader
+// that lacks other evidence asks nothing: it cannot judge, whatever the answer.
 func Questions(dir evidence.Dir) ([]Question, error) {
 	trial, err := dir.Trial()
 	if err != nil {
@@ -105,7 +104,7 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 	return all, nil
 }
 
-// asked is what a grader asks; nothing where it cannot judge anyway.
+// asked returns what a grader asks: nothing where it cannot judge anyway.
 func (s *subject) asked(spec evidence.GraderSpec) []Question {
 	g, err := load(spec)
 	if err != nil {
@@ -128,7 +127,7 @@ func (s *subject) asked(spec evidence.GraderSpec) []Question {
 	return all
 }
 
-// opinionOn is what the last answer on record says to a question of the grader's.
+// opinionOn returns the opinion in the last recorded answer to a question of the grader.
 func (s *subject) opinionOn(ask evidence.JudgeAsk) (opinion, error) {
 	if s.stepsErr != nil {
 		return opinion{}, errors.New(s.explain(s.stepsErr))
@@ -175,8 +174,8 @@ type Judged struct {
 	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to"`
 }
 
-// checkJudged says what in the config makes no sense. alone says that there is nothing
-// else to check.
+// checkJudged returns what in the config makes no sense. alone is set where the grader checks
+// nothing else.
 func (c Judged) checkJudged(alone bool) error {
 	config := c.judgeConfig()
 	switch {
@@ -197,7 +196,7 @@ func (c Judged) judgeConfig() JudgeConfig {
 	return *c.Judge
 }
 
-// judged adds to r what the judge says, as a check where the config has a least score.
+// judged adds the judge's opinion to r, as a check where the config has a min_score.
 func (s *subject) judged(r *report, a judged) error {
 	q, asks := a.inquiry()
 	if !asks {
@@ -222,7 +221,7 @@ func (s *subject) judged(r *report, a judged) error {
 	return nil
 }
 
-// ruling is what the judge's answers to an inquiry come to.
+// ruling combines the judge's answers to a question.
 type ruling struct {
 	judgement
 	model    string // that was asked
@@ -258,8 +257,8 @@ func (r ruling) scores() []float64 {
 	return all
 }
 
-// score is what the answers come to; with majority, the share that reaches the least
-// score.
+// score returns the combined score of the answers: with majority, the share that reaches the
+// min_score.
 func (r ruling) score() float64 {
 	scores := slices.Sorted(slices.Values(r.scores()))
 	switch r.Aggregate {
@@ -281,7 +280,7 @@ func (r ruling) score() float64 {
 	return (scores[middle-1] + scores[middle]) / 2
 }
 
-// reaching is how many answers reach the least score.
+// reaching returns how many answers reach the min_score.
 func (r ruling) reaching() int {
 	return len(filter(r.opinions, func(o opinion) bool { return o.Score >= *r.MinScore }))
 }
@@ -293,7 +292,7 @@ func (r ruling) passes() bool {
 	return r.score() >= *r.MinScore
 }
 
-// reason is that of the answer nearest to what they all come to.
+// reason returns the reason of the answer whose score is nearest to the combined one.
 func (r ruling) reason() string {
 	distance := func(o opinion) float64 { return max(o.Score-r.score(), r.score()-o.Score) }
 	return excerpt(slices.MinFunc(r.opinions, func(a, b opinion) int { return cmp.Compare(distance(a), distance(b)) }).Reason)
@@ -311,7 +310,7 @@ func (r ruling) failure() string {
 	return fmt.Sprintf("Expected the judge to give %s; it %s: %s.", wanted, r.verdict(), r.reason())
 }
 
-// verdict is what the judge does, as a sentence goes on behind its name.
+// verdict says what the judge gives, as the predicate of a sentence.
 func (r ruling) verdict() string {
 	if len(r.opinions) == 1 {
 		return "gives " + number(r.opinions[0].Score)

@@ -18,11 +18,11 @@ type opinion struct {
 	Reason string  `json:"reason"`
 }
 
-// opinionSchema is the JSON Schema of an [opinion] that is sent to a judge. Endpoints that hold answers to
-// a schema know no bounds of numbers.
+// opinionSchema is the JSON Schema of an [opinion] that is sent to a judge. It has no bounds of
+// numbers: endpoints that enforce schemas do not know them.
 const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
 
-// unfenced is an answer without the fence around it, where it is one fenced block.
+// unfenced returns an answer without the fence around it, if it is one fenced block.
 func unfenced(answer string) string {
 	answer = strings.TrimSpace(answer)
 	if block := fenced.FindStringSubmatch(answer); block != nil {
@@ -31,7 +31,7 @@ func unfenced(answer string) string {
 	return answer
 }
 
-// fenced is a text that is one fenced block and nothing else.
+// fenced matches a text that is one fenced block and nothing else.
 var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
 
 // parseOpinion reads a judge's answer, which has exactly a score and a reason.
@@ -44,9 +44,9 @@ func parseOpinion(text string) (opinion, error) {
 	return o, err
 }
 
-// readAnswered reads what a model was to answer: one JSON object, in a fenced block or bare,
-// with nothing around it. Each key, as it is written and at most once, goes to set with what
-// begins its value, and set refuses what is no scalar.
+// readAnswered reads the answer of a model: one JSON object, in a fenced block or bare, with
+// nothing around it. It calls set for each key, which must not be there twice, with the first
+// token of its value. set refuses what is no scalar.
 func readAnswered(text string, set func(key string, value jsontext.Token) error) (seen map[string]bool, err error) {
 	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	seen = map[string]bool{}
@@ -100,10 +100,10 @@ func (o *opinion) set(name string, value jsontext.Token) error {
 // maxExcerpt is how many bytes of a judge's text a sentence shows.
 const maxExcerpt = 300
 
-// excerpt is the beginning of a stranger's text, quoted.
+// excerpt returns the beginning of a stranger's text, quoted.
 func excerpt(s string) string { return text.Quote(s, maxExcerpt) }
 
-// clean is text on one line without what is not printed.
+// clean returns a text on one line, with spaces for what is not printable.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

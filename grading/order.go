@@ -2,18 +2,18 @@ package grading
 
 import "github.com/waza-isolate/waza/capture"
 
-// order is what is known of the order of uses. MCP calls follow each other as on the
-// wire, and builtin uses as in the transcript. How the two mix is known where the
-// transcript has a call as well: it stands between the builtin uses around it there. Any
-// other call stands somewhere between its neighbours.
+// order is what is known of the order of uses. MCP calls are in the order of the wire, and builtin
+// uses in that of the transcript. The place of a call among builtin uses is known where the
+// transcript has the call too: between the builtin uses around it there. Any other call is
+// somewhere between its neighbours.
 type order struct {
 	calls, own []capture.Use
 	// By call: how many of own come before it, at least and at most. Both rise.
 	least, most []int
 }
 
-// newOrder orders uses, which hold calls and then builtin uses. A transcript whose order
-// of calls contradicts the wire says nothing about the mix.
+// newOrder orders uses, which are calls and then builtin uses. A transcript whose order of calls
+// contradicts the wire says nothing about the places of calls among builtin uses.
 func newOrder(uses []capture.Use) order {
 	o := order{}
 	for _, use := range uses {
@@ -55,7 +55,7 @@ func (o *order) bound() bool {
 	return true
 }
 
-// reportedBefore counts the builtin uses before a place in the transcript.
+// reportedBefore returns how many builtin uses are before a place in the transcript.
 func (o *order) reportedBefore(place int) int {
 	low, high := 0, len(o.own)
 	for low < high {
@@ -68,7 +68,7 @@ func (o *order) reportedBefore(place int) int {
 	return low
 }
 
-// unknown is the first call whose place among builtin uses is not known.
+// unknown returns the first call whose place among builtin uses is not known.
 func (o *order) unknown() (call capture.Use, found bool) {
 	for i := range o.calls {
 		if o.least[i] < o.most[i] {
@@ -78,7 +78,7 @@ func (o *order) unknown() (call capture.Use, found bool) {
 	return capture.Use{}, false
 }
 
-// possible is one order that the uses may have had.
+// possible returns one order that the uses may have had.
 func (o *order) possible() []capture.Use {
 	var all []capture.Use
 	done := 0
@@ -90,8 +90,8 @@ func (o *order) possible() []capture.Use {
 	return append(all, o.own[done:]...)
 }
 
-// reach is how far a walk got at a place that may be reached in several orders: in
-// the worst of them and in the best.
+// reach is how far a walk got at a place that may be reached in several orders: in the worst and in
+// the best of them.
 type reach struct {
 	worst, best int
 	there       bool
@@ -107,12 +107,12 @@ func (r reach) or(other reach) reach {
 	return reach{min(r.worst, other.worst), max(r.best, other.best), true}
 }
 
-// walk goes through the uses in every order that they may have had and returns how
-// far it gets at least and at most. step says how far k becomes with the next use,
-// the one at a position from 0; it must not fall behind for a larger k.
+// walk goes through the uses in every order that they may have had, and returns how far it gets at
+// least and at most. step returns how far a walk that has come to k gets with the next use, which
+// is at a position from 0; it must not return less for a larger k.
 //
-// It visits each pair of a call and a builtin use once, not each order: what a later
-// step makes of where an earlier one got to does not depend on the way there.
+// It visits each pair of a call and a builtin use once, not each order: how far later steps get
+// does not depend on the way by which k was reached.
 func (o *order) walk(step func(k, position int, use capture.Use) int) (worst, best int) {
 	row := make([]reach, len(o.own)+1) // by builtin uses so far, for the calls so far
 	row[0].there = true

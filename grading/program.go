@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// defaultSeconds is how long what graders have done may take.
+	// defaultSeconds is how long a step for a grader may take.
 	defaultSeconds = 30
 
 	// workspaceDir is where programs find the workspace.
 	workspaceDir = "/workspace"
 )
 
-// ProgramConfig configures the program grader: a program that looks at the workspace
-// after the agent has stopped, and passes where it exits with 0. It is one check.
+// ProgramConfig configures the program grader: a program that looks at the workspace after the
+// agent has stopped, and passes if it exits with 0. It is one check.
 type ProgramConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -89,14 +89,14 @@ func (c *ProgramConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// ofWorkspace says whether a program is one that the agent leaves: whether it is
-// there is the agent's doing.
+// ofWorkspace reports whether a program is in the workspace, so that it is the agent who left it
+// there or not.
 func ofWorkspace(command string) bool {
 	return strings.HasPrefix(path.Clean(command), workspaceDir+"/")
 }
 
-// ended is how a program ended, as a sentence goes on; empty where it exited with 0,
-// and nothing ended what it started.
+// ended says how a program ended, as part of a sentence. It is empty where the program exited with
+// 0 and broke no limit.
 func ended(a evidence.ProgramAnswer, seconds int) string {
 	how := ""
 	switch {
@@ -123,7 +123,7 @@ func ended(a evidence.ProgramAnswer, seconds int) string {
 	return how
 }
 
-// spoken is what a program said, for a sentence's end.
+// spoken returns the output of a program, for the end of a sentence.
 func spoken(a evidence.ProgramAnswer) string {
 	var said string
 	for _, stream := range []struct {
@@ -140,7 +140,7 @@ func spoken(a evidence.ProgramAnswer) string {
 // maxSpoken is how many bytes of a program's output feedback shows.
 const maxSpoken = 2 << 10
 
-// shorten is the beginning of a text.
+// shorten returns the beginning of a text.
 func shorten(s string) string { return text.Shorten(s, maxSpoken) }
 
 func programDetails(a evidence.ProgramAnswer) map[string]any {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// How much a judge is shown, in bytes. What is over is left out of the middle.
+// How much a judge is shown, in bytes. The rest is left out of the middle.
 const (
 	maxShownText  = 32 << 10  // of the prompt, and of the final output
 	maxShownValue = 2 << 10   // of a call's arguments, and of its result
@@ -36,8 +36,8 @@ const judgeData = `Each piece of data stands between a line "BEGIN <mark> <what>
 const judgeAnswer = `Answer with one JSON object and nothing else:
 {"score": <number from 0 to 1>, "reason": "<why, in at most three sentences>"}`
 
-// questions is what an inquiry asks of the judge, a question for each sample, and how
-// many of the calls they do not show.
+// questions returns what the judge is asked, a question for each sample, and how many of the calls
+// they do not show.
 func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, err error) {
 	if s.trial.Judge == nil {
 		return nil, 0, errors.New("the trial names no judge")
@@ -76,9 +76,9 @@ func (s *subject) questions(q judgement) (all []evidence.JudgeAsk, leftOut int, 
 // exhibit is data that a judge is shown.
 type exhibit struct{ what, content string }
 
-// present lays out a rubric, below its title, and what is shown with it. The mark around each exhibit is
-// a digest of all that is shown, so the same evidence is presented in the same bytes,
-// and nobody can write the mark into it: it would have to contain its own digest.
+// present lays out a rubric, below its title, and the exhibits. The mark around each exhibit is a
+// digest of all that is shown, so the same evidence is presented in the same bytes, and nobody can
+// write the mark into it: it would have to contain its own digest.
 func present(title, rubric string, exhibits []exhibit) string {
 	mark := markOf(rubric, exhibits)
 	var b strings.Builder
@@ -97,8 +97,7 @@ func markOf(rubric string, exhibits []exhibit) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// shownCall is a call as a judge sees it: a line of JSON, which no value in it can
-// break out of.
+// shownCall is a call as a judge sees it: a line of JSON, out of which no value can break.
 type shownCall struct {
 	Call      int              `json:"call"`
 	Server    string           `json:"server"`
@@ -109,7 +108,7 @@ type shownCall struct {
 	Error     json.RawMessage  `json:"error,omitempty"`
 }
 
-// showCalls writes a line for each call, and one in place of those that are left out.
+// showCalls writes a line for each call, and one in place of the calls that are left out.
 func showCalls(calls []evidence.Call) (text string, leftOut int) {
 	lines := make([]string, len(calls))
 	for i, call := range calls {
@@ -138,7 +137,7 @@ func (s *subject) showConversation() (string, error) {
 	return text, nil
 }
 
-// showLines joins lines. Of too many, the first and the last are shown.
+// showLines joins lines. If they are too long, the first and the last are shown.
 func showLines(lines []string, what string) (text string, leftOut int) {
 	head, size := 0, 0
 	for ; head < len(lines) && size+len(lines[head]) <= maxShownCalls*3/4; head++ {
@@ -169,8 +168,7 @@ func showCall(call evidence.Call) string {
 	return string(line)
 }
 
-// showValue is a JSON value, or a string with its beginning and its end where it is too
-// large.
+// showValue returns a JSON value, or a string with its beginning and its end where it is too large.
 func showValue(value json.RawMessage) json.RawMessage {
 	if len(value) <= maxShownValue {
 		return value
@@ -182,7 +180,7 @@ func showValue(value json.RawMessage) json.RawMessage {
 	return short
 }
 
-// cutMiddle is s, or its beginning and its end where it has more than most bytes.
+// cutMiddle returns s, or its beginning and its end where it has more than most bytes.
 func cutMiddle(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -200,7 +198,7 @@ Where the rubric tells you to call a tool, call none.
 
 ` + judgeAnswer
 
-// Who is better in a pair, and how much, in waza's words.
+// Who is better in a pair, and how much, in upstream waza's words.
 const (
 	winnerRun      = "skill"
 	winnerBaseline = "baseline"
@@ -211,12 +209,12 @@ const (
 	equallyGood    = "equal"
 )
 
-// pairOrders are the pairs that a judge is shown: of several answers, and so of two outputs,
-// a model may prefer one for its place.
+// pairOrders is how many times a judge is shown a pair, once in each order: a model may prefer an
+// output for its place.
 const pairOrders = 2
 
-// pairQuestions asks which of the trial's output and its baseline's is better, in both
-// orders: in the first A is the baseline's.
+// pairQuestions asks in both orders which output is better, the trial's or its baseline's. In the
+// first order A is the baseline's.
 func (s *subject) pairQuestions(q judgement) ([]evidence.JudgeAsk, error) {
 	if err := s.kept(evidence.GapFinalOutput); err != nil {
 		return nil, err
@@ -245,7 +243,7 @@ type preference struct {
 	PositionConsistent bool   `json:"position_consistent"`
 }
 
-// prefer is what the answers to both orders come to. As in waza nobody wins where the order
+// prefer combines the answers to both orders. As in upstream waza, nobody wins where the order
 // decides.
 func prefer(answers [pairOrders]opinion) preference {
 	won := [pairOrders]string{winnerOf(answers[0].Score), winnerOf(1 - answers[1].Score)}
@@ -262,7 +260,7 @@ func prefer(answers [pairOrders]opinion) preference {
 	return p
 }
 
-// winnerOf is who is better by a score that is 0 for the baseline and 1 for the run.
+// winnerOf returns who is better by a score that is 0 for the baseline and 1 for the run.
 func winnerOf(score float64) string {
 	switch {
 	case score > 0.5:
@@ -273,7 +271,7 @@ func winnerOf(score float64) string {
 	return winnerTie
 }
 
-// score is 1 where the run is better and 0 where its baseline is.
+// score returns 1 where the run is better and 0 where its baseline is.
 func (p preference) score() float64 {
 	return map[string]float64{winnerRun: 1, winnerTie: 0.5}[p.Winner]
 }
@@ -300,7 +298,7 @@ func (s *subject) gradePair(q judgement) (report, error) {
 	return r, nil
 }
 
-// ask is one question of an inquiry.
+// ask returns one question.
 func (s *subject) ask(q judgement, system string, exhibits []exhibit, sample int) evidence.JudgeAsk {
 	judge := s.trial.Judge
 	return evidence.JudgeAsk{
@@ -314,7 +312,7 @@ func (s *subject) ask(q judgement, system string, exhibits []exhibit, sample int
 	}
 }
 
-// pairs reports whether an inquiry compares the trial with one without skills.
+// pairs reports whether the trial is compared with one without skills.
 func (s *subject) pairs(q judgement) bool { return q.pairwise && s.trial.Baseline != nil }
 
 // ComparesPairs reports whether one of the graders compares with a run without skills.

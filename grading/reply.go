@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// What a simulated user is asked stands here, since it is shown what the agent says as judges
+// Questions to simulated users are here because such a user is shown the agent's output as judges
 // are.
 
 const replySystem = `You play a user who talks with a program, called the agent. You are told who you are and what you want, and shown what was said so far. Answer what the agent said last, as that user would, from what you are told about them alone.
@@ -34,17 +34,17 @@ const (
 	ActionAbstain = "abstain" // it does not know what the agent asks
 )
 
-// Reply is what a simulated user does about what the agent said last.
+// Reply is the reaction of a simulated user to what the agent said last.
 type Reply struct {
 	Action string `json:"action"`
 	Text   string `json:"text"`
 }
 
-// Exchange is a prompt and what the agent said to it.
+// Exchange is a prompt and the agent's answer to it.
 type Exchange struct{ Prompt, Said string }
 
-// AskUser asks model what the user does whom the instructions tell of, in a conversation; of
-// none it asks only to be answered.
+// AskUser returns the question to a model what the user that instructions describe does next in a
+// conversation.
 func AskUser(judge evidence.Judge, model, instructions string, conversation []Exchange) evidence.JudgeAsk {
 	var exhibits []exhibit
 	for i, e := range conversation {
@@ -61,7 +61,7 @@ func AskUser(judge evidence.Judge, model, instructions string, conversation []Ex
 	}
 }
 
-// ReadReply reads what was answered.
+// ReadReply reads the answer to such a question.
 func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
 	var r Reply
 	if answer.Refusal != "" {

@@ -17,13 +17,13 @@ type report struct {
 	failures []string
 	notes    []string // sentences that fail nothing
 	details  map[string]any
-	calls    []int    // that failures and notes are about, by their numbers
+	calls    []int    // numbers of the calls that failures and notes are about
 	own      *float64 // score in place of the share of checks that hold
-	said     string   // what a grader's program said; its feedback where all checks hold
+	said     string   // feedback where all checks hold, such as the output of a program
 }
 
-// check counts one check; where it does not hold, the sentence says what was
-// expected and what was found.
+// check counts one check. Where it does not hold, the sentence says what was expected and what was
+// found.
 func (r *report) check(holds bool, format string, args ...any) {
 	r.checks++
 	if !holds {
@@ -45,7 +45,7 @@ func (r *report) result() evidence.VerdictResult {
 	return evidence.VerdictPass
 }
 
-// score is the share of checks that hold, unless the grader has a score of its own.
+// score returns the share of checks that hold, unless the grader has a score of its own.
 func (r *report) score() float64 {
 	if r.own != nil {
 		return *r.own
@@ -56,7 +56,7 @@ func (r *report) score() float64 {
 	return float64(r.checks-len(r.failures)) / float64(r.checks)
 }
 
-// feedback returns the failures, or that every check holds, and then the notes.
+// feedback returns the failures, or that all checks hold, and then the notes.
 func (r *report) feedback() string {
 	sentences := atMost(r.failures)
 	switch {
@@ -71,8 +71,8 @@ func (r *report) feedback() string {
 	return strings.Join(append(sentences, atMost(r.notes)...), " ")
 }
 
-// maxSentences is how many failures, and how many notes, feedback tells. Graders
-// put the most important ones first.
+// maxSentences is how many failures, and how many notes, feedback has. Graders put the most
+// important ones first.
 const maxSentences = 20
 
 func atMost(sentences []string) []string {
@@ -83,7 +83,7 @@ func atMost(sentences []string) []string {
 	return append(slices.Clone(sentences[:maxSentences]), fmt.Sprintf("And %d more.", left))
 }
 
-// join writes things for a sentence.
+// join lists things for a sentence.
 func join[T fmt.Stringer](things []T, between string) string {
 	var written []string
 	for _, thing := range things {
@@ -95,7 +95,7 @@ func join[T fmt.Stringer](things []T, between string) string {
 // maxShown is how many entries of a list a sentence shows.
 const maxShown = 8
 
-// list writes names for a sentence: quoted, in order, cut after maxShown.
+// list lists names for a sentence: quoted, in order, at most maxShown.
 func list(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -103,26 +103,26 @@ func list(names []string) string {
 	return listOf(names, quote)
 }
 
-// maxQuoted is how many bytes of a foreign string a sentence shows.
+// maxQuoted is how many bytes of a stranger's text a sentence shows.
 const maxQuoted = 100
 
 func quote(s string) string { return text.Quote(s, maxQuoted) }
 
-// clip cuts a text that is shown as it is, JSON above all.
+// clip shortens a text that is shown as it is, such as JSON.
 func clip(s string) string { return text.Shorten(s, maxQuoted) }
 
-// listOf writes things for a sentence, cut after maxShown.
+// listOf lists things for a sentence, at most maxShown.
 func listOf[T any](all []T, describe func(T) string) string {
 	return strings.Join(text.Some(all, maxShown, describe), ", ")
 }
 
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }
 
-// detailCalls is the key of a verdict's details that has the numbers of the captured
-// calls which its feedback is about, in order, at most [maxListed]. Reports lead there.
+// detailCalls is the key in a verdict's details of the numbers of the captured calls that its
+// feedback is about, in order, at most [maxListed]. Reports link to them.
 const detailCalls = "about_calls"
 
-// mention is a sentence's words for some calls, with the calls' numbers.
+// mention is a description of calls for a sentence, with the numbers of the calls.
 type mention struct {
 	text  string
 	calls []int
@@ -130,7 +130,7 @@ type mention struct {
 
 func (m mention) String() string { return m.text }
 
-// about notes the calls that a sentence mentions in its arguments.
+// about records the calls that are mentioned in a sentence's arguments.
 func (r *report) about(args []any) {
 	for _, arg := range args {
 		if m, ok := arg.(mention); ok {
@@ -139,7 +139,7 @@ func (r *report) about(args []any) {
 	}
 }
 
-// described are the details with the calls that the report is about.
+// described returns the details, with the calls that the report is about.
 func (r *report) described() map[string]any {
 	if len(r.calls) == 0 {
 		return r.details

@@ -27,22 +27,21 @@ type subject struct {
 	gaps    []capture.Gap // in the frames
 	reads   []capture.Read
 	changes []evidence.Change // of servers' tools
-	// narration compares the agent's transcript with its calls; nil where there is no
+	// narration compares the agent's transcript with its calls. It is nil where there is no
 	// transcript.
 	narration *evidence.Narration
 
-	// transcriptGap says why builtin uses are not known; nil if they are.
+	// transcriptGap says why builtin uses are not known. It is nil if they are.
 	transcriptGap error
-	// noTranscript is set where the executor gives none.
+	// noTranscript is set where the executor gives no transcript.
 	noTranscript bool
 
-	grader   string // the name of the one that judges
+	grader   string // name of the grader that judges
 	steps    []evidence.Step
 	stepsErr error // why they cannot be read
 }
 
-// open reads a trial's evidence. What of it is missing is kept for the graders
-// that need it.
+// open reads a trial's evidence. What is missing is recorded for the graders that need it.
 func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	s := &subject{dir: evidence.Dir(filepath.Clean(string(dir))), trial: trial}
 	for _, server := range trial.Servers {
@@ -77,15 +76,15 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	return s, nil
 }
 
-// of is s as a grader sees it.
+// of returns s for one grader.
 func (s *subject) of(spec evidence.GraderSpec) *subject {
 	own := *s
 	own.grader = spec.Name
 	return &own
 }
 
-// transcript reads what the agent tells, and remembers why where it cannot. left is
-// whether there is a transcript.
+// transcript reads the agent's transcript, and records why where that fails. left reports whether
+// there is a transcript.
 func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	s.transcriptGap = s.kept(evidence.GapTranscript)
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
@@ -114,14 +113,13 @@ func (s *subject) kept(kind string) error {
 	return nil
 }
 
-// explain is err's text without the directory's path, which differs from machine
-// to machine.
+// explain returns the text of an error without the path of the directory, which differs from
+// machine to machine.
 func (s *subject) explain(err error) string {
 	return strings.ReplaceAll(err.Error(), string(s.dir)+string(filepath.Separator), "")
 }
 
-// seen fails where calls to one of servers may have gone unseen; no servers means
-// any.
+// seen returns an error where calls to one of servers may have gone unseen. No servers means all.
 func (s *subject) seen(servers ...string) error {
 	for _, gap := range s.gaps {
 		if len(servers) == 0 || gap.Server == "" || slices.Contains(servers, gap.Server) {
@@ -131,8 +129,8 @@ func (s *subject) seen(servers ...string) error {
 	return nil
 }
 
-// reported fails where the agent's builtin uses are not known. An executor that gives
-// no transcript is no reason unless a check is about builtin uses alone.
+// reported returns an error where the agent's builtin uses are not known. An executor that gives no
+// transcript is a reason only for checks of builtin uses alone.
 func (s *subject) reported(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {
 		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)
@@ -140,8 +138,8 @@ func (s *subject) reported(builtinAlone bool) error {
 	return s.transcriptGap
 }
 
-// models are the trial's model calls, ending in an error where some are missing; nil
-// where no gateway was in their way.
+// models yields the trial's model calls, and an error at the end where some are missing. It is nil
+// where they did not pass a gateway.
 func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
 	if !s.dir.Gateway(s.trial) {
 		return nil
@@ -158,12 +156,13 @@ func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
 	}
 }
 
-// tokens is what the trial's model calls took. It fails where that is not known.
+// tokens returns the tokens that the trial's model calls took. The error says why they are not
+// known.
 func (s *subject) tokens() (dialect.Usage, error) {
 	var total dialect.Usage
 	models := s.models()
 	if models == nil {
-		return total, fmt.Errorf("%w: no model gateway was in the way, so nothing tells how many tokens the agent used; declare config.models", errEvidence)
+		return total, fmt.Errorf("%w: no model gateway was in the way, so nothing says how many tokens the agent used; declare config.models", errEvidence)
 	}
 	for call, err := range models {
 		switch {
@@ -172,15 +171,15 @@ func (s *subject) tokens() (dialect.Usage, error) {
 		case call.Usage != nil:
 			total = total.Plus(*call.Usage)
 		case call.IsTurn() && call.Status/100 == 2 && len(call.Response) > 0:
-			return total, fmt.Errorf("%w: the provider told no tokens of model call %d", errEvidence, call.Seq)
+			return total, fmt.Errorf("%w: the provider reported no tokens of model call %d", errEvidence, call.Seq)
 		}
 	}
 	return total, nil
 }
 
-// narrate holds the transcript against the calls. What missing evidence leaves open is
-// not listed: a claim of a call that may have gone unseen, and calls that a part of the
-// transcript which cannot be read may tell of.
+// narrate compares the transcript with the calls. It leaves out what missing evidence leaves open:
+// claims of calls that may have gone unseen, and unreported calls where a part of the transcript
+// cannot be read.
 func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.TranscriptEvent) evidence.Narration {
 	n := paired.Narration()
 	n.Tokens = s.reportedTokens(transcript)
@@ -197,8 +196,8 @@ func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.Transcr
 	return n
 }
 
-// reportedTokens returns the tokens that the transcript reports, with those that were counted;
-// nil where it reports none.
+// reportedTokens returns the tokens that the transcript reports, with those that were counted. It
+// returns nil where the transcript reports none.
 func (s *subject) reportedTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
 	var reported *evidence.Tokens
 	for _, event := range transcript {
@@ -219,8 +218,8 @@ func (s *subject) reportedTokens(transcript []evidence.TranscriptEvent) *evidenc
 	return reported
 }
 
-// Ask is something to be done for a grader once the agent has stopped. What comes of
-// it is a step of the trial, and all that grading sees of it.
+// Ask is something to be done for a grader after the agent has stopped. Its result is a step of the
+// trial, and all that grading sees of it.
 type Ask struct {
 	Grader string // its name
 	Kind   string // as in [evidence.Step]
@@ -228,17 +227,17 @@ type Ask struct {
 	What any
 }
 
-// Raw is what is asked as a step has it.
+// Raw returns what is asked as a step records it.
 func (a Ask) Raw() (json.RawMessage, error) { return evidence.Marshal(a.What) }
 
 // asker is a grader that needs something done.
 type asker interface {
-	// asks is what it needs, without doubles.
+	// asks lists what it needs, without duplicates.
 	asks() []any
 }
 
-// Asks is all that graders need done, in their order. A grader whose config cannot be
-// read needs nothing: its verdict says why.
+// Asks lists all that graders need done, in their order. A grader whose config cannot be read needs
+// nothing: its verdict says why.
 func Asks(specs []evidence.GraderSpec) []Ask {
 	var all []Ask
 	for _, spec := range specs {
@@ -265,8 +264,8 @@ func askOf(name string, what any) Ask {
 	return Ask{name, evidence.StepProgram, what}
 }
 
-// answer reads what came of a step that the grader asked for. It fails where the step
-// is not there, or had no answer.
+// answer reads the result of a step that the grader asked for. The error says that there is no such
+// step, or that it had no answer.
 func (s *subject) answer(what, into any) error {
 	ask := askOf(s.grader, what)
 	if s.stepsErr != nil {
@@ -291,7 +290,7 @@ func (s *subject) answer(what, into any) error {
 	return fmt.Errorf("%w: %s has no answer to what this grader asks: its config was changed since, or the trial ended before it was asked; run the trial again", errEvidence, evidence.StepsFile)
 }
 
-// events are the trial's.
+// events returns the trial's events.
 func (s *subject) events() ([]evidence.Event, error) {
 	events, err := s.dir.Events()
 	if err != nil {
@@ -300,7 +299,7 @@ func (s *subject) events() ([]evidence.Event, error) {
 	return events, nil
 }
 
-// reached are the numbers of the injections that came to a place which the agent finds.
+// reached returns the numbers of the injections that reached a place where the agent finds them.
 func (s *subject) reached() ([]int, error) {
 	events, err := s.events()
 	if err != nil {

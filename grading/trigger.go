@@ -18,8 +18,8 @@ const (
 // defaultTriggerThreshold is waza's.
 const defaultTriggerThreshold = 0.6
 
-// TriggerConfig configures the trigger grader: whether a task's prompt reads like one that
-// the skill is for. It compares words, and looks at nothing that the agent did.
+// TriggerConfig configures the trigger grader: whether a task's prompt reads like one for the
+// skill. It compares words, and looks at nothing that the agent did.
 type TriggerConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -27,8 +27,8 @@ type TriggerConfig struct {
 	Mode      string   `json:"mode" enum:"positive negative" jsonschema:"positive passes from the threshold on, negative below it"`
 	Threshold *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"from 0 to 1; default 0.6"`
 
-	words   map[string]bool // of the skill; filled by Hold
-	phrases []string        // that its description says it is used for
+	words   map[string]bool // words of the skill; set by Hold
+	phrases []string        // phrases for which the description says it is used
 }
 
 // Files names the SKILL.md.
@@ -60,8 +60,8 @@ func (c *TriggerConfig) Hold(files map[string][]byte) error {
 	return nil
 }
 
-// usedFor are the phrases after "USE FOR:" of a description: those in double quotes where
-// there are any, else what commas part, without a remark in parentheses at its end.
+// usedFor returns the phrases after "USE FOR:" in a description: those in double quotes if there
+// are any, else what commas separate, without remarks in parentheses at the end.
 func usedFor(description string) (phrases []string) {
 	rest := description
 	for {
@@ -99,7 +99,7 @@ func usedFor(description string) (phrases []string) {
 	return phrases
 }
 
-// cutFold is what is before and after the first place of an ASCII mark, whatever its case.
+// cutFold returns what is before and after the first place of an ASCII mark, whatever its case.
 func cutFold(text, mark string) (before, after string) {
 	for i := 0; i+len(mark) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(mark)], mark) {
@@ -109,7 +109,7 @@ func cutFold(text, mark string) (before, after string) {
 	return text, ""
 }
 
-// stopWords say nothing of what a prompt is about.
+// stopWords say nothing about the subject of a prompt.
 var stopWords = setOf(strings.Fields(`the and for with this that from into your you are was were what where how why
 	not can should using about have has had but all any too out get let`))
 
@@ -121,7 +121,7 @@ func setOf(words []string) map[string]bool {
 	return set
 }
 
-// wordsOf are the words of a text that are compared: of three letters or digits and more,
+// wordsOf returns the words of a text that are compared: those of at least three letters or digits,
 // in lower case.
 func wordsOf(text string) map[string]bool {
 	set := map[string]bool{}
@@ -133,7 +133,7 @@ func wordsOf(text string) map[string]bool {
 	return set
 }
 
-// shareOf is which part of words is in others.
+// shareOf returns the share of words that are in others.
 func shareOf(words, others map[string]bool) float64 {
 	if len(words) == 0 {
 		return 0
@@ -147,8 +147,8 @@ func shareOf(words, others map[string]bool) float64 {
 	return float64(found) / float64(len(words))
 }
 
-// scoreOf is how much a prompt reads like one for the skill: the larger of the share of its
-// words that are the skill's, and of how much of the best phrase it has.
+// scoreOf returns how much a prompt reads like one for the skill: the share of its words that are
+// the skill's, or the share of the words of the best phrase that it has, if that is larger.
 func (c *TriggerConfig) scoreOf(prompt string) float64 {
 	words := wordsOf(prompt)
 	if len(words) == 0 {

@@ -19,7 +19,7 @@ func toolNames(uses []capture.Use) []string {
 	return slices.Compact(names)
 }
 
-// describe lists uses for a sentence: captured calls by their number.
+// describe lists uses for a sentence, captured calls by their number.
 func describe(uses []capture.Use) mention {
 	text := listOf(uses, func(use capture.Use) string {
 		if use.Call == nil {

@@ -1,9 +1,9 @@
 package match
 
-// slot is one place in an order of expected calls.
+// slot is a place in a sequence of expected calls.
 type slot struct {
 	loops bool // it takes as many calls as there are
-	// worth is what call j is worth here; false where it does not fit.
+	// worth returns what call j is worth here, and false where it does not fit.
 	worth func(j int) (weight, bool)
 }
 
@@ -14,10 +14,9 @@ const (
 	passSlot
 )
 
-// align pairs slots and calls, both in order, so that the pairs are worth most
-// together (a weighted longest common subsequence): for each call the slot it
-// stands for, or -1. Among equals, earlier calls are taken. It needs time and bytes
-// in proportion to slots × calls.
+// align pairs slots and calls, both in order, so that the pairs are worth most together: a weighted
+// longest common subsequence. It returns for each call its slot, or -1. Of equal calls it takes the
+// earlier ones. Time and memory are in O(slots × calls).
 func align(slots []slot, calls int) []int {
 	width := calls + 1
 	choices := make([]byte, len(slots)*width)
@@ -47,7 +46,7 @@ func align(slots []slot, calls int) []int {
 	return follow(slots, choices, calls)
 }
 
-// follow reads pairs out of what was chosen for each slot and call.
+// follow reads the pairs from the choices for each slot and call.
 func follow(slots []slot, choices []byte, calls int) []int {
 	paired := make([]int, calls)
 	for j := range paired {

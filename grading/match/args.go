@@ -105,12 +105,12 @@ func (a *Args) Check(arguments json.RawMessage) Fit {
 	return a.fit(decode(arguments), true)
 }
 
-// fit leaves Differences out unless tell is set.
-func (a *Args) fit(got any, tell bool) Fit {
+// fit leaves Differences out unless describe is set.
+func (a *Args) fit(got any, describe bool) Fit {
 	if a == nil || a.want == nil {
 		return Fit{}
 	}
-	t := tally{tell: tell}
+	t := tally{describe: describe}
 	a.want.check(&t, got)
 	return t.Fit
 }

@@ -1,19 +1,19 @@
 package match
 
-// weight is what a pair is worth, or all pairs together. The fields count in their
-// order: however much there is of a later one, it never outweighs an earlier one.
+// weight is what a pair is worth, or all pairs together. The fields count in their order: no amount
+// of a later one outweighs an earlier one.
 type weight struct {
 	filled int64 // required slots
 	share  int64 // of constraints that hold, in parts of whole
-	spared int64 // calls that would else be too much, then optional slots; see worth
+	spared int64 // calls that would otherwise be too much, then optional slots; see worth
 }
 
-// whole is a share of 1: divisible by all numbers up to 22, so that sums of shares
-// are exact where no slot has more constraints than that.
+// whole is a share of 1. It is divisible by all numbers up to 22, so that sums of shares are exact
+// where no slot has more constraints than that.
 const whole = 232_792_560
 
-// shareOf is the share of constraints that hold, rounded down: less than whole
-// unless all do.
+// shareOf returns the share of constraints that hold, rounded down. It is less than whole unless all
+// hold.
 func shareOf(f Fit) int64 {
 	if f.Full() {
 		return whole
@@ -39,24 +39,24 @@ func (w weight) less(o weight) bool {
 	return w.spared < o.spared
 }
 
-// row is what columns are assigned to, as many as its capacity at most.
+// row takes columns, at most as many as its capacity.
 type row struct {
 	capacity int
 	edges    []edge
 }
 
-// edge says that a column may be assigned to the row, and what that is worth.
+// edge says that a column may be assigned to a row, and what that is worth.
 type edge struct {
 	col    int
 	weight weight // more than none
 }
 
-// assign finds a maximum-weight matching: for each of the cols the row it is
-// assigned to, or -1. The same input gives the same answer.
+// assign finds a maximum-weight matching. It returns for each of the cols its row, or -1. The same
+// input gives the same result.
 //
-// It fills one unit of a row after the other along a shortest augmenting path with
-// potentials (the Hungarian method, sparse and rectangular). With R rows of U units
-// in all, and C columns, that takes time in O(U·R·C).
+// It fills one unit of a row after the other along a shortest augmenting path with potentials: the
+// Hungarian method, sparse and rectangular. With R rows of U units in all, and C columns, it takes
+// time in O(U·R·C).
 func assign(rows []row, cols int) []int {
 	a := assignment{
 		rows: rows, u: make([]weight, len(rows)), v: make([]weight, cols),
@@ -81,9 +81,9 @@ func assign(rows []row, cols int) []int {
 	return a.owner
 }
 
-// Fill assigns columns to rows that they fit, as many as can be and to each row at most its
-// capacity: for each of the cols the row, or -1. Of columns that cannot all be assigned the
-// earlier ones are.
+// Fill assigns as many columns as possible to rows that they fit, and to each row at most its
+// capacity. It returns for each of the cols its row, or -1. If not all columns can be assigned,
+// earlier ones go first.
 func Fill(capacity []int, cols int, fits func(row, col int) bool) []int {
 	rows := make([]row, len(capacity))
 	for r := range rows {
@@ -101,19 +101,19 @@ type colState uint8
 
 const (
 	unknown colState = iota
-	reached          // some path leads there
-	settled          // the shortest one is known
+	reached          // a path leads there
+	settled          // the shortest path is known
 )
 
-// assignment is a matching while it grows. For every edge u[row] + v[col] is at
-// least its weight, and just its weight where it is used. A column that is not
-// assigned has v = 0, and a row that gave up a unit has u = 0.
+// assignment is a matching while it grows. For every edge u[row] + v[col] is at least its weight,
+// and equal to it where the edge is used. A column that is not assigned has v = 0, and a row that
+// gave up a unit has u = 0.
 type assignment struct {
 	rows  []row
 	u, v  []weight
 	owner []int
 
-	// Of one search. dist and depth are lengths of shortest paths to columns and rows.
+	// State of one search. dist and depth are lengths of shortest paths to columns and rows.
 	from    []int // the row that a column is reached from
 	via     []int // the column that a row is reached by, which it owns
 	dist    []weight
@@ -124,8 +124,8 @@ type assignment struct {
 	order   []int // rows that are seen
 }
 
-// augment finds a column for one more unit of row start, and whether there is one
-// that is worth it. Another row may have to give one up for it.
+// augment finds a column for one more unit of row start, and reports whether there is one that is
+// worth it. Another row may have to give up a column.
 func (a *assignment) augment(start int) bool {
 	a.reset()
 	a.visit(start, -1, weight{})
@@ -160,8 +160,8 @@ func (a *assignment) reset() {
 	a.touched, a.order = a.touched[:0], a.order[:0]
 }
 
-// visit reaches all columns that row r has edges to. Those that it owns are as near
-// as it is, and lead nowhere else.
+// visit reaches all columns that row r has edges to. Those that it owns are as near as the row, and
+// lead nowhere else.
 func (a *assignment) visit(r, via int, depth weight) {
 	a.seen[r], a.via[r], a.depth[r] = true, via, depth
 	a.order = append(a.order, r)
@@ -186,8 +186,8 @@ func (a *assignment) visit(r, via int, depth weight) {
 	}
 }
 
-// nearest is the reached column with the shortest path that is not settled, of
-// several one that is free; -1 for none.
+// nearest returns the reached column with the shortest path that is not settled, or -1. Of several it
+// prefers one that is free.
 func (a *assignment) nearest() int {
 	best := -1
 	for _, c := range a.touched {
@@ -201,7 +201,7 @@ func (a *assignment) nearest() int {
 	return best
 }
 
-// settle corrects the potentials by a search that ended at a path of this length.
+// settle updates the potentials after a search that ended with a path of this length.
 func (a *assignment) settle(length weight) {
 	for _, r := range a.order {
 		a.u[r] = a.u[r].minus(length.minus(a.depth[r]))

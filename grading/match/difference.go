@@ -17,7 +17,7 @@ import (
 // MaxDifferences is how many differences of one call's arguments are reported.
 const MaxDifferences = 20
 
-// Difference is one place in which arguments are not as expected.
+// Difference is a place where arguments are not as expected.
 type Difference struct {
 	Path string // such as repo, page.size or tags[1]; "arguments" for the whole
 	Want string // in words
@@ -29,11 +29,11 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: expected %s; got %s", d.Path, d.Want, d.Got)
 }
 
-// tally counts constraints and describes what is different.
+// tally counts constraints and describes differences.
 type tally struct {
 	Fit
-	tell bool
-	path []step
+	describe bool // differences are described, not only counted
+	path     []step
 }
 
 // step is one step of a path: to a member, or to an item counted from 1.
@@ -42,20 +42,20 @@ type step struct {
 	index int
 }
 
-// at checks the value that one step leads to.
+// at checks the value to which a step leads.
 func (t *tally) at(s step, m matcher, got any) {
 	t.path = append(t.path, s)
 	m.check(t, got)
 	t.path = t.path[:len(t.path)-1]
 }
 
-// hold counts constraints that hold.
+// hold counts n constraints that hold.
 func (t *tally) hold(n int) {
 	t.Total += n
 	t.Satisfied += n
 }
 
-// fail counts the n constraints that m is, of which none holds.
+// fail counts the n constraints of m, of which none holds.
 func (t *tally) fail(m matcher, n int, got any) {
 	t.Total += n - 1
 	t.leaf(m, false, got)
@@ -63,7 +63,7 @@ func (t *tally) fail(m matcher, n int, got any) {
 
 // leaf counts one constraint.
 func (t *tally) leaf(m matcher, holds bool, got any) {
-	if holds || !t.tell {
+	if holds || !t.describe {
 		t.count(holds, "", "")
 		return
 	}
@@ -80,7 +80,7 @@ func (t *tally) count(holds bool, want, got string) {
 		t.Satisfied++
 		return
 	}
-	if t.tell && len(t.Differences) < MaxDifferences {
+	if t.describe && len(t.Differences) < MaxDifferences {
 		t.Differences = append(t.Differences, Difference{t.where(), want, got})
 	}
 }
@@ -100,7 +100,7 @@ func (t *tally) where() string {
 	return strings.TrimPrefix(said.String(), ".")
 }
 
-// ordered yields the keys of m, in order where it matters.
+// ordered yields the keys of m, sorted where the order matters.
 func ordered(m map[string]any, matters bool) iter.Seq[string] {
 	if !matters {
 		return maps.Keys(m)
@@ -189,8 +189,8 @@ func showPair(want, got any) (string, string) {
 // to differ.
 const lead = 30
 
-// start is where two strings are shown from: 0 unless they are too long, and differ
-// late.
+// start returns from where two strings are shown: from the beginning unless they are too long and
+// differ late.
 func start(a, b string) int {
 	from := common(a, b) - lead
 	if from <= 0 || len(a) <= maxShown && len(b) <= maxShown {
@@ -202,7 +202,7 @@ func start(a, b string) int {
 	return from
 }
 
-// common is how many bytes at the beginning a and b share.
+// common returns how many bytes at the beginning of a and b are equal.
 func common(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -211,8 +211,8 @@ func common(a, b string) int {
 	return n
 }
 
-// lookAlike reports whether a and b may differ in how characters are composed
-// alone, which nobody sees.
+// lookAlike reports whether a and b may differ only in how characters are composed, which is not
+// visible.
 func lookAlike(a, b string) bool {
 	marked := func(s string) bool { return strings.ContainsFunc(s, unicode.IsMark) }
 	return marked(a) != marked(b) && len(a) <= maxShown && len(b) <= maxShown

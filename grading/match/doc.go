@@ -1,6 +1,6 @@
-// Package match compares tool calls with expected calls: matching, arguments, modes and
-// scores.
+// Package match compares tool calls with expected calls: it matches calls and arguments, and
+// scores the result.
 //
-// It is pure. It knows no evidence and gives no verdict: what a mode finds here,
-// and the [Scores] made of it, are for a grader to judge.
+// It is pure. It knows no evidence and gives no verdict: graders judge the [Result] and its
+// [Scores].
 package match

@@ -15,28 +15,28 @@ type Call struct {
 	OK           bool            // it succeeded
 	ReadOnly     bool            // it is known to change nothing
 	GivenUp      bool            // its client gave it up: it fills no slot, and may be too much
-	Excused      bool            // it may stand for what is expected, and is never too much
+	Excused      bool            // it may fill a slot, and is never too much
 }
 
-// Result is what stands for what. Calls and expectations are named by their place
-// in what [Match] was given.
+// Result says which call stands for which expectation. Calls and expectations are named by their
+// index in the arguments of [Match].
 type Result struct {
 	Pairs   []Pair    // in order of calls
 	Missing []Missing // in order of expectations
-	TooMuch []Beside  // successful calls that the mode does not allow besides the expected
+	TooMuch []Beside  // successful calls that the mode does not allow besides the expected ones
 }
 
 // Pair is a call that stands for an expectation.
 type Pair struct {
 	Expected, Target int
 	Call             int
-	// Optional is beyond the Min of the expectation, and always with Subset. What
-	// stands there does so in full.
+	// Optional is set for a call beyond the Min of the expectation, and always with Subset. Such
+	// a call satisfies all constraints.
 	Optional bool
 	Fit
 }
 
-// Missing is slots of an expectation that no call fills.
+// Missing counts slots of an expectation that no call fills.
 type Missing struct {
 	Expected int
 	Count    int
@@ -46,14 +46,14 @@ type Missing struct {
 // Beside is a call that stands for no expectation.
 type Beside struct {
 	Call int
-	// Expected is one that names the call's tool; -1 where none does. It has its calls
-	// already, or takes none that differs.
+	// Expected is an expectation that names the call's tool, or -1. It has its calls already, or
+	// takes none with other arguments.
 	Expected int
 	Fit      // to that expectation
 }
 
-// Match finds what stands for what: of all ways to pair calls and expected ones
-// (with [InOrder] and [Exact]: of all that keep both orders) one that
+// Match pairs calls with expectations. Of all ways to do that (with [InOrder] and [Exact]: of
+// those that keep both orders) it chooses one that
 //
 //   - fills most of the required slots,
 //   - then has the largest sum, over these, of the share of constraints that the
@@ -61,11 +61,10 @@ type Beside struct {
 //   - then leaves the fewest calls that are too much,
 //   - then fills most of the optional slots.
 //
-// A tool that is meant fills a required slot whatever its arguments are; an
-// optional one (beyond Min, and all with [Subset]) is filled only by arguments that
-// satisfy all. What is found does not depend on the order of the expectations, nor,
-// where order does not count, on that of the calls, except for the choice between
-// calls that are alike.
+// A call of the expected tool fills a required slot whatever its arguments are; an optional slot
+// (beyond Min, and all with [Subset]) is filled only by a call that satisfies all constraints. The
+// result does not depend on the order of the expectations, nor, where order does not count, on that
+// of the calls, except for the choice between equal calls.
 func Match(mode Mode, expected []Expected, calls []Call) Result {
 	m := newMatching(mode, expected, calls)
 	if mode.ordered() {
@@ -76,26 +75,26 @@ func Match(mode Mode, expected []Expected, calls []Call) Result {
 	return m.result()
 }
 
-// matching is a Match in progress. Its calls are those that succeeded.
+// matching is a Match in progress, over the calls that succeeded.
 type matching struct {
 	mode     Mode
 	expected []Expected
 	all      []Call
-	given    []any            // decoded arguments, of each of all
-	live     []int            // calls that succeeded, by their place in all
-	shares   [][]int64        // by expectation and call: of what it satisfies, or none
+	given    []any            // decoded arguments of each of all
+	live     []int            // indexes in all of the calls that succeeded
+	shares   [][]int64        // by expectation and call: the share of constraints satisfied, or none
 	slots    []quota          // by expectation
-	paired   map[int]standing // by call, as its place in all
+	paired   map[int]standing // by index in all
 }
 
-// none in shares says that an expectation does not mean the tool.
+// none in shares says that the expectation does not name the tool.
 const none = -1
 
 // quota is how many calls an expectation takes in this mode.
 type quota struct {
 	required int
-	optional int // not less than the calls that would do, where it is unlimited
-	free     bool
+	optional int  // calls beyond the required ones
+	free     bool // there are as many optional slots as calls that would fill one
 }
 
 type standing struct {
@@ -124,8 +123,7 @@ func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
 	return m
 }
 
-// arrange puts calls that are alike next to each other, so that the order they were
-// made in decides nothing.
+// arrange sorts the calls, so that the order in which they were made decides nothing.
 func (m *matching) arrange() {
 	forms := make([]string, len(m.all))
 	for _, i := range m.live {
@@ -166,8 +164,8 @@ func (m *matching) quotaOf(e int) quota {
 	return q
 }
 
-// worth is what the live call j is worth in a slot of expectation e; false where it
-// does not fit.
+// worth returns what the live call j is worth in a slot of expectation e, and false where it does
+// not fit.
 func (m *matching) worth(e, j int, optional bool) (weight, bool) {
 	share := m.shares[e][m.live[j]]
 	spared := m.mode.beside(m.all[m.live[j]])
@@ -241,7 +239,7 @@ func (m *matching) anyOrder() {
 	}
 }
 
-// expectations are put in an order that is not the one they were listed in.
+// expectations returns the expectations in an order that does not depend on how they were listed.
 func (m *matching) expectations() []int {
 	order := make([]int, len(m.expected))
 	for e := range order {
@@ -251,8 +249,8 @@ func (m *matching) expectations() []int {
 	return order
 }
 
-// free is, for each live call, an expectation that has an optional slot for it in any
-// case; -1 for none.
+// free returns, for each live call, an expectation that has an optional slot for it in any case, or
+// -1.
 func (m *matching) free(order []int) []int {
 	found := make([]int, len(m.live))
 	for j, i := range m.live {

@@ -77,7 +77,7 @@ func (o object) check(t *tally, got any) {
 
 // surplus counts the members that are given and not expected.
 func (o object) surplus(t *tally, given map[string]any) {
-	for name := range ordered(given, t.tell) {
+	for name := range ordered(given, t.describe) {
 		if _, ok := o.index[name]; !ok {
 			t.at(step{name: name}, nothing{}, given[name])
 		}
@@ -253,7 +253,7 @@ func (f fits) check(t *tally, got any) {
 		}
 		fit = len(wrong) == 0
 	}
-	if fit || !t.tell || wrong == nil {
+	if fit || !t.describe || wrong == nil {
 		t.leaf(f, fit, got)
 		return
 	}

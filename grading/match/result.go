@@ -2,7 +2,7 @@ package match
 
 import "strings"
 
-// result describes in full what was found.
+// result describes what was found.
 func (m *matching) result() Result {
 	var r Result
 	filled := make([]int, len(m.expected))
@@ -28,8 +28,8 @@ func (m *matching) result() Result {
 	return r
 }
 
-// fit is the target of expectation e that call i satisfies best, and how far; -1
-// where none means its tool.
+// fit returns the target of expectation e that call i satisfies best, and how far. The target is -1
+// where none names its tool.
 func (m *matching) fit(e, i int) (int, Fit) {
 	for t, target := range m.expected[e].Targets {
 		if target.Names(m.all[i].Server, m.all[i].Tool) {
@@ -41,7 +41,7 @@ func (m *matching) fit(e, i int) (int, Fit) {
 	return -1, Fit{}
 }
 
-// beside finds the expectation that a call comes nearest to.
+// beside finds the expectation to which a call comes nearest.
 func (m *matching) beside(i int) Beside {
 	found, share := Beside{Call: i, Expected: -1}, int64(none)
 	for e := range m.expected {
@@ -55,27 +55,26 @@ func (m *matching) beside(i int) Beside {
 	return found
 }
 
-// Nearest is the call that comes nearest to an expectation which none fills.
+// Nearest is the call that comes nearest to an expectation that no call fills.
 type Nearest struct {
 	Call int
 	Why  Reason
-	Fit  // to the expectation, the reason aside
+	Fit  // to the expectation, apart from the reason
 }
 
-// Reason is why a call that comes near does not fill a slot. The first is the
-// nearest.
+// Reason says why a call that comes near does not fill a slot. The first reason is the nearest.
 type Reason int
 
 // The reasons.
 const (
-	OutOfOrder  Reason = iota // it is one of those expected, and not in its place
-	Failed                    // it is one of those expected, and did not succeed
+	OutOfOrder  Reason = iota // an expected call, not in its place
+	Failed                    // an expected call that did not succeed
 	OtherServer               // a tool of that name on another server
-	OtherName                 // a tool whose name differs in case and separators alone
+	OtherName                 // a tool whose name differs only in case and separators
 )
 
-// nearest finds the call that comes nearest to expectation e, out of those that stand
-// for nothing. It is nil where none does.
+// nearest finds the call that comes nearest to expectation e, among those that stand for no
+// expectation. It returns nil where none comes near.
 func (m *matching) nearest(e int) *Nearest {
 	var best *Nearest
 	var meant Target
@@ -113,14 +112,13 @@ func near(target Target, call Call) (Reason, bool) {
 	return OtherName, fold(target.Tool.text) == fold(call.Tool)
 }
 
-// fold is what names share that are easily taken for one another.
+// fold is equal for names that are easily taken for one another.
 func fold(name string) string {
 	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// Scores rate a result. With E the slots that are expected (the required ones, and
-// the optional ones that are filled), M those that are filled, and X the calls that
-// are too much:
+// Scores rate a result. With E the expected slots (the required ones, and the optional ones that are
+// filled), M the slots that are filled, and X the calls that are too much:
 type Scores struct {
 	Recall    float64  // |M| / |E|; 1 where E is empty
 	Precision float64  // |M| / (|M| + |X|); where both are empty 1

@@ -1,8 +1,8 @@
 // Package catalog holds what an MCP server lists (instructions, tools, resources,
 // prompts), the pins of that, and the differences between two lists.
 //
-// It is pure. Every byte of an offer is the server's word. What a call answers is no
-// part of it, and neither is what a server does.
+// It is pure. Every byte of a catalog is a claim of the server. Answers to calls are no part of it,
+// and neither is what a server does.
 package catalog
 
 import (
@@ -22,10 +22,10 @@ const (
 	Prompts   Kind = "prompts"
 )
 
-// Kinds are all kinds, in the order in which they are asked for and told.
+// Kinds returns all kinds, in the order in which they are requested and reported.
 func Kinds() []Kind { return []Kind{Tools, Resources, Templates, Prompts} }
 
-// One is what one entry of the kind is called.
+// One returns the name of an entry of the kind.
 func (k Kind) One() string {
 	switch k {
 	case Tools:
@@ -38,7 +38,7 @@ func (k Kind) One() string {
 	return "prompt"
 }
 
-// key is the member that entries of the kind are told apart by.
+// key returns the member that identifies entries of the kind.
 func (k Kind) key() string {
 	switch k {
 	case Resources:
@@ -49,14 +49,14 @@ func (k Kind) key() string {
 	return "name"
 }
 
-// Server is who a server says that it is.
+// Server is the identity that a server reports.
 type Server struct {
 	Name     string `json:"name,omitempty"`
 	Version  string `json:"version,omitempty"`
 	Protocol string `json:"protocol"` // the revision that it speaks with the runner
 }
 
-// Catalog is what a server offers.
+// Catalog is what a server lists.
 type Catalog struct {
 	Server       Server          `json:"server"`
 	Instructions string          `json:"instructions,omitempty"`
@@ -69,10 +69,10 @@ type List struct {
 	Kind    Kind    `json:"kind"`
 	Entries []Entry `json:"entries"`
 	Bytes   int     `json:"bytes"` // of the entries as they came
-	// Partial is why there may be more than Entries; empty where the list is whole.
+	// Partial says why there may be more than Entries. It is empty where the list is complete.
 	Partial string `json:"partial,omitempty"`
-	// Absent says that the server does not know the list at all, and so has nothing of
-	// the kind.
+	// Absent is set where the server does not know the list at all, and so has nothing of the
+	// kind.
 	Absent bool `json:"absent,omitempty"`
 }
 
@@ -82,19 +82,19 @@ type Entry struct {
 	Raw json.RawMessage `json:"raw"`
 }
 
-// NewEntry is the entry of a list of kind k that raw, which is valid JSON, tells.
+// NewEntry returns the entry of a list of kind k that raw is, which is valid JSON.
 func NewEntry(k Kind, raw json.RawMessage) Entry {
 	return Entry{Key: jsontext.Word(jsontext.Member(raw, k.key())), Raw: raw}
 }
 
-// Text is a member of the entry that is a string; empty for none.
+// Text returns the string of a member of the entry. It is empty where there is none.
 func (e Entry) Text(name string) string { return jsontext.Text(e.Member(name)) }
 
-// Member is a member of the entry, as it stands there; nil for none. Of several of one
-// name it is the last, as most parsers have it.
+// Member returns a member of the entry as it was written, or nil. Of several of one name it is the
+// last, as with most parsers.
 func (e Entry) Member(name string) json.RawMessage { return jsontext.Member(e.Raw, name) }
 
-// Of is the list of a kind.
+// Of returns the list of a kind.
 func (o Catalog) Of(k Kind) List {
 	for _, l := range o.Lists {
 		if l.Kind == k {

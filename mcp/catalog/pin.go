@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Pin is an offer as somebody found it good, by digests: enough to tell which entries
-// of another are new, gone or changed, and not how.
+// Pin holds digests of a catalog that somebody approved: enough to find out which entries of another
+// catalog are new, gone or changed, and not how.
 type Pin struct {
 	Server
 	// Instructions is the digest of the text; empty where there is none.
@@ -29,7 +29,7 @@ const (
 	maxKey    = 4 << 10 // bytes of an entry's key
 )
 
-// Pin is the pin of an offer that is whole.
+// Pin returns the pin of a catalog whose lists are complete.
 func (o Catalog) Pin() (Pin, error) {
 	p := Pin{Server: o.Server, Lists: map[Kind]map[string]string{}}
 	if o.Instructions != "" {
@@ -51,8 +51,8 @@ func (o Catalog) Pin() (Pin, error) {
 	return p, p.Check()
 }
 
-// digests are those of a list's entries, by key. Entries of one key share one, which
-// depends on all of them and their order: clients differ in which of them counts.
+// digests returns the digests of a list's entries, by key. Entries with one key share a digest of all
+// of them in their order: clients differ in which of them counts.
 func (l List) digests() map[string]string {
 	found := map[string]string{}
 	for _, e := range l.Entries {
@@ -73,7 +73,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Check says what is wrong with a pin that was read from a file.
+// Check returns what is wrong with a pin that was read from a file.
 func (p Pin) Check() error {
 	if p.Instructions != "" && !isDigest(p.Instructions) {
 		return errors.New("instructions are no SHA-256")
@@ -99,7 +99,7 @@ func isDigest(s string) bool {
 	return err == nil && len(raw) == sha256.Size && strings.ToLower(s) == s
 }
 
-// Len is how many entries are pinned.
+// Len returns how many entries are pinned.
 func (p Pin) Len() (n int) {
 	for _, digests := range p.Lists {
 		n += len(digests)
@@ -114,7 +114,7 @@ const (
 	Changed = "changed"
 )
 
-// Difference is something that is not as it was pinned.
+// Difference is an entry, or the instructions, that is not as it was pinned.
 type Difference struct {
 	Kind Kind   `json:"kind,omitempty"` // none of instructions
 	Key  string `json:"key,omitempty"`  // the same
@@ -129,8 +129,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %q %s", d.Kind.One(), d.Key, d.What)
 }
 
-// Differences are what in o is not as it is pinned, by kind and then key. What is absent
-// of a list that is not whole is not told as removed.
+// Differences lists what in o is not as it is pinned, by kind and then key. What is missing from a
+// list that is not complete does not count as removed.
 func (p Pin) Differences(o Catalog) []Difference {
 	var all []Difference
 	if what := compare(p.Instructions, instructionsOf(o)); what != "" {
@@ -143,8 +143,8 @@ func (p Pin) Differences(o Catalog) []Difference {
 	return all
 }
 
-// Changes are what is another in after than in before. Of a list that is not whole in
-// both, only what both have is told of.
+// Changes lists what differs between two catalogs. Of a list that is not complete in both, only what
+// both have is compared.
 func Changes(before, after Catalog) (all []Difference) {
 	for _, k := range Kinds() {
 		was, is := before.Of(k), after.Of(k)
@@ -158,8 +158,8 @@ func Changes(before, after Catalog) (all []Difference) {
 	return all
 }
 
-// Tools is what of tools, told by the digests of their entries, is not as it is pinned.
-// whole says that there are no others.
+// Tools lists which tools, given by the digests of their entries, are not as they are pinned. whole
+// says that there are no others.
 func (p Pin) Tools(digests map[string]string, whole bool) []Difference {
 	return p.inList(Tools, digests, whole)
 }

@@ -115,7 +115,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Narration, c.Reported = &narration, capture.Tell(narration, calls).All()
+	c.Narration, c.Reported = &narration, capture.Describe(narration, calls).All()
 	transcript, err := dir.Transcript()
 	var messages []telling
 	if !c.Gateway {
