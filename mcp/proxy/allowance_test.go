@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -17,7 +18,7 @@ func toolCall(id int) string {
 
 // eachWay runs a test with a server that speaks stdio and one that speaks HTTP; poke
 // sends the agent's messages to it.
-func eachWay(t *testing.T, limits Limits, test func(t *testing.T, b *bench, poke func(body string) reply)) {
+func eachWay(t *testing.T, limits proxy.Limits, test func(t *testing.T, b *bench, poke func(body string) reply)) {
 	t.Helper()
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
@@ -102,13 +103,13 @@ func TestMessagesOfTheAgentAreBounded(t *testing.T) {
 			limits := quick()
 			limits.Frames = most
 			eachWay(t, limits, func(t *testing.T, b *bench, poke func(string) reply) {
-				for i := range refusedKept + 50 {
+				for i := range proxy.RefusedKept + 50 {
 					poke(fmt.Sprintf(body, i))
 				}
 				if b.proxy.Overspent() == "" {
 					t.Error("nothing was refused")
 				}
-				if n := len(b.rec.all()); n > 4*most+2*refusedKept {
+				if n := len(b.rec.all()); n > 4*most+2*proxy.RefusedKept {
 					t.Errorf("%d frames are on record", n)
 				}
 			})
@@ -139,7 +140,7 @@ func TestServerThatFloods(t *testing.T) {
 		t.Parallel()
 		limits := quick()
 		limits.Traffic = 100 << 10
-		b := newBench(t, limits, Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}})
+		b := newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}})
 		session := b.open()
 		big := `{"jsonrpc":"2.0","id":%d,"method":"big","params":{"size":60000}}`
 		if r := b.post(session, fmt.Sprintf(big, 1)); !strings.Contains(r.body, `"id":1,"result"`) {
@@ -226,7 +227,7 @@ func TestServerThatFloodsWithNothing(t *testing.T) {
 			<-r.Context().Done()
 		})
 		up.Events = true
-		b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Upstream: up}})
+		b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 		if r := b.post("", initialize); !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) {
 			t.Errorf("got %q", r.body)
 		}

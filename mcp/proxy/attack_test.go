@@ -1,8 +1,7 @@
-package proxy
+package proxy_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -33,33 +32,27 @@ func held(f func() any) int64 {
 // An agent that leaves its requests again and again, under one id, large, and with a
 // name as long as the message.
 func TestForgottenRequestsAreBounded(t *testing.T) {
-	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
-	s := b.proxy.servers["s"].handler.(*passThrough)
+	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
 	name := strings.Repeat("n", 2<<10)
-	leave := func(d string, times int) {
+	leave := func(times int) {
 		for i := range times {
-			env, err := parse(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, i%3, name))
-			if err != nil {
+			raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, i%3, name)
+			if err := b.proxy.Leave("s", "", raw); err != nil {
 				t.Fatal(err)
 			}
-			d, waiting, err := s.dialogues.join(d, env)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.dialogues.leave(d, waiting, true)
 		}
 	}
-	if n := held(func() any { leave("", 2*maxKept); return s }); n > 2<<20 {
+	if n := held(func() any { leave(2 * proxy.MaxKept); return b.proxy }); n > 2<<20 {
 		t.Errorf("%d bytes are kept", n)
 	}
-	if s.dialogues.kept != maxKept {
-		t.Errorf("%d requests are kept", s.dialogues.kept)
+	if n := b.proxy.Kept("s"); n != proxy.MaxKept {
+		t.Errorf("%d requests are kept", n)
 	}
 }
 
 // What a session kept is given back with it.
 func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodDelete:
 		case r.Header.Get("Mcp-Session-Id") == "":
@@ -72,31 +65,29 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 	b.do("POST", "s", initialize)
 	b.do("POST", "s", ping, "Mcp-Session-Id", "one")
 	b.do("POST", "s", ping, "Mcp-Session-Id", "one")
-	ds := b.proxy.servers["s"].handler.(*passThrough).dialogues
-	if ds.kept != 2 {
-		t.Fatalf("%d requests are kept", ds.kept)
+	if n := b.proxy.Kept("s"); n != 2 {
+		t.Fatalf("%d requests are kept", n)
 	}
 	b.do("DELETE", "s", "", "Mcp-Session-Id", "one")
-	if ds.kept != 0 {
-		t.Errorf("%d requests are kept", ds.kept)
+	if n := b.proxy.Kept("s"); n != 0 {
+		t.Errorf("%d requests are kept", n)
 	}
 }
 
 // On stdio a request that its agent left is kept until it is answered; its message
 // is not.
 func TestExchangesKeepNoMessage(t *testing.T) {
-	b := scriptedBench(t, Limits{}, 0)
+	b := scriptedBench(t, proxy.Limits{}, 0)
 	long := strings.Repeat("n", 16<<10)
-	l := &link{bridge: b.proxy.servers["s"].handler.(*bridge)}
 	n := held(func() any {
-		var all []*exchange
+		var all []any
 		for i := range 64 {
-			env, err := parse(fmt.Appendf(nil,
+			one, err := b.proxy.Unanswered("s", fmt.Appendf(nil,
 				`{"jsonrpc":"2.0","id":"%d","method":"tools/call","params":{"name":"%s","_meta":{"progressToken":"t","%s":"%s"}}}`, i, long, metaVersion, long))
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, newExchange(l, call{env: env}))
+			all = append(all, one)
 		}
 		return all
 	})
@@ -105,23 +96,11 @@ func TestExchangesKeepNoMessage(t *testing.T) {
 	}
 }
 
-func TestLongIDsAndMethodsAreNone(t *testing.T) {
-	long := strings.Repeat("1", jsonrpc.MaxName+1)
-	for _, raw := range []string{
-		`{"jsonrpc":"2.0","id":` + long + `,"method":"x"}`, `{"jsonrpc":"2.0","id":"` + long + `","method":"x"}`,
-		`{"jsonrpc":"2.0","id":"` + long + `","result":{}}`, `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
-	} {
-		if _, err := parse([]byte(raw)); !errors.Is(err, jsonrpc.ErrNotMessage) {
-			t.Errorf("%.60s: %v", raw, err)
-		}
-	}
-}
-
 // A server that answers TRACE as the standard has it, with the request as it came,
 // would hand the agent the runner's secrets.
 func TestAgentCannotTrace(t *testing.T) {
 	up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) })
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, method := range []string{"TRACE", "trace", "TRACK", "DEBUG", "PROPFIND"} {
 		if r := b.do(method, "s", ""); r.status != http.StatusMethodNotAllowed || strings.Contains(r.raw, "secret") {
 			t.Errorf("%s: %d %q", method, r.status, r.raw)
@@ -137,7 +116,7 @@ func TestAgentCannotLeaveTheEndpoint(t *testing.T) {
 		}
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, line := range []string{
 		"GET /mcp/../admin", "GET /mcp/", "GET //mcp", "GET /mcp/..%2fadmin", "GET /mcp;a=b", "GET http://s/admin", "GET http://127.0.0.1:1/admin",
 		"CONNECT 127.0.0.1:1", "CONNECT /mcp", "OPTIONS *", "GET /mcp?a=b#/admin", "GET /mcp%00", "GET /mcp?a=%0d%0aX-Injected:%20y", `GET \\127.0.0.1\mcp`,
@@ -164,7 +143,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 		w.Header().Set("Refresh", "0; url=/mcp/?"+r.URL.RawQuery)
 		w.WriteHeader(http.StatusFound)
 	})
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if r := b.do("POST", "s", ping); r.status != http.StatusFound || strings.Contains(fmt.Sprint(r.header, r.raw), "of+the+url") {
 		t.Errorf("the agent got %d %v %q", r.status, r.header, r.raw)
@@ -175,7 +154,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 // the stream. It is the same list then.
 func TestHiddenToolsInAReplay(t *testing.T) {
 	const list = "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + toolsResult + "}\n\n"
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") == "":
 			w.Header().Set("Mcp-Session-Id", "one")
@@ -200,7 +179,7 @@ func TestHiddenToolsInAReplay(t *testing.T) {
 
 // A header that names a hidden tool is a call of it to a server that goes by headers.
 func TestHiddenToolInAHeader(t *testing.T) {
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		rpc(w, r, fmt.Sprintf(`{"server":%q}`, r.Header.Get("Mcp-Name")))
 	})}, Tools: []string{"open", "öffne"}})
 	call, list := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -224,26 +203,11 @@ func TestHiddenToolInAHeader(t *testing.T) {
 	}
 }
 
-// A list of tools that is made of millions of nothings costs about its bytes.
-func TestListOfManySmallElements(t *testing.T) {
-	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 256<<10) + `{"name":"a"},` + strings.Repeat("1,", 256<<10) + `1]}}`)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	seen := newToolFilter([]string{"a"}).cut(raw, false, func(jsonrpc.ID) bool { return true })
-	runtime.ReadMemStats(&after)
-	if string(seen) != `{"result":{"tools":[{"name":"a"}]}}` {
-		t.Errorf("left are %d bytes", len(seen))
-	}
-	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(4*len(raw)) {
-		t.Errorf("%d bytes for a message of %d", n, len(raw))
-	}
-}
-
 // A status that no response can have is the server's failure, and the agent is told.
 func TestOddStatus(t *testing.T) {
 	for _, status := range []string{"000", "007", "099", "101"} {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
-			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
 					t.Error(err)
@@ -252,7 +216,7 @@ func TestOddStatus(t *testing.T) {
 				defer conn.Close()
 				fmt.Fprintf(conn, "HTTP/1.1 %s Odd\r\nContent-Type: %s\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n", status, kind)
 			})}})
-			if r := b.do("POST", "s", ping); r.status != http.StatusBadGateway || !strings.Contains(r.body, errStatus.Error()) {
+			if r := b.do("POST", "s", ping); r.status != http.StatusBadGateway || !strings.Contains(r.body, proxy.ErrStatus.Error()) {
 				t.Errorf("%s %s: %d %q", status, kind, r.status, r.raw)
 			}
 		}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -20,7 +21,7 @@ func inBubble(t *testing.T, timeout time.Duration, f func(*testing.T, *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listener := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		f(t, benchOn(t, listener, listener.dial, Limits{}, Server{Server: transport.Server{Name: "s", Launch: launchScripted, Timeout: timeout}}))
+		f(t, benchOn(t, listener, listener.dial, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Launch: launchScripted, Timeout: timeout}}))
 	})
 }
 

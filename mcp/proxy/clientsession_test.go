@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -24,31 +24,31 @@ type asking struct {
 
 func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	env, err := parse(body)
+	sent, err := parse(body)
 	if err != nil || r.Method != http.MethodPost {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	m := env.messages[0]
+	m := sent[0]
 	answer := func(result string) {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.Raw, result)
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID.Raw, result)
 	}
 	switch {
-	case m.kind == response:
+	case m.Method == "":
 		a.refused <- string(body)
 		w.WriteHeader(http.StatusAccepted)
-	case m.method == methodInitialize && a.stateless:
+	case m.Method == methodInitialize && a.stateless:
 		answer(`"error":{"code":-32601,"message":"no sessions here"}`)
-	case m.method == methodInitialize:
+	case m.Method == methodInitialize:
 		w.Header().Set(headerSession, "s1")
 		answer(`"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}`)
-	case m.method == "server/discover":
+	case m.Method == "server/discover":
 		answer(`"result":{"resultType":"complete","supportedVersions":["2026-07-28"]}`)
-	case m.method == methodCallTool && a.stateless:
+	case m.Method == methodCallTool && a.stateless:
 		a.seen <- r.Header
-		answer(`"result":{"resultType":"` + m.name + `","content":[]}`)
-	case m.method == methodCallTool:
+		answer(`"result":{"resultType":"` + name(m) + `","content":[]}`)
+	case m.Method == methodCallTool:
 		w.Header().Set("Content-Type", "text/event-stream")
 		fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"elicitation/create\",\"params\":{}}\n\n")
 		w.(http.Flusher).Flush()
@@ -57,7 +57,7 @@ func (a *asking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		}
-		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.id.Raw)
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"n\":9007199254740993}}\n\n", m.ID.Raw)
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}

@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -144,7 +145,7 @@ func TestMemoryIsShared(t *testing.T) {
 	if err := b.proxy.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if lost := b.proxy.memory.Used(); lost != 0 {
+	if lost := b.proxy.MemoryUsed(); lost != 0 {
 		t.Errorf("%d bytes are lost", lost)
 	}
 }
@@ -248,7 +249,7 @@ func TestAgentThatDoesNotRead(t *testing.T) {
 
 func TestLaunchFailure(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Launch: func(context.Context) (process.Process, error) {
+	b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Launch: func(context.Context) (process.Process, error) {
 		return nil, errors.New("no such program")
 	}}})
 	r := b.do("POST", "s", initialize)
@@ -263,7 +264,7 @@ func TestLaunchFailure(t *testing.T) {
 
 func TestLaunchThatHangs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Start: 100 * time.Millisecond, Launch: func(ctx context.Context) (process.Process, error) {
+	b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Start: 100 * time.Millisecond, Launch: func(ctx context.Context) (process.Process, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}}})
@@ -274,7 +275,7 @@ func TestLaunchThatHangs(t *testing.T) {
 
 func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Launch: launching(t, "stateless")}})
+	b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "stateless")}})
 	r := b.do("POST", "s", initialize)
 	if r.header.Get("Mcp-Session-Id") != "" || !strings.Contains(r.body, "2026-07-28") {
 		t.Errorf("got %v %q", r.header, r.body)
@@ -285,17 +286,17 @@ func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
 func TestNewRefusesBadInput(t *testing.T) {
 	launch := func(context.Context) (process.Process, error) { return nil, nil }
 	tests := map[string]struct {
-		limits  Limits
-		servers []Server
+		limits  proxy.Limits
+		servers []proxy.Server
 	}{
-		"no name":       {Limits{}, []Server{{Server: transport.Server{Launch: launch}}}},
-		"no host name":  {Limits{}, []Server{{Server: transport.Server{Name: "a/b", Launch: launch}}}},
-		"no launcher":   {Limits{}, []Server{{Server: transport.Server{Name: "a"}}}},
-		"same name":     {Limits{}, []Server{{Server: transport.Server{Name: "a", Launch: launch}}, {Server: transport.Server{Name: "A", Launch: launch}}}},
-		"negative time": {Limits{}, []Server{{Server: transport.Server{Name: "a", Launch: launch, Timeout: -1}}}},
+		"no name":       {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Launch: launch}}}},
+		"no host name":  {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a/b", Launch: launch}}}},
+		"no launcher":   {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a"}}}},
+		"same name":     {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a", Launch: launch}}, {Server: transport.Server{Name: "A", Launch: launch}}}},
+		"negative time": {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a", Launch: launch, Timeout: -1}}}},
 	}
 	for name, tt := range tests {
-		if _, err := New(newRecorder(), tt.limits, tt.servers...); err == nil {
+		if _, err := proxy.New(newRecorder(), tt.limits, tt.servers...); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

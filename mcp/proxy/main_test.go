@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -16,10 +16,40 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
+
+// Headers, methods and versions of MCP that tests use.
+const (
+	headerMethod     = "Mcp-Method"
+	headerName       = "Mcp-Name"
+	headerSession    = "Mcp-Session-Id"
+	headerVersion    = "MCP-Protocol-Version"
+	metaVersion      = "io.modelcontextprotocol/protocolVersion"
+	methodCallTool   = "tools/call"
+	methodInitialize = "initialize"
+	methodListTools  = "tools/list"
+	statelessVersion = "2026-07-28"
+)
+
+// parse reads the messages that the servers of these tests get in a line or a body.
+func parse(raw []byte) ([]jsonrpc.Message, error) {
+	messages, _, err := jsonrpc.Parse(raw)
+	return messages, err
+}
+
+// asks reports whether one of the messages is a request.
+func asks(messages []jsonrpc.Message) bool {
+	return slices.ContainsFunc(messages, jsonrpc.Message.IsRequest)
+}
+
+// name returns the name that the parameters of a message have.
+func name(m jsonrpc.Message) string { return jsontext.Text(jsontext.Member(m.Params, "name")) }
 
 // serverEnv makes the test binary one of the servers below.
 const serverEnv = "MCPPROXY_TEST_SERVER"
@@ -134,7 +164,7 @@ func launchCommand(t testing.TB, command func() *exec.Cmd) transport.Launcher {
 
 // memoryRecorder is a Recorder that tests can look into.
 type memoryRecorder struct {
-	also Recorder // gets all frames too; may be nil
+	also proxy.Recorder // gets all frames too; may be nil
 
 	mu     sync.Mutex
 	frames []evidence.Frame

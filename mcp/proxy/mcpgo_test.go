@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -78,7 +79,7 @@ func TestRealClientAndServer(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
+			b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
 			c := connect(t, b, "inventory", version)
 			var progress atomic.Int32
 			c.OnNotification(func(n mcp.JSONRPCNotification) {
@@ -115,7 +116,7 @@ func TestRealClientAndServer(t *testing.T) {
 
 func TestRealClientsSideBySide(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
+	b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "mcpgo")}})
 	var clients []*client.Client
 	for _, version := range []string{"2025-11-25", "2025-11-25", "2026-07-28", "2026-07-28"} {
 		clients = append(clients, connect(t, b, "inventory", version))

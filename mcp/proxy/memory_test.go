@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -22,6 +22,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/memtest"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -57,8 +58,8 @@ func victim(ready func(string), stop <-chan struct{}) {
 		cmd.Env = append(os.Environ(), serverEnv+"=hostile")
 		return cmd
 	})
-	limits := Limits{Write: 5 * time.Second, Grace: 100 * time.Millisecond} // a shorter attack
-	proxy, err := New(rec, limits, Server{Server: transport.Server{Name: "s", Launch: stdio}}, Server{Server: transport.Server{Name: "web", Upstream: web}}, Server{Server: transport.Server{Name: "old", Upstream: &old}})
+	limits := proxy.Limits{Write: 5 * time.Second, Grace: 100 * time.Millisecond} // a shorter attack
+	made, err := proxy.New(rec, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: stdio}}, proxy.Server{Server: transport.Server{Name: "web", Upstream: web}}, proxy.Server{Server: transport.Server{Name: "old", Upstream: &old}})
 	if err != nil {
 		panic(err)
 	}
@@ -67,12 +68,12 @@ func victim(ready func(string), stop <-chan struct{}) {
 		panic(err)
 	}
 	served := make(chan error, 1)
-	go func() { served <- proxy.Serve(context.Background(), listener, proxy.Handler("")) }()
+	go func() { served <- made.Serve(context.Background(), listener, made.Handler("")) }()
 	ready(listener.Addr().String())
 	<-stop
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	_ = proxy.Close(ctx)
+	_ = made.Close(ctx)
 	<-served
 	_ = rec.Close()
 }
@@ -93,13 +94,13 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		if err != nil {
 			return
 		}
-		env, err := parse(line)
+		sent, err := parse(line)
 		if err != nil {
 			continue
 		}
-		switch m := env.messages[0]; m.method {
+		switch m := sent[0]; m.Method {
 		case methodInitialize:
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}}`+"\n", m.id.Raw)
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"h","version":"1"}}}`+"\n", m.ID.Raw)
 		case "deaf":
 			select {}
 		case "endless line":
@@ -111,7 +112,7 @@ func hostileServer(in io.Reader, out, errs io.Writer) {
 		case "stderr":
 			forever(errs, filler)
 		case "echo":
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.id.Raw, jsontext.Member(line, "params"))
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":%s}`+"\n", m.ID.Raw, jsontext.Member(line, "params"))
 		}
 	}
 }

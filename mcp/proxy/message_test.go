@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 // same bytes, for everything that either takes for JSON.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		initialize, `[` + initialize + `]`, `{"a":[1,{"b":"\"}"}],"a":-1.5e3 , "":null}`, `{"id":1,"ID":2}`, ` [ ] `, `{`, `"\ud800"`,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`, `[{"jsonrpc":"2.0","method":"ping"}]`, `{"a":[1,{"b":"\"}"}],"a":-1.5e3 , "":null}`, `{"id":1,"ID":2}`, ` [ ] `, `{`, `"\ud800"`,
 		`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32601}}`, `{"jsonrpc":"2.0","method":"x","params":{"_meta":{"progressToken":1}}}`,
 	} {
 		f.Add([]byte(seed))
@@ -130,6 +130,18 @@ func TestParseAccept(t *testing.T) {
 	for header, want := range tests {
 		if got := parseAccept([]string{header}); got != want {
 			t.Errorf("%q: %+v, want %+v", header, got, want)
+		}
+	}
+}
+
+func TestLongIDsAndMethodsAreNone(t *testing.T) {
+	long := strings.Repeat("1", jsonrpc.MaxName+1)
+	for _, raw := range []string{
+		`{"jsonrpc":"2.0","id":` + long + `,"method":"x"}`, `{"jsonrpc":"2.0","id":"` + long + `","method":"x"}`,
+		`{"jsonrpc":"2.0","id":"` + long + `","result":{}}`, `{"jsonrpc":"2.0","id":1,"method":"` + long + `"}`,
+	} {
+		if _, err := parse([]byte(raw)); !errors.Is(err, jsonrpc.ErrNotMessage) {
+			t.Errorf("%.60s: %v", raw, err)
 		}
 	}
 }

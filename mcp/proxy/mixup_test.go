@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -52,7 +53,7 @@ func (p *person) CreateMessage(_ context.Context, r mcp.CreateMessageRequest) (*
 // once, which asks each of them for samples and for answers all the time.
 func TestTwoAgentsWithRequestsOfTheServer(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, quick(), Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "asking")}})
+	b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "inventory", Launch: launching(t, "asking")}})
 	const rounds = 25
 	people := []*person{{name: "ada"}, {name: "bob"}}
 	var wg sync.WaitGroup
@@ -105,11 +106,7 @@ func (b *bench) listens(t *testing.T, session string) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
-		l := b.proxy.servers["inventory"].handler.(*bridge).session(session)
-		l.mu.Lock()
-		open := l.own.holder != nil
-		l.mu.Unlock()
-		if open {
+		if b.proxy.Listens("inventory", session) {
 			return
 		}
 		select {

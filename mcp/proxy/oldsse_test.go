@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -103,10 +104,10 @@ func eventsUpstream(t testing.TB, endpoint string) (*transport.Upstream, *events
 	return up, e, server
 }
 
-func eventsBench(t testing.TB, limits Limits, timeout time.Duration) (*bench, *eventsServer) {
+func eventsBench(t testing.TB, limits proxy.Limits, timeout time.Duration) (*bench, *eventsServer) {
 	t.Helper()
 	up, e, _ := eventsUpstream(t, "/message?session=ID")
-	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
+	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
 }
 
 func TestEventsServer(t *testing.T) {
@@ -166,7 +167,7 @@ func TestEventsServerThatFails(t *testing.T) {
 			b.rec.wait(t, test.says, hasFrame(evidence.ToClient, test.synthetic, test.says))
 		})
 	}
-	b, _ := eventsBench(t, Limits{Grace: quick().Grace, Message: 1 << 20}, time.Minute)
+	b, _ := eventsBench(t, proxy.Limits{Grace: quick().Grace, Message: 1 << 20}, time.Minute)
 	b.post(b.open(), `{"jsonrpc":"2.0","id":4,"method":"big","params":{"size":2000000}}`)
 	b.rec.wait(t, "a message over the limit", hasFrame(evidence.ToClient, evidence.SyntheticTransport, "over the limit"))
 	b.rec.event(t, "limit")
@@ -198,7 +199,7 @@ func TestEndpointEvents(t *testing.T) {
 			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "endpoint event is not followed") {
 				t.Errorf("probe: %v", err)
 			}
-			b := newBench(t, quick(), Server{Server: transport.Server{Name: "s", Upstream: up}})
+			b := newBench(t, quick(), proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 			if r := b.do("POST", "s", initialize); (r.status == 200) != test.ok {
 				t.Errorf("the agent got %d %s", r.status, r.body)
 			}

@@ -107,35 +107,6 @@ func TestMirrorsAreBounded(t *testing.T) {
 	}
 }
 
-func TestParamHeadersAreChecked(t *testing.T) {
-	t.Parallel()
-	b := scriptedBench(t, quick(), 0)
-	call := func(region string) reply {
-		body, header := stateless("2", "tools/call", `"name":"t","arguments":{"region":"eu"}`)
-		header = append(header, "Mcp-Name", "t")
-		if region != "" {
-			header = append(header, "Mcp-Param-Region", region)
-		}
-		return b.do("POST", "s", body, header...)
-	}
-	if r := call(""); r.status != 404 { // the server knows no tools/call
-		t.Errorf("before the list was seen: %d %s", r.status, r.body)
-	}
-	body, header := stateless("1", "tools/list", `"tools":[{"name":"t","inputSchema":`+mirroring+`}]`)
-	if r := b.do("POST", "s", body, header...); r.status != 200 {
-		t.Fatalf("the list: %d %s", r.status, r.body)
-	}
-	if r := call(""); r.status != 400 || !strings.Contains(r.body, "-32020") {
-		t.Errorf("missing: %d %s", r.status, r.body)
-	}
-	if r := call("us"); r.status != 400 || !strings.Contains(r.body, "-32020") {
-		t.Errorf("another: %d %s", r.status, r.body)
-	}
-	if r := call("eu"); r.status != 404 {
-		t.Errorf("as it should be: %d %s", r.status, r.body)
-	}
-}
-
 func FuzzMirrors(f *testing.F) {
 	f.Add([]byte(listed("t", mirroring)), []byte(`{"region":"eu","where":{"zone":1}}`), "eu")
 	f.Fuzz(func(t *testing.T, list, arguments []byte, value string) {

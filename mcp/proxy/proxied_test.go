@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -23,14 +23,15 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/heavytest"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // upstreamBench is a bench with one server called "s", which speaks HTTP as
 // handler does.
-func upstreamBench(t testing.TB, limits Limits, timeout time.Duration, handler http.HandlerFunc) *bench {
+func upstreamBench(t testing.TB, limits proxy.Limits, timeout time.Duration, handler http.HandlerFunc) *bench {
 	t.Helper()
-	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout}})
+	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout}})
 }
 
 // upstreamOf is a server in a container, as far as the proxy can tell.
@@ -60,7 +61,7 @@ func upstreamOf(t testing.TB, handler http.HandlerFunc) *transport.Upstream {
 func TestRequestsPassAsTheyAre(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Clone(context.Background())
 		w.Header().Set("X-Server", "own")
 		w.WriteHeader(http.StatusTeapot)
@@ -83,13 +84,13 @@ func TestRequestsPassAsTheyAre(t *testing.T) {
 
 // rpc answers a request with a result, as JSON.
 func rpc(w http.ResponseWriter, r *http.Request, result string) {
-	env, err := parse(readAll(r.Body))
-	if err != nil || len(env.of(request)) == 0 {
+	sent, err := parse(readAll(r.Body))
+	if err != nil || !asks(sent) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.Raw, result)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, sent[0].ID.Raw, result)
 }
 
 func readAll(r io.Reader) []byte {
@@ -140,11 +141,11 @@ func TestPassedBytes(t *testing.T) {
 		"10 MB":              `{"x":"` + strings.Repeat("ab\u200d1.0 ", 1<<20) + `"}`,
 	}
 	for _, filtered := range []bool{false, true} {
-		up := Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, echo)}}
+		up := proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, echo)}}
 		if filtered {
 			up.Tools = []string{"some"}
 		}
-		b := newBench(t, Limits{}, up)
+		b := newBench(t, proxy.Limits{}, up)
 		for name, params := range tests {
 			for _, form := range []string{"", "stream"} {
 				if name == "10 MB" && filtered == (form == "") {
@@ -176,7 +177,7 @@ func TestMessagesOfOneResponse(t *testing.T) {
 	t.Parallel()
 	first := `{"jsonrpc":"2.0","method":"a","params":{"x":"\"}]","y":[{}]}}`
 	next := make(chan struct{})
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for _, piece := range []string{" \n", first[:40], first[40:]} {
 			io.WriteString(w, piece)
@@ -209,8 +210,8 @@ func TestMessagesWithoutAnEnd(t *testing.T) {
 		"one message":    {`{"x":"`, strings.Repeat("x", 1<<10), transport.ErrTooLong.Error()},
 		"white space":    {" ", strings.Repeat(" ", 1<<10), transport.ErrTooLong.Error()},
 		"many messages":  {"", `{"jsonrpc":"2.0","method":"a"}`, transport.ErrFlooded.Error()},
-		"no answer":      {`{"jsonrpc":"2.0","method":"a"}`, "", errCut.Error()},
-		"half an answer": {`{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","id":1,"res`, "", errCut.Error()},
+		"no answer":      {`{"jsonrpc":"2.0","method":"a"}`, "", proxy.ErrCut.Error()},
+		"half an answer": {`{"jsonrpc":"2.0","method":"a"}{"jsonrpc":"2.0","id":1,"res`, "", proxy.ErrCut.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
@@ -220,7 +221,7 @@ func TestMessagesWithoutAnEnd(t *testing.T) {
 					_, err = io.WriteString(w, test.again)
 				}
 			})
-			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100}})
+			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100}})
 			b.do("POST", "s", ping)
 			if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, test.says)(b.rec.all(), nil) {
 				t.Errorf("recorded are %.2000s", framesText(b.rec.all()))
@@ -243,7 +244,7 @@ func FuzzMessages(f *testing.F) {
 		for {
 			body, err := in.Next()
 			all = append(all, body.Bytes...)
-			if env, bad := parse(body.Bytes); err == nil && bad == nil && len(env.messages) == 0 {
+			if sent, bad := parse(body.Bytes); err == nil && bad == nil && len(sent) == 0 {
 				t.Errorf("%q is no message", body.Bytes)
 			}
 			if body.Release(); err != nil {
@@ -291,7 +292,7 @@ func TestHostsAndOrigins(t *testing.T) {
 		"remote by another": {&remote, "evil.example", "http://evil.example", "mcp.example", "http://mcp.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: test.up}})
+			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: test.up}})
 			front := httptest.NewServer(b.proxy.Handler("s"))
 			defer front.Close()
 			r, _ := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/mcp", nil)
@@ -311,7 +312,7 @@ func TestHostsAndOrigins(t *testing.T) {
 
 func TestOtherPathsAreNotThere(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	for _, path := range []string{"/", "/mcp/", "/own/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"} {
 		response, err := b.client.Get("http://s" + path)
 		if err != nil {
@@ -326,7 +327,7 @@ func TestOtherPathsAreNotThere(t *testing.T) {
 
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			return
 		}
@@ -359,7 +360,7 @@ func TestOneIDTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
 	release := make(chan struct{})
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		both <- struct{}{}
 		<-release
 		rpc(w, r, "{}")
@@ -383,7 +384,7 @@ func TestOneIDTwiceAtOnce(t *testing.T) {
 
 func TestAgentsEncodingIsRefused(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	if r := b.do("POST", "s", "\x1f\x8b", "Content-Encoding", "gzip"); r.status != http.StatusUnsupportedMediaType {
 		t.Errorf("got %d", r.status)
 	}
@@ -393,7 +394,7 @@ func TestAgentsEncodingIsRefused(t *testing.T) {
 func TestAgentsCharsetIsRefused(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		rpc(w, r, "{}")
 	})
@@ -421,7 +422,7 @@ func TestAgentsCharsetIsRefused(t *testing.T) {
 // What the agent sends reaches the server, message or not, and is on record.
 func TestWhatIsNoMessagePasses(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(418)
 		w.Write(readAll(r.Body))
 	})
@@ -442,7 +443,7 @@ func TestWhatIsNoMessagePasses(t *testing.T) {
 func TestSilentStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	b := upstreamBench(t, Limits{Idle: 50 * time.Millisecond}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{Idle: 50 * time.Millisecond}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n\n")
 		<-release
 		written(w, ": own comment\n", "data: {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n\n")
@@ -474,7 +475,7 @@ func TestSilentStreamIsKeptAlive(t *testing.T) {
 func TestAgentThatLeaves(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, ": hello\n\n")
 		<-r.Context().Done()
 		close(left)
@@ -511,7 +512,7 @@ func resumable(first func(*http.Request)) http.HandlerFunc {
 // request.
 func TestResumption(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, resumable(func(*http.Request) {}))
+	b := upstreamBench(t, proxy.Limits{}, 0, resumable(func(*http.Request) {}))
 	b.do("POST", "s", initialize)
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`
 	if r := b.do("POST", "s", call, "Mcp-Session-Id", "one"); r.raw != "id: 1\ndata:\n\n" {
@@ -530,7 +531,7 @@ func TestResumption(t *testing.T) {
 // of the server's.
 func TestLeftPassages(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, resumable(func(r *http.Request) { <-r.Context().Done() }))
+	b := upstreamBench(t, proxy.Limits{}, 0, resumable(func(r *http.Request) { <-r.Context().Done() }))
 	b.do("POST", "s", initialize)
 	for _, id := range []string{"1", "2", "3"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -560,7 +561,7 @@ func TestLeftPassages(t *testing.T) {
 
 func TestCloseEndsPassages(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, ": hello\n\n")
 		<-r.Context().Done()
 	})
@@ -581,7 +582,7 @@ func TestPassagesAreBounded(t *testing.T) {
 	t.Parallel()
 	inside := make(chan struct{}, 10)
 	release := make(chan struct{})
-	b := upstreamBench(t, Limits{InFlight: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{InFlight: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
 		inside <- struct{}{}
 		<-release
 		rpc(w, r, "{}")

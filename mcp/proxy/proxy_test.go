@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -22,7 +23,7 @@ import (
 type bench struct {
 	t      testing.TB
 	rec    *memoryRecorder
-	proxy  *Proxy
+	proxy  *proxy.Proxy
 	addr   string
 	client *http.Client
 	stderr *lockedBuffer
@@ -30,15 +31,15 @@ type bench struct {
 
 // quick limits end soon what does not end by itself. No silence comes into a test,
 // however slow the machine.
-func quick() Limits { return unhurried(Limits{Grace: 300 * time.Millisecond}) }
+func quick() proxy.Limits { return unhurried(proxy.Limits{Grace: 300 * time.Millisecond}) }
 
 // unhurried fills in times that a test does not reach.
-func unhurried(l Limits) Limits {
+func unhurried(l proxy.Limits) proxy.Limits {
 	l.Idle, l.Write, l.Body = cmp.Or(l.Idle, time.Hour), cmp.Or(l.Write, time.Hour), cmp.Or(l.Body, time.Hour)
 	return l
 }
 
-func newBench(t testing.TB, limits Limits, servers ...Server) *bench {
+func newBench(t testing.TB, limits proxy.Limits, servers ...proxy.Server) *bench {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +52,7 @@ func newBench(t testing.TB, limits Limits, servers ...Server) *bench {
 }
 
 // benchOn is a bench whose proxy serves what listener takes, which dial connects to.
-func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (net.Conn, error), limits Limits, servers ...Server) *bench {
+func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (net.Conn, error), limits proxy.Limits, servers ...proxy.Server) *bench {
 	t.Helper()
 	b := &bench{t: t, rec: newRecorder(), stderr: &lockedBuffer{}}
 	for i := range servers {
@@ -59,14 +60,14 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 			servers[i].Stderr = b.stderr
 		}
 	}
-	proxy, err := New(b.rec, limits, servers...)
+	made, err := proxy.New(b.rec, limits, servers...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.proxy = proxy
+	b.proxy = made
 	b.addr = listener.Addr().String()
 	served := make(chan error, 1)
-	go func() { served <- proxy.Serve(context.Background(), listener, proxy.Handler("")) }()
+	go func() { served <- made.Serve(context.Background(), listener, made.Handler("")) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return dial(ctx)
 	}}
@@ -74,7 +75,7 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
-		if err := proxy.Close(ctx); err != nil {
+		if err := made.Close(ctx); err != nil {
 			t.Errorf("Close: %v", err)
 		}
 		if err := <-served; err != nil {
@@ -86,9 +87,9 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 }
 
 // scriptedBench is a bench with one scripted server called "s".
-func scriptedBench(t testing.TB, limits Limits, timeout time.Duration) *bench {
+func scriptedBench(t testing.TB, limits proxy.Limits, timeout time.Duration) *bench {
 	t.Helper()
-	return newBench(t, limits, Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout}})
+	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout}})
 }
 
 // lockedBuffer takes a server's stderr.

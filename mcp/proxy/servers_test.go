@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"bufio"
@@ -17,6 +17,7 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
 // scripted is a stdio server whose methods are what a test wants it to do. It
@@ -26,7 +27,7 @@ type scripted struct {
 	out io.Writer // guarded by mu
 
 	errs  io.Writer         // stderr
-	held  []message         // requests that wait for "release"
+	held  []jsonrpc.Message // requests that wait for "release"
 	asked map[string][]byte // our request's id to the raw id of the one it is for
 }
 
@@ -58,18 +59,18 @@ func (s *scripted) answer(id []byte, result string) {
 }
 
 func (s *scripted) handle(line []byte) {
-	env, err := parse(line)
+	sent, batch, err := jsonrpc.Parse(line)
 	if err != nil {
 		fmt.Fprintf(s.errs, "scripted: %v: %q\n", err, line)
 		return
 	}
-	if env.batch {
-		s.batch(env)
+	if batch {
+		s.batch(sent)
 		return
 	}
-	m := env.messages[0]
-	if m.kind == response {
-		s.answer(s.asked[m.id.Key], string(line))
+	m := sent[0]
+	if m.Method == "" {
+		s.answer(s.asked[m.ID.Key], string(line))
 		return
 	}
 	params := "{}"
@@ -81,12 +82,15 @@ func (s *scripted) handle(line []byte) {
 	s.do(m, line, params)
 }
 
-func (s *scripted) batch(env envelope) {
+func (s *scripted) batch(sent []jsonrpc.Message) {
 	var answers []string
-	for _, m := range env.of(request) {
-		answers = append(answers, `{"jsonrpc":"2.0","id":`+string(m.id.Raw)+`,"result":{}}`)
+	for _, m := range sent {
+		if !m.IsRequest() {
+			continue
+		}
+		answers = append(answers, `{"jsonrpc":"2.0","id":`+string(m.ID.Raw)+`,"result":{}}`)
 	}
-	if env.messages[0].method == "split" {
+	if sent[0].Method == "split" {
 		for _, a := range answers {
 			s.say(a)
 		}
@@ -106,36 +110,36 @@ func joined(parts []string) string {
 	return b.String()
 }
 
-func (s *scripted) do(m message, line []byte, params string) {
+func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 	size := 0
 	for key, value := range jsontext.Members([]byte(params)) {
 		if key == "size" {
 			size, _ = strconv.Atoi(string(value))
 		}
 	}
-	do := m.method
-	if m.name == "hold" {
-		do = m.name
+	do := m.Method
+	if name(m) == "hold" {
+		do = name(m)
 	}
 	switch do {
 	case "initialize":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-		s.answer(m.id.Raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
+		s.answer(m.ID.Raw, `{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"scripted","version":"9"}}`)
 	case "echo", methodListTools:
-		s.answer(m.id.Raw, params)
+		s.answer(m.ID.Raw, params)
 	case "emit":
 		s.say(params)
-		s.answer(m.id.Raw, `{}`)
+		s.answer(m.ID.Raw, `{}`)
 	case "whole":
-		s.answer(m.id.Raw, string(line))
+		s.answer(m.ID.Raw, string(line))
 	case "noise":
 		s.say("listening on stdio")
 		s.say(`{"level":"info","msg":"hello"}`)
 		s.say("")
-		s.answer(m.id.Raw, `{}`)
+		s.answer(m.ID.Raw, `{}`)
 	case "chatter":
 		s.say(strings.Repeat("not a message\n", size))
-		s.answer(m.id.Raw, `{}`)
+		s.answer(m.ID.Raw, `{}`)
 	case "never":
 	case "exit":
 		os.Exit(3)
@@ -144,47 +148,47 @@ func (s *scripted) do(m message, line []byte, params string) {
 	case "wrongid":
 		s.say(`{"jsonrpc":"2.0","id":"nobody","result":{}}`)
 	case "twice":
-		s.answer(m.id.Raw, `{"n":1}`)
-		s.answer(m.id.Raw, `{"n":2}`)
+		s.answer(m.ID.Raw, `{"n":1}`)
+		s.answer(m.ID.Raw, `{"n":2}`)
 	case "flood":
 		chunk := bytes.Repeat([]byte("e"), 1<<16)
 		for range size / len(chunk) {
 			s.errs.Write(chunk)
 		}
-		s.answer(m.id.Raw, `{}`)
+		s.answer(m.ID.Raw, `{}`)
 	case "big":
-		s.answer(m.id.Raw, `"`+string(bytes.Repeat([]byte("x"), size))+`"`)
+		s.answer(m.ID.Raw, `"`+string(bytes.Repeat([]byte("x"), size))+`"`)
 	case "progress":
-		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(m.token.Raw), `,"progress":1}}`)
-		s.answer(m.id.Raw, `{}`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`, string(jsontext.Member(jsontext.Member(m.Params, "_meta"), "progressToken")), `,"progress":1}}`)
+		s.answer(m.ID.Raw, `{}`)
 	case "ask":
-		s.asked["n77e0"] = m.id.Raw
+		s.asked["n77e0"] = m.ID.Raw
 		s.say(`{"jsonrpc":"2.0","id":77,"method":"sampling/createMessage","params":{}}`)
 	case "announce":
 		s.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	case "hold", "subscriptions/listen":
 		s.held = append(s.held, m)
-		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.id.Raw), `}}}`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.ID.Raw), `}}}`)
 	case "late":
 		s.held = append(s.held, m)
 	case "release":
 		for _, h := range s.held {
-			s.answer(h.id.Raw, `{"released":true}`)
+			s.answer(h.ID.Raw, `{"released":true}`)
 		}
 		s.held = nil
 	case "notifications/cancelled":
-		fmt.Fprintf(s.errs, "cancelled %s\n", m.cancels.Raw)
+		fmt.Fprintf(s.errs, "cancelled %s\n", jsontext.Member(m.Params, "requestId"))
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
-		s.answer(m.id.Raw, `{}`)
+		s.answer(m.ID.Raw, `{}`)
 		select {}
 	default:
 		switch {
-		case m.kind != request || m.name == "slow" || m.name == "gone":
-		case m.method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
-			s.answer(m.id.Raw, params)
+		case !m.IsRequest() || name(m) == "slow" || name(m) == "gone":
+		case m.Method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
+			s.answer(m.ID.Raw, params)
 		default:
-			s.say(`{"jsonrpc":"2.0","id":`, string(m.id.Raw), `,"error":{"code":-32601,"message":"no such method"}}`)
+			s.say(`{"jsonrpc":"2.0","id":`, string(m.ID.Raw), `,"error":{"code":-32601,"message":"no such method"}}`)
 		}
 	}
 }
@@ -197,16 +201,16 @@ func statelessServer(in io.Reader, out io.Writer) {
 		if err != nil {
 			return
 		}
-		env, err := parse(line)
+		sent, err := parse(line)
 		if err != nil {
 			continue
 		}
-		m := env.messages[0]
-		if m.method == "server/discover" {
-			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.id.Raw)
+		m := sent[0]
+		if m.Method == "server/discover" {
+			fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"new","version":"2"}}}}`+"\n", m.ID.Raw)
 			continue
 		}
-		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"this server speaks 2026-07-28"}}`+"\n", m.id.Raw)
+		fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"this server speaks 2026-07-28"}}`+"\n", m.ID.Raw)
 	}
 }
 

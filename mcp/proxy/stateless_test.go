@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -182,5 +182,45 @@ func TestStatelessProcessIsRestarted(t *testing.T) {
 	frames := b.rec.all()
 	if conn := frames[len(frames)-1].Conn; conn != "s/2" {
 		t.Errorf("conn %s", conn)
+	}
+}
+
+// mirroring is an input schema with arguments that clients repeat in headers.
+const mirroring = `{"type":"object","properties":{
+	"region":{"type":"string","x-mcp-header":"Region"},
+	"level":{"type":"integer","x-mcp-header":"Level"},
+	"dry":{"type":"boolean","x-mcp-header":"Dry"},
+	"where":{"type":"object","properties":{"zone":{"type":"string","x-mcp-header":"Zone"}}},
+	"plain":{"type":"string"},
+	"odd":{"x-mcp-header":7}},
+	"allOf":[{"properties":{"hidden":{"x-mcp-header":"Hidden"}}}]}`
+
+// Arguments that clients repeat in headers are compared with the body.
+func TestParamHeadersAreChecked(t *testing.T) {
+	t.Parallel()
+	b := scriptedBench(t, quick(), 0)
+	call := func(region string) reply {
+		body, header := stateless("2", "tools/call", `"name":"t","arguments":{"region":"eu"}`)
+		header = append(header, "Mcp-Name", "t")
+		if region != "" {
+			header = append(header, "Mcp-Param-Region", region)
+		}
+		return b.do("POST", "s", body, header...)
+	}
+	if r := call(""); r.status != 404 { // the server knows no tools/call
+		t.Errorf("before the list was seen: %d %s", r.status, r.body)
+	}
+	body, header := stateless("1", "tools/list", `"tools":[{"name":"t","inputSchema":`+mirroring+`}]`)
+	if r := b.do("POST", "s", body, header...); r.status != 200 {
+		t.Fatalf("the list: %d %s", r.status, r.body)
+	}
+	if r := call(""); r.status != 400 || !strings.Contains(r.body, "-32020") {
+		t.Errorf("missing: %d %s", r.status, r.body)
+	}
+	if r := call("us"); r.status != 400 || !strings.Contains(r.body, "-32020") {
+		t.Errorf("another: %d %s", r.status, r.body)
+	}
+	if r := call("eu"); r.status != 404 {
+		t.Errorf("as it should be: %d %s", r.status, r.body)
 	}
 }

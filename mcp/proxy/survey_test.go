@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -25,18 +26,18 @@ type listing func(method, cursor string) (answer string, known bool)
 
 func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	env, err := parse(body)
-	if err != nil || env.messages[0].kind != request {
+	sent, err := parse(body)
+	if err != nil || !sent[0].IsRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	m := env.messages[0]
+	m := sent[0]
 	answer := `"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"l","version":"1"},"instructions":"read me"}`
-	if m.method != methodInitialize {
+	if m.Method != methodInitialize {
 		var known bool
 		_, cursor, _ := strings.Cut(string(body), `"cursor":"`)
 		cursor, _, _ = strings.Cut(cursor, `"`)
-		if answer, known = l(m.method, cursor); !known {
+		if answer, known = l(m.Method, cursor); !known {
 			answer = `"error":{"code":-32601,"message":"what?"}`
 		}
 	}
@@ -45,11 +46,11 @@ func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.id.Raw, answer)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID.Raw, answer)
 }
 
 // inspecting opens a conversation that is recorded.
-func inspecting(t *testing.T, rec Recorder, s transport.Server) *client.Session {
+func inspecting(t *testing.T, rec proxy.Recorder, s transport.Server) *client.Session {
 	t.Helper()
 	q, err := client.Inspect(t.Context(), rec, s)
 	if err != nil {

@@ -1,113 +1,43 @@
-package proxy
+package proxy_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
-
-func TestCut(t *testing.T) {
-	show := newToolFilter([]string{"a", "b"})
-	all := func(jsonrpc.ID) bool { return true }
-	for name, test := range map[string]struct{ in, want string }{
-		"all stay":        {`{"id":1,"result":{"tools":[{"name":"a"}, {"name":"b"}]}}`, ""},
-		"the first":       {`{"result":{"tools":[ {"name":"x"} , {"name":"a"} ]}}`, `{"result":{"tools":[ {"name":"a"} ]}}`},
-		"the last":        {`{"result":{"tools":[ {"name":"a"} , {"name":"x"} ]}}`, `{"result":{"tools":[ {"name":"a"} ]}}`},
-		"the middle":      {`{"result":{"tools":[{"name":"a"},{"name":"x"} ,{"name":"b","n":1.0}]}}`, `{"result":{"tools":[{"name":"a"} ,{"name":"b","n":1.0}]}}`},
-		"all go":          {`{"result":{"tools":[ {"name":"x"},{"name":"y"}	]}}`, `{"result":{"tools":[ 	]}}`},
-		"one goes":        {`{"result":{"tools":[{"name":"x"}]}}`, `{"result":{"tools":[]}}`},
-		"the rest stays":  {`{"result":{"_meta":{"n":1e2},"tools":[{"name":"x"}],"nextCursor":"c"},"id":1.0,"jsonrpc":"2.0"}`, `{"result":{"_meta":{"n":1e2},"tools":[],"nextCursor":"c"},"id":1.0,"jsonrpc":"2.0"}`},
-		"two names":       {`{"result":{"tools":[{"name":"x","name":"a"},{"name":"a","Name":"x"},{"name":"a"}]}}`, `{"result":{"tools":[{"name":"a"}]}}`},
-		"an escaped name": {`{"result":{"tools":[{"name":"\u0061"},{"name":"\u0078"}]}}`, `{"result":{"tools":[{"name":"\u0061"}]}}`},
-		"no tool":         {`{"result":{"tools":[1,"a",null,{},{"name":7},{"name":"a"}]}}`, `{"result":{"tools":[{"name":"a"}]}}`},
-		"keys in case":    {`{"Result":{"TOOLS":[{"NAME":"x"}]}}`, `{"Result":{"TOOLS":[]}}`},
-		"keys twice":      {`{"result":{"tools":[{"name":"x"}],"tools":[{"name":"y"}]},"result":{"tools":[{"name":"z"}]}}`, `{"result":{"tools":[],"tools":[]},"result":{"tools":[]}}`},
-		"no list":         {`{"result":{"tools":{"name":"x"}}}`, ""},
-		"an error":        {`{"id":1,"error":{"code":1,"message":"m","tools":[{"name":"x"}]}}`, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if test.want == "" {
-				test.want = test.in
-			}
-			if got := string(show.cut([]byte(test.in), false, all)); got != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
-		})
-	}
-	batch := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[{"name":"x"}]}}]`
-	got := show.cut([]byte(batch), true, func(key jsonrpc.ID) bool { return key.Key == "n2e0" })
-	if want := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[]}}]`; string(got) != want {
-		t.Errorf("batch: %s", got)
-	}
-}
-
-// FuzzCut holds that what is left is JSON, has no hidden tool, and that a message
-// without one is not touched.
-func FuzzCut(f *testing.F) {
-	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x"}, {"name":"a"} ,{"name":"y"}]}}`))
-	f.Add([]byte(`{"result":{"tools":[1,{"name":"a"},[]]},"Result":{"toolſ":[{"nAme":"x"}]}}`))
-	show := newToolFilter([]string{"a"})
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if !json.Valid(in) {
-			return
-		}
-		in = slices.Clip(in)
-		out := show.cut(in, false, func(jsonrpc.ID) bool { return true })
-		if !json.Valid(out) {
-			t.Fatalf("%s became %s", in, out)
-		}
-		var left struct {
-			Result struct {
-				Tools []struct{ Name *string }
-			}
-		}
-		if json.Unmarshal(out, &left) != nil {
-			return
-		}
-		for _, tool := range left.Result.Tools {
-			if tool.Name != nil && *tool.Name != "a" {
-				t.Errorf("%s became %s", in, out)
-			}
-		}
-		if again := show.cut(out, false, func(jsonrpc.ID) bool { return true }); string(again) != string(out) {
-			t.Errorf("%s became %s and then %s", in, out, again)
-		}
-	})
-}
 
 const toolsResult = `{"tools":[{"name":"open","n":1.0}, {"name":"hidden"}],"nextCursor":"more"}`
 
 // TestToolsThatTheAgentDoesNotSee holds the same for every transport.
 func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 	t.Parallel()
-	overHTTP := func(stream bool) Server {
-		return Server{Server: transport.Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	overHTTP := func(stream bool) proxy.Server {
+		return proxy.Server{Server: transport.Server{Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 			raw := readAll(r.Body)
 			if strings.Contains(string(raw), `"tools/call"`) && strings.Contains(string(raw), `"hidden"`) {
 				t.Error("the server saw a hidden call")
 			}
-			env, err := parse(raw)
-			if err != nil || len(env.of(request)) == 0 {
+			sent, err := parse(raw)
+			if err != nil || !asks(sent) {
 				w.WriteHeader(http.StatusAccepted)
 				return
 			}
 			result := `{"content":[]}`
-			switch env.messages[0].method {
+			switch sent[0].Method {
 			case "initialize":
 				w.Header().Set("Mcp-Session-Id", "s1")
 				result = `{"protocolVersion":"2025-11-25"}`
 			case "tools/list":
 				result = toolsResult
 			}
-			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, env.messages[0].id.Raw, result)
+			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, sent[0].ID.Raw, result)
 			if stream {
 				written(w, "id: 5\ndata: "+answer+"\n\n")
 				return
@@ -116,7 +46,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 			w.Write([]byte(answer))
 		})}}
 	}
-	for name, server := range map[string]Server{
+	for name, server := range map[string]proxy.Server{
 		"stdio": {Server: transport.Server{Launch: launching(t, "scripted")}}, "JSON": overHTTP(false), "stream": overHTTP(true),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +107,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 
 func TestHiddenCallsInABatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the server was asked")
 	})}, Tools: []string{}})
 	r := b.do("POST", "s", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)

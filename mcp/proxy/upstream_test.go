@@ -1,4 +1,4 @@
-package proxy
+package proxy_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
@@ -53,13 +54,13 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 		w.Header().Set("X-Server", "own")
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	response := b.request(t.Context(), "POST", "s", ping, "Authorization", "Bearer agent", "Cookie", "c=d", "X-Agent", "a")
 	response.Body.Close()
 	if got.Header.Get("Authorization") != "Bearer secret" || got.Header.Get("Cookie") != "" || got.Header.Get("X-Agent") != "a" || got.URL.RawQuery != "key=of+the+url" {
 		t.Errorf("the server got %s %v", got.URL, got.Header)
 	}
-	for _, name := range remoteOnly() {
+	for _, name := range proxy.RemoteOnly() {
 		if response.Header.Get(name) != "" {
 			t.Errorf("the agent got %s", name)
 		}
@@ -97,7 +98,7 @@ func TestRedirects(t *testing.T) {
 			rpc(w, r, "{}")
 		}
 	})
-	b := newBench(t, Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, test := range []struct {
 		method        string
@@ -137,7 +138,7 @@ func TestRedirects(t *testing.T) {
 // In a container every name of the loopback is the server's own.
 func TestRedirectWithinAContainer(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/own/mcp" {
 			w.Header().Set("Location", "http://127.0.0.1:3001/own/mcp/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
@@ -153,13 +154,13 @@ func TestRedirectWithinAContainer(t *testing.T) {
 func TestUpstreamsThatAreRefused(t *testing.T) {
 	for _, raw := range []string{"ftp://h/", "http:///x", "http://u:p@h/", "/mcp"} {
 		where, _ := url.Parse(raw)
-		if _, err := New(newRecorder(), Limits{}, Server{Server: transport.Server{Name: "s", Upstream: &transport.Upstream{URL: where, Transport: http.DefaultTransport}}}); err == nil {
+		if _, err := proxy.New(newRecorder(), proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: &transport.Upstream{URL: where, Transport: http.DefaultTransport}}}); err == nil {
 			t.Errorf("%s is taken", raw)
 		}
 	}
 	where, _ := url.Parse("http://h/")
 	up := &transport.Upstream{URL: where, Transport: http.DefaultTransport}
-	if _, err := New(newRecorder(), Limits{}, Server{Server: transport.Server{Name: "s", Upstream: up, Launch: launching(t, "scripted")}}); err == nil {
+	if _, err := proxy.New(newRecorder(), proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Launch: launching(t, "scripted")}}); err == nil {
 		t.Error("two ways to one server are taken")
 	}
 }
@@ -173,20 +174,20 @@ func TestProbeOverHTTP(t *testing.T) {
 			return
 		}
 		raw := readAll(r.Body)
-		env, err := parse(raw)
-		if err != nil || len(env.of(request)) == 0 {
+		sent, err := parse(raw)
+		if err != nil || !asks(sent) {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
 		w.Header().Set("Mcp-Session-Id", "probe")
 		result := `{"protocolVersion":"2025-06-18","serverInfo":{"name":"n","version":"1"}}`
 		switch {
-		case env.messages[0].method == "tools/list" && strings.Contains(string(raw), `"cursor":"2"`):
+		case sent[0].Method == "tools/list" && strings.Contains(string(raw), `"cursor":"2"`):
 			result = `{"tools":[{"name":"two"}]}`
-		case env.messages[0].method == "tools/list":
+		case sent[0].Method == "tools/list":
 			result = `{"tools":[{"name":"one"}],"nextCursor":"2"}`
 		}
-		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n", fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", env.messages[0].id.Raw, result))
+		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n\n", fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n\n", sent[0].ID.Raw, result))
 	}
 	status := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(code) }
@@ -334,7 +335,7 @@ func TestRealServersOverHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, _ := remoteOf(t, test.handler.ServeHTTP)
 			up.URL.Path, up.URL.RawQuery, up.Events = test.path, "", test.events
-			server := Server{Server: transport.Server{Name: "s", Upstream: up}, Tools: []string{"echo", "sample"}}
+			server := proxy.Server{Server: transport.Server{Name: "s", Upstream: up}, Tools: []string{"echo", "sample"}}
 			if _, err := client.Probe(t.Context(), newRecorder(), server.Server, server.Tools); err != nil {
 				t.Fatal(err)
 			}

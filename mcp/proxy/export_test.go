@@ -1,0 +1,55 @@
+package proxy
+
+import "slices"
+
+// What tests from outside see of a proxy.
+var (
+	ErrCut    = errCut
+	ErrStatus = errStatus
+)
+
+const (
+	RefusedKept = refusedKept
+	MaxKept     = maxKept
+)
+
+// RemoteOnly lists the headers of remote servers that agents do not get.
+func RemoteOnly() []string { return slices.Collect(slices.Values(remoteOnly())) }
+
+// MemoryUsed and ReplayUsed return how many bytes a proxy holds.
+func (p *Proxy) MemoryUsed() int64 { return int64(p.memory.Used()) }
+func (p *Proxy) ReplayUsed() int64 { return int64(p.replay.Used()) }
+
+// Kept returns how many requests are kept of those to a remote server that their agent left.
+func (p *Proxy) Kept(server string) int {
+	return p.servers[server].handler.(*passThrough).dialogues.kept
+}
+
+// Leave sends requests to a remote server in a session, and leaves them.
+func (p *Proxy) Leave(server, session string, raw []byte) error {
+	ds := p.servers[server].handler.(*passThrough).dialogues
+	env, err := parse(raw)
+	if err != nil {
+		return err
+	}
+	d, waiting, err := ds.join(session, env)
+	if err != nil {
+		return err
+	}
+	ds.leave(d, waiting, true)
+	return nil
+}
+
+// Unanswered returns what is kept of a request to a server on stdio until it is answered.
+func (p *Proxy) Unanswered(server string, raw []byte) (any, error) {
+	env, err := parse(raw)
+	return newExchange(&link{bridge: p.servers[server].handler.(*bridge)}, call{env: env}), err
+}
+
+// Listens reports whether the agent's own stream is open in a session on stdio.
+func (p *Proxy) Listens(server, session string) bool {
+	l := p.servers[server].handler.(*bridge).session(session)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.own.holder != nil
+}
