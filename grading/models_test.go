@@ -110,7 +110,7 @@ func TestTokens(t *testing.T) {
 		{"as many as may be", s, `{"max_tokens":220}`, pass, 1, ""},
 		{"too many", s, `{"max_tokens":219}`, fail, 0, "Expected at most 219 tokens; 220 were used: 200 in, 20 out."},
 		{"no model was asked", unasked, `{"max_tokens":1}`, pass, 1, ""},
-		{"a provider that does not count", untold, `{"max_tokens":500}`, cannotSay, 0, "told no tokens of model call 2"},
+		{"a provider that does not count", untold, `{"max_tokens":500}`, cannotSay, 0, "reported no tokens of model call 2"},
 		{"a request that was refused", refused, `{"max_tokens":110}`, pass, 1, ""},
 		{"a record with a gap", lost, `{"max_tokens":500}`, cannotSay, 0, "disk is full"},
 		{"no gateway", direct, `{"max_tokens":500}`, cannotSay, 0, "no model gateway was in the way"},
