@@ -153,7 +153,7 @@ func linksUnfollowed() Defence {
 	return without(laxBuild, "links of the workspace that graders do not follow", "LinksUnfollowed")
 }
 
-func linksReported() Defence {
+func linksAsLinks() Defence {
 	return without(laxBuild, "links that are collected as links", "LinksAsLinks")
 }
 

@@ -142,9 +142,9 @@ func unstopped(s Scene) (bool, string) {
 	return reported, fmt.Sprintf("heard beyond its limit: %v", reported)
 }
 
-// untold says whether a description changed and nobody is told.
+// untold reports whether a description changed and no change is on record.
 func untold(s Scene) (bool, string) {
 	said := strings.Contains(s.File(evidence.FramesFile), "version 2")
 	reported := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)
-	return said && !reported, fmt.Sprintf("listed anew: %v; told: %v", said, reported)
+	return said && !reported, fmt.Sprintf("listed anew: %v; recorded: %v", said, reported)
 }

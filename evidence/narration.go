@@ -9,7 +9,7 @@ import (
 // Narration is narration.json: the MCP calls of the agent's transcript, compared with those
 // that were captured. It is there for trials with a transcript.
 type Narration struct {
-	// Told is how many MCP calls the transcript has.
+	// Reported is how many MCP calls the transcript has.
 	Reported int `json:"told"`
 	// Unbacked are in the transcript and were never made. None is listed where calls may
 	// have gone unseen.

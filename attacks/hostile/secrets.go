@@ -57,13 +57,13 @@ func spread(secret string) []part.Word {
 	return words
 }
 
-// spreadFurther writes what the server told it to everywhere that an agent can write.
+// spreadFurther writes the server's answer everywhere that an agent can write.
 func spreadFurther(ctx context.Context) []part.Word {
 	said, err := call(ctx, victim, "hello")
 	if err != nil {
 		return nil
 	}
-	_ = os.WriteFile(filepath.Join(sandbox.WorkspaceDir, "told.txt"), []byte(said), 0o600) // one of several ways
+	_ = os.WriteFile(filepath.Join(sandbox.WorkspaceDir, "heard.txt"), []byte(said), 0o600) // one of several ways
 	fmt.Fprintln(os.Stderr, said)
 	return part.Hear(said)
 }
