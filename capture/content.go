@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // content is what a tool result holds.
@@ -140,26 +141,18 @@ const minPrefix = 256
 // omission and its end, where beginning or end may be empty; or a long beginning alone.
 func isShortened(said, was string) bool {
 	said, was = strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(was), " ")
-	begin := commonPrefix(said, was)
+	begin := text.Prefix(said, was)
 	if begin == len(said) {
 		return begin >= minPrefix
 	}
 	// The mark may begin with the characters with which the text went on.
-	for begin := begin; begin >= 0 && begin > commonPrefix(said, was)-4; begin-- {
+	for begin := begin; begin >= 0 && begin > text.Prefix(said, was)-4; begin-- {
 		end := commonSuffix(said[begin:], was[begin:])
 		if isMark(said[begin : len(said)-end]) {
 			return true
 		}
 	}
 	return false
-}
-
-func commonPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }
 
 func commonSuffix(a, b string) int {

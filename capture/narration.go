@@ -86,10 +86,7 @@ const (
 // parting cuts two texts to most bytes each. Where one is longer, they begin before bytes before
 // the first difference.
 func parting(a, b string, most, before int) (string, string) {
-	from := 0
-	if max(len(a), len(b)) > most {
-		from = max(0, commonPrefix(a, b)-before)
-	}
+	from := text.Fork(a, b, most, before)
 	return excerpt(a, from, most), excerpt(b, from, most)
 }
 

@@ -177,19 +177,9 @@ func (sel selection) missing(m match.Missing) string {
 	case len(sel.calls) == 0:
 		text += " No tool was called at all."
 	case m.Nearest == nil:
-		text += " Called: " + list(sel.tools()) + "."
+		text += " Called: " + list(distinct(sel.calls, func(call evidence.Call) string { return call.Tool })) + "."
 	}
 	return text
-}
-
-// tools lists the tools that were called, each once.
-func (sel selection) tools() []string {
-	var names []string
-	for _, call := range sel.calls {
-		names = append(names, call.Tool)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }
 
 func (sel selection) nearest(n match.Nearest) string {

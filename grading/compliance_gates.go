@@ -249,7 +249,7 @@ func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string)
 		case len(found) > 0:
 			g.add(nil, "Expected a successful request for the %s %s; found %s.", kind, p, describeReads(found))
 		default:
-			g.add(nil, "Expected a successful request for the %s %s; there was none. Asked for: %s.", kind, p, list(names(reads)))
+			g.add(nil, "Expected a successful request for the %s %s; there was none. Asked for: %s.", kind, p, list(distinct(reads, func(read capture.Read) string { return read.Name })))
 		}
 	}
 }
@@ -258,15 +258,6 @@ func describeReads(reads []capture.Read) string {
 	return listOf(reads, func(read capture.Read) string {
 		return fmt.Sprintf("%s of %s in frame %d (%s)", quote(read.Name), read.Server, read.RequestFrame, read.Outcome)
 	})
-}
-
-func names(reads []capture.Read) []string {
-	var all []string
-	for _, read := range reads {
-		all = append(all, read.Name)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // rugPulled checks that no server changed what it says of a tool.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"regexp"
@@ -136,6 +137,17 @@ func load(spec evidence.GraderSpec) (grader, error) {
 		}
 	}
 	return g, hold(g, spec.Files)
+}
+
+// readable yields the graders whose config can be read. The verdict of any other says why not.
+func readable(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, grader] {
+	return func(yield func(evidence.GraderSpec, grader) bool) {
+		for _, spec := range specs {
+			if g, err := load(spec); err == nil && !yield(spec, g) {
+				return
+			}
+		}
+	}
 }
 
 // hold gives g the files that its config names.

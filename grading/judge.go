@@ -59,14 +59,12 @@ func AsksJudge(config any) (model string, asks bool) {
 
 // NeedJudge reports whether one of the graders asks a judge.
 func NeedJudge(graders []evidence.GraderSpec) bool {
-	return slices.ContainsFunc(graders, func(spec evidence.GraderSpec) bool {
-		g, err := load(spec)
-		if err != nil {
-			return false
+	for _, g := range readable(graders) {
+		if _, asks := AsksJudge(g); asks {
+			return true
 		}
-		_, asks := AsksJudge(g)
-		return asks
-	})
+	}
+	return false
 }
 
 // Question is what a grader asks of a judge.
@@ -98,31 +96,24 @@ func Questions(dir evidence.Dir) ([]Question, error) {
 		return nil, fmt.Errorf("grading: %w", s.stepsErr)
 	}
 	var all []Question
-	for _, spec := range trial.AllGraders() {
-		all = append(all, s.of(spec).asked(spec)...)
+	for spec, g := range readable(trial.AllGraders()) {
+		a, ok := g.(judged)
+		if !ok {
+			continue
+		}
+		if q, asks := a.inquiry(); asks {
+			all = append(all, s.of(spec).asked(q)...)
+		}
 	}
 	return all, nil
 }
 
-// asked returns what a grader asks: nothing where it cannot judge anyway.
-func (s *subject) asked(spec evidence.GraderSpec) []Question {
-	g, err := load(spec)
-	if err != nil {
-		return nil
-	}
-	a, ok := g.(judged)
-	if !ok {
-		return nil
-	}
-	q, asks := a.inquiry()
-	if !asks {
-		return nil
-	}
+// asked returns what the grader asks: nothing where it cannot judge anyway.
+func (s *subject) asked(q judgement) (all []Question) {
 	found, _, _ := s.questions(q)
-	var all []Question
 	for _, ask := range found {
 		_, err := s.opinionOn(ask)
-		all = append(all, Question{Grader: spec.Name, Ask: ask, Answered: err == nil})
+		all = append(all, Question{Grader: s.grader, Ask: ask, Answered: err == nil})
 	}
 	return all
 }

@@ -1,6 +1,10 @@
 package grading
 
-import "github.com/waza-isolate/waza/capture"
+import (
+	"slices"
+
+	"github.com/waza-isolate/waza/capture"
+)
 
 // order is what is known of the order of uses. MCP calls are in the order of the wire, and builtin
 // uses in that of the transcript. The place of a call among builtin uses is known where the
@@ -37,7 +41,7 @@ func (o *order) bound() bool {
 	before := 0
 	for i, call := range o.calls {
 		if call.Reported > 0 {
-			place := o.reportedBefore(call.Reported)
+			place, _ := slices.BinarySearchFunc(o.own, call.Reported, func(use capture.Use, at int) int { return use.Reported - at })
 			if place < before {
 				return false
 			}
@@ -53,19 +57,6 @@ func (o *order) bound() bool {
 		o.most[i] = after
 	}
 	return true
-}
-
-// reportedBefore returns how many builtin uses are before a place in the transcript.
-func (o *order) reportedBefore(place int) int {
-	low, high := 0, len(o.own)
-	for low < high {
-		if mid := (low + high) / 2; o.own[mid].Reported < place {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low
 }
 
 // unknown returns the first call whose place among builtin uses is not known.

@@ -317,9 +317,10 @@ func (s *subject) pairs(q judgement) bool { return q.pairwise && s.trial.Baselin
 
 // ComparesPairs reports whether one of the graders compares with a run without skills.
 func ComparesPairs(graders []evidence.GraderSpec) bool {
-	return slices.ContainsFunc(graders, func(spec evidence.GraderSpec) bool {
-		g, err := load(spec)
-		c, ok := g.(*PromptConfig)
-		return err == nil && ok && c.Mode == modePairwise
-	})
+	for _, g := range readable(graders) {
+		if c, ok := g.(*PromptConfig); ok && c.Mode == modePairwise {
+			return true
+		}
+	}
+	return false
 }

@@ -240,11 +240,7 @@ type asker interface {
 // nothing: its verdict says why.
 func Asks(specs []evidence.GraderSpec) []Ask {
 	var all []Ask
-	for _, spec := range specs {
-		g, err := load(spec)
-		if err != nil {
-			continue
-		}
+	for spec, g := range readable(specs) {
 		if needy, ok := g.(asker); ok {
 			for _, what := range needy.asks() {
 				all = append(all, askOf(spec.Name, what))

@@ -9,14 +9,19 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// toolNames lists the tools used, each once, in alphabetical order.
-func toolNames(uses []capture.Use) []string {
+// distinct lists the names of things, each once, in alphabetical order.
+func distinct[T any](all []T, name func(T) string) []string {
 	names := []string{}
-	for _, use := range uses {
-		names = append(names, use.Tool)
+	for _, one := range all {
+		names = append(names, name(one))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// toolNames lists the tools used.
+func toolNames(uses []capture.Use) []string {
+	return distinct(uses, func(use capture.Use) string { return use.Tool })
 }
 
 // describe lists uses for a sentence, captured calls by their number.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -178,7 +177,7 @@ func showPair(want, got any) (string, string) {
 	if lookAlike(a, b) {
 		return strconv.QuoteToASCII(a), strconv.QuoteToASCII(b)
 	}
-	from := start(a, b)
+	from := text.Fork(a, b, maxShown, lead)
 	if from == 0 {
 		return quote(a), quote(b)
 	}
@@ -188,28 +187,6 @@ func showPair(want, got any) (string, string) {
 // lead is how many bytes of long strings are shown before the place where they begin
 // to differ.
 const lead = 30
-
-// start returns from where two strings are shown: from the beginning unless they are too long and
-// differ late.
-func start(a, b string) int {
-	from := common(a, b) - lead
-	if from <= 0 || len(a) <= maxShown && len(b) <= maxShown {
-		return 0
-	}
-	for from > 0 && !utf8.RuneStart(a[from]) {
-		from--
-	}
-	return from
-}
-
-// common returns how many bytes at the beginning of a and b are equal.
-func common(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
 
 // lookAlike reports whether a and b may differ only in how characters are composed, which is not
 // visible.

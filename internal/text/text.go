@@ -61,6 +61,28 @@ func Shorten(s string, most int) string {
 	return beginning
 }
 
+// Prefix returns how many bytes at the beginning of a and b are equal.
+func Prefix(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Fork returns from which byte on two texts are to be shown in most bytes each, so that their
+// first difference is in view with before bytes before it. It is 0 where both are short enough.
+func Fork(a, b string, most, before int) int {
+	if len(a) <= most && len(b) <= most {
+		return 0
+	}
+	from := max(0, Prefix(a, b)-before)
+	for from > 0 && from < len(a) && !utf8.RuneStart(a[from]) {
+		from--
+	}
+	return from
+}
+
 // Quote is s in quotes, or its beginning in most bytes and an [Ellipsis] behind the quotes.
 func Quote(s string, most int) string {
 	beginning, isCut := Beginning(s, most)

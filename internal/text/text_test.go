@@ -29,3 +29,21 @@ func TestQuote(t *testing.T) {
 		}
 	}
 }
+
+func TestFork(t *testing.T) {
+	long := strings.Repeat("a", 50)
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"abc", "abd", 0},
+		{long + "x", long + "y", 45},
+		{long, long + "y", 45},
+		{"b" + long, "c" + long, 0},
+		{long + "ééé" + "x", long + "ééé" + "y", 50}, // 51 is within a character
+	} {
+		if got := Fork(test.a, test.b, 20, 5); got != test.want {
+			t.Errorf("%q and %q: from %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
