@@ -35,6 +35,7 @@ func TestToolConstraint(t *testing.T) {
 		{"arguments", s, `{"expect_tools":[{"tool":"get","path_pattern":"^a/"},{"tool":"run","command_pattern":"LS"}]}`, pass, 1, ""},
 		{"an argument that is no string", s, `{"reject_tools":[{"tool":"get","command_pattern":"rm"}]}`, fail, 0, "with command /rm/"},
 		{"an argument that is not there", s, `{"expect_tools":[{"tool":"fetch","path_pattern":"a"}]}`, fail, 0, ""},
+		{"arguments that are no object", scene{transcript: `{"type":"tool.execution_start","tool_name":"skill","tool_call_id":"1","arguments":null}` + "\n"}, `{"reject_tools":[{"tool":"skill","skill_pattern":".*"}]}`, fail, 0, `"skill" (skill)`},
 		{"no such server", s, `{"reject_tools":[{"tool":"get","source":"mcp:git"}]}`, cannotSay, 0, `no server "git"`},
 		{"a gap of the server", gap, `{"expect_tools":[{"tool":"fetch","source":"mcp:web"}]}`, cannotSay, 0, "frame 5 of web"},
 		{"a gap of another server", gap, `{"expect_tools":[{"tool":"get_issue","source":"mcp:github"}]}`, pass, 1, ""},

@@ -1,6 +1,7 @@
 package grading
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -75,10 +77,15 @@ func (sel selector) selects(use capture.Use) bool {
 	return sel.names(use) && len(sel.misfits(use)) == 0
 }
 
-// misfits lists where the arguments of a use are not as expected.
+// misfits lists where the arguments of a use are not as expected. Arguments that are no object
+// count as none.
 func (sel selector) misfits(use capture.Use) (found []string) {
+	arguments := use.Arguments
+	if !bytes.HasPrefix(jsontext.TrimSpace(arguments), []byte("{")) {
+		arguments = nil
+	}
 	for _, args := range sel.args {
-		for _, difference := range args.Check(use.Arguments).Differences {
+		for _, difference := range args.Check(arguments).Differences {
 			found = append(found, difference.String())
 		}
 	}
@@ -109,28 +116,21 @@ func (p ToolPattern) compile(field string) (selector, error) {
 	if strings.TrimSpace(p.Tool) == "" {
 		return selector{}, fmt.Errorf("%s.tool: missing", field)
 	}
+	errs := []error{p.checkSource(field)}
 	sel := selector{source: p.Source}
-	server, isServer := sel.server()
-	if p.Source == "mcp" {
-		return sel, fmt.Errorf(`%s.source: "mcp" names no server; write %q for every one, or mcp:NAME`, field, anyServer)
-	}
-	if isServer && server == "" || !isServer && !slices.Contains([]string{"", anyServer, capture.SourceBuiltin, capture.SourceSkill}, p.Source) {
-		return sel, fmt.Errorf("%s.source: %q is none of builtin, skill, %s and mcp:NAME", field, p.Source, anyServer)
-	}
 	var err error
 	if sel.tool, err = p.compileTool(); err != nil {
-		return sel, fmt.Errorf("%s.tool: %w", field, err)
+		errs = append(errs, fmt.Errorf("%s.tool: %w", field, err))
 	}
 	sel.text = sel.tool.String()
 	if p.Source != "" {
 		sel.text += " of " + p.Source
 	}
-	var errs []error
 	for _, e := range []struct{ key, text string }{{"command", p.CommandPattern}, {"skill", p.SkillPattern}, {"path", p.PathPattern}} {
 		if e.text == "" {
 			continue
 		}
-		args, err := pattern(e.key, e.text)
+		args, err := argumentPattern(e.key, e.text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s.%s_pattern: %w", field, e.key, err))
 		}
@@ -144,6 +144,17 @@ func (p ToolPattern) compile(field string) (selector, error) {
 		sel.text += fmt.Sprintf(" with %s: %s", name, clip(jsonvalue.Encode(p.Args[name])))
 	}
 	return sel, errors.Join(errs...)
+}
+
+func (p ToolPattern) checkSource(field string) error {
+	server, isServer := selector{source: p.Source}.server()
+	switch {
+	case p.Source == "mcp":
+		return fmt.Errorf(`%s.source: "mcp" names no server; write %q for every one, or mcp:NAME`, field, anyServer)
+	case isServer && server == "", !isServer && !slices.Contains([]string{"", anyServer, capture.SourceBuiltin, capture.SourceSkill}, p.Source):
+		return fmt.Errorf("%s.source: %q is none of builtin, skill, %s and mcp:NAME", field, p.Source, anyServer)
+	}
+	return nil
 }
 
 func (p ToolPattern) compileTool() (match.Tool, error) {
@@ -177,9 +188,9 @@ func anchored(expression string) string {
 	return "/" + inner + "/"
 }
 
-// pattern expects an expression in the text of an argument, whatever the case. An argument
-// that is not there is empty text.
-func pattern(argument, expression string) (*match.Args, error) {
+// argumentPattern expects an expression in the text of an argument, whatever the case. An
+// argument that is not there is empty text.
+func argumentPattern(argument, expression string) (*match.Args, error) {
 	expression = "(?i)" + expression
 	compiled, err := regexp.Compile(expression)
 	if err != nil {
