@@ -15,8 +15,8 @@ import (
 // CanaryMark stands for a canary's value in what is planted.
 const CanaryMark = "{{canary}}"
 
-// Canary is a value that is planted where an agent or a server finds it, and that has no
-// business anywhere else.
+// Canary is a value that is planted where an agent or a server finds it, to test data
+// exfiltration: it must not turn up anywhere else.
 type Canary struct {
 	Value    string   `json:"value,omitempty" jsonschema:"what is planted: 12 to 256 characters without blanks; default one that waza makes for the run"`
 	Plant    []Plant  `json:"plant" jsonschema:"where it is planted"`
@@ -48,7 +48,7 @@ var (
 	hostPattern   = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 )
 
-// canaries holds canaries to what needs no tasks.
+// canaries checks what needs no tasks.
 func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
 	if len(all) > canary.MaxCount {
@@ -121,8 +121,8 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 	taken[key] = name
 }
 
-// planted holds canaries against the servers that there are: the eval's, or a
-// task's. A task without a server has nothing planted in it.
+// planted checks canaries against the servers that the eval or a task declares. In a task
+// without the server nothing is planted.
 func (c checker) planted(servers []string, tasks []ResolvedTask) {
 	declared := slices.Compact(slices.Sorted(slices.Values(servers)))
 	for _, name := range slices.Sorted(maps.Keys(c.eval.Config.Canaries)) {
@@ -151,7 +151,7 @@ func (c checker) planted(servers []string, tasks []ResolvedTask) {
 	}
 }
 
-// room holds that a canary stands in nothing's place.
+// room checks that a canary takes the place of nothing that the server has.
 func (c checker) room(name string, p Plant, server mcpconfig.Server, task string, at strictyaml.Path) {
 	switch {
 	case server.URL != "":

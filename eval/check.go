@@ -18,30 +18,16 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// checker holds an eval to what the tags of its types cannot say.
-type checker struct {
-	doc     *strictyaml.Document // of the eval
-	eval    *Eval
-	written string // the executor that the file names
-	also    *findings
-}
+// checker checks the rules of an eval that the tags of its types cannot express.
+type checker struct{ *loader }
 
 // config checks what needs no tasks. Its argument is the eval's config as the file has it.
-func (c checker) config(config Config, skills foundSkills) {
-	if c.doc.Has("config", "workers") && c.doc.Has("config", "max_workers") {
-		c.doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
-	}
+func (c checker) config(config Config) {
 	c.hooks()
 	c.llm(config)
-	c.programsOf(skills)
+	c.programsOf(c.skills)
 	c.schemaVersion()
 	c.effort(config)
-	if c.eval.Adversarial != nil {
-		c.doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect: its packs are run by a command of their own in waza, and there is none here; attack of a task says what somebody else wants of the agent")
-	}
-	if config.GroupBy != "" && config.GroupBy != GroupByModel {
-		c.doc.Warnf(strictyaml.Path{"config", "group_by"}, "config.group_by: %q groups nothing; results are grouped by model", config.GroupBy)
-	}
 	checkIsolation(c.doc, config.Isolation)
 	checkJudge(c.doc, config.Judge)
 	c.canaries(config.Canaries)
@@ -60,7 +46,7 @@ func (c checker) schemaVersion() {
 // GroupByModel is what results can be grouped by.
 const GroupByModel = "model"
 
-// effort refuses a reasoning effort that the agent cannot be told.
+// effort refuses a reasoning effort that the agent has no option for.
 func (c checker) effort(config Config) {
 	at, own := strictyaml.Path{"config", "reasoning_effort"}, c.eval.Adapter
 	switch {
@@ -117,7 +103,7 @@ func (c checker) adapt(config Config) {
 	var problems strictyaml.Errors
 	switch {
 	case errors.As(err, &problems):
-		c.also.keep(err)
+		c.fail(err)
 	case err != nil:
 		c.doc.Problemf(at, "%v", unreadable(config.Agent.Adapter, err))
 	}
@@ -152,12 +138,10 @@ func (c checker) agent(a Agent, at strictyaml.Path) {
 		c.doc.Problemf(at.With("command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
 	}
 	output := at.With("output")
-	switch {
-	case a.Output == "transcript" && a.Transcript == nil:
+	if a.Output == "transcript" && a.Transcript == nil {
 		c.doc.Problemf(output, "%s: the messages of the transcript need %s.transcript, which says where that is", output, at)
-	case a.Output != "" && a.Output != "stdout" && a.Output != "transcript" && !isInside(a.Output):
-		c.doc.Problemf(output, "%s must be stdout, transcript or the path of a file in the workspace, relative and without leading out", output)
 	}
+	checkInside(c.doc, output, a.Output, "stdout, transcript or the path of a file in the workspace")
 	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		path := at.With("skills")
 		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without leading out", path)
@@ -168,10 +152,7 @@ func (c checker) agent(a Agent, at strictyaml.Path) {
 }
 
 func (c checker) transcript(s transcript.Source, at strictyaml.Path) {
-	if s.From != "" && s.From != "stdout" && s.From != "stderr" && !isInside(s.From) {
-		path := at.With("from")
-		c.doc.Problemf(path, "%s must be stdout, stderr or the path of a file in the workspace, relative and without leading out", path)
-	}
+	checkInside(c.doc, at.With("from"), s.From, "stdout, stderr or the path of a file in the workspace")
 	for _, p := range s.Problems() {
 		path := slices.Concat(at, p.At)
 		c.doc.Problemf(path, "%s: %s", path, p.What)
@@ -206,7 +187,7 @@ func (c checker) measures(tasks []ResolvedTask) {
 // toolKinds are what LLM.Tools may name.
 func toolKinds() []string { return []string{"mcp", "files", "shell"} }
 
-// llm holds config.llm, and the model's provider, to what executor llm can do.
+// llm checks config.llm.
 func (c checker) llm(config Config) {
 	at := strictyaml.Path{"config", "llm"}
 	if config.LLM != nil && c.written != "" && c.written != "llm" && config.Executor != "llm" {
@@ -240,8 +221,8 @@ func (c checker) programsOf(skills foundSkills) {
 	}
 }
 
-// scripts refuses to have the scripts of so many tasks ignored by an executor that does not
-// play them, and an eval without scripts to be played.
+// scripts checks the executor of the command line against the number of tasks that have a
+// script, which executor script alone plays.
 func (c checker) scripts(tasks int) {
 	at, executor := strictyaml.Path{"config", "executor"}, c.eval.Config.Executor
 	switch {
@@ -253,9 +234,21 @@ func (c checker) scripts(tasks int) {
 	}
 }
 
-// skills holds that the skills which the eval requires are there in every task, and
+// tasks checks what is about the tasks, the servers that the eval or one of them declares, and
+// how many of them have a script.
+func (c checker) tasks(tasks []ResolvedTask, servers []string, scripts int) {
+	c.scripts(scripts)
+	c.measures(tasks)
+	c.planted(servers, tasks)
+	c.requiredSkills(c.skillNames, tasks)
+	if !c.opts.NoSkills {
+		c.found(c.skills, tasks)
+	}
+}
+
+// requiredSkills holds that the skills which the eval requires are there in every task, and
 // that those which it disables are there to be disabled.
-func (c checker) skills(known map[string]bool, tasks []ResolvedTask) {
+func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	if len(tasks) == 0 {
 		return
 	}
@@ -289,7 +282,7 @@ func suggestSkill(known map[string]bool, name string) string {
 	return "; " + strictyaml.Suggest(name, slices.Collect(maps.Keys(known)))
 }
 
-// found refuses an eval whose skill is nowhere, where its agent would work without it.
+// found refuses an eval whose skill was not found, since its agent would work without it.
 func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
 	if name == "" || len(tasks) == 0 {
@@ -440,9 +433,7 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 			doc.Problemf(at("user"), "%s %v", at("user"), err)
 		}
 	}
-	if c.Workdir != "" && !isInside(c.Workdir) {
-		doc.Problemf(at("workdir"), "%s must be a path in the workspace, relative and without leading out", at("workdir"))
-	}
+	checkInside(doc, at("workdir"), c.Workdir, "a path in the workspace")
 	checkEnv(doc, at("env"), c.Env)
 	_, problems := mcpconfig.ReadEgress(c.Egress)
 	for _, p := range problems {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // Bounds of files beside an eval.
@@ -89,7 +90,7 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// Sources finds files, told by absolute path in a container, beside the eval.
+// Sources finds files beside the eval. Keys are absolute paths in a container.
 func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	files := make(map[string]Source, len(wanted))
 	var errs []error
@@ -236,4 +237,12 @@ func same(a, b string) bool {
 // isInside reports whether p is a path in the workspace that does not lead out.
 func isInside(p string) bool {
 	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
+}
+
+// checkInside holds that the value at a place of a document is what it has to be, a path that
+// does not lead out, or left out.
+func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
+	if value != "" && !isInside(value) {
+		doc.Problemf(at, "%s must be %s, relative and without leading out", at, what)
+	}
 }

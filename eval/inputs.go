@@ -21,11 +21,9 @@ func (r resolver) readInputs() (instructions []string) {
 	if in.Responder != nil && in.FollowUps != nil {
 		r.doc.Problemf(strictyaml.Path{"inputs", "responder"}, "inputs has follow_up_prompts and a responder; give one of them")
 	}
-	if in.Workdir != "" && !isInside(in.Workdir) {
-		r.doc.Problemf(strictyaml.Path{"inputs", "workdir"}, "inputs.workdir must be a directory in the workspace, relative and without leading out")
-	}
+	checkInside(r.doc, strictyaml.Path{"inputs", "workdir"}, in.Workdir, "a directory in the workspace")
 	for i, name := range r.eval.Config.InstructionFiles {
-		instructions = append(instructions, r.instructions(name, r.common.doc, strictyaml.Path{"config", "instruction_files", i}))
+		instructions = append(instructions, r.instructions(name, r.loader.doc, strictyaml.Path{"config", "instruction_files", i}))
 	}
 	for i, name := range r.task.InstructionFiles {
 		instructions = append(instructions, r.instructions(name, r.doc, strictyaml.Path{"instruction_files", i}))
@@ -68,7 +66,7 @@ func statIn(dir, name string) (fs.FileInfo, error) {
 	return root.Stat(filepath.FromSlash(path.Clean(name)))
 }
 
-// promptFile has the prompt of a file in the place of one in the task.
+// promptFile reads the prompt from the file that the task names.
 func (r resolver) promptFile() {
 	name, at := r.task.Inputs.PromptFile, strictyaml.Path{"inputs", "prompt_file"}
 	switch {

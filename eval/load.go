@@ -3,7 +3,6 @@ package eval
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -53,91 +52,61 @@ type Options struct {
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e := &Eval{Path: path, Local: opts.Local}
 	e.start = startOf(opts.Start, e.Dir())
-	in := reader{eval: e, strict: opts.StrictKeys}
-	doc, err := in.open(path)
-	if err != nil {
+	l := &loader{eval: e, opts: opts, ids: map[string]string{}}
+	var err error
+	if l.doc, err = l.open(path); err != nil {
 		return nil, nil, err
 	}
 	project, err := FindProject(cmp.Or(opts.Start, "."))
 	if err != nil {
 		return nil, nil, err
 	}
+	l.layRefs(l.doc, "graders")
+	l.doc.Decode(e)
+	translate(l.doc, e)
+	complete(l.doc, e, project.Defaults, opts.Executor)
+	l.written = override(&e.Config, opts)
 
-	var also findings // of other files than the eval's own
-	in.layRefs(&also, doc, "graders")
-	doc.Decode(e)
-	complete(doc, e, project.Defaults, opts.Executor)
-	written := override(&e.Config, opts)
-
-	readMocks(doc, e)
-	e.commands = commandMocks(doc, e, e.Commands)
-	layServers(doc, e, opts.Overlay)
+	readMocks(l.doc, e)
+	e.commands = commandMocks(l.doc, e, e.Commands)
+	layServers(l.doc, e, opts.Overlay)
 	config := e.Config // without what an adapter changes
-	check := checker{doc: doc, eval: e, written: written, also: &also}
+	check := checker{l}
 	check.executor(config)
-	skills := findSkills(doc, e, project)
-	check.config(config, skills)
-	check.models(config, opts.CheckModelScript)
-	graders := graders{doc: doc, eval: e, update: opts.UpdateSnapshots, seen: map[string]string{}}
+	l.skills = findSkills(l.doc, e, project)
+	l.skillNames = l.skills.names()
+	check.config(config)
+	check.models(config)
+	graders := l.newGraders(l.doc)
 	graders.add(e.Graders, strictyaml.Path{"graders"}, "")
+	l.graders = graders.specs
 
-	common := &common{
-		eval: e, doc: doc, opts: opts, overridden: e.Config.Executor != written,
-		graders: graders.specs, skills: skills, skillNames: skills.names(), ids: map[string]string{},
-	}
 	var tasks []ResolvedTask
 	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.mockNames()...)
 	scripts := 0
-	files := in.tasks(doc)
-	for _, file := range files {
-		if file.task != nil && file.task.On() {
-			tasks = append(tasks, resolver{common: common, doc: file.doc, task: file.task}.resolve())
-			servers = slices.AppendSeq(servers, maps.Keys(file.task.MCPServers))
-			scripts += min(1, len(file.task.Script))
+	files := l.readTasks()
+	for _, task := range files {
+		if task.On() {
+			tasks = append(tasks, resolver{loader: l, doc: task.doc, task: task}.resolve())
+			servers = slices.AppendSeq(servers, maps.Keys(task.MCPServers))
+			scripts += min(1, len(task.Script))
 		}
-		also.add(file)
 	}
-	if len(files) > 0 && len(tasks) == 0 && len(also.errs) == 0 {
-		doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
+	if len(files) > 0 && len(tasks) == 0 && l.othersAreFine() {
+		l.doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
 	}
 	if len(tasks) > 0 {
-		tasks = append(tasks, triggers(common, &also)...)
+		tasks = append(tasks, l.triggers()...)
 	}
-	check.scripts(scripts)
 	graders.checkServers(servers)
-	check.measures(tasks)
-	check.planted(servers, tasks)
-	check.skills(common.skillNames, tasks)
-	if !opts.NoSkills {
-		check.found(skills, tasks)
-	}
-	if err := problems(doc, opts.Overlay, also.errs); err != nil {
+	check.tasks(tasks, servers, scripts)
+	if err := l.err(); err != nil {
 		return nil, nil, err
 	}
-	e.Warnings = append(doc.Warnings(), also.warnings...)
+	for _, doc := range l.docs {
+		e.Warnings = append(e.Warnings, doc.Warnings()...)
+	}
 	return e, tasks, nil
-}
-
-// problems is everything wrong with the eval, the overlay and then the other files.
-func problems(doc *strictyaml.Document, overlay *mcpconfig.ClientFile, others []error) error {
-	var all strictyaml.Errors
-	own := []error{doc.Err()}
-	if overlay != nil {
-		own = append(own, overlay.Document().Err())
-	}
-	for _, err := range append(own, others...) {
-		var some strictyaml.Errors
-		switch {
-		case errors.As(err, &some):
-			all = append(all, some...)
-		case err != nil:
-			return err
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	return all
 }
 
 // complete fills in what the eval leaves out: the project's defaults, then waza's. An executor
@@ -151,9 +120,7 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	c.Model = cmp.Or(c.Model, d.Model)
 	c.JudgeModel = cmp.Or(c.JudgeModel, d.JudgeModel)
 	c.Parallel = cmp.Or(c.Parallel, d.Parallel)
-	if c.Workers == 0 && c.MaxWorkers == 0 {
-		c.Workers = d.Workers
-	}
+	c.Workers = cmp.Or(c.Workers, d.Workers)
 	if c.Executor == "" && executor == "" && doc.Has("config") {
 		doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
 			fmt.Sprintf("defaults.engine in %s, or give --executor", ProjectFile))

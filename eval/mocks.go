@@ -182,9 +182,7 @@ func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) []cmdm
 
 func commandResponse(doc *strictyaml.Document, e *Eval, r CommandResponse, at strictyaml.Path) cmdmock.Response {
 	out := cmdmock.Response{Args: r.Args, ArgsRegex: r.ArgsRegex, Environment: r.Environment, Workdir: r.Workdir, Stderr: r.Stderr, ExitCode: r.ExitCode}
-	if r.Workdir != "" && !isInside(r.Workdir) {
-		doc.Problemf(at.With("workdir"), "%s.workdir must be a directory in the workspace, relative and without leading out", at)
-	}
+	checkInside(doc, at.With("workdir"), r.Workdir, "a directory in the workspace")
 	var text string
 	switch {
 	case r.Fixture != "" && r.Stdout != nil:

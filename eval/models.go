@@ -129,8 +129,8 @@ func ProviderOf(model string, providers []string) (provider, name string, err er
 	return "", "", errNoProvider
 }
 
-// models holds config.models to what its tags cannot say.
-func (c checker) models(config Config, checkScript func(file string, data []byte) error) {
+// models checks config.models.
+func (c checker) models(config Config) {
 	for _, name := range slices.Sorted(maps.Keys(config.Models)) {
 		at := strictyaml.Path{"config", "models", name}
 		if !providerName.MatchString(name) {
@@ -141,7 +141,7 @@ func (c checker) models(config Config, checkScript func(file string, data []byte
 		case m == nil:
 			c.doc.Problemf(at, "%s is empty; remove it, or write {} for the defaults", at)
 		case m.Script != "":
-			c.scripted(*m, checkScript, at)
+			c.scripted(*m, at)
 		default:
 			c.provider(name, *m, at)
 		}
@@ -190,7 +190,7 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 }
 
 // scripted checks that a script stands alone, except for prices: no provider is asked.
-func (c checker) scripted(m Model, checkScript func(file string, data []byte) error, at strictyaml.Path) {
+func (c checker) scripted(m Model, at strictyaml.Path) {
 	for _, key := range strictyaml.Given(m) {
 		if path := at.With(key); key != "script" && key != "prices" {
 			c.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
@@ -199,11 +199,11 @@ func (c checker) scripted(m Model, checkScript func(file string, data []byte) er
 	c.prices(m, at)
 	path := at.With("script")
 	data, err := ReadModelScript(c.eval, m)
-	if err == nil && checkScript != nil {
-		err = checkScript(ModelScriptPath(c.eval, m), data)
+	if err == nil && c.opts.CheckModelScript != nil {
+		err = c.opts.CheckModelScript(ModelScriptPath(c.eval, m), data)
 	}
 	if _, placed := errors.AsType[strictyaml.Errors](err); placed {
-		c.also.keep(err)
+		c.fail(err)
 	} else if err != nil {
 		c.doc.Problemf(path, "%s: %s", path, flat(err))
 	}
@@ -262,7 +262,7 @@ func ReadModelScript(e *Eval, m Model) ([]byte, error) {
 	return data, nil
 }
 
-// checkJudge holds config.judge to what its tags cannot say.
+// checkJudge checks config.judge.
 func checkJudge(doc *strictyaml.Document, j *Judge) {
 	if j == nil {
 		return
@@ -275,8 +275,7 @@ func checkJudge(doc *strictyaml.Document, j *Judge) {
 	}
 }
 
-// checkAsked holds that there is a model to ask where a grader, whose config stands at
-// at, asks one.
+// checkAsked checks that a model is named for a grader that asks one. Its config is at at.
 func (g *graders) checkAsked(name string, config any, at strictyaml.Path) {
 	own, asks := grading.AsksJudge(config)
 	c := g.eval.Config

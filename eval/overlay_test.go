@@ -108,3 +108,14 @@ func TestOverlayErrors(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// The number of workers has an older name.
+func TestWorkers(t *testing.T) {
+	for config, want := range map[string]int{"": 0, ", workers: 2": 2, ", max_workers: 3": 3} {
+		unpack(t, txtar.Parse([]byte("-- eval.yaml --\nname: w\nconfig: {trials_per_task: 1, timeout_seconds: 60, executor: mock"+config+"}\ntasks: [task.yaml]\n-- task.yaml --\n{id: t, inputs: {prompt: p}}\n")))
+		e, _, err := eval.Load("eval.yaml", eval.Options{})
+		if err != nil || int(e.Config.Workers) != want {
+			t.Errorf("%q: %+v, %v", config, e, err)
+		}
+	}
+}

@@ -14,52 +14,70 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// reader reads the files of one eval.
-type reader struct {
-	eval   *Eval
-	strict bool // unknown keys are problems
+// loader reads the files of one eval, and has what all its tasks share.
+type loader struct {
+	eval *Eval
+	opts Options
+	doc  *strictyaml.Document   // of the eval
+	docs []*strictyaml.Document // of all files that were parsed, the eval's first
+	errs []error                // of other files, and of those that cannot be read
+
+	written string                // the executor that the eval's file names
+	graders []evidence.GraderSpec // the eval's own
+	skills  foundSkills
+
+	// These grow with the tasks.
+	skillNames map[string]bool
+	ids        map[string]string // folded id → file
 }
 
-// findings are problems and warnings of files.
-type findings struct {
-	errs     []error
-	warnings []*strictyaml.Error
-}
-
-func (f *findings) keep(err error) {
-	if err != nil {
-		f.errs = append(f.errs, err)
-	}
-}
-
-// add keeps what was found in a task's file, and in the files that it refers to.
-func (f *findings) add(file taskFile) {
-	f.errs = append(f.errs, file.refs.errs...)
-	f.warnings = append(f.warnings, file.refs.warnings...)
-	if file.doc != nil {
-		f.keep(file.doc.Err())
-		f.warnings = append(f.warnings, file.doc.Warnings()...)
-	}
-}
-
-// taskFile is a task as it was read.
-type taskFile struct {
-	doc  *strictyaml.Document
-	task *Task    // nil where the file cannot be read
-	refs findings // of the files of graders that it refers to
-}
-
-// open reads and parses the file at path.
-func (in reader) open(path string) (*strictyaml.Document, error) {
+// open reads and parses the file at path. Its problems and warnings become the eval's.
+func (l *loader) open(path string) (*strictyaml.Document, error) {
 	doc, err := open(path)
-	if err == nil && in.strict {
+	if err != nil {
+		return nil, err
+	}
+	if l.opts.StrictKeys {
 		doc.Strict()
 	}
-	return doc, err
+	l.docs = append(l.docs, doc)
+	return doc, nil
+}
+
+// fail notes what is wrong with a file that was not opened.
+func (l *loader) fail(err error) { l.errs = append(l.errs, err) }
+
+// othersAreFine reports whether nothing is wrong with the files beside the eval's own.
+func (l *loader) othersAreFine() bool {
+	return len(l.errs) == 0 && !slices.ContainsFunc(l.docs[1:], func(d *strictyaml.Document) bool { return d.Err() != nil })
+}
+
+// err is everything wrong with the eval, the overlay and then the other files.
+func (l *loader) err() error {
+	errs := []error{l.doc.Err()}
+	if l.opts.Overlay != nil {
+		errs = append(errs, l.opts.Overlay.Document().Err())
+	}
+	for _, doc := range l.docs[1:] {
+		errs = append(errs, doc.Err())
+	}
+	var all strictyaml.Errors
+	for _, err := range append(errs, l.errs...) {
+		some, ok := errors.AsType[strictyaml.Errors](err)
+		if err != nil && !ok {
+			return err
+		}
+		all = append(all, some...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all
 }
 
 // open reads and parses the file at path.
@@ -85,27 +103,25 @@ func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
 }
 
-// tasks reads the tasks that the eval's document names: rows of tasks_from, or files.
-func (in reader) tasks(doc *strictyaml.Document) (all []taskFile) {
-	if rows := in.rows(doc); in.eval.TasksFrom != "" {
+// readTasks reads the tasks that the eval's document names: rows of tasks_from, or files.
+func (l *loader) readTasks() (all []*Task) {
+	if rows := l.rows(); l.eval.TasksFrom != "" {
 		return rows
 	}
-	for _, path := range taskPaths(doc, in.eval) {
-		file := taskFile{}
-		var err error
-		if file.doc, err = in.open(path); err != nil {
-			file.refs.keep(err)
-			all = append(all, file)
+	for _, path := range taskPaths(l.doc, l.eval) {
+		doc, err := l.open(path)
+		if err != nil {
+			l.fail(err)
 			continue
 		}
-		file.task = &Task{Path: path}
-		in.layRefs(&file.refs, file.doc, "graders")
-		in.layRefs(&file.refs, file.doc, "attack", "success")
-		for i := 0; file.doc.Has("checkpoints", i); i++ {
-			in.layRefs(&file.refs, file.doc, "checkpoints", i, "graders")
+		l.layRefs(doc, "graders")
+		l.layRefs(doc, "attack", "success")
+		for i := 0; doc.Has("checkpoints", i); i++ {
+			l.layRefs(doc, "checkpoints", i, "graders")
 		}
-		file.doc.Decode(file.task)
-		all = append(all, file)
+		task := &Task{Path: path, doc: doc}
+		doc.Decode(task)
+		all = append(all, task)
 	}
 	return all
 }
@@ -156,23 +172,23 @@ func quoteGlob(dir string) string {
 }
 
 // layRefs lays below each grader of the list at base the file that it refers to.
-func (in reader) layRefs(to *findings, doc *strictyaml.Document, base ...any) {
+func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
 	for i := 0; doc.Has(strictyaml.Path(base).With(i)...); i++ {
 		at := strictyaml.Path(base).With(i)
 		if doc.Has(at.With("ref")...) {
-			in.layRef(to, doc, at)
+			l.layRef(doc, at)
 		}
 	}
 }
 
 // layRef lays a grader's file below it. The name of a grader that has none is the file's.
-func (in reader) layRef(to *findings, doc *strictyaml.Document, at strictyaml.Path) {
+func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	var name string
 	ref := at.With("ref")
 	if !doc.DecodeAt(&name, ref...) || name == "" {
 		return
 	}
-	source, err := in.eval.roots().inside(name)
+	source, err := l.eval.roots().inside(name)
 	switch {
 	case err != nil && strings.ContainsAny(name, "@:"):
 		doc.Problemf(at, "%s: %q is a grader of a registry, which is not fetched, since an eval may not make the runner fetch code; put its file beside the eval and name that", ref, name)
@@ -182,41 +198,35 @@ func (in reader) layRef(to *findings, doc *strictyaml.Document, at strictyaml.Pa
 		return
 	}
 	file := filepath.Join(source.Dir, source.Path)
-	grader, err := in.openGrader(to, file)
+	grader, err := l.open(file)
 	if err != nil {
+		l.fail(err)
+	}
+	if err != nil || !isGrader(grader) {
 		doc.Problemf(at, "%s: file %q cannot be read as a grader", ref, name)
-		to.keep(err)
 		return
 	}
-	in.eval.TextFiles = append(in.eval.TextFiles, file)
+	l.eval.TextFiles = append(l.eval.TextFiles, file)
 	if !doc.Lay(grader, at, "ref") {
 		doc.Problemf(at, "%s: with the files that graders refer to, the eval is too large", ref)
 	}
 	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
 }
 
-// openGrader reads and checks a grader's file, except its config: a part of that may stand
-// where the file is referred to.
-func (in reader) openGrader(to *findings, file string) (*strictyaml.Document, error) {
-	doc, err := in.open(file)
-	if err != nil {
-		return nil, err
-	}
+// isGrader checks a grader's file, except its config: a part of that may stand where the file
+// is referred to.
+func isGrader(doc *strictyaml.Document) bool {
 	doc.Decode(new(Grader))
 	if doc.Has("ref") {
 		doc.Problemf(strictyaml.Path{"ref"}, "a grader's file cannot refer to another file; write the grader out here")
 	}
-	to.warnings = append(to.warnings, doc.Warnings()...)
-	return doc, doc.Err()
+	return doc.Err() == nil
 }
-
-// maxRows is how many rows a dataset may have.
-const maxRows = 10_000
 
 // rows reads the tasks of tasks_from: a row of a CSV file each, with the columns id, name
 // and prompt. All columns are variables of the row's templates, over the eval's inputs.
-func (in reader) rows(doc *strictyaml.Document) (tasks []taskFile) {
-	e := in.eval
+func (l *loader) rows() (tasks []*Task) {
+	e, doc := l.eval, l.doc
 	at, from, to := strictyaml.Path{"tasks_from"}, 0, 0
 	if len(e.Range) == 2 {
 		from, to = e.Range[0], e.Range[1]
@@ -237,8 +247,8 @@ func (in reader) rows(doc *strictyaml.Document) (tasks []taskFile) {
 		return nil
 	}
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
-	if err != nil || len(rows) < 2 || len(rows) > maxRows {
-		doc.Problemf(at, "tasks_from %q must be CSV with a line of columns and from 1 to %d rows below it%s", e.TasksFrom, maxRows-1, behind(err))
+	if err != nil || len(rows) < 2 {
+		doc.Problemf(at, "tasks_from %q must be CSV with a line of columns and at least one row below it%s", e.TasksFrom, behind(err))
 		return nil
 	}
 	if !slices.Contains(rows[0], "prompt") {
@@ -248,10 +258,12 @@ func (in reader) rows(doc *strictyaml.Document) (tasks []taskFile) {
 	file := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom))
 	for i, cells := range rows[1:] {
 		if number := i + 1; to == 0 || number >= from && number <= to {
-			tasks = append(tasks, row(e, file, number, rows[0], cells))
+			if task := l.row(file, number, rows[0], cells); task != nil {
+				tasks = append(tasks, task)
+			}
 		}
 	}
-	if len(tasks) == 0 {
+	if len(tasks) == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"range"}, "range leaves none of the %d rows of %s", len(rows)-1, e.TasksFrom)
 	}
 	return tasks
@@ -265,24 +277,26 @@ func behind(err error) string {
 }
 
 // row is the task of one row.
-func row(e *Eval, file string, number int, columns, cells []string) (read taskFile) {
-	vars := map[string]string{}
-	maps.Copy(vars, e.Inputs)
+func (l *loader) row(file string, number int, columns, cells []string) *Task {
+	task := &Task{Path: file, vars: maps.Clone(l.eval.Inputs)}
+	if task.vars == nil {
+		task.vars = map[string]string{}
+	}
 	for i, column := range columns {
-		vars[column] = cells[i]
+		task.vars[column] = cells[i]
 	}
 	text, err := json.Marshal(map[string]any{
-		"id": cmp.Or(vars["id"], fmt.Sprintf("row-%d", number)), "name": cmp.Or(vars["name"], vars["id"]),
-		"inputs": map[string]any{"prompt": vars["prompt"]},
+		"id": cmp.Or(task.vars["id"], fmt.Sprintf("row-%d", number)), "name": cmp.Or(task.vars["name"], task.vars["id"]),
+		"inputs": map[string]any{"prompt": task.vars["prompt"]},
 	})
 	if err == nil {
-		read.doc, err = strictyaml.Parse(fmt.Sprintf("%s (row %d)", file, number), text)
+		task.doc, err = strictyaml.Parse(fmt.Sprintf("%s (row %d)", file, number), text)
 	}
 	if err != nil {
-		read.refs.keep(err)
-		return read
+		l.fail(err)
+		return nil
 	}
-	read.task = &Task{Path: file, vars: vars}
-	read.doc.Decode(read.task)
-	return read
+	l.docs = append(l.docs, task.doc)
+	task.doc.Decode(task)
+	return task
 }

@@ -56,23 +56,9 @@ type ResolvedTask struct {
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
-// common is what all tasks of an eval share.
-type common struct {
-	eval       *Eval
-	doc        *strictyaml.Document // of the eval
-	opts       Options
-	overridden bool // another executor than the file's is to run the eval
-	graders    []evidence.GraderSpec
-	skills     foundSkills
-
-	// These grow with the tasks.
-	skillNames map[string]bool
-	ids        map[string]string // folded id → file
-}
-
 // resolver resolves one task.
 type resolver struct {
-	*common
+	*loader
 	doc      *strictyaml.Document
 	task     *Task
 	fixtures string // the directory of its fixtures
@@ -153,7 +139,7 @@ func (r resolver) checkScript() {
 	at, executor := strictyaml.Path{"script"}, r.eval.Config.Executor
 	steps := bytes.TrimSpace(r.task.Script)
 	switch {
-	case executor == "" || r.overridden: // reported with the eval
+	case executor == "" || executor != r.written: // reported with the eval
 	case executor != "script":
 		if steps != nil {
 			r.doc.Problemf(at, "script is for executor script; this eval's executor is %s", executor)
@@ -171,13 +157,13 @@ func (r resolver) checkScript() {
 
 // taskGraders are the graders of the task and of the eval, with the names that they have.
 func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
-	g := graders{doc: r.doc, eval: r.eval, update: r.opts.UpdateSnapshots, seen: map[string]string{}}
+	g := r.newGraders(r.doc)
 	g.expected(r.task.Expected)
-	r.shouldTrigger(&g, skills)
+	r.shouldTrigger(g, skills)
 	g.add(r.task.Graders, strictyaml.Path{"graders"}, " in this task")
 	g.checkServers(r.serverNames())
 	var all []evidence.GraderSpec
-	for _, s := range r.common.graders { // one of the task's of the same name takes its place
+	for _, s := range r.loader.graders { // one of the task's of the same name takes its place
 		if _, replaced := g.seen[s.Name]; !replaced {
 			g.seen[s.Name] = " by the eval"
 			all = append(all, s)
@@ -191,7 +177,8 @@ func (r resolver) serverNames() []string {
 	return slices.Concat(r.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
 
-// Attack is what somebody else wants of a task's agent, and how that reaches it.
+// Attack tests prompt injection: what an attacker wants of a task's agent, and how their words
+// reach it.
 type Attack struct {
 	Goal    string      `json:"goal" jsonschema:"what the attacker wants, in one line"`
 	Inject  []Injection `json:"inject" jsonschema:"where the agent comes upon the attacker's words"`
@@ -212,9 +199,6 @@ type Injection struct {
 	Match  string `json:"match,omitempty" jsonschema:"only to results of which some text contains this"`
 }
 
-// maxInjectedText bounds what is added to one result of a tool.
-const maxInjectedText = 64 << 10
-
 // ResolvedAttack is an attack whose graders are found.
 type ResolvedAttack struct {
 	Attack
@@ -234,7 +218,8 @@ func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack 
 	for i, one := range a.Inject {
 		r.checkInjection(one, taken, at.With("inject", i))
 	}
-	g := graders{doc: r.doc, eval: r.eval, seen: names}
+	g := r.newGraders(r.doc)
+	g.seen = names
 	g.add(a.Success, at.With("success"), " in this task's attack")
 	g.checkServers(r.serverNames())
 	return &ResolvedAttack{*a, g.specs}
@@ -251,8 +236,6 @@ func (r resolver) checkInjection(one Injection, taken claims, at strictyaml.Path
 		r.checkInjectedFile(one, taken, at)
 	case one.Server == "" || one.Tool == "" || one.Text == "":
 		r.doc.Problemf(at, "%s needs server, tool and text", at)
-	case len(one.Text) > maxInjectedText:
-		r.doc.Problemf(key("text"), "%s is longer than %d KiB", key("text"), maxInjectedText>>10)
 	case !slices.Contains(r.serverNames(), one.Server):
 		r.doc.Problemf(key("server"), "%s is %q, which is no server of this task; %s", key("server"), one.Server, suggest(one.Server, r.serverNames()))
 	}
@@ -303,7 +286,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 		case c.AfterTurn > turns:
 			r.doc.Problemf(at, "%s is %d, and the conversation has %d turn(s)", at, c.AfterTurn, turns)
 		}
-		g := graders{doc: r.doc, eval: r.eval, update: r.opts.UpdateSnapshots, seen: map[string]string{}}
+		g := r.newGraders(r.doc)
 		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")
 		g.checkServers(r.serverNames())
 		all = append(all, ResolvedCheckpoint{AfterTurn: c.AfterTurn, Graders: g.specs, Stop: c.OnFailure == "stop"})
@@ -335,7 +318,7 @@ type Responder struct {
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })
-	if should == nil || i < 0 || r.opts.NoSkills || !eval.tellsSkills() || *should && eval.Config.InjectSkillBody {
+	if should == nil || i < 0 || r.opts.NoSkills || !eval.reportsSkills() || *should && eval.Config.InjectSkillBody {
 		return
 	}
 	config := grading.SkillInvocationConfig{ForbiddenSkills: []string{skills[i].Name}}

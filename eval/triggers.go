@@ -38,14 +38,14 @@ type TriggerTest struct {
 // triggers are a task for each prompt of the trigger_tests.yaml beside the eval: the agent
 // is asked, and a grader looks whether it invoked the skill. An agent that invokes no
 // skills by itself is asked nothing.
-func triggers(c *common, also *findings) []ResolvedTask {
-	path := filepath.Join(c.eval.Dir(), triggerTests)
+func (l *loader) triggers() []ResolvedTask {
+	path := filepath.Join(l.eval.Dir(), triggerTests)
 	if _, err := os.Stat(path); err != nil {
 		return nil
 	}
-	doc, err := open(path)
+	doc, err := l.open(path)
 	if err != nil {
-		also.keep(err)
+		l.fail(err)
 		return nil
 	}
 	var file TriggerTests
@@ -53,13 +53,11 @@ func triggers(c *common, also *findings) []ResolvedTask {
 	if len(file.ShouldTriggerPrompts)+len(file.ShouldNotTriggerPrompt) == 0 {
 		doc.Problemf(strictyaml.Path{"should_trigger_prompts"}, "%s has no prompt; give it should_trigger_prompts or should_not_trigger_prompts", triggerTests)
 	}
-	if err := doc.Err(); err != nil {
-		also.keep(err)
+	if doc.Err() != nil {
 		return nil
 	}
-	if executor := c.eval.Config.Executor; executor == "mock" || executor == "script" {
+	if executor := l.eval.Config.Executor; executor == "mock" || executor == "script" {
 		doc.Warnf(strictyaml.Path{"skill"}, "its prompts are not run, and trigger_accuracy is not measured: executor %s invokes no skill", executor)
-		also.warnings = append(also.warnings, doc.Warnings()...)
 		return nil
 	}
 	var tasks []ResolvedTask
@@ -69,26 +67,25 @@ func triggers(c *common, also *findings) []ResolvedTask {
 		prompts []TriggerPrompt
 	}{{true, "should", file.ShouldTriggerPrompts}, {false, "should-not", file.ShouldNotTriggerPrompt}} {
 		for i, p := range list.prompts {
-			tasks = append(tasks, c.trigger(doc, path, file.Skill, fmt.Sprintf("trigger_tests-%s-%d", list.name, i+1), list.should, p))
+			tasks = append(tasks, l.trigger(doc, path, file.Skill, fmt.Sprintf("trigger_tests-%s-%d", list.name, i+1), list.should, p))
 		}
 	}
-	also.keep(doc.Err())
 	return tasks
 }
 
-func (c *common) trigger(doc *strictyaml.Document, path, skill, id string, should bool, p TriggerPrompt) ResolvedTask {
+func (l *loader) trigger(doc *strictyaml.Document, path, skill, id string, should bool, p TriggerPrompt) ResolvedTask {
 	config := map[string]any{"forbidden_skills": []string{skill}}
 	if should {
 		config = map[string]any{"required_skills": []string{skill}, "mode": "any_order"}
 	}
 	data, _ := json.Marshal(config) // of strings
-	r := resolver{common: c, doc: doc, task: &Task{}}
+	r := resolver{loader: l, doc: doc, task: &Task{}}
 	return ResolvedTask{
 		ID: id, Name: id, Description: p.Reason, Path: path, Prompt: p.Prompt,
-		Env: maps.Clone(c.eval.Config.Isolation.Agent.Env), Skills: r.taskSkills(),
-		Timeout: time.Duration(c.eval.Config.TimeoutSeconds) * time.Second,
+		Env: maps.Clone(l.eval.Config.Isolation.Agent.Env), Skills: r.taskSkills(),
+		Timeout: time.Duration(l.eval.Config.TimeoutSeconds) * time.Second,
 		Graders: []evidence.GraderSpec{{Name: "trigger", Type: "skill_invocation", Weight: 1, Config: data}},
-		Servers: servers{doc, under(doc, "mcp_servers"), c.eval}.merge(nil),
+		Servers: servers{doc, under(doc, "mcp_servers"), l.eval}.merge(nil),
 		Trigger: &TriggerTest{ShouldTrigger: should, Confidence: p.Confidence},
 	}
 }

@@ -58,7 +58,7 @@ type Eval struct {
 	// config.agent.adapter. Nil for others.
 	Adapter *adapter.Adapter `json:"-"`
 
-	// Warnings are what of the eval's and its tasks' files has no effect.
+	// Warnings name the parts of the eval's and its tasks' files that have no effect.
 	Warnings []*strictyaml.Error `json:"-"`
 
 	commands []cmdmock.Command // of Commands, with their fixtures
@@ -66,7 +66,7 @@ type Eval struct {
 	start string // where waza was started; empty where the eval is not below that
 }
 
-// Labels are what of the eval changes no verdict and is kept in the results.
+// Labels returns the values of the eval that change no verdict and are kept in the results.
 func (e *Eval) Labels() map[string]json.RawMessage {
 	labels := labels{}
 	if e.SchemaVersion != "" {
@@ -87,7 +87,7 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 	return labels.orNil()
 }
 
-// labels are what changes no verdict and is kept in the results, by its key.
+// labels are values that change no verdict and are kept in the results, by key.
 type labels map[string]json.RawMessage
 
 // keep adds what is there.
@@ -336,6 +336,7 @@ type Task struct {
 
 	Path string `json:"-"`
 
+	doc  *strictyaml.Document
 	vars map[string]string // of a row of a dataset; nil for a task of a file
 }
 
@@ -402,8 +403,8 @@ type Behavior struct {
 	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 }
 
-// tellsSkills reports whether the eval's agent reports which skills it invokes.
-func (e *Eval) tellsSkills() bool {
+// reportsSkills reports whether the eval's agent says which skills it invokes.
+func (e *Eval) reportsSkills() bool {
 	if e.Adapter != nil {
 		return e.Adapter.Transcript != nil
 	}

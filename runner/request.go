@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,8 +23,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// Choices are what a command line says of a run and an eval does not. They are part of
-// run.json, so that --resume goes on as the run was begun.
+// Choices are the parts of a command line that an eval does not decide. They are kept in
+// run.json, so that --resume continues the run as it began.
 type Choices struct {
 	Isolated    bool          `json:"isolated"`
 	Workers     int           `json:"workers"`                // 0 for the eval's
@@ -72,9 +71,9 @@ type Request struct {
 // Host is what a run needs of the program that it is part of.
 type Host struct {
 	Waza         string                      // version of waza
-	Build        func() string               // tells builds of the same version apart
+	Build        func() string               // identifies the build, beside its version
 	Lookup       func(string) (string, bool) // finds variables of the environment
-	Secrets      *redact.Set                 // what nothing that is written may hold
+	Secrets      *redact.Set                 // values that are redacted from everything that is written
 	Certificates selftest.Cache
 
 	// CheckScript, CheckModelScript and ModelScript read scripts of agents and models.
@@ -87,11 +86,11 @@ type Host struct {
 	// Connect finds the judge that a trial's graders ask.
 	Connect func(evidence.Judge) (trial.Judge, error)
 
-	Say    func(string)              // is told of what takes a while
-	Warn   func(error)               // is told of what failed and harms no trial
-	Notice func([]*strictyaml.Error) // is told what of the eval's files has no effect
-	// Watch is told how many trials are about to run, and how many at once. Its results are
-	// told what becomes of them, and when they have all ended.
+	Say    func(string)              // reports what takes a while
+	Warn   func(error)               // reports failures that harm no trial
+	Notice func([]*strictyaml.Error) // reports parts of the eval's files that have no effect
+	// Watch begins to show the progress of a number of trials, so many of them at once. It
+	// returns functions that take each update, and that end the display.
 	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
 	// ServerLog gets a server's stderr as it comes; nil for none.
 	ServerLog func(t *plan.Trial, server string) io.Writer
@@ -103,7 +102,7 @@ type Host struct {
 	Hold func(context.Context, *plan.Trial, sandbox.Sandbox)
 }
 
-// Opening says for what a backend is opened.
+// Opening says what a backend is opened for.
 type Opening struct {
 	Run      string // the run's id
 	Isolated bool   // in containers
@@ -117,9 +116,9 @@ type Backend interface {
 	Close(ctx context.Context) error
 }
 
-// Preparer is a [Backend] that trials need something of before they start.
+// Preparer is a [Backend] that has to prepare for trials before they start.
 type Preparer interface {
-	// Prepare has everything there that trials need, or says what is missing.
+	// Prepare gets everything that the trials need. Its error says what is missing.
 	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
 }
 
@@ -153,8 +152,8 @@ type Installer interface {
 	Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error)
 }
 
-// Mistake is an error that whoever asked for a run can mend: in the command line, in a
-// file, or in the environment. Nothing was run.
+// Mistake is an error that the user can correct: in the command line, in a file, or in the
+// environment. Nothing was run.
 type Mistake struct{ error }
 
 // Unwrap returns the error.
@@ -168,7 +167,7 @@ const defaultWorkers = 4
 // workers returns how many trials of e run at once at most, and whether that depends on what
 // machine and models bear: nobody has said how many, and trials cannot disturb each other.
 func (q *Request) workers(c eval.Config) (most int, governed bool) {
-	set := int(cmp.Or(c.Workers, c.MaxWorkers))
+	set := int(c.Workers)
 	switch {
 	case q.Workers > 0:
 		return q.Workers, q.Governed
@@ -199,7 +198,7 @@ func (q *Request) ahead(workers int) int {
 
 var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Slug is a name in lower-case letters, digits and dashes, at most so many.
+// Slug returns a name in lower-case letters, digits and dashes, of at most so many bytes.
 func Slug(name string, most int) string {
 	slug := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	return slug[:min(len(slug), most)]

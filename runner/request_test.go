@@ -31,7 +31,6 @@ func TestWorkers(t *testing.T) {
 		{true, 0, eval.Config{FailFast: true}, 1, false},
 		{true, 0, eval.Config{MCPServerLifetime: plan.PerBenchmark}, 1, false},
 		{true, 0, eval.Config{Parallel: yes, Workers: 2}, 2, false},
-		{true, 0, eval.Config{Parallel: yes, MaxWorkers: 3}, 3, false},
 		{true, 5, eval.Config{}, 5, false},
 		{true, 5, eval.Config{Parallel: yes, Workers: 2}, 5, false},
 	}

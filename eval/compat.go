@@ -1,0 +1,282 @@
+package eval
+
+import (
+	"cmp"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// This file has what makes an eval of upstream waza's run here as it is: what upstream runs
+// on the host gets an image and its files, older and shorter forms of keys become the usual
+// ones, and what upstream alone acts on has a warning.
+
+// translate puts older names of keys in the place of the usual ones, and warns of keys that
+// have no effect here.
+func translate(doc *strictyaml.Document, e *Eval) {
+	c := &e.Config
+	if doc.Has("config", "workers") && doc.Has("config", "max_workers") {
+		doc.Problemf(strictyaml.Path{"config", "max_workers"}, "config.max_workers is the older name of config.workers; give one of them")
+	}
+	c.Workers = cmp.Or(c.Workers, c.MaxWorkers)
+	if e.Adversarial != nil {
+		doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect: its packs are run by a command of their own in waza, and there is none here; attack of a task says what somebody else wants of the agent")
+	}
+	if c.GroupBy != "" && c.GroupBy != GroupByModel {
+		doc.Warnf(strictyaml.Path{"config", "group_by"}, "config.group_by: %q groups nothing; results are grouped by model", c.GroupBy)
+	}
+}
+
+// toolPrograms are those of the tools image that servers beside an eval are run with.
+func toolPrograms() []string { return []string{"node", "python", "python3", "bash", "sh"} }
+
+// giveTools gives the tools image to what the eval gives none: with isolation.image: tools
+// to the agent and to servers, and in any case to servers that upstream starts on the
+// host by one of the usual programs, with the files of their directory beside the eval.
+func giveTools(doc *strictyaml.Document, e *Eval) {
+	iso := &e.Config.Isolation
+	if e.Local {
+		return
+	}
+	if iso.Image == "tools" {
+		iso.ServerImage = cmp.Or(iso.ServerImage, images.Tools)
+		if _, builtin := adapter.Builtin(e.Config.Executor); !builtin { // which has its own
+			iso.Agent.Image = cmp.Or(iso.Agent.Image, images.Tools)
+		}
+	}
+	giveHooksTools(doc, e)
+	for _, name := range slices.Sorted(maps.Keys(e.Config.MCPServers)) {
+		s := e.Config.MCPServers[name]
+		if s == nil || s.URL != "" || s.Image != "" || iso.ServerImage != "" && iso.ServerImage != images.Tools || !slices.Contains(toolPrograms(), s.Command) {
+			continue
+		}
+		s.Image = images.Tools
+		bringServer(doc, e.Dir(), name, s)
+	}
+}
+
+// giveHooksTools gives hooks the tools image where the agent's is waza's own, which holds no
+// shell, and says what else they need that an image of waza's for an agent lacks.
+func giveHooksTools(doc *strictyaml.Document, e *Eval) {
+	iso := &e.Config.Isolation
+	hooks := slices.DeleteFunc(e.Hooks.all(), func(h placedHook) bool { return h.Host })
+	if len(hooks) == 0 || iso.Agent.Image != "" {
+		return
+	}
+	own, builtin := adapter.Builtin(e.Config.Executor)
+	if !builtin {
+		if e.Config.Executor != "command" { // which has none of its own
+			iso.Agent.Image = images.Tools
+		}
+		return
+	}
+	for _, hook := range hooks {
+		if called := lackedPrograms.FindStringSubmatch(hook.Command); called != nil {
+			doc.Warnf(hook.at, "%s calls %s, which the image of %s lacks; name one that has both in config.isolation.agent.image", hook.at, called[1], own.Title)
+		}
+	}
+}
+
+// lackedPrograms finds the call of a usual program that images of agents' packages do not
+// have.
+var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
+
+// bringServer puts the files of a server's working directory, or those that its arguments
+// name, into its container. They are in dir, beside the eval.
+func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server) {
+	home := path.Join("/srv", name)
+	brought := map[string]string{}
+	if cwd := cmp.Or(s.Cwd, s.WorkingDir); cwd != "" {
+		if !isInside(path.Clean(cwd)) {
+			return // checked with the server
+		}
+		names, err := filesBelow(filepath.Join(dir, cwd), func(_ string, entry fs.DirEntry) bool { return !entry.IsDir() && !entry.Type().IsRegular() })
+		if err != nil {
+			at := strictyaml.Path{"config", "mcp_servers", name, "cwd"}
+			doc.Problemf(at, "%s: directory %q beside the eval cannot be put into the server's container: %v", at, cwd, err)
+			return
+		}
+		for _, file := range names {
+			brought[path.Join(home, file)] = path.Join(filepath.ToSlash(cwd), file)
+		}
+		s.WorkingDir, s.Cwd = "", home
+	} else {
+		for _, arg := range s.Args {
+			if rel := strings.TrimPrefix(arg, "./"); isInside(rel) {
+				if info, err := os.Stat(filepath.Join(dir, rel)); err == nil && info.Mode().IsRegular() {
+					brought[path.Join(home, rel)] = rel
+				}
+			}
+		}
+		if len(brought) > 0 {
+			s.Cwd = home
+		}
+	}
+	if len(brought) > 0 {
+		maps.Copy(brought, s.Files)
+		s.Files = brought
+	}
+}
+
+// beside moves keys that upstream has beside a prompt grader's config into it, and warns of
+// those that have no effect.
+func (g *graders) beside(one Grader, at strictyaml.Path) Grader {
+	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
+		switch at := at.With(key.name); {
+		case key.value == "":
+		case one.Type != "prompt" || key.config == "":
+			g.doc.Warnf(at, "%s has no effect on a grader of type %s", at, one.Type)
+		case !g.doc.Add(key.value, at[:len(at)-1].With("config"), key.config):
+			g.doc.Problemf(at, "%s stands in config too, as %s; give it once", at, key.config)
+		}
+	}
+	return one
+}
+
+// withAssertions moves assertions beside a code grader's config into it.
+func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
+	if one.Assertions == nil {
+		return one
+	}
+	at = at.With("assertions")
+	var config map[string]json.RawMessage
+	switch {
+	case one.Type != "code":
+		g.doc.Problemf(at, "%s are of a code grader; this one is of type %s", at, one.Type)
+		return one
+	case len(one.Config) > 0 && json.Unmarshal(one.Config, &config) != nil:
+		return one // reported with the config
+	case config["assertions"] != nil:
+		g.doc.Problemf(at, "%s stand in config too; give them once", at)
+		return one
+	}
+	if err := (&grading.CodeConfig{Assertions: one.Assertions}).Validate(); err != nil {
+		g.doc.Problemf(at, "%s: %s", at, flat(err))
+	}
+	if config == nil {
+		config = map[string]json.RawMessage{}
+	}
+	var err error
+	if config["assertions"], err = json.Marshal(one.Assertions); err == nil {
+		one.Config, err = json.Marshal(config)
+	}
+	if err != nil {
+		g.doc.Problemf(at, "%s: %v", at, err)
+	}
+	return one
+}
+
+// bring adds the files that a program's arguments name to its own: upstream runs scripts
+// beside the eval where waza was started.
+func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
+	words := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`;|&()<>$=", r) }
+	for _, arg := range append([]string{program.Command}, program.Args...) {
+		for _, name := range append([]string{arg}, strings.FieldsFunc(arg, words)...) {
+			name = strings.TrimPrefix(name, "./")
+			if !strings.ContainsAny(name, "/.") || !isInside(name) || program.Files[name] != "" {
+				continue
+			}
+			if _, err := g.eval.roots().find(name); err != nil {
+				continue
+			}
+			if program.Files == nil {
+				program.Files = map[string]string{}
+			}
+			program.Files[name] = name
+		}
+	}
+	if len(program.Files) > 0 {
+		if data, err := json.Marshal(program); err == nil {
+			one.Config = data
+		}
+	}
+}
+
+// Names of the graders that expected stands for.
+const (
+	ExpectedOutput   = "expected:output"
+	ExpectedBehavior = "expected:behavior"
+
+	ExpectedToolCalls = "expected:tool_calls"
+	ExpectedTrigger   = "expected:should_trigger"
+)
+
+// expected adds the graders that a task's expected is short for.
+func (g *graders) expected(e Expected) {
+	at := strictyaml.Path{"expected"}
+	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
+		g.short(Grader{Name: ExpectedOutput, Type: "text"}, grading.TextConfig{
+			Contains: e.OutputContains, NotContains: e.OutputNotContains, ContainsAny: e.OutputContainsAny,
+		}, at)
+	}
+	behavior := grading.BehaviorConfig{MaxDurationMS: e.MaxResponseTimeMS}
+	if b := e.Behavior; b != nil {
+		behavior.MaxIterations, behavior.RequiredTools, behavior.ForbiddenTools = b.MaxIterations, b.RequiredTools, b.ForbiddenTools
+		for _, limit := range []struct{ from, to *int }{{b.MaxTokens, &behavior.MaxTokens}, {b.MaxToolCalls, &behavior.MaxToolCalls}} {
+			if limit.from != nil {
+				*limit.to = *limit.from
+			}
+		}
+		if b.MaxResponseTimeMS > 0 && (behavior.MaxDurationMS == 0 || b.MaxResponseTimeMS < behavior.MaxDurationMS) {
+			behavior.MaxDurationMS = b.MaxResponseTimeMS
+		}
+	}
+	behavior.RequiredTools = append(behavior.RequiredTools, g.outcomes(e.Outcomes)...)
+	if behavior.Validate() == nil { // it asks for something
+		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, behavior, at)
+	}
+	if len(e.ToolCalls) > 2 { // not {}
+		one := Grader{Name: ExpectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
+		at := append(at, "tool_calls")
+		config := new(grading.ToolCallsConfig)
+		if g.doc.DecodeAt(config, at...) {
+			if err := config.Validate(); err != nil {
+				g.doc.Problemf(at, "%s: %s", at, flat(err))
+			}
+			g.doc.DecodeAt(&one.Config, at...)
+			g.spec(one, at, " by expected", nil)
+		}
+	}
+}
+
+// outcomes are the tools that expected.outcomes asks for. That the task was completed is
+// what every trial that passes is; other types are asked for by nothing, as in waza.
+func (g *graders) outcomes(all []Outcome) (tools []string) {
+	for i, one := range all {
+		at := strictyaml.Path{"expected", "outcomes", i}
+		var tool string
+		switch {
+		case one.Type == "" || one.Type == "task_completed": // the first is reported as missing
+		case one.Type != "tool_called":
+			g.doc.Warnf(at, "%s: nothing checks an outcome of type %q, here or in waza; a grader can", at, one.Type)
+		case json.Unmarshal(one.Value, &tool) != nil || tool == "":
+			g.doc.Problemf(at, "%s: tool_called needs the name of the tool as its value", at)
+		default:
+			tools = append(tools, tool)
+		}
+	}
+	return tools
+}
+
+func (g *graders) short(one Grader, config any, at strictyaml.Path) {
+	data, err := json.Marshal(config)
+	if err != nil {
+		g.doc.Problemf(at, "%s: %v", at, err)
+		return
+	}
+	one.Config = data
+	g.spec(one, at, " by expected", nil)
+}
