@@ -9,7 +9,7 @@ import (
 )
 
 // eachString hands every string of s, except the keys of maps and secrets, to f and puts
-// what f returns in its place. A field of a service is told with where it is, as
+// what f returns in its place. A field of a service is named with its place, as
 // in services.db.env. Lists and maps are copied first, so a copy of a Server can
 // be changed without changing the original.
 func eachString(s *Server, f func(field, key, value string) string) {

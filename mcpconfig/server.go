@@ -4,6 +4,16 @@
 // It starts nothing and reads no files.
 package mcpconfig
 
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Server is one entry under mcp_servers. A server has exactly one of Command
 // (run in Image or in the eval's server_image), Image alone, or URL. A Command
 // that is docker run stands for an image; see [FromDockerRun].
@@ -46,4 +56,128 @@ type Server struct {
 
 	// Services are what the server needs beside it, by the names it reaches them by.
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`
+}
+
+// Transports of MCP, as [Server.Transport] names them.
+const (
+	Stdio = "stdio"
+	HTTP  = "http" // streamable HTTP
+	SSE   = "sse"  // HTTP with server-sent events, of 2024-11-05
+)
+
+// Transport is how s is spoken to: its type, and where that is left out HTTP with
+// a url or a port and else stdio.
+func (s Server) Transport() string {
+	switch {
+	case s.Type == localType:
+		return Stdio
+	case s.Type != "":
+		return s.Type
+	case s.URL != "" || s.Port != 0:
+		return HTTP
+	}
+	return Stdio
+}
+
+// Endpoint is the path of an HTTP server's endpoint in its container: its own, and
+// where that is left out the usual one of its transport.
+func (s Server) Endpoint() string {
+	switch {
+	case s.URL != "" || s.Transport() == Stdio:
+		return ""
+	case s.Path != "":
+		return s.Path
+	case s.Transport() == SSE:
+		return "/sse"
+	}
+	return "/mcp"
+}
+
+// Shown is the tools that the agent sees; nil for all, which "*" means too.
+func (s Server) Shown() []string {
+	if slices.Contains(s.Tools, "*") {
+		return nil
+	}
+	return s.Tools
+}
+
+// localType is what Copilot calls a server on stdio.
+const localType = "local"
+
+// NamePattern is what a server's name must match: files and containers are called by it.
+const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`
+
+// LabelPattern is what a host name of one word must match: a DNS label (RFC 1123).
+const LabelPattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
+
+var (
+	namePattern  = regexp.MustCompile(NamePattern)
+	labelPattern = regexp.MustCompile(LabelPattern)
+)
+
+// ReservedNames are host names on the task network that are not for servers.
+func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
+
+// HostName is the host name under which the agent reaches the server of a name: the name
+// itself, or the nearest to it, in lowercase and with a hyphen for each run of what host
+// names do not have. It is empty where nothing is left.
+func HostName(name string) string {
+	if labelPattern.MatchString(name) {
+		return name
+	}
+	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	})
+	return strings.Join(words, "-")
+}
+
+// HostNames are the host names of servers, by their names. It fails where two are the same.
+func HostNames(servers []string) (map[string]string, error) {
+	hosts, taken := map[string]string{}, map[string]string{}
+	for _, name := range servers {
+		host := HostName(name)
+		if first, found := taken[host]; found {
+			return nil, fmt.Errorf("servers %q and %q would both have the host name %s; rename one", first, name, host)
+		}
+		hosts[name], taken[host] = host, name
+	}
+	return hosts, nil
+}
+
+// CheckName returns what is wrong with a server's name.
+func CheckName(name string) error {
+	switch host := HostName(name); {
+	case len(name) > 63:
+		return errors.New("a server name has at most 63 characters, since it becomes a host name")
+	case !namePattern.MatchString(name):
+		return fmt.Errorf("server name %q has other characters than letters, digits, - and _, or begins with -; choose another", name)
+	case host == "":
+		return fmt.Errorf("no host name can be made of the server name %q; choose one with letters or digits", name)
+	case slices.Contains(ReservedNames(), host):
+		return fmt.Errorf("server name %q is reserved; choose another", name)
+	}
+	return nil
+}
+
+// SizePattern is what a size must match.
+const SizePattern = `^([1-9][0-9]{0,15})([bkmgBKMG]?)$`
+
+var sizePattern = regexp.MustCompile(SizePattern)
+
+// ParseSize reads a size such as 512m: a whole number of bytes, or of KiB (k),
+// MiB (m) or GiB (g), as Docker's --memory does.
+func ParseSize(s string) (bytes int64, err error) {
+	parts := sizePattern.FindStringSubmatch(s)
+	if parts == nil {
+		return 0, fmt.Errorf("%q is not a size; write a whole number and k, m or g, such as 512m", s)
+	}
+	number, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a size: %w", s, err)
+	}
+	shift := map[string]int{"": 0, "b": 0, "B": 0, "k": 10, "K": 10, "m": 20, "M": 20, "g": 30, "G": 30}[parts[2]]
+	if number > math.MaxInt64>>shift {
+		return 0, fmt.Errorf("%q is too large a size", s)
+	}
+	return number << shift, nil
 }

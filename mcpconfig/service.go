@@ -76,9 +76,8 @@ func (f *findings) program(at string, s Service) {
 	}
 }
 
-// ports holds that a server can find each port at the service's address. The
-// server's own port is none of them: one that listens on all its addresses could
-// not have it.
+// ports checks that a server can find each port at the service's address. The server's own
+// port is not possible: a server that listens on all its addresses could not have it.
 func (f *findings) ports(at string, ports []int, own int) {
 	if len(ports) == 0 {
 		f.invalid(at, "%s: name at least one port that the service listens on", at)

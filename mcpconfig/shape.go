@@ -59,8 +59,8 @@ func (s Shape) entry(url string) any {
 	return client{Type: "http", URL: url}
 }
 
-// patience is how many seconds a client waits for a server, where it can be told: as long
-// as a trial may take, whose own limits say when it is enough.
+// patience is how many seconds a client waits for a server, where that is configurable: as
+// long as a trial may take, which has limits of its own.
 const patience = 7 * 24 * 60 * 60
 
 // codexServers quotes as JSON does, which TOML reads the same way
@@ -87,4 +87,21 @@ func indented(v any) []byte {
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(v) // into a Buffer, which always takes it
 	return b.Bytes()
+}
+
+// client is a server as a client's mcp.json describes it.
+type client struct {
+	Type string `json:"type"`
+	URL  string `json:"url"`
+}
+
+// Render is the mcp.json of an agent that finds each server of hosts at its host,
+// with a port where that is not 80: in alphabetical order, and nothing that is
+// secret.
+func Render(hosts map[string]string) []byte {
+	servers := make(map[string]client, len(hosts))
+	for name, host := range hosts {
+		servers[name] = client{Type: "http", URL: urlAt(host)}
+	}
+	return indented(map[string]any{"mcpServers": servers})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Validate returns what about s does not hold together, as [Errors]. A string that
-// holds a variable is not judged before [Expand].
+// Validate returns what is wrong with s, as [Errors]. A string that holds a variable is not
+// checked before [Expand].
 func Validate(name string, s Server) error {
 	f := &findings{server: name}
 	if err := CheckName(name); err != nil {
@@ -347,8 +347,8 @@ func copySecrets(secrets map[string]Secret) map[string]Secret {
 	return secrets
 }
 
-// Supported returns what of a valid s is not built yet, as [Errors] of the class
-// [ErrNotSupported].
+// Supported returns the parts of a valid s that are not supported yet, as [Errors] of the
+// class [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
 	if instead(s) != "" {
@@ -428,7 +428,7 @@ func (f *findings) err() error {
 	return f.all
 }
 
-// egress holds that what s may reach can be told apart from what the trial has.
+// egress checks that the hosts which s may reach are not names or ports of the trial itself.
 func (f *findings) egress(s Server) {
 	var known []Egress
 	var places []string // in the file

@@ -7,12 +7,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -210,15 +212,6 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 	return plans, errors.Join(errs...)
 }
 
-// Uninstalled are the servers of an eval as tasks that use one each, for [Packages].
-func Uninstalled(e *eval.Eval, names []string) []eval.ResolvedTask {
-	var tasks []eval.ResolvedTask
-	for _, name := range names {
-		tasks = append(tasks, eval.ResolvedTask{ID: name, Servers: map[string]mcpconfig.Server{name: *e.Config.MCPServers[name]}})
-	}
-	return tasks
-}
-
 // What becomes of trials whose servers are not as they are pinned.
 const (
 	PinsWarn = "warn" // it is said
@@ -228,3 +221,47 @@ const (
 
 // PinModes are all of them.
 func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
+
+// notEnforced names the parts of an eval's config that have no effect on processes.
+func notEnforced(c eval.Config) []string {
+	var names []string
+	for _, key := range strictyaml.Given(c.Isolation) {
+		if key != "agent" && key != "mcp_json" {
+			names = append(names, "config.isolation."+key)
+		}
+	}
+	for _, key := range strictyaml.Given(c.Isolation.Agent) {
+		if !slices.Contains([]string{"env", "workdir", "max_output", "max_calls"}, key) {
+			names = append(names, "config.isolation.agent."+key)
+		}
+	}
+	if len(c.Canaries) > 0 {
+		names = append(names, "config.canaries in DNS names and egress")
+	}
+	return names
+}
+
+// notEnforcedOf names the parts of a server that have no effect on processes.
+func notEnforcedOf(s Server) (names []string) {
+	if s.Config.Image != "" {
+		names = append(names, fmt.Sprintf("image of server %q", s.Name))
+	}
+	if s.Config.Egress != nil {
+		names = append(names, fmt.Sprintf("egress of server %q", s.Name))
+	}
+	return names
+}
+
+// NotEnforced names, once each, what the trials' eval asks for that has no effect on
+// processes.
+func NotEnforced(trials []*Trial) []string {
+	var names []string
+	for _, t := range trials {
+		for _, name := range t.NotEnforced {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
