@@ -12,10 +12,8 @@ import (
 )
 
 const (
-	// DefaultInfraRetries and MaxInfraRetries are how often a trial that ended as
-	// infra is run again, and how often it can be.
+	// DefaultInfraRetries is how often a trial that ended as infra is run again.
 	DefaultInfraRetries = 2
-	MaxInfraRetries     = 10
 
 	// recoverTimeout bounds waiting for the backend before a trial is run again, the
 	// first time that it does not come back; lostTimeout does after that.
@@ -125,7 +123,7 @@ func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
 }
 
-// consult has the trial's judge asked, where its graders ask one.
+// consult asks the trial's judge, where its graders have one.
 func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) error {
 	if t.Judge == nil {
 		return nil
@@ -135,21 +133,22 @@ func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) erro
 	return err
 }
 
-// reconnection has workers wait together for a backend that went away.
+// reconnection makes workers wait together for a backend that went away.
 type reconnection struct {
 	turn chan struct{} // holds one while one of them asks
-	lost error         // why it did not come back in time; of whose turn it is
+	lost error         // why it did not come back in time; guarded by turn
 }
 
-// gone says why the backend is beyond hope; nil while it is not. It waits for whoever
-// asks.
+// gone returns why the backend did not come back in time, or nil. It waits while another
+// worker asks.
 func (c *reconnection) gone() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	return c.lost
 }
 
-// recover returns nil once sandboxes can be opened, as far as the backend can tell.
+// recover waits until the backend can open sandboxes again. A backend that cannot go away is
+// always there.
 func (c *reconnection) recover(ctx context.Context, b trial.Backend) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {

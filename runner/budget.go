@@ -15,12 +15,12 @@ import (
 var ErrNoRoom = errors.New("not enough room on the disk")
 
 const (
-	// runReserve and trialReserve are kept for what no share counts: run.json, the heads of
-	// reports, the records of trials and what the runner itself tells of them.
+	// runReserve and trialReserve are bytes kept free for what no share counts: run.json, the
+	// heads of reports, and the records of trials and of their progress.
 	runReserve, trialReserve = 8 << 20, 256 << 10
 
-	// fairParts is into how many parts room is divided at least, where that many trials are
-	// to come: what an agent fills is not to be missing to the trials after it.
+	// fairParts is the least number of parts that the free space is divided into, where that
+	// many trials remain: one agent must not take the space of the trials after it.
 	fairParts = 8
 )
 
@@ -34,14 +34,14 @@ type budget struct {
 	pending int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
 }
 
-// CheckDisk reports whether the disk below dir, which need not be there yet, has room for
-// trials of which so many run at once. Where it has not, it fails with [ErrNoRoom].
+// CheckDisk fails with [ErrNoRoom] if the disk of dir, which need not exist yet, has no room
+// for the trials when so many of them run at once.
 func CheckDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)
 	return err
 }
 
-// freeBelow is how much is free where dir is, or will be made.
+// freeBelow returns how many bytes are free on the disk where dir is or would be created.
 func freeBelow(dir string) (int64, bool) {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
@@ -79,8 +79,8 @@ func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*b
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// begin gives a trial its shares, which are returned by end. It fails where others took the
-// room that was there before the first trial.
+// begin gives a trial its shares, which end takes back. It fails if the space that was free
+// before the first trial is gone.
 func (b *budget) begin(t *plan.Trial) (trial.Shares, error) {
 	if b.each == 0 {
 		return trial.Shares{}, nil

@@ -49,12 +49,10 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err := GradeTrials(r.Dir); err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Dir: r.Dir, Record: record}
-	if out.Results, err = Summarise(r.Dir, record); err != nil {
+	out, err := record.conclude(r.Dir, nil, record.Reseal)
+	if out.Results.Timestamp.IsZero() { // nothing was written
 		return Outcome{}, err
 	}
-	err = errors.Join(record.Report(r.Dir, out.Results), record.Reseal(r.Dir))
-	out.Reported = err == nil
 	return out, err
 }
 

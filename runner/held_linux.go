@@ -6,16 +6,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark has [Held] see who holds a directory. It is a second lock, of the kind that the
-// kernel tells of without anybody having to try for it; it keeps nobody out. A file
-// system that does not know it leaves the directory held all the same.
+// mark makes [Held] report the directory as held. It takes a second lock, of a kind that can
+// be queried without being taken; it keeps nobody out. A file system without such locks
+// leaves the directory held all the same.
 func mark(file *os.File) {
 	_ = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK})
 }
 
-// Held says whether a process has taken a run directory with [Hold], in this container
-// or another. It only asks: who tries to take the directory meanwhile is not disturbed.
-// Where that cannot be told, as of a directory that is not there, it is false.
+// Held reports whether a process has taken a run directory with [Hold], in this container or
+// another. It takes no lock itself, so it disturbs nobody who takes the directory meanwhile.
+// It is false if that cannot be known, as for a missing directory.
 func Held(dir string) bool {
 	file, err := os.Open(dir)
 	if err != nil {

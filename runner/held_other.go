@@ -6,6 +6,6 @@ import "os"
 
 func mark(*os.File) {}
 
-// Held is false: who holds a directory can only be found out by trying for it, which
-// would disturb who does so in earnest.
+// Held is always false: a lock can only be queried by taking it here, which would disturb
+// whoever wants the directory.
 func Held(string) bool { return false }

@@ -18,9 +18,9 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Inputs is the SHA-256 of every file that the tasks of an eval and their trials
-// come from, but for the eval's own, by path from the eval's directory. What
-// variables stand for is in none of them.
+// Inputs returns the SHA-256 of every file that the tasks of an eval and their trials are made
+// from, except the eval's own, by path from the eval's directory. Values of variables are in
+// none of them.
 func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
 	paths := map[string]bool{}
 	for _, task := range tasks {
@@ -79,8 +79,7 @@ func fromDir(dir, file string) (string, error) {
 	return filepath.ToSlash(name), err
 }
 
-// CheckInputs says which file is not as it was when the run began. The eval is
-// looked for at path.
+// CheckInputs fails if a file has changed since the run began. The eval is at path.
 func (r Record) CheckInputs(path string) error {
 	check := func(file, name, want string) error {
 		sum, err := files.Digest(file)
@@ -106,7 +105,7 @@ func (r Record) CheckInputs(path string) error {
 	return nil
 }
 
-// PlanDigest tells plans apart: by what trial.json keeps of them, without secrets.
+// PlanDigest is a digest of the trials' plans as trial.json keeps them, without secrets.
 func PlanDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	sum := sha256.New()
 	for _, t := range trials {
@@ -116,9 +115,9 @@ func PlanDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// LeaveOut drops the digests of input files in which a secret stands: whoever knows the
-// rest of such a file could tell by it whether a guess is right. The eval is at path.
-// What has no digest is not compared when the run is resumed.
+// LeaveOut drops the digests of input files that hold a secret: with the digest, whoever
+// knows the rest of such a file could check a guess. The eval is at path. A file without a
+// digest is not compared when the run is resumed.
 func (r *Record) LeaveOut(path string, secrets *redact.Set) error {
 	drop := func(file string, digest *string) error {
 		holds, err := holdsSecret(file, secrets)
@@ -152,7 +151,7 @@ func holdsSecret(name string, secrets *redact.Set) (bool, error) {
 	return out.Found().Spans > 0, err
 }
 
-// nothing takes bytes and keeps none.
+// nothing discards what is written to it.
 type nothing struct{}
 
 func (nothing) Write(p []byte) (int, error) { return len(p), nil }

@@ -46,10 +46,8 @@ type Inspection struct {
 // inspector is an inspection under way.
 type inspector struct {
 	Inspection
-	lock   *images.Lock // with what was resolved for this inspection
-	kept   *images.Lock // as its file is
+	lock   *images.Lock // as its file is
 	plans  []*plan.Trial
-	vault  *Vault // nil until secrets are read
 	report inspection.Report
 }
 
@@ -86,30 +84,20 @@ func (i *inspector) begin(ctx context.Context) (err error) {
 	if i.lock, err = ReadLock(i.Eval); err != nil {
 		return err
 	}
-	i.kept = i.lock
-	if err := i.plan(LikelyPlatform()); err != nil {
-		return err
-	}
-	if !i.Isolated && !i.remote() {
-		return mistake("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
-	}
-	if i.vault, err = OpenVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets); err != nil {
-		return Mistake{err}
-	}
-	i.vault.Give(i.plans)
-	return nil
-}
-
-func (i *inspector) plan(platform string) (err error) {
 	i.plans, err = plan.PlanInspections(i.Eval, i.Servers, plan.Choices{
-		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: platform,
+		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: LikelyPlatform(),
 	})
 	if err != nil {
 		return Mistake{err}
 	}
-	if i.vault != nil {
-		i.vault.Give(i.plans)
+	if !i.Isolated && !i.remote() {
+		return mistake("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
 	}
+	vault, err := OpenVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
+	if err != nil {
+		return Mistake{err}
+	}
+	vault.Give(i.plans)
 	return nil
 }
 
@@ -132,15 +120,11 @@ func (i *inspector) prepare(ctx context.Context, backend Backend) error {
 	if i.Pin {
 		then = keptInLock
 	}
-	entries, platform, err := resolve(ctx, backend, i.Eval, plan.Uninstalled(i.Eval, i.Servers), i.lock, then, i.Say)
+	err := install(ctx, backend, i.plans, i.lock, then, i.Say, func(entries []images.Entry) (*images.Lock, error) {
+		return i.lock.Fill(entries), nil
+	})
 	if err != nil {
 		return err
-	}
-	if len(entries) > 0 || platform != LikelyPlatform() {
-		i.lock = i.lock.Fill(entries)
-		if err := i.plan(platform); err != nil {
-			return err
-		}
 	}
 	attackable, ok := backend.(selftest.Backend)
 	if err := Prepare(ctx, backend, i.plans, i.Say); err != nil || !ok {
@@ -169,7 +153,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 		found.Evidence = s.Name
 		_, images := Describe(backend)
 		i.identify(&found, s, images)
-		if pin := i.kept.Pin(found.Name); pin != nil && found.Failed == "" {
+		if pin := i.lock.Pin(found.Name); pin != nil && found.Failed == "" {
 			found.Pin = &inspection.PinCheck{Lock: LockPath(i.Eval), Differences: pin.Differences(found.Offer)}
 		}
 		i.report.Servers = append(i.report.Servers, found)
@@ -186,7 +170,7 @@ func (i *inspector) identify(found *inspection.Server, s plan.Server, images evi
 	record := images[s.Image]
 	found.Image = &inspection.Image{Ref: s.Image, ID: record.ID, Digests: record.Digests}
 	if s.Build != nil && s.Build.Entry != nil {
-		found.Package = &inspection.Package{Request: s.Build.Package.String(), Version: s.Build.Entry.Version, Locked: i.kept.Has(*s.Build.Entry)}
+		found.Package = &inspection.Package{Request: s.Build.Package.String(), Version: s.Build.Entry.Version, Locked: i.lock.Has(*s.Build.Entry)}
 	}
 }
 
@@ -243,8 +227,8 @@ func (i *inspector) write() (written inspection.Report, err error) {
 	return written, json.Unmarshal(data, &written)
 }
 
-// inspectOne inspects the one server of a plan of [plan.PlanInspections], and adds what its
-// evidence tells.
+// inspectOne inspects the server of a plan of [plan.PlanInspections], and adds what its
+// evidence shows.
 func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
 	found, err := trial.Inspect(ctx, backend, t, dir, o)
 	if err == nil {
@@ -253,7 +237,7 @@ func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir e
 	return found, err
 }
 
-// gather adds what the evidence of a server that was looked at tells of it.
+// gather adds what the evidence of an inspected server shows.
 func gather(f *inspection.Server, dir evidence.Dir) error {
 	if _, err := grading.Grade(dir); err != nil { // it derives what servers listed
 		return err
@@ -286,10 +270,10 @@ func gather(f *inspection.Server, dir evidence.Dir) error {
 	return err
 }
 
-// maxTail is how much of the end of a server's stderr is told.
+// maxTail is how many bytes of the end of a server's stderr are reported.
 const maxTail = 4 << 10
 
-// tail is the end of a file, from a line's begin where there is one.
+// tail returns the end of a file, from the start of a line if there is one.
 func tail(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -314,10 +298,10 @@ func noise(dir evidence.Dir) (int, error) {
 	return len(noisy), err
 }
 
-// maxAsked is how many methods are told that a server asked for.
+// maxAsked bounds how many of the methods that a server requested are reported.
 const maxAsked = 32
 
-// asked counts by method what a server asked of its client.
+// asked counts a server's requests to its client by method.
 func asked(dir evidence.Dir) (map[string]int, error) {
 	count := map[string]int{}
 	for f, err := range dir.Frames() {

@@ -78,37 +78,47 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	return nil
 }
 
-// resolve asks the registry which versions those packages of an eval's tasks are that lock
-// lacks, where the backend installs packages. It says of each what becomes of it in the words
-// of then. platform is the backend's; a backend that installs none has our own.
-func resolve(ctx context.Context, backend Backend, e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, then string, say func(string)) (entries []images.Entry, platform string, err error) {
-	platform = LikelyPlatform()
+// install puts what the packages of trials are into their plans, where the backend installs
+// packages. What the lock lacks it asks the registry for, and returns; then says what
+// becomes of that. keep returns the lock with it, which may have changed meanwhile.
+func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
 	installer, ok := backend.(Installer)
 	if !ok {
-		return nil, platform, nil
+		return nil
 	}
-	packages, err := plan.Packages(e, tasks, lock, installer.Platform())
-	if err != nil || len(packages) == 0 {
-		return nil, platform, err
+	if err := plan.Install(trials, lock, installer.Platform()); err != nil {
+		return Mistake{err}
 	}
+	entries, err := resolve(ctx, installer, plan.Missing(trials), lock, then, say)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	if lock, err = keep(entries); err != nil {
+		return err
+	}
+	if err := plan.Install(trials, lock, installer.Platform()); err != nil {
+		return Mistake{err}
+	}
+	return nil
+}
+
+// resolve asks the registry which versions packages are, and says so of each.
+func resolve(ctx context.Context, installer Installer, packages []images.Image, lock *images.Lock, then string, say func(string)) (entries []images.Entry, err error) {
 	for _, p := range packages {
-		if p.Entry != nil {
-			continue
-		}
 		say(fmt.Sprintf("resolving %s", p))
 		entry, err := installer.Resolve(ctx, p, lock)
 		if err != nil {
-			return nil, platform, err
+			return nil, err
 		}
 		entries = append(entries, entry)
 		say(fmt.Sprintf("resolved %s to %s, %s", p, entry.Version, then))
 	}
-	return entries, installer.Platform(), nil
+	return entries, nil
 }
 
 // CompleteLock returns the lock of an eval with what it lacks, and without what no task
-// needs. It opens a backend only where something is missing, and
-// writes nothing. What is wrong with the files is a [Mistake].
+// needs. It opens a backend only where something is missing, and writes nothing. What is
+// wrong with the files is a [Mistake].
 func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock, h Host) (*images.Lock, error) {
 	packages, err := plan.Packages(e, tasks, old, LikelyPlatform())
 	if err != nil {
@@ -118,12 +128,19 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	for _, p := range packages {
 		wanted = append(wanted, p.Package)
 	}
-	if slices.ContainsFunc(packages, func(i images.Image) bool { return i.Entry == nil }) {
+	unresolved := func(i images.Image) bool { return i.Entry == nil }
+	if slices.ContainsFunc(packages, unresolved) {
 		backend, err := h.Open(ctx, Opening{Run: NewID(e.Name), Isolated: true})
 		if err != nil {
 			return nil, err
 		}
-		entries, _, err := resolve(ctx, backend, e, tasks, old, keptInLock, h.Say)
+		var entries []images.Entry
+		if installer, ok := backend.(Installer); ok {
+			if packages, err = plan.Packages(e, tasks, old, installer.Platform()); err == nil {
+				packages = slices.DeleteFunc(packages, func(i images.Image) bool { return !unresolved(i) })
+				entries, err = resolve(ctx, installer, packages, old, keptInLock, h.Say)
+			}
+		}
 		if err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))); err != nil {
 			return nil, err
 		}

@@ -159,8 +159,7 @@ func ReadRecord(dir string) (Record, error) {
 	return r, errors.Join(r.staysIn(dir), evidence.CheckPlain(dir))
 }
 
-// staysIn holds that files and tasks of a record, which are paths below dir, lead nowhere
-// else.
+// staysIn checks that the files and tasks of a record are paths below dir.
 func (r Record) staysIn(dir string) error {
 	for name := range r.Files {
 		if !fs.ValidPath(name) {
@@ -199,8 +198,8 @@ func (r Record) Seal(dir string) (err error) {
 	return r.Write(dir)
 }
 
-// Reseal takes in what grading has written again, and leaves the digests of evidence as the
-// run left them. A run that never ended stays unsealed.
+// Reseal updates the digests of what grading has written, and leaves those of evidence as
+// the run left them. A run that never ended stays unsealed.
 func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil
@@ -211,8 +210,8 @@ func (r Record) Reseal(dir string) error {
 	return r.Write(dir)
 }
 
-// renew takes in a file of a trial, and of its checkpoints, that was written after the run
-// was sealed.
+// renew updates the digests of a file of a trial, and of its checkpoints, that was written
+// after the run was sealed.
 func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	if r.Files == nil {
 		return nil
@@ -223,7 +222,7 @@ func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	return r.Write(dir)
 }
 
-// ExitCode is the results' own, but for trials that have no outcome at all, as
+// ExitCode is the exit code of the results, or exitInfra if trials have no outcome at all, as
 // after a crash or an interruption.
 func (r Record) ExitCode(s results.Results) int {
 	code, missing := s.ExitCode(), r.Planned()
@@ -242,8 +241,8 @@ const (
 	exitInfra  = 3
 )
 
-// Weak names the attacks that get out of the run's sandboxes, which its command line
-// lets.
+// Weak names the attacks that get out of the run's sandboxes and that the command line
+// allows.
 func (r Record) Weak() []string {
 	if r.Certificate == nil {
 		return nil
@@ -273,8 +272,7 @@ func (r Record) info() results.Run {
 	return run
 }
 
-// Settings are what a run was made with, as far as it may differ between runs that are
-// compared.
+// Settings lists what a run was made with that can differ between compared runs.
 func (r Record) Settings() []results.Setting {
 	all := []results.Setting{
 		{Name: "eval file", Value: brief(r.Eval.SHA256)},
@@ -293,7 +291,7 @@ func (r Record) Settings() []results.Setting {
 	return all
 }
 
-// digestOf tells files apart by the digests that they have by name; empty without any.
+// digestOf is one digest of files, given the digest of each by name; empty without any.
 func digestOf(files map[string]string) string {
 	if len(files) == 0 {
 		return ""
@@ -305,5 +303,5 @@ func digestOf(files map[string]string) string {
 	return brief(hex.EncodeToString(sum.Sum(nil)))
 }
 
-// brief is the beginning of a digest, which tells it from others.
+// brief is the beginning of a digest.
 func brief(digest string) string { return fmt.Sprintf("%.12s", digest) }

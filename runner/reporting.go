@@ -38,6 +38,17 @@ func (r Record) Report(dir string, summary results.Results) error {
 	)
 }
 
+// conclude writes the results and the reports of the run in dir, and seals it.
+func (r Record) conclude(dir string, done []Result, seal func(dir string) error) (out Outcome, err error) {
+	out = Outcome{Dir: dir, Record: r, Trials: done}
+	if out.Results, err = Summarise(dir, r); err != nil {
+		return out, err
+	}
+	err = errors.Join(r.Report(dir, out.Results), seal(dir))
+	out.Reported = err == nil
+	return out, err
+}
+
 // ReportInto writes the reports of the ended run in dir into it, from what is there: nothing
 // is graded again. It warns of evidence that is missing.
 func ReportInto(dir string, warn func(error)) error {
@@ -85,7 +96,7 @@ func Reported(dir string, r Record) (view.Run, error) {
 	return run, nil
 }
 
-// Shown is what is shown of the run in dir, of which summary is computed.
+// Shown is the view of the run in dir, given its results.
 func (r Record) Shown(dir string, summary results.Results) view.Run {
 	run := view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
@@ -145,7 +156,7 @@ func linksOf(runs []view.Run) []report.Links {
 	return links
 }
 
-// notes say of which runs the report is not that of a whole one.
+// notes says which of the runs are not complete.
 func notes(runs []view.Run) string {
 	var all string
 	for i, run := range runs {

@@ -113,22 +113,15 @@ func (r Resumption) load(record Record) (*Job, error) {
 
 // conclude is the end of a run that has no trial left to run. One that was killed before
 // it could say so is swept and sealed.
-func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (out Outcome, err error) {
+func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
 	done := inOrder(record, left.Kept)
 	if record.Ended.IsZero() || record.Interrupted {
 		if err := r.Sweep(ctx, record.ID, record.Isolated); err != nil {
 			return Outcome{}, err
 		}
-		j := &Job{clock: evidence.StartClock(time.Now())}
-		return j.finish(ctx, r.Dir, record, done)
+		return finish(ctx, r.Dir, record, done, time.Now().UTC())
 	}
-	out = Outcome{Dir: r.Dir, Record: record, Trials: done}
-	if out.Results, err = Summarise(r.Dir, record); err != nil {
-		return out, err
-	}
-	err = errors.Join(record.Report(r.Dir, out.Results), record.Reseal(r.Dir))
-	out.Reported = err == nil
-	return out, err
+	return record.conclude(r.Dir, done, record.Reseal)
 }
 
 // fromDirectory is a path of the command line that began the run.

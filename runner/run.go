@@ -30,12 +30,14 @@ type Job struct {
 	Eval   *eval.Eval
 	Tasks  []eval.ResolvedTask
 	Trials []*plan.Trial
-	// Against is the directory of the same run without skills; empty for none.
-	Against string
+	// Dir is the run directory, and Base the same run without skills, which goes before; nil
+	// for none. Both are set by [RunAll].
+	Dir  string
+	Base *Job
 
-	request Request
+	Request Request
+
 	lock    *images.Lock
-	vault   *Vault     // nil until secrets are read
 	left    *Recovered // of the run that is resumed; nil for a new one
 	clock   *evidence.Clock
 	roomFor int // trials at once that the disk has room for; 0 where that was not looked into
@@ -88,7 +90,7 @@ func Load(q Request) (*Job, error) {
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
 		}
 	}
-	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, request: q, clock: evidence.StartClock(time.Now())}
+	j := &Job{ID: cmp.Or(q.ID, NewID(q.Name+" "+e.Name)), Eval: e, Tasks: tasks, Request: q, clock: evidence.StartClock(time.Now())}
 	if q.Overlay != nil {
 		for _, secret := range q.Overlay.Secrets {
 			q.Secrets.Add(secret)
@@ -99,26 +101,26 @@ func Load(q Request) (*Job, error) {
 			return nil, err
 		}
 	}
-	return j, j.plan(LikelyPlatform())
+	return j, j.plan()
 }
 
-// plan plans every trial, with what the lock has for an engine of the platform.
-func (j *Job) plan(platform string) (err error) {
-	q := j.request
+// plan plans every trial, with what the lock has of packages.
+func (j *Job) plan() (err error) {
+	q := j.Request
 	lifetime := plan.PerTask
 	if !q.Isolated {
 		lifetime = plan.PerBenchmark
 	}
 	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, Lookup: q.Lookup, Secrets: q.Secrets,
-		Lock: j.lock, Platform: platform, Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
+		Lock: j.lock, Platform: LikelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks,
 	})
 	if err != nil {
 		return Mistake{err}
 	}
-	if j.vault != nil {
-		j.vault.Give(j.Trials)
+	if q.Hold != nil && len(j.Trials) != 1 {
+		return mistake("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.Trials))
 	}
 	if q.Keyless {
 		return nil
@@ -166,7 +168,7 @@ func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
 // nothing in the run directory has changed, but that run.json keeps a certificate which
 // forbids to begin.
 func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome, error) {
-	backend, err := j.request.Open(ctx, Opening{Run: j.ID, Isolated: j.request.Isolated, Resume: j.left != nil, Trials: j.Trials})
+	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: j.Request.Isolated, Resume: j.left != nil, Trials: j.Trials})
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -180,7 +182,7 @@ func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome,
 	}
 	done, failed := j.runTrials(ctx, backend, dir, record)
 	failed = errors.Join(failed, backend.Close(closing))
-	out, err := j.finish(ctx, dir, record, done)
+	out, err := finish(ctx, dir, record, done, j.clock.Now())
 	return out, errors.Join(failed, err)
 }
 
@@ -216,21 +218,20 @@ func (j *Job) checkDisk(dir string) error {
 
 // readSecrets reads the values of the servers' secrets, and gives them to the trials.
 func (j *Job) readSecrets(ctx context.Context) error {
-	vault, err := OpenVault(ctx, j.Trials, j.Eval.Dir(), j.request.Lookup, j.request.Secrets)
+	vault, err := OpenVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		return Mistake{err}
 	}
-	j.vault = vault
-	j.vault.Give(j.Trials)
+	vault.Give(j.Trials)
 	return nil
 }
 
 // newRecord is what run.json says of a run before anything is done.
 func (j *Job) newRecord() (Record, error) {
-	q := j.request
+	q := j.Request
 	record, err := NewRecord(j.Eval, j.Tasks, q.Overlay)
 	if err != nil {
 		return record, err
@@ -256,32 +257,22 @@ func (j *Job) newRecord() (Record, error) {
 	return record, nil
 }
 
-// installPackages resolves the packages that the lock lacks, keeps them there, and plans
-// with what they are. What another run kept there meanwhile stays.
+// installPackages puts into the plans what packages are. Those that the lock lacks are
+// resolved and kept there; what another run kept there meanwhile stays.
 func (j *Job) installPackages(ctx context.Context, backend Backend) error {
-	entries, platform, err := resolve(ctx, backend, j.Eval, j.Tasks, j.lock, keptInLock, j.request.Say)
-	if err != nil {
-		return err
-	}
-	if len(entries) == 0 && platform == LikelyPlatform() {
-		return nil // the plan has them
-	}
-	if len(entries) > 0 {
+	return install(ctx, backend, j.Trials, j.lock, keptInLock, j.Request.Say, func(entries []images.Entry) (*images.Lock, error) {
 		current, err := ReadLock(j.Eval)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		j.lock = current.Fill(entries)
-		if err := WriteLock(j.Eval, j.lock); err != nil {
-			return err
-		}
-	}
-	return j.plan(platform)
+		current = current.Fill(entries)
+		return current, WriteLock(j.Eval, current)
+	})
 }
 
 // fetchRepos fetches the repositories of the tasks.
 func (j *Job) fetchRepos(ctx context.Context) error {
-	err := FetchRepos(ctx, j.Trials, j.request.Say)
+	err := FetchRepos(ctx, j.Trials, j.Request.Say)
 	var refused gitrepo.RefusedError
 	if errors.As(err, &refused) {
 		return Mistake{err}
@@ -292,13 +283,13 @@ func (j *Job) fetchRepos(ctx context.Context) error {
 // prepare has all images on the engine, and adds to the record what they are and what is
 // about to run. A run that is resumed has the plan and the images that it began with.
 func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) error {
-	secrets := j.request.Secrets
+	secrets := j.Request.Secrets
 	planned := PlanDigest(j.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
 		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(j.Eval))
 	}
 	record.Plan = planned
-	if err := Prepare(ctx, backend, j.Trials, j.request.Say); err != nil {
+	if err := Prepare(ctx, backend, j.Trials, j.Request.Say); err != nil {
 		return err
 	}
 	engine, used := Describe(backend)
@@ -324,7 +315,7 @@ func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	record.Certificate, err = Certify(ctx, attackable, j.ID, selftest.KindOf(j.Trials[0]), j.request.Certificates, j.request.AllowWeak, j.request.Say)
+	record.Certificate, err = Certify(ctx, attackable, j.ID, selftest.KindOf(j.Trials[0]), j.Request.Certificates, j.Request.AllowWeak, j.Request.Say)
 	return err
 }
 
@@ -341,11 +332,11 @@ func (j *Job) begin(dir string, record *Record) error {
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
 		record.Workers, record.Governed = j.Workers(), j.governed()
 	}
-	if j.Against != "" {
-		if err := WriteBaseline(dir, j.Against); err != nil {
+	if j.Base != nil {
+		if err := WriteBaseline(dir, j.Base.Dir); err != nil {
 			return err
 		}
-		absolute, err := filepath.Abs(j.Against)
+		absolute, err := filepath.Abs(j.Base.Dir)
 		if err != nil {
 			return err
 		}
@@ -357,7 +348,7 @@ func (j *Job) begin(dir string, record *Record) error {
 // runTrials runs the trials that are to be run, and returns the results of all that have
 // ended, in order.
 func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record Record) ([]Result, error) {
-	q, todo := j.request, j.todo()
+	q, todo := j.Request, j.todo()
 	update, end := q.Watch(ctx, len(todo), j.Workers())
 	defer end()
 	o := Options{
@@ -372,25 +363,19 @@ func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record
 	return j.withKept(record, done), err
 }
 
-// finish writes the results and the reports, and seals the run directory.
-func (j *Job) finish(ctx context.Context, dir string, record Record, done []Result) (out Outcome, err error) {
-	record.Ended = j.clock.Now()
+// finish notes in the record that the run has ended, and concludes it.
+func finish(ctx context.Context, dir string, record Record, done []Result, now time.Time) (Outcome, error) {
+	record.Ended = now
 	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
 	if len(done) > 0 {
 		record.Guarantees = done[0].Trial.Guarantees
 	}
-	out = Outcome{Dir: dir, Record: record, Trials: done}
-	if out.Results, err = Summarise(dir, record); err != nil {
-		return out, err
-	}
-	err = errors.Join(record.Report(dir, out.Results), record.Seal(dir))
-	out.Reported = err == nil
-	return out, err
+	return record.conclude(dir, done, record.Seal)
 }
 
 // Workers is how many trials run at once.
 func (j *Job) Workers() int {
-	most, governed := j.request.workers(j.Eval.Config)
+	most, governed := j.Request.workers(j.Eval.Config)
 	if governed {
 		most = min(most, len(j.Trials), cmp.Or(j.roomFor, most))
 	}
@@ -399,6 +384,6 @@ func (j *Job) Workers() int {
 
 // governed reports whether machine and models decide how many trials run at once.
 func (j *Job) governed() bool {
-	_, governed := j.request.workers(j.Eval.Config)
+	_, governed := j.Request.workers(j.Eval.Config)
 	return governed
 }

@@ -51,7 +51,7 @@ type Options struct {
 	Hooks plan.Hooks
 	Start string
 
-	// Weak names the attacks that get out of sandboxes, which the run is to bear.
+	// Weak names the attacks that may get out of sandboxes.
 	Weak []string
 
 	// ServerLog gets a server's stderr as it comes; nil for none.
@@ -65,7 +65,7 @@ type Options struct {
 	// Hold is called with a trial's sandbox once its evidence is complete, and
 	// keeps it standing until it returns; nil for none.
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
-	// Free tells how many bytes are free on the disk of Dir; nil asks the disk.
+	// Free returns how many bytes are free on the disk of Dir; nil asks the disk.
 	Free func() (int64, bool)
 	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
 	Wall func() time.Time
@@ -97,10 +97,10 @@ type run struct {
 	progress *progressLog
 }
 
-// RunTrials runs trials, at most Workers at once, and grades each. When ctx ends, no
-// further trial is started, those under way are stopped and taken down, and the
-// results of those that had ended are returned. So it is when the backend goes away
-// and does not come back. The error is only ever ours: with [ErrNoRoom] no trial was begun.
+// RunTrials runs trials, at most Workers at once, and grades each. When ctx ends, or the
+// backend goes away and does not come back, no further trial is started, those under way are
+// stopped and taken down, and the results of those that had ended are returned. The error is
+// never a trial's. With [ErrNoRoom] no trial was begun.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
@@ -190,8 +190,8 @@ func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	return nil
 }
 
-// Update is a step in a trial's life: it came into a phase, or in the phase that it is in
-// a tool was called. Result is set with PhaseAgain and PhaseDone.
+// Update is one step of a trial: it entered a phase, or a tool was called. Result is set with
+// PhaseAgain and PhaseDone.
 type Update struct {
 	Task    string
 	Number  int
@@ -211,15 +211,15 @@ func (u Update) Progress() evidence.Progress {
 	return p
 }
 
-// progressLog puts phases on record. What cannot be written harms no trial, and is told
-// once. A nil one does nothing.
+// progressLog records phases. A failure to write harms no trial and is reported once. A nil
+// progressLog does nothing.
 type progressLog struct {
 	log  *evidence.ProgressLog
 	warn func(error)
 	once sync.Once
 }
 
-// openProgress is nil where the file cannot be written, which it tells.
+// openProgress returns nil, and warns, if the file cannot be written.
 func openProgress(o Options) *progressLog {
 	warn := o.Warn
 	if warn == nil {
@@ -252,7 +252,7 @@ func (l *progressLog) close() {
 	}
 }
 
-// enters says that a trial comes into a phase. While its agent works, the next trial's
+// enters reports that a trial enters a phase. While its agent works, the next trial's
 // sandbox is opened.
 func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 	if phase == evidence.PhaseAgent {
@@ -262,7 +262,7 @@ func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 
-// ends says that an attempt at a trial has a result.
+// ends reports the result of an attempt at a trial.
 func (r *run) ends(t *plan.Trial, phase evidence.Phase, result *Result) {
 	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
 }

@@ -36,7 +36,7 @@ func sealOf(dir string) (Seal, error) {
 	return seal, err
 }
 
-// renew takes in files of the run directory dir as they are now. It skips missing files.
+// renew updates the digests of files of the run directory dir. It skips missing files.
 func (s Seal) renew(dir string, names ...string) error {
 	for _, name := range names {
 		sum, err := digestIn(dir, name)
@@ -51,7 +51,7 @@ func (s Seal) renew(dir string, names ...string) error {
 	return nil
 }
 
-// renewTrial takes in a file of a trial and of its checkpoints.
+// renewTrial updates the digest of a file of a trial and of its checkpoints.
 func (s Seal) renewTrial(dir string, trial evidence.Dir, name string) error {
 	checkpoints, err := fs.Glob(os.DirFS(string(trial)), evidence.CheckpointsDir+"/*/"+name)
 	if err != nil {
@@ -69,7 +69,8 @@ func (s Seal) renewTrial(dir string, trial evidence.Dir, name string) error {
 	return nil
 }
 
-// renewGraded takes in what grading has written again, and drops what of it is missing.
+// renewGraded updates the digests of files that grading has written, and drops those of
+// missing ones.
 func (s Seal) renewGraded(dir string) error {
 	names := []string{ReportFile, JUnitFile} // which an interrupted run may lack
 	for name := range s {

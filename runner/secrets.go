@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// maxSecret is the largest value of a secret, in bytes. It goes with its name into a
-	// variable, of which Linux takes 128 KiB.
+	// maxSecret is the largest value of a secret, in bytes. Linux takes 128 KiB for a variable
+	// with its name.
 	maxSecret = 64 << 10
 	// secretTimeout bounds a command that prints a secret.
 	secretTimeout = 30 * time.Second
-	// maxComplaint is how much is told of what such a command writes to its stderr.
+	// maxComplaint is how many bytes of such a command's stderr an error shows.
 	maxComplaint = 500
 )
 
-// Vault is the values of a run's secrets.
+// Vault holds the values of a run's secrets.
 type Vault struct {
 	values map[string]string // by the source
 	dir    string
@@ -38,9 +38,8 @@ type Vault struct {
 }
 
 // OpenVault reads every secret of the trials' servers, each source once: files and
-// commands in the eval's directory dir, variables by lookup. Whatever is read is known
-// to secrets as SERVER/NAME from then on. Its error names every secret that cannot be
-// had, and no value.
+// commands in the eval's directory dir, variables by lookup. It adds each value to secrets
+// under the name SERVER/NAME. Its error names every secret that cannot be read, and no value.
 func OpenVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
 	v := &Vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
@@ -62,7 +61,7 @@ func OpenVault(ctx context.Context, trials []*plan.Trial, dir string, lookup fun
 	return v, errors.Join(errs...)
 }
 
-// sourceKey tells sources apart.
+// sourceKey identifies a source.
 func sourceKey(s mcpconfig.Secret) string {
 	return fmt.Sprintf("%q", append([]string{s.Env, s.File}, s.Command...))
 }

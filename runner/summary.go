@@ -99,7 +99,7 @@ func compute(dir string, r Record) (results.Results, map[plan.TrialID]evidence.D
 	return computed, found, addBaseline(dir, &computed)
 }
 
-// addBaseline holds results against those of the same run without skills, where the run
+// addBaseline compares results with those of the same run without skills, where the run
 // directory has them.
 func addBaseline(dir string, to *results.Results) error {
 	data, err := evidence.ReadFile(dir, BaselineFile)
@@ -116,8 +116,8 @@ func addBaseline(dir string, to *results.Results) error {
 	return to.Against(base)
 }
 
-// WriteBaseline keeps in the run directory dir what the run in baseline came to, but for what
-// agents said: that is in the run's own results.json.
+// WriteBaseline writes the results of the run in baseline into the run directory dir, without
+// what agents said, which is in the baseline's own results.json.
 func WriteBaseline(dir, baseline string) error {
 	record, err := ReadRecord(baseline)
 	if err != nil {
@@ -234,8 +234,7 @@ func readConduct(d evidence.Dir, t *results.Trial) (err error) {
 }
 
 // ReadEntry reads a run to compare: its directory, or a results.json, which may be of
-// upstream waza's making. What the run was made with is told by a run.json beside its
-// results; without one that can be read it is not known.
+// upstream waza's making. A run.json beside the results says what the run was made with.
 func ReadEntry(path string) (results.Entry, error) {
 	entry := results.Entry{Path: path}
 	info, err := os.Stat(path)

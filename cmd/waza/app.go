@@ -42,8 +42,6 @@ type state struct {
 	guest   string                            // the executable that becomes process 1 of containers; empty for this one
 	digest  func(path string) (string, error) // SHA-256 of an executable
 	warned  map[string]bool                   // warnings about files that were said
-	target  string                            // the eval that run is about
-	apart   string                            // what tells files of its run apart, where several evals are run
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.
@@ -67,7 +65,7 @@ func usage(format string, args ...any) error {
 
 // infra is err with its own exit code where it has one, else with exitInfra. What is wrong
 // with a run directory is the fault of who named it; so is a run that is at work in it.
-func infra(err error) error {
+func infra(err error) *exitError {
 	var mistake runner.Mistake
 	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
 		return &exitError{exitUsage, err}
@@ -160,7 +158,7 @@ func (s versionCommand) command() *cli.Command {
 	}
 }
 
-// buildID tells builds of waza apart that have the same version.
+// buildID identifies this build among those of the same version.
 func (s *state) buildID() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -236,7 +234,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	}
 }
 
-// warnOnce says what of files has no effect, each once however often they are read.
+// warnOnce warns of parts of files that have no effect, once each however often they are read.
 func (s *state) warnOnce(warnings []*strictyaml.Error) {
 	for _, w := range warnings {
 		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)

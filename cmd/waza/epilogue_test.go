@@ -38,8 +38,8 @@ func TestEpilogue(t *testing.T) {
 	}
 	end := func(l loudness) string {
 		s, out, _ := testState()
-		j := &job{state: s, options: runOptions{loudness: l}}
-		j.epilogue(runner.Outcome{Dir: dir, Record: record, Trials: done})
+		ended := runner.Outcome{Dir: dir, Record: record, Trials: done}
+		runOutput{state: s, loudness: l}.epilogue(ended.Shown(), ended)
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
@@ -87,8 +87,8 @@ func TestWhyAgentEnded(t *testing.T) {
 	hostile := finished("price", 1, 3, evidence.ClassAgentError, "exited")
 	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
 	s, out, _ := testState()
-	j := &job{state: s}
-	j.epilogue(runner.Outcome{Trials: []runner.Result{hostile}})
+	out1 := runner.Outcome{Trials: []runner.Result{hostile}}
+	runOutput{state: s}.epilogue(out1.Shown(), out1)
 	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
 		t.Errorf("%q", out.String())
 	}

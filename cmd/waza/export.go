@@ -64,22 +64,26 @@ func readExports(c *cli.Context, output string) (exports, error) {
 	return e, nil
 }
 
-// export copies what flags ask for out of the run directory dir. Where several runs write,
-// each has its own name in the files'.
-func (j *job) export(dir string, all results.Results) error {
-	e := j.options.exports
+// export copies what flags ask for out of a run's directory. Where several runs write, each
+// has its own name in the files'.
+func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
+	e, dir, all := o.exports, out.Dir, out.Results
 	for _, r := range e.reports {
-		if err := copyOut(dir, r.file, apart(r.to, j.options.apart)); err != nil {
+		if err := copyOut(dir, r.file, apart(r.to, o.label)); err != nil {
 			return usage("--reporter: %w", err)
 		}
 	}
 	var errs []error
 	if e.outputDir != "" {
 		name := slug(cmp.Or(all.Config.ModelID, all.Config.EngineType)) + ".json"
-		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), apart(name, j.options.apart))))
+		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), apart(name, o.label))))
 	}
 	if e.transcriptDir != "" {
-		errs = append(errs, writeTranscripts(e.transcriptDir, dir, all, j.prompts()))
+		prompts := map[string]string{}
+		for _, t := range j.Tasks {
+			prompts[t.ID] = t.Prompt
+		}
+		errs = append(errs, writeTranscripts(e.transcriptDir, dir, all, prompts))
 	}
 	if e.sessionLog {
 		errs = append(errs, writeSession(e.sessionDir, j.Eval.Path, all))
@@ -101,7 +105,7 @@ func slug(text string) string {
 	return name[:min(len(name), 100)]
 }
 
-// apart is the name of a file, with what tells it apart from others before its extension.
+// apart inserts a label before the extension of a file's name.
 func apart(file, by string) string {
 	if by == "" {
 		return file
@@ -115,15 +119,6 @@ func copyOut(dir, name, to string) error {
 		return err
 	}
 	return evidence.WriteFileBy(to, func(w io.Writer) error { return copyTo(w, dir, name) })
-}
-
-// prompts are those of the tasks, by id.
-func (j *job) prompts() map[string]string {
-	all := map[string]string{}
-	for _, t := range j.Tasks {
-		all[t.ID] = t.Prompt
-	}
-	return all
 }
 
 // transcriptFile is upstream's file of one run of a task.

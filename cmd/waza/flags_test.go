@@ -106,16 +106,6 @@ func FuzzPermute(f *testing.F) {
 	})
 }
 
-// Names of executors and models have up to 200 letters, each of the two of NAME=MODEL.
-func TestLongNames(t *testing.T) {
-	long := strings.Repeat("é", 200)
-	for _, name := range []string{long, long + "=" + long} {
-		if tooLong(name) {
-			t.Errorf("%d letters are too many", len([]rune(name)))
-		}
-	}
-}
-
 // What is wrong with the command line is exit code 2 and one sentence, wherever
 // in the line it stands.
 func TestUsageErrors(t *testing.T) {
@@ -128,14 +118,10 @@ func TestUsageErrors(t *testing.T) {
 		{"run a.yaml -- --isolate", "run takes one eval, directory or skill"},
 		{"run a.yaml --isolate --trials 0", "--trials must be from 1 to 10000"},
 		{"run a.yaml --isolate --trials -1", "--trials must be from 1 to 10000"},
-		{"run a.yaml --isolate --infra-retries -1", "--infra-retries must be from 0 to 10"},
-		{"run a.yaml --isolate --infra-retries 11", "--infra-retries must be from 0 to 10"},
+		{"run a.yaml --isolate --infra-retries -1", "--infra-retries must be 0 or more"},
 		{"run a.yaml --isolate --workers=0", "--workers must be auto or a number from 1 to 256"},
 		{"run a.yaml --isolate --trials many", `"many"`},
 		{"run a.yaml --isolate --timeout 0s", "--timeout must be more than 0"},
-		{"run a.yaml --isolate --model " + strings.Repeat("é", 201), "is no name"},
-		{"run a.yaml --isolate --executor " + strings.Repeat("é", 201), "is no name"},
-		{"run a.yaml --isolate --executor claude-code=" + strings.Repeat("é", 201), "is no name"},
 		{"run a.yaml --isolate --timeout soon", `"soon"`},
 		{"run a.yaml --isolate --format xml", `--format "xml": must be default, json or github-comment`},
 		{"run a.yaml --isolate -o", "flag -o needs a value"},
@@ -144,7 +130,7 @@ func TestUsageErrors(t *testing.T) {
 		{"grade a b", "grade takes one run directory"},
 		{"grade missing", "missing is not a run directory"},
 		{"grade --format xml missing", "--format"},
-		{"report", "report takes from 1 to 32 run directories; see waza report --help"},
+		{"report", "report takes run directories; see waza report --help"},
 		{"report missing", "missing is not a run directory"},
 		{"report a --format json", `--format "json": must be default or github-comment`},
 		{"report a b", "several runs have one report: name its file with --output"},

@@ -44,7 +44,7 @@ func (s gradeCommand) command() *cli.Command {
 			consulting.Again = c.Bool("judge-again")
 			out, err := runner.Regrade(c.Context, runner.Regrading{
 				Dir: c.Args().First(), Ask: asksJudges(c), Consulting: consulting, Snapshots: c.String("update-snapshots"),
-				Host: s.host(runOptions{}, nil),
+				Host: s.host(normal, false),
 			})
 			if out.Dir == "" {
 				return infra(err)

@@ -35,16 +35,18 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// host is what a run finds in this process. shown becomes the progress of its trials.
-func (s *state) host(o runOptions, shown **progress) runner.Host {
+// host is what a run finds in this process. It says as much as l, and with keep it leaves the
+// sandbox of the trial running until an interrupt.
+func (s *state) host(l loudness, keep bool) runner.Host {
+	var shown *progress // of the trials, once they run
 	secrets := &redact.Set{}
 	h := runner.Host{
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
 		CheckScript: checkScript, CheckModelScript: checkModelScript,
-		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce, Prepare: o.prepare,
+		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
 		Warn: s.warn,
 		Say: func(what string) {
-			if o.loudness != quiet {
+			if l != quiet {
 				s.sayTo(what)
 			}
 		},
@@ -70,18 +72,18 @@ func (s *state) host(o runOptions, shown **progress) runner.Host {
 			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Without: plan.KeyVariables(o.Trials)})
 		},
 		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
-			*shown = newProgress(ctx, s.screen(), s.lookup, o.loudness, trials, workers)
-			return (*shown).update, (*shown).close
+			shown = newProgress(ctx, s.screen(), s.lookup, l, trials, workers)
+			return shown.update, shown.close
 		},
 	}
-	if o.loudness == loud {
+	if l == loud {
 		h.ServerLog = func(t *plan.Trial, server string) io.Writer {
 			return &lineWriter{out: s.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: secrets}
 		}
 	}
-	if o.keep {
+	if keep {
 		h.Hold = func(ctx context.Context, t *plan.Trial, sandbox sandbox.Sandbox) {
-			(*shown).close()
+			shown.close()
 			s.hold(ctx, t, sandbox)
 		}
 	}
@@ -101,7 +103,7 @@ func checkModelScript(file string, data []byte) error {
 	return err
 }
 
-// hold tells how to enter a sandbox and waits for Ctrl-C.
+// hold prints how to enter a sandbox and waits for Ctrl-C.
 func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	switch e := b.(type) {
@@ -123,10 +125,10 @@ func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	<-ctx.Done()
 }
 
-// entrances is what a sandbox of containers tells a person who wants to enter.
+// entrances is a sandbox of containers, which a person can enter.
 type entrances interface{ Containers() map[string]string }
 
-// directory is what a sandbox of processes tells.
+// directory is a sandbox of processes.
 type directory interface{ Directory() string }
 
 // warnOfNoIsolation says before anything starts that nothing will be isolated, and what of
@@ -147,7 +149,7 @@ type judges struct {
 	known map[endpoint]*judge.Client // guarded by mu
 }
 
-// endpoint is what of a judge a client depends on.
+// endpoint is the part of a judge that a client depends on.
 type endpoint struct {
 	baseURL, keyEnv string
 	seconds         int
@@ -181,8 +183,8 @@ func (c *judges) connect(j evidence.Judge) (trial.Judge, error) {
 // systemCA is where Debian and its kin keep what they trust.
 const systemCA = "/etc/ssl/certs/ca-certificates.crt"
 
-// buildNetwork is what of this machine's settings a build needs to reach a
-// registry. Those that hold a password are added to secrets.
+// buildNetwork returns the settings of this machine that a build needs to reach a registry.
+// Those that hold a password are added to secrets.
 func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) images.Network {
 	n := images.Network{CA: certificates(lookup), Env: map[string]string{}, Proxy: map[string]string{}}
 	pass := func(to map[string]string, from, as string) {
@@ -275,7 +277,7 @@ func mcpFlag() cli.Flag {
 	}
 }
 
-// readOverlay reads the file of --mcp and says what of it was left out. It is nil
+// readOverlay reads the file of --mcp and prints which parts of it are left out. It is nil
 // without the flag.
 func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 	if !c.IsSet("mcp") {

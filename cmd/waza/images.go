@@ -13,7 +13,6 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -169,65 +168,5 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}
-	return nil
-}
-
-// lockCommand is waza lock.
-type lockCommand struct{ *state }
-
-func (s lockCommand) command() *cli.Command {
-	return &cli.Command{
-		Name:      "lock",
-		Usage:     "keep which versions an eval's npx and uvx packages are",
-		ArgsUsage: "EVAL.yaml",
-		Description: "Servers that are written as npx or uvx are installed from a registry. lock resolves\n" +
-			"what waza.lock beside the eval lacks, with all that it needs, so that every run with\n" +
-			"--isolate installs the same, and drops what no task needs. It runs no trial.",
-		OnUsageError: usageError,
-		Flags: []cli.Flag{
-			contextDirFlag(),
-			mcpFlag(),
-			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew, not only what is missing"},
-		},
-		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return usage("lock takes one eval file; see waza lock --help")
-			}
-			overlay, err := s.readOverlay(c)
-			if err != nil {
-				return err
-			}
-			e, tasks, err := eval.Load(c.Args().First(), eval.Options{
-				ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
-			})
-			if err != nil {
-				return &exitError{exitUsage, err}
-			}
-			return s.lock(c.Context, e, tasks, c.Bool("update"))
-		},
-	}
-}
-
-func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
-	old := &images.Lock{}
-	if !update {
-		if old, err = runner.ReadLock(e); err != nil {
-			return err
-		}
-	}
-	ctx, stop := interruptible(ctx, s.stderr)
-	defer stop()
-	lock, err := runner.CompleteLock(ctx, e, tasks, old, s.host(runOptions{}, nil))
-	if err == nil && lock.Len()+old.Len() > 0 {
-		err = runner.WriteLock(e, lock)
-	}
-	if err != nil {
-		return infra(err)
-	}
-	if lock.Len() == 0 {
-		fmt.Fprintln(s.stdout, "no task needs a package")
-		return nil
-	}
-	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", runner.LockPath(e), lock.Len())
 	return nil
 }

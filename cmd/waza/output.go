@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -83,12 +84,64 @@ func (s *state) printJSON(write func(io.Writer) error) error {
 	return errors.Join(write(out), out.Close())
 }
 
-// showAs is show for a command line, which may want no table.
-func (s *state) showAs(run view.Run, o runOptions) error {
-	if o.loudness == quiet && o.format == formatDefault {
-		return saveResults(run.Dir, o.output)
+// runOutput is where what comes of one run goes.
+type runOutput struct {
+	*state
+	loudness loudness
+	format   format
+	file     string // that gets results.json too; empty for none
+	exports  exports
+	label    string // of files of this run, where the command has several runs
+}
+
+// ended prints what came out of a run, and returns err and what is wrong with printing. The
+// job is nil where no trial was left to run.
+func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
+	if out.Dir == "" {
+		return infra(err)
 	}
-	return s.show(run, o.format, o.output)
+	if out.Reported && j != nil {
+		err = errors.Join(err, o.export(j, out))
+	}
+	run := out.Shown()
+	shown := saveResults(out.Dir, o.file)
+	if shown == nil && (o.loudness != quiet || o.format != formatDefault) {
+		shown = o.show(run, o.format, "")
+	}
+	if o.format == formatDefault {
+		o.epilogue(run, out)
+	}
+	if err != nil {
+		return &exitError{exitInfra, errors.Join(err, shown)}
+	}
+	return shown
+}
+
+// epilogue says what did not pass and why, and where the evidence is.
+func (o runOutput) epilogue(run view.Run, out runner.Outcome) {
+	end := terminal.Ending{Run: run, Style: o.styleOf(o.stdout), Resumable: out.Resumable()}
+	for _, r := range out.Trials {
+		end.Trials = append(end.Trials, ended(r))
+	}
+	page := filepath.Join(out.Dir, runner.ReportFile)
+	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
+		end.Report = page
+	}
+	if o.loudness == quiet {
+		_ = end.WriteShort(o.stdout)
+	} else {
+		_ = end.Write(o.stdout)
+	}
+}
+
+// ended is what is shown of a trial; where its agent ended by itself, with what that said
+// last.
+func ended(r runner.Result) terminal.Trial {
+	t := terminal.Trial{Trial: r.Trial, Verdicts: r.Verdicts, Earlier: r.Earlier}
+	if r.Verdicts.Reason == evidence.ReasonExitCode || r.Verdicts.Reason == evidence.ReasonSignal {
+		t.LastWords = r.Dir.LastWords()
+	}
+	return t
 }
 
 // saveResults copies the results of the run in dir to a file; to none without a name.

@@ -28,8 +28,8 @@ const (
 )
 
 // progress shows trials while they run: on a terminal as a view of what is at work,
-// elsewhere a line when a trial has ended, or when none has for a while. Whoever tells of
-// a trial does not wait for the terminal.
+// elsewhere a line when a trial has ended, or when none has for a while. Updates do not wait
+// for the terminal.
 type progress struct {
 	screen   *screen
 	live     bool

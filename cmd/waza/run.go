@@ -3,16 +3,22 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
@@ -86,77 +92,98 @@ func (s runCommand) command() *cli.Command {
 			sayInert(c, s.stderr)
 			ctx, stop := interruptible(c.Context, s.stderr) // once for all runs of the command
 			defer stop()
-			c.Context = ctx
-			if len(evals) > 1 {
-				return s.runAll(c, evals)
-			}
-			s.target = evals[0]
-			return s.runOne(c)
+			return s.run(ctx, c, evals)
 		},
 	}
 }
 
-// runOne runs the eval that the state is about.
-func (s runCommand) runOne(c *cli.Context) error {
-	variants, err := readVariants(c)
+// run runs evals as the command line says. The worst of the runs decides the exit code.
+func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) error {
+	o, err := readOptions(c, evals)
 	if err != nil {
 		return err
 	}
-	if c.Bool("baseline") && c.Bool("no-skills") {
-		return usage("--baseline runs with and without skills and --no-skills without them: give one of them")
-	}
-	if len(variants) > 1 {
-		if c.Bool("update-snapshots") {
-			return usage("--update-snapshots takes snapshots of one run, and this would be %d; give one model and one executor", len(variants))
-		}
-		return s.runEach(c, variants)
-	}
-	j, err := s.newJob(c, variants[0])
-	if err != nil {
-		return err
-	}
-	if !j.options.NoSkills && (c.Bool("baseline") || j.Eval.Baseline) {
-		if c.Bool("update-snapshots") {
-			return usage("--update-snapshots takes snapshots of one run, and a baseline makes it two; leave out one of them")
-		}
-		return j.runPaired(c)
+	worst := exitOK
+	b := runner.Batch{
+		Evals: evals, Variants: o.variants, Paired: c.Bool("baseline"), Dir: c.String("run-dir"),
+		Request:  func() (runner.Request, error) { return s.request(c, o) },
+		Announce: s.sayTo,
+		Ended: func(j *runner.Job, out runner.Outcome, err error) error {
+			err = s.outputOf(j, o).ended(j, out, err)
+			if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
+				worst = worse(worst, code)
+			}
+			return err
+		},
+		Compared: func(eval string, runs results.Comparison) error {
+			return s.compare(runs, o.format, apart(o.output, o.labelOf(eval)))
+		},
+		Failed: func(err error) {
+			exit := infra(err)
+			worst = worse(worst, exit.code)
+			if exit.err != nil {
+				s.complain(exit.err)
+			}
+		},
 	}
 	if c.Bool("dry-run") {
-		return j.dryRun()
+		b.Print = s.printPlan
 	}
-	return j.runNew(c.Context)
+	runner.RunAll(ctx, b)
+	return exitWith(worst)
 }
 
-// newJob reads the command line and the eval, and plans every trial. What is wrong with
-// them is a usage error.
-func (s runCommand) newJob(c *cli.Context, v variant, change ...func(*runOptions)) (*job, error) {
-	o, err := readOptions(c)
-	if err != nil {
-		return nil, err
-	}
-	o.Eval, o.Name, o.Executor, o.Model, o.apart = s.target, v.slug(), v.executor, v.model, s.apart
-	o.output = apart(o.output, s.apart)
-	if o.Overlay, err = s.readOverlay(c); err != nil {
-		return nil, err
-	}
-	o.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
+// request asks for one of the runs.
+func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
+	q = o.Request
+	q.Host = s.host(o.loudness, c.Bool("keep"))
+	q.Host.Prepare = o.prepare
+	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 	}
-	for _, change := range change {
-		change(&o)
+	q.Overlay, err = s.readOverlay(c)
+	return q, err
+}
+
+// outputOf is where a run's output goes. Stdout and --output are for the run that the command
+// line is about, or for a comparison: of others everything is said on stderr.
+func (s runCommand) outputOf(j *runner.Job, o runOptions) runOutput {
+	label := []string{o.labelOf(j.Request.Eval)}
+	several := len(o.variants) > 1
+	if several {
+		label = append(label, runner.Variant{Executor: j.Request.Executor, Model: j.Request.Model}.Slug())
 	}
-	j := &job{state: s.state, options: o}
-	j.options.Host = s.host(o, &j.progress)
-	if j.Job, err = runner.Load(j.options.Request); err != nil {
-		return nil, infra(err)
+	if several && j.Request.Baseline {
+		label = append(label, "baseline")
 	}
-	if c.Context.Err() != nil {
-		return nil, infra(errInterrupted)
+	out := runOutput{state: s.state, loudness: o.loudness, format: o.format, exports: o.exports}
+	out.file, out.label = apart(o.output, label[0]), strings.Trim(strings.Join(label, "_"), "_")
+	if several || j.Request.Baseline {
+		aside := *s.state
+		aside.stdout = s.stderr
+		out.state, out.format, out.file = &aside, formatDefault, ""
 	}
-	if o.keep && len(j.Trials) != 1 {
-		return nil, usage("--keep keeps one sandbox and this would run %d trials; choose one with --task and --trials 1", len(j.Trials))
+	return out
+}
+
+// printPlan prints the plan of each trial.
+func (s runCommand) printPlan(j *runner.Job) error {
+	for _, t := range j.Trials {
+		if _, err := fmt.Fprintln(s.stdout, text.InertLines(j.Request.Secrets.String(t.String()))); err != nil {
+			return err
+		}
 	}
-	return j, nil
+	return nil
+}
+
+// worse is the exit code that says more of what went wrong.
+func worse(a, b int) int {
+	for _, code := range []int{exitUsage, exitInfra, exitFailed} {
+		if a == code || b == code {
+			return code
+		}
+	}
+	return exitOK
 }
 
 func checkAllowWeak(o runOptions) error {
@@ -180,17 +207,25 @@ func contextDirFlag() cli.Flag {
 // runOptions is the command line of waza run.
 type runOptions struct {
 	runner.Request
-	output, runDir string
-	keep           bool
-	prepare        int // sandboxes opened ahead; less than 0 for the default
-	loudness       loudness
-	apart          string // what tells files of this run apart from those of others of the command
-	exports        exports
-	format         format
+	evals    int // how many
+	variants []runner.Variant
+	prepare  int // sandboxes opened ahead; less than 0 for the default
+	output   string
+	loudness loudness
+	exports  exports
+	format   format
 }
 
-func readOptions(c *cli.Context) (runOptions, error) {
-	o := runOptions{runDir: c.String("run-dir"), keep: c.Bool("keep"), Request: runner.Request{
+// labelOf labels the files of an eval's runs where the command runs several evals.
+func (o runOptions) labelOf(eval string) string {
+	if o.evals < 2 {
+		return ""
+	}
+	return slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
+}
+
+func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
+	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
 			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"),
@@ -198,16 +233,28 @@ func readOptions(c *cli.Context) (runOptions, error) {
 		},
 		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
 	}}
+	if o.evals > 1 && (c.String("run-dir") != "" || c.Bool("keep")) {
+		return o, usage("--run-dir and --keep are for one eval, and this would run %d; name one of %s", o.evals, strings.Join(evals, ", "))
+	}
+	if o.variants, err = readVariants(c); err != nil {
+		return o, err
+	}
 	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
 		return o, err
 	}
-	if o.Retries < 0 || o.Retries > runner.MaxInfraRetries {
-		return o, usage("--infra-retries must be from 0 to %d", runner.MaxInfraRetries)
+	if o.Retries < 0 {
+		return o, usage("--infra-retries must be 0 or more")
 	}
 	if c.IsSet("timeout") && o.Timeout <= 0 {
 		return o, usage("--timeout must be more than 0, such as 90s")
 	}
-	switch {
+	switch runs := len(o.variants); {
+	case c.Bool("baseline") && o.NoSkills:
+		return o, usage("--baseline runs with and without skills and --no-skills without them: give one of them")
+	case o.UpdateSnapshots && runs > 1:
+		return o, usage("--update-snapshots takes snapshots of one run, and this would be %d; give one model and one executor", runs)
+	case c.Bool("keep") && runs > 1:
+		return o, usage("--keep keeps one sandbox and this would be %d runs; name one --executor and one --model", runs)
 	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
 	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.Pull):
@@ -271,6 +318,93 @@ func inRange(c *cli.Context, name string, most int) error {
 	return nil
 }
 
+func executorFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "executor",
+		Usage:       "let agent `NAME`, or NAME=MODEL, run the eval in place of its own; several, by commas or given again, are a run each, and one table",
+		DefaultText: "the eval's",
+	}
+}
+
+func modelFlag() cli.Flag {
+	return &cli.StringSliceFlag{
+		Name:        "model",
+		Aliases:     []string{"m"},
+		Usage:       "let the agent ask this `MODEL`, in place of the eval's; several are one run each with each agent",
+		DefaultText: "the eval's",
+	}
+}
+
+// readVariants is each executor with each model of the command line, or with its own;
+// without any, one variant that leaves the eval as it is.
+func readVariants(c *cli.Context) ([]runner.Variant, error) {
+	executors, err := listOf(c, "executor", executorName)
+	if err != nil {
+		return nil, err
+	}
+	models, err := listOf(c, "model", modelName)
+	if err != nil {
+		return nil, err
+	}
+	var all []runner.Variant
+	for _, given := range executors {
+		executor, model, own := strings.Cut(given, "=")
+		switch {
+		case own && c.IsSet("model"):
+			return nil, usage("--executor %s says its model, and so does --model; give one of them", given)
+		case own:
+			all = append(all, runner.Variant{Executor: executor, Model: model})
+			continue
+		}
+		for _, model := range models {
+			all = append(all, runner.Variant{Executor: executor, Model: model})
+		}
+	}
+	seen := map[runner.Variant]bool{}
+	for _, v := range all {
+		if v.Executor != "" {
+			if err := eval.CheckExecutor(v.Executor); err != nil {
+				return nil, usage("--executor: %w", err)
+			}
+		}
+		meant := runner.Variant{Executor: adapter.Meant(v.Executor), Model: v.Model}
+		if seen[meant] {
+			return nil, usage("--executor %s is %s, which is named too; leave out one of them", v.Executor, meant.Executor)
+		}
+		seen[meant] = true
+	}
+	return all, nil
+}
+
+// What the values of the flags look like.
+var (
+	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]+$`)
+	executorName = regexp.MustCompile(`^[\pL\pN._-]+(=[\pL\pN._:/@+-]+)?$`)
+)
+
+// listOf returns the values of a flag that may be given again and may hold several, separated
+// by commas; one empty value if it is not given.
+func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string, err error) {
+	if !c.IsSet(flag) {
+		return []string{""}, nil
+	}
+	seen := map[string]bool{}
+	for _, given := range c.StringSlice(flag) {
+		for value := range strings.SplitSeq(given, ",") {
+			value = strings.TrimSpace(value)
+			switch {
+			case !looks.MatchString(value):
+				return nil, usage("--%s: %q is no name", flag, value)
+			case seen[value]:
+				return nil, usage("--%s names %s twice", flag, value)
+			}
+			seen[value] = true
+			values = append(values, value)
+		}
+	}
+	return values, nil
+}
+
 // resumeCommand is waza run --resume.
 type resumeCommand struct{ *state }
 
@@ -282,18 +416,21 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
-	j := &job{state: s.state, options: o}
 	r := runner.Resumption{
 		Dir: c.String("resume"), Eval: c.Args().First(), Workers: o.Workers, Governed: o.Governed, Parallel: o.Parallel, HostHooks: o.HostHooks,
-		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o, &j.progress),
+		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o.loudness, false),
 	}
+	r.Host.Prepare = o.prepare
 	if c.IsSet("isolate") {
 		isolated := c.Bool("isolate")
 		r.Isolated = &isolated
 	}
-	var out runner.Outcome
-	j.Job, out, err = runner.Resume(ctx, r)
-	return j.finish(out, err)
+	j, ended, err := runner.Resume(ctx, r)
+	out := runOutput{state: s.state, loudness: o.loudness, format: o.format, file: o.output, exports: o.exports}
+	if err := out.ended(j, ended, err); err != nil {
+		return err
+	}
+	return exitWith(ended.ExitCode())
 }
 
 // harmless are the options that can be given with --resume: they change no trial's

@@ -40,6 +40,46 @@ func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platfo
 	return all, nil
 }
 
+// Install puts what lock has of the trials' packages, for an engine of the platform, into
+// their plans. What the lock lacks stays without an image; see [Missing].
+func Install(trials []*Trial, lock *images.Lock, platform string) error {
+	for _, t := range trials {
+		if build := t.Agent.Build; build != nil {
+			if build.Entry == nil { // packages of an agent that comes with waza are resolved
+				build.Entry = images.New(build.Package, images.Bases{}, lock, platform).Entry
+			}
+			t.Agent.Package, t.Agent.Image = build.String(), build.Tag()
+		}
+		for i := range t.Servers {
+			s := &t.Servers[i]
+			if s.Build == nil {
+				continue
+			}
+			s.Build.Entry = images.New(s.Build.Package, images.Bases{}, lock, platform).Entry
+			if err := s.install(); err != nil {
+				return fmt.Errorf("task %s: %w", t.Task, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Missing returns the images of the trials' packages that are not resolved, each once.
+func Missing(trials []*Trial) (all []images.Image) {
+	add := func(build *images.Image) {
+		if build != nil && build.Entry == nil && !slices.ContainsFunc(all, func(i images.Image) bool { return i.Package.String() == build.Package.String() }) {
+			all = append(all, *build)
+		}
+	}
+	for _, t := range trials {
+		add(t.Agent.Build)
+		for _, s := range t.Servers {
+			add(s.Build)
+		}
+	}
+	return all
+}
+
 func bases(e *eval.Eval) images.Bases {
 	return images.Bases{NPM: e.Config.Isolation.NPMImage, PyPI: e.Config.Isolation.PyPIImage}
 }

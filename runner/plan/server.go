@@ -89,7 +89,7 @@ func (s Server) reportedOfProxy() mcpconfig.Server {
 func (s Server) Process(home string) process.Spec { return serverProcess(s.reportedOfProxy(), home) }
 
 // Program is what a server on processes is started with, before anything is; its
-// Args are empty where it is none of ours to start.
+// Args are empty for a remote server.
 func (s Server) Program() (command, dir string, env []string) {
 	p := serverProcess(s.Expanded, "")
 	if s.Remote || len(p.Args) == 0 {
@@ -132,8 +132,8 @@ const (
 	defaultRequest = 300 * time.Second
 )
 
-// placed is a server as it is where it runs: taken out of docker run in a
-// container, and with its directory found on this machine.
+// placed returns a server as it runs: taken out of docker run in a container, or with its
+// working directory on this machine.
 func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
 	if e.Local {
 		return e.Placed(declared), nil
@@ -141,8 +141,9 @@ func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Ser
 	return mcpconfig.FromDockerRun(name, declared)
 }
 
-// planServers plans the servers of a task, with what of them is not enforced: those that it
-// declares, by name, and then the eval's mocks, which take the place of those of their names.
+// planServers plans the servers of a task: those that it declares, by name, and then the
+// eval's mocks, which replace servers of the same name. It also returns what has no effect on
+// processes.
 func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		server, err := planServer(e, name, declared[name], c)
@@ -203,7 +204,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
 	}
-	if s, err = s.installed(e, declared, c); err != nil {
+	if s, err = s.packaged(e, declared, c); err != nil {
 		return s, err
 	}
 	if pins := cmp.Or(c.Pins, e.Config.Isolation.Pins, PinsWarn); pins != PinsOff {
@@ -237,8 +238,8 @@ func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	return files, err
 }
 
-// together is the directories that a server names, and of those of its files the
-// ones that lie in none of them.
+// together returns the directories that a server names, and those of its files that are in
+// none of them.
 func together(ofFiles, named []string) []string {
 	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 	for _, dir := range ofFiles {
@@ -285,8 +286,8 @@ func dirsOf(files []File) []string {
 	return dirs
 }
 
-// outermost is dirs without those that lie in another, or in one that is writable
-// as it is.
+// outermost returns dirs without those that are in another, or in one that is always
+// writable.
 func outermost(dirs []string) []string {
 	dirs = append(dirs, "/tmp", sandbox.HomeDir)
 	slices.Sort(dirs)
@@ -348,10 +349,9 @@ func checkEgress(containers []outgoing, own []string) error {
 	return nil
 }
 
-// installed is s with the image that holds its package and the program in it, in
-// place of the command that would fetch it. Any other server stays as it is. What
-// the lock lacks leaves it without an image.
-func (s Server) installed(e *eval.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
+// packaged plans a server that is written as a command which fetches it from a registry: it
+// runs in an image that holds its package. Any other server stays as it is.
+func (s Server) packaged(e *eval.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
 	if e.Local {
 		return s, nil
 	}
@@ -360,14 +360,96 @@ func (s Server) installed(e *eval.Eval, declared mcpconfig.Server, c Choices) (S
 		return s, err
 	}
 	image := images.New(p, bases(e), c.Lock, c.Platform)
-	s.Build, s.Package, s.Image = &image, image.String(), image.Tag()
-	if image.Entry == nil {
-		return s, nil
+	s.Build = &image
+	return s, s.install()
+}
+
+// install puts the image of Build, and once that is resolved the program in it, in the place
+// of the command that would fetch it. It may be called again with another entry.
+func (s *Server) install() (err error) {
+	s.Package, s.Image = s.Build.String(), s.Build.Tag()
+	if s.Build.Entry == nil {
+		return nil
 	}
-	if s.Expanded.Command, err = image.Program(); err != nil {
-		return s, fmt.Errorf("server %q: %w", s.Name, err)
+	if s.Expanded.Command, err = s.Build.Program(); err != nil {
+		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
-	s.Expanded.Args = s.Expanded.Args[len(s.Expanded.Args)-len(p.Args):]
+	s.Expanded.Args = s.Expanded.Args[len(s.Expanded.Args)-len(s.Build.Package.Args):]
 	s.Expanded.Cwd = cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir, sandbox.HomeDir)
+	return nil
+}
+
+// defaultReady is how long a service may take until it is ready.
+const defaultReady = 60 * time.Second
+
+// Service is what a server needs beside it, and its container. What its variables stand
+// for goes to the service alone.
+type Service struct {
+	sandbox.Container
+	Name     string   `json:"name"`
+	Ports    []int    `json:"ports"`              // of its container, on loopback
+	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
+	Files    []File   `json:"files,omitempty"`    // by absolute path
+	Ready    Ready    `json:"ready"`
+
+	// Expanded is what the service is started with. It holds values of variables.
+	Expanded mcpconfig.Service `json:"-"`
+	declared mcpconfig.Service
+}
+
+// Ready is how a service is seen to be ready: by its image's own health check, or
+// else by a command.
+type Ready struct {
+	Health  bool          `json:"health"`
+	Timeout time.Duration `json:"timeout_ns"`
+}
+
+func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) ([]Service, error) {
+	var services []Service
+	for _, name := range slices.Sorted(maps.Keys(config.Services)) {
+		s, err := planService(e, name, *config.Services[name], pull)
+		if err != nil {
+			return nil, fmt.Errorf("service %q: %w", name, err)
+		}
+		s.declared = *declared.Services[name]
+		services = append(services, s)
+	}
+	return services, nil
+}
+
+func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
+	container, err := sized(sandbox.Container{
+		Image: config.Image, User: config.User, Pull: pull, Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, size{config.CPUs, config.Pids, config.OpenFiles, config.Memory, config.Disk, config.Scratch})
+	if err != nil {
+		return Service{}, err
+	}
+	s := Service{
+		Container: container, Name: name, Ports: config.Ports, Expanded: config,
+		Ready: Ready{Health: config.Ready.Health, Timeout: cmp.Or(seconds(config.Ready.Timeout), defaultReady)},
+	}
+	if s.Files, err = filesOf(e, config.Files); err != nil {
+		return s, err
+	}
+	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
+	for _, dir := range s.Writable {
+		if mcpconfig.ReservedDir(dir) {
+			return s, fmt.Errorf("%s of its container cannot be made writable; choose a directory of its own, such as /data", dir)
+		}
+	}
 	return s, nil
+}
+
+// Process is the service's program.
+func (s Service) Process(home string) process.Spec {
+	of := s.Expanded
+	return serverProcess(mcpconfig.Server{Command: of.Command, Args: of.Args, Env: of.Env}, home)
+}
+
+// Check is the program that says whether the service is ready. It has no Args where the
+// image's health check is asked instead.
+func (s Service) Check(home string) process.Spec {
+	check := s.Process(home)
+	check.Args = s.Expanded.Ready.Exec
+	return check
 }

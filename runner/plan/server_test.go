@@ -144,6 +144,42 @@ func TestPlanPackages(t *testing.T) {
 	}
 }
 
+// A plan that is completed once its packages are resolved is the one that the lock would have
+// given at first, whatever was planned before.
+func TestInstall(t *testing.T) {
+	lock, err := images.ParseLock([]byte(toolLock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := planPackages(t, packagesEval, lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := planPackages(t, packagesEval, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := Missing(trials); len(missing) != 1 || missing[0].String() != "npm:tool" {
+		t.Errorf("missing: %v", missing)
+	}
+	for range 2 {
+		if err := Install(trials, lock, "linux/amd64"); err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range trials[0].Servers {
+			if diff := cmp.Diff(want[0].Servers[i].Expanded, s.Expanded); diff != "" {
+				t.Errorf("server %s (-want +got):\n%s", s.Name, diff)
+			}
+		}
+		if got := trials[0].String(); got != want[0].String() || string(trials[0].JSON()) != string(want[0].JSON()) {
+			t.Errorf("plan:\n%s", got)
+		}
+	}
+	if missing := Missing(trials); len(missing) != 0 {
+		t.Errorf("missing: %v", missing)
+	}
+}
+
 func TestPlanPackagesRefuses(t *testing.T) {
 	lock, err := images.ParseLock([]byte(strings.Replace(toolLock, `"serve": "x.js"`, `"one": "x.js", "two": "y.js"`, 1)))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Trial is the plan of one trial: plain data, decided before anything starts.
-// Of what variables brought in its JSON holds images, platforms, users, writable
-// directories and hosts that may be reached, and nothing else.
+// Trial is the plan of one trial: plain data, decided before anything starts. Its JSON holds
+// no values of variables except in images, platforms, users, writable directories and hosts
+// that may be reached.
 type Trial struct {
 	Run       string        `json:"run"`
 	Task      string        `json:"task"`
@@ -72,7 +72,7 @@ func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
 // who plays its commands.
 func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
 
-// TakesTurns reports whether something is to be done when the agent is done with a prompt.
+// TakesTurns reports whether something happens between two prompts of the agent.
 func (t *Trial) TakesTurns() bool {
 	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
 }
@@ -94,7 +94,7 @@ func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
 	return t.GraderContainers[i], true
 }
 
-// CheckInspected holds that a plan is one of [PlanInspections].
+// CheckInspected fails unless the plan is one of [PlanInspections].
 func (t *Trial) CheckInspected() error {
 	if !t.ServersOnly || len(t.Servers) != 1 || slices.ContainsFunc(t.Servers, func(s Server) bool { return s.Shared }) {
 		return fmt.Errorf("runner: trial %s is no inspection", t.Task)
@@ -102,7 +102,7 @@ func (t *Trial) CheckInspected() error {
 	return nil
 }
 
-// agentNames are the names that the agent's trial has itself.
+// agentNames are the host names of the trial itself.
 func (t *Trial) agentNames() []string {
 	var names []string
 	if t.AsksRunner() {
@@ -168,7 +168,7 @@ func (t *Trial) JSON() json.RawMessage {
 	return data
 }
 
-// File is one file of a container, told by name and size.
+// File is one file of a container. JSON has its name and size alone.
 type File struct{ eval.WorkspaceFile }
 
 // MarshalJSON leaves the content out.

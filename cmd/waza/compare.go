@@ -1,0 +1,44 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// compareCommand is waza compare.
+type compareCommand struct{ *state }
+
+func (s compareCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:         "compare",
+		Usage:        "hold finished runs side by side",
+		ArgsUsage:    "RUN RUN...",
+		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What to look at comes first.",
+		OnUsageError: usageError,
+		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
+		Action: func(c *cli.Context) error {
+			if c.NArg() < 2 {
+				return usage("compare takes two runs or more; see waza compare --help")
+			}
+			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
+			if err != nil {
+				return err
+			}
+			var entries []results.Entry
+			for _, path := range c.Args().Slice() {
+				entry, err := runner.ReadEntry(path)
+				if err != nil {
+					return usage("%w", err)
+				}
+				entries = append(entries, entry)
+			}
+			return s.compare(results.Compare(entries), format, c.String("output"))
+		},
+	}
+}
+
+func comparisonFlag() cli.Flag {
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the comparison as JSON to this `FILE`"}
+}

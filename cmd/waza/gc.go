@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/sandbox/local"
+)
+
+// gcCommand is waza gc.
+type gcCommand struct{ *state }
+
+func (s gcCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:         "gc",
+		Usage:        "remove what dead runs left on the engine and on this machine",
+		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept, but for guest images of\nother builds of waza that are older than a day and in no use, and layers of images\nthat have lost their name, or of other builds that are older than an hour.",
+		OnUsageError: usageError,
+		Action: func(c *cli.Context) error {
+			if c.NArg() > 0 {
+				return usage("gc takes no arguments")
+			}
+			localErr := s.gcLocal(c.Context)
+			if err := s.gcEngine(c.Context); err != nil {
+				return err
+			}
+			return localErr
+		},
+	}
+}
+
+func (s gcCommand) gcLocal(ctx context.Context) error {
+	g, err := local.GC(ctx, "")
+	if len(g.Runs) == 0 {
+		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %d live run(s)\n", len(g.Live))
+	} else {
+		fmt.Fprintf(s.stdout, "ended %d process(es) and removed the directories of %d dead run(s) without --isolate; %d live run(s)\n",
+			g.Processes, len(g.Runs), len(g.Live))
+	}
+	if err != nil {
+		s.complain(err)
+		return &exitError{exitInfra, nil}
+	}
+	return nil
+}
+
+func (s gcCommand) gcEngine(ctx context.Context) error {
+	g, err := containers.GC(ctx)
+	if err != nil {
+		return &exitError{exitInfra, fmt.Errorf("containers were not looked for: %w", err)}
+	}
+	if g.Guests > 0 {
+		fmt.Fprintf(s.stdout, "removed %d guest image(s) of old builds\n", g.Guests)
+	}
+	if len(g.Runs) == 0 && g.Images == 0 {
+		fmt.Fprintf(s.stdout, "nothing to remove on the engine; %d live run(s)\n", len(g.Live))
+		return nil
+	}
+	fmt.Fprintf(s.stdout, "removed %d container(s), %d network(s), %d volume(s), %d unnamed image(s) of %d dead run(s); %d live run(s)\n",
+		g.Containers, g.Networks, g.Volumes, g.Images, len(g.Runs), len(g.Live))
+	return nil
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// showCommand is waza show.
+type showCommand struct{ *state }
+
+func (s showCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:         "show",
+		Usage:        "show the conversation of a trial",
+		ArgsUsage:    "RUN [TASK [N]]",
+		Description:  "Prints what the agent was told, what models answered, what was called on the wire and\nby whom, what came of it, what happened beside, and the verdicts. Where RUN has several\ntrials that fit, it lists them. TASK/N is TASK N.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "cut nothing short"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() < 1 || c.NArg() > 3 {
+				return usage("show takes a run directory, and the trial to show; see waza show --help")
+			}
+			which := strings.Join(c.Args().Slice()[1:], "/")
+			return s.showTrial(c.Args().First(), which, terminal.Shown{Full: c.Bool("full"), Style: s.styleOf(s.stdout)})
+		},
+	}
+}
+
+func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
+	if _, err := runner.ReadRecord(dir); err != nil {
+		return usage("%w", err)
+	}
+	found, err := trialsNamed(dir, which)
+	switch {
+	case err != nil:
+		return infra(err)
+	case len(found) == 0 && which == "":
+		return usage("%s has no trial that has ended", dir)
+	case len(found) == 0:
+		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
+	}
+	if len(found) == 1 {
+		err = s.printTrial(found[0], as)
+	} else {
+		err = s.listTrials(dir, found)
+	}
+	if err != nil {
+		return infra(err)
+	}
+	return nil
+}
+
+func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
+	talk, err := conversation.Read(dir, nil)
+	if err != nil {
+		return err
+	}
+	return terminal.Conversation(s.stdout, talk, as)
+}
+
+// trialsNamed are the trials of a run that TASK or TASK/N names; all for "".
+func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
+	all, err := runner.Trials(dir)
+	for _, trial := range all {
+		number := filepath.Base(string(trial))
+		task := filepath.Base(filepath.Dir(string(trial)))
+		if which == "" || which == task || which == task+"/"+number {
+			named = append(named, trial)
+		}
+	}
+	return named, err
+}
+
+// listTrials prints a line for each trial, with what to type to see it.
+func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
+	for _, d := range trials {
+		trial, err := d.Trial()
+		if err != nil {
+			return err
+		}
+		verdicts, err := d.Verdicts()
+		if err != nil { // it was not graded, or cannot be read
+			verdicts = evidence.Verdicts{}
+		}
+		class, reason, _ := trial.Outcome(verdicts)
+		line := fmt.Sprintf("waza show %s %s %d", text.ShellWord(dir), text.ShellWord(trial.Task), trial.Number)
+		outcome := terminal.Paint(s.styleOf(s.stdout), class)(text.Inert(class.With(reason)))
+		if _, err := fmt.Fprintf(s.stdout, "%s  %s\n", text.Inert(line), outcome); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// Batch asks for all runs of one command: of one or several evals, each with one or several
+// agents, and each of those without skills too where that is wanted.
+type Batch struct {
+	Evals    []string  // paths; at least one
+	Variants []Variant // at least one
+	Paired   bool      // run without skills too, as an eval can ask itself
+	// Dir is the run directory, new or empty. Several runs have directories of their own in
+	// it. Empty is a new one below .waza/runs for each run.
+	Dir string
+
+	// Request returns what all runs have in common. It is called for each run, so that no
+	// run knows another's secrets.
+	Request func() (Request, error)
+	// Announce prints which run begins.
+	Announce func(string)
+	// Print prints a run's plan, and nothing is run; nil to run.
+	Print func(*Job) error
+	// Ended shows how a run ended, and returns its error and those of showing it.
+	Ended func(*Job, Outcome, error) error
+	// Compared shows the runs of an eval side by side.
+	Compared func(eval string, c results.Comparison) error
+	// Failed reports an error. The runs that remain begin all the same.
+	Failed func(error)
+}
+
+// Variant is an agent and a model in place of the eval's; what is empty is the eval's.
+type Variant struct{ Executor, Model string }
+
+// Slug is v as the name of a directory.
+func (v Variant) Slug() string { return Slug(v.Executor+"-"+v.Model, 48) }
+
+// RunAll runs all that b asks for, one run after another, until ctx ends.
+func RunAll(ctx context.Context, b Batch) {
+	for i, eval := range b.Evals {
+		if len(b.Evals) > 1 {
+			if ctx.Err() != nil {
+				b.Failed(fmt.Errorf("interrupted before eval %d of %d began", i+1, len(b.Evals)))
+				return
+			}
+			b.Announce(fmt.Sprintf("eval %d of %d: %s", i+1, len(b.Evals), eval))
+		}
+		if err := b.runEval(ctx, eval); err != nil {
+			b.Failed(err)
+		}
+	}
+}
+
+// runEval runs an eval with each variant. All runs are planned before the first begins.
+func (b Batch) runEval(ctx context.Context, eval string) error {
+	jobs, err := b.load(ctx, eval)
+	if err != nil {
+		return err
+	}
+	if b.Print != nil {
+		return b.print(jobs)
+	}
+	if err := b.place(jobs); err != nil {
+		return err
+	}
+	if len(jobs) == 1 {
+		_, err := b.run(ctx, jobs[0])
+		return err
+	}
+	var entries []results.Entry
+	for i, j := range jobs {
+		agent := strings.TrimSpace(j.Eval.Config.Executor + " " + j.Eval.Config.Model)
+		out, err := Outcome{}, errNotBegun
+		if ctx.Err() == nil {
+			b.Announce(fmt.Sprintf("run %d of %d: %s", i+1, len(jobs), agent))
+			out, err = b.run(ctx, j)
+		}
+		if err != nil {
+			b.Failed(err)
+		}
+		entries = append(entries, j.entry(out, err))
+	}
+	return b.Compared(eval, results.Compare(entries))
+}
+
+var errNotBegun = errors.New("interrupted before it began")
+
+// load plans the runs of an eval: one for each variant, and the same without skills where
+// that is wanted and there are skills.
+func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
+	for _, v := range b.Variants {
+		j, err := b.plan(ctx, eval, func(q *Request) { q.Executor, q.Model, q.Name = v.Executor, v.Model, v.Slug() })
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, j)
+		if j.Request.NoSkills || !b.Paired && !j.Eval.Baseline {
+			continue
+		}
+		if j.Request.UpdateSnapshots {
+			return nil, mistake("--update-snapshots takes snapshots of one run, and a baseline makes it two; leave out one of them")
+		}
+		if !slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 }) {
+			b.Announce("no task has a skill, so there is nothing to compare; running without a baseline")
+			continue
+		}
+		if j.Request.Hold != nil {
+			return nil, mistake("--keep keeps one sandbox and this would be two runs; leave out the baseline")
+		}
+		j.Base, err = b.plan(ctx, eval, func(q *Request) {
+			q.Executor, q.Model, q.Name, q.NoSkills, q.Baseline = v.Executor, v.Model, "baseline", true, true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return jobs, nil
+}
+
+// plan plans one run.
+func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job, error) {
+	q, err := b.Request()
+	if err != nil {
+		return nil, err
+	}
+	q.Eval = eval
+	set(&q)
+	j, err := Load(q)
+	if err == nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return j, err
+}
+
+// print prints the plans of the runs, and then of those without skills.
+func (b Batch) print(jobs []*Job) error {
+	for _, j := range jobs {
+		if err := b.Print(j); err != nil {
+			return err
+		}
+	}
+	for _, j := range jobs {
+		if j.Base == nil {
+			continue
+		}
+		if err := b.Print(j.Base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place names the directories of the runs. That of a run without skills is beside the other.
+func (b Batch) place(jobs []*Job) error {
+	if b.Dir != "" && len(jobs) > 1 {
+		if err := isNewOrEmpty(b.Dir); err != nil {
+			return err
+		}
+	}
+	for i, j := range jobs {
+		dir, beside := b.Dir, ""
+		if dir != "" && len(jobs) > 1 {
+			dir = filepath.Join(dir, fmt.Sprintf("%d-%s", i+1, j.Request.Name))
+		}
+		if dir != "" {
+			beside = dir + "-baseline"
+		}
+		if err := j.place(dir); err != nil {
+			return err
+		}
+		if j.Base == nil {
+			continue
+		}
+		if err := j.Base.place(beside); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place has the job run in a directory, which must be new or empty; an empty name is a new
+// one below .waza/runs.
+func (j *Job) place(dir string) error {
+	if j.Dir = dir; dir == "" {
+		j.Dir = filepath.Join(".waza", "runs", j.ID)
+		return nil
+	}
+	return isNewOrEmpty(dir)
+}
+
+func isNewOrEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
+		return nil
+	case err != nil:
+		return mistake("run directory: %w", err)
+	}
+	return mistake("run directory %s is not empty; name a new one with --run-dir", dir)
+}
+
+// run runs a job, after the same run without skills where it has one. That has to come to an
+// outcome of every trial.
+func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
+	if j.Base != nil {
+		b.Announce("run 1 of 2: without skills")
+		if out, err := b.one(ctx, j.Base); err != nil || out.ExitCode() > exitFailed {
+			return Outcome{}, err
+		}
+		if ctx.Err() != nil {
+			return Outcome{}, errors.New("interrupted before the run with skills began")
+		}
+		b.Announce("run 2 of 2: with skills")
+	}
+	return b.one(ctx, j)
+}
+
+func (b Batch) one(ctx context.Context, j *Job) (Outcome, error) {
+	out, err := Run(ctx, j, j.Dir)
+	return out, b.Ended(j, out, err)
+}
+
+// entry is what a comparison shows of a run that ended with err.
+func (j *Job) entry(out Outcome, err error) results.Entry {
+	config := j.Eval.Config
+	entry := results.Entry{Outline: results.Outline{EvalName: j.Eval.Name, Agent: config.Executor, Model: config.Model, Isolated: j.Request.Isolated}}
+	switch {
+	case !out.Results.Timestamp.IsZero():
+		entry = results.Entry{Outline: out.Results.Outline(), Path: out.Dir, Made: out.Record.Settings()}
+	case err == nil:
+		err = errors.New("the run without skills left trials without an outcome")
+	}
+	if err != nil {
+		entry.Error = text.Inert(text.FirstLine(err.Error()))
+	}
+	return entry
+}
