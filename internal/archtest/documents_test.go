@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/internal/golden"
 )
 
@@ -104,14 +105,29 @@ func receiver(d *ast.FuncDecl) string {
 	return ""
 }
 
-// shown is a Go file in ARCHITECTURE.md, with its path in its first line.
-var shown = regexp.MustCompile("(?ms)^```go\n// (\\S+\\.go)\n(.*?)^```$")
+// shown is a file in ARCHITECTURE.md, with its path in its first line: Go, or an agent's
+// adapter in YAML.
+var (
+	shown        = regexp.MustCompile("(?ms)^```go\n// (\\S+\\.go)\n(.*?)^```$")
+	shownAdapter = regexp.MustCompile("(?ms)^```yaml\n# (agents/adapter/\\S+\\.yaml)\n(.*?)^```$")
+)
 
-// TestExamplesCompile compiles the files that ARCHITECTURE.md shows where they would be.
+// TestExamplesCompile compiles the Go files that ARCHITECTURE.md shows where they would be,
+// and parses the agent's adapter.
 func TestExamplesCompile(t *testing.T) {
-	examples := shown.FindAllStringSubmatch(architecture(t), -1)
-	if len(examples) < 3 { // a grader, a command, a backend
-		t.Fatalf("ARCHITECTURE.md shows %d files", len(examples))
+	document := architecture(t)
+	if len(document) > 12<<10 {
+		t.Errorf("ARCHITECTURE.md has %d bytes", len(document))
+	}
+	agents := shownAdapter.FindAllStringSubmatch(document, -1)
+	for _, agent := range agents {
+		if _, err := adapter.Parse(agent[1], []byte(agent[2])); err != nil {
+			t.Error(err)
+		}
+	}
+	examples := shown.FindAllStringSubmatch(document, -1)
+	if len(examples) < 3 || len(agents) < 1 { // a grader, a command, a backend; an agent
+		t.Fatalf("ARCHITECTURE.md shows %d files of Go and %d agents", len(examples), len(agents))
 	}
 	overlay := map[string]map[string]string{"Replace": {}}
 	build := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
