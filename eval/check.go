@@ -246,7 +246,7 @@ func (c checker) tasks(tasks []ResolvedTask, servers []string, scripts int) {
 	}
 }
 
-// requiredSkills holds that the skills which the eval requires are there in every task, and
+// requiredSkills checks that the skills which the eval requires are there in every task, and
 // that those which it disables are there to be disabled.
 func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	if len(tasks) == 0 {

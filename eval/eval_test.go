@@ -162,7 +162,7 @@ func archive(files ...string) *txtar.Archive {
 	return a
 }
 
-// TestContextDir holds that --context-dir takes the place of fixtures.
+// TestContextDir checks that --context-dir takes the place of fixtures.
 func TestContextDir(t *testing.T) {
 	unpack(t, archive(
 		"eval.yaml", minimal,
@@ -189,7 +189,7 @@ func TestOwnClientConfig(t *testing.T) {
 	}
 }
 
-// TestLinks holds that a fixture may be a link, but not out of the fixtures.
+// TestLinks checks that a fixture may be a link, but not out of the fixtures.
 func TestLinks(t *testing.T) {
 	unpack(t, archive(
 		"eval.yaml", minimal, "secret", "s", "fixtures/a.txt", "a",
@@ -223,7 +223,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestGlobDirectory holds that the eval's own directory is no pattern.
+// TestGlobDirectory checks that the eval's own directory is no pattern.
 func TestGlobDirectory(t *testing.T) {
 	unpack(t, archive("[a]*/eval.yaml", minimal, "[a]*/t.yaml", "id: t\ninputs: {prompt: p}\n", "ab/t2.yaml", "not: read\n"))
 	_, tasks, err := eval.Load("[a]*/eval.yaml", eval.Options{})

@@ -239,8 +239,8 @@ func isInside(p string) bool {
 	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
 }
 
-// checkInside holds that the value at a place of a document is what it has to be, a path that
-// does not lead out, or left out.
+// checkInside checks that a value, if there is one, is a path that does not lead out. Its
+// place in the document is at, and what names what it has to be.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
 	if value != "" && !isInside(value) {
 		doc.Problemf(at, "%s must be %s, relative and without leading out", at, what)

@@ -113,7 +113,7 @@ func (r resolver) resolve() ResolvedTask {
 	return resolved
 }
 
-// checkID holds that the id is a safe directory name, unlike every other even
+// checkID checks that the id is a safe directory name, unlike every other even
 // where file names ignore case.
 // One that is not gives its letters to one that is.
 func (r resolver) checkID() string {

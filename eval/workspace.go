@@ -254,7 +254,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 	return found
 }
 
-// checkRepoURL holds that a URL is one of https, of a host that has a public name.
+// checkRepoURL checks that a URL is one of https, of a host that has a public name.
 func checkRepoURL(source string) error {
 	u, err := url.Parse(source)
 	switch {

@@ -162,7 +162,7 @@ func (r *clientReader) headers(host string, at strictyaml.Path, all map[string]s
 	return firstMap(kept)
 }
 
-// single holds that no field is given under two names.
+// single checks that no field is given under two names.
 func (r *clientReader) single(at strictyaml.Path) bool {
 	for field, others := range otherNames {
 		if field == "args" {

@@ -44,7 +44,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeEveryField holds that no field is forgotten when one is added.
+// TestMergeEveryField checks that no field is forgotten when one is added.
 func TestMergeEveryField(t *testing.T) {
 	var fill func(v reflect.Value, s string, n int)
 	fill = func(v reflect.Value, s string, n int) {

@@ -2,7 +2,7 @@ package mcpconfig
 
 import "testing"
 
-// TestLocalIsStdio holds that Copilot's word for stdio is one here.
+// TestLocalIsStdio checks that Copilot's word for stdio is one here.
 func TestLocalIsStdio(t *testing.T) {
 	s := Server{Type: "local", Command: "c", Image: "i"}
 	if err := Validate("s", s); err != nil || s.Transport() != Stdio {

@@ -38,7 +38,7 @@ type Ready struct {
 // 127.0.2.0/24 of its server's container.
 const MaxServices = 254
 
-// services holds that each service of s can be started and reached.
+// services checks that each service of s can be started and reached.
 func (f *findings) services(s Server) {
 	if len(s.Services) > MaxServices {
 		f.invalid("services", "services: a server has at most %d", MaxServices)

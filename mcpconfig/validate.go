@@ -42,7 +42,7 @@ func remoteFields() []string {
 	}
 }
 
-// kind holds that s is one of: remote, HTTP in a container, stdio.
+// kind checks that s is one of: remote, HTTP in a container, stdio.
 func (f *findings) kind(s Server) {
 	switch {
 	case s.URL != "":
@@ -54,7 +54,7 @@ func (f *findings) kind(s Server) {
 	}
 }
 
-// remote holds that a server with a url has nothing that only a container has.
+// remote checks that a server with a url has nothing that only a container has.
 func (f *findings) remote(s Server) {
 	if s.Type == "stdio" || s.Type == localType {
 		f.invalid("type", "type stdio does not go with url; use http or sse, or give a command instead of the url")
@@ -71,7 +71,7 @@ func (f *findings) remote(s Server) {
 	}
 }
 
-// address holds that a field is a URL that can be dialled. Its value may be a secret
+// address checks that a field is a URL that can be dialled. Its value may be a secret
 // and is not repeated.
 func (f *findings) address(field, value string, schemes ...string) {
 	if value == "" || hasVariable(value) {
@@ -88,7 +88,7 @@ func (f *findings) address(field, value string, schemes ...string) {
 	}
 }
 
-// local holds that a server in a container is stdio, or HTTP with a port.
+// local checks that a server in a container is stdio, or HTTP with a port.
 func (f *findings) local(s Server) {
 	if s.Headers != nil {
 		f.invalid("headers", "headers go with url only")
@@ -107,7 +107,7 @@ func (f *findings) local(s Server) {
 	}
 }
 
-// places holds that the paths and the platform of a server make sense.
+// places checks that the paths and the platform of a server make sense.
 func (f *findings) places(s Server) {
 	if s.Cwd != "" && s.WorkingDir != "" {
 		f.invalid("working_dir", "cwd and working_dir are the same; give one of them")
@@ -133,7 +133,7 @@ type containerOf struct {
 	memory, disk, scratch string
 }
 
-// container holds that what is said of a container makes sense. The names of its fields begin
+// container checks that what is said of a container makes sense. The names of its fields begin
 // with prefix.
 func (f *findings) container(prefix string, c containerOf) {
 	if strings.ContainsFunc(c.image, isBlank) {
@@ -165,7 +165,7 @@ func (f *findings) file(field, target, source string) {
 	}
 }
 
-// limits holds that a timeout is in milliseconds, and that sizes can be read. Other numbers
+// limits checks that a timeout is in milliseconds, and that sizes can be read. Other numbers
 // are held to their bounds by tags where they are read.
 func (f *findings) limits(s Server) {
 	if s.Timeout > 0 && s.Timeout < minTimeout {
@@ -303,7 +303,7 @@ func (s Secret) String() string {
 	return fmt.Sprintf("what the command %q prints", s.Command)
 }
 
-// secrets holds that each secret of s has a name of its own and one source.
+// secrets checks that each secret of s has a name of its own and one source.
 func (f *findings) secrets(s Server) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		at := where("secrets", name)
@@ -394,7 +394,7 @@ func ReadAddress(entry string) (netip.Prefix, error) {
 	return in, errors.New("is neither an IP address nor a range of them without bits beyond its prefix, such as 10.0.0.0/8")
 }
 
-// addresses holds that the entries of addresses can be read, and go with a url.
+// addresses checks that the entries of addresses can be read, and go with a url.
 func (f *findings) addresses(s Server) {
 	if s.URL == "" && s.Addresses != nil {
 		f.invalid("addresses", "addresses goes with url only")

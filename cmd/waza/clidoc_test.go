@@ -98,7 +98,7 @@ func uses() map[string][]shownUse {
 	}
 }
 
-// TestUsesAreRead holds that each example names a command and flags that there are, and
+// TestUsesAreRead checks that each example names a command and flags that there are, and
 // that each command has one.
 func TestUsesAreRead(t *testing.T) {
 	all := uses()

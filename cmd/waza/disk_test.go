@@ -52,7 +52,7 @@ func (p *project) fillDisk() (filler string) {
 	return filler
 }
 
-// wholeJSON holds that every JSON document of the run is whole, and that no beginning
+// wholeJSON checks that every JSON document of the run is whole, and that no beginning
 // of one lies about.
 func (p *project) wholeJSON() {
 	p.t.Helper()

@@ -104,7 +104,7 @@ func checkRecord(t *testing.T, p *project, network string) {
 	}
 }
 
-// checkFrames holds that frames are numbered from 1 without gaps, and that what a
+// checkFrames checks that frames are numbered from 1 without gaps, and that what a
 // frame says it holds is there.
 func checkFrames(t *testing.T, p *project, trials int) {
 	t.Helper()
@@ -197,7 +197,7 @@ func exploreRealServers(t *testing.T, p *project) {
 	}
 }
 
-// checkCalm holds that a server did nothing but its work, and was watched.
+// checkCalm checks that a server did nothing but its work, and was watched.
 func checkCalm(t *testing.T, s results.ServerCard) {
 	t.Helper()
 	c := s.Conduct
@@ -359,7 +359,7 @@ func sameJSON(t *testing.T, got []byte, want string) bool {
 	return cmp.Equal(g, w)
 }
 
-// checkRegrade holds that grading again, where no engine can answer, repeats
+// checkRegrade checks that grading again, where no engine can answer, repeats
 // every byte of verdicts and results.
 func checkRegrade(t *testing.T, p *project, trials, exit int) {
 	t.Helper()

@@ -26,7 +26,7 @@ func exploreInjection(t *testing.T, p *project) {
 	checkInjected(t, p.trial("mail"))
 }
 
-// checkInjected holds that of the result with the attacker's words both sides are on
+// checkInjected checks that of the result with the attacker's words both sides are on
 // record, and differ in these words alone.
 func checkInjected(t *testing.T, dir evidence.Dir) {
 	t.Helper()

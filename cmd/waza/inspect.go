@@ -122,7 +122,7 @@ func (s inspectCommand) inspected(report inspection.Report, err error, dir strin
 	return nil
 }
 
-// isNewOrEmpty holds that a directory can take what a flag has written there.
+// isNewOrEmpty checks that a directory can take what a flag has written there.
 func isNewOrEmpty(dir, flag string) error {
 	entries, err := os.ReadDir(dir)
 	switch {

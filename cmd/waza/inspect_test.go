@@ -103,7 +103,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// inspectedConduct holds that what a server did is told.
+// inspectedConduct checks that what a server did is told.
 func inspectedConduct(t *testing.T, s inspection.Server) {
 	t.Helper()
 	reported, _ := json.Marshal(s.Did)

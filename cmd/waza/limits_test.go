@@ -115,7 +115,7 @@ tasks: [tasks/*.yaml]
 // a moment.
 const overshoot = 1 << 20
 
-// plausible holds that a container used something, and no more than it may.
+// plausible checks that a container used something, and no more than it may.
 func plausible(t *testing.T, r evidence.Resource) {
 	t.Helper()
 	used := r.Used

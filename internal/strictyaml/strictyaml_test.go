@@ -210,7 +210,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestOneProblemAPlace holds that a later check does not repeat what decoding said.
+// TestOneProblemAPlace checks that a later check does not repeat what decoding said.
 func TestOneProblemAPlace(t *testing.T) {
 	doc, err := strictyaml.Parse("f.yaml", []byte("name: 5\nconfig: {trials_per_task: x}\n"))
 	if err != nil {

@@ -166,7 +166,7 @@ const DefaultOutput = 64 << 20
 // OutputLimit is how many bytes each of the agent's outputs may have.
 func (a Agent) OutputLimit() int64 { return cmp.Or(a.MaxOutput, DefaultOutput) }
 
-// canContinue holds that an agent that is a program can be asked again, where it is to be. The
+// canContinue checks that an agent that is a program can be asked again, where it is to be. The
 // message names the key that says how.
 func (a Agent) canContinue(key string) error {
 	if (len(a.FollowUps) > 0 || a.Responder != nil) && len(a.Continue) == 0 {
@@ -299,7 +299,7 @@ func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
-// respond holds that a model can play the user of the agent, where one is to. It is asked
+// respond checks that a model can play the user of the agent, where one is to. It is asked
 // where graders ask theirs.
 func (a *Agent) respond(judge *evidence.Judge) error {
 	if a.Responder == nil {
