@@ -32,7 +32,7 @@ type Plant struct {
 	Content string `json:"content,omitempty" jsonschema:"what the file or the variable holds, with {{canary}} for the value; default the value alone"`
 }
 
-// With is what the place holds where the canary has a value.
+// With returns what the place holds when the canary has the value.
 func (p Plant) With(value string) string {
 	if p.Content == "" {
 		return value
@@ -48,7 +48,7 @@ var (
 	hostPattern   = regexp.MustCompile(`^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$`)
 )
 
-// canaries checks what needs no tasks.
+// canaries checks config.canaries as far as no tasks are needed.
 func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
 	if len(all) > canary.MaxCount {
@@ -172,7 +172,8 @@ func suggest(word string, known []string) string {
 	return strictyaml.Suggest(word, known)
 }
 
-// plantedFiles are the files of the workspace that canaries are in, by path.
+// plantedFiles returns the files of the workspace that hold canaries: the canary's name by
+// path.
 func (c Config) plantedFiles() map[string]string {
 	files := map[string]string{}
 	for name, canary := range c.Canaries {

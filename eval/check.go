@@ -21,7 +21,8 @@ import (
 // checker checks the rules of an eval that the tags of its types cannot express.
 type checker struct{ *loader }
 
-// config checks what needs no tasks. Its argument is the eval's config as the file has it.
+// config checks what needs no tasks. config is the eval's config without the changes of an
+// adapter.
 func (c checker) config(config Config) {
 	c.hooks()
 	c.llm(config)
@@ -34,8 +35,8 @@ func (c checker) config(config Config) {
 	c.metrics()
 }
 
-// schemaVersion refuses a major version of the format that is not known:
-// in such a file keys may mean something else.
+// schemaVersion refuses an unknown major version of the format, whose keys may mean something
+// else.
 func (c checker) schemaVersion() {
 	version := c.eval.SchemaVersion
 	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
@@ -81,7 +82,7 @@ func (c checker) executor(config Config) {
 	}
 }
 
-// adapt finds the adapter of the eval's agent, where it has one.
+// adapt finds the adapter of the eval's agent, if there is one.
 func (c checker) adapt(config Config) {
 	if config.Executor != "command" {
 		c.eval.Adapter, _ = adapter.Builtin(config.Executor)
@@ -110,7 +111,7 @@ func (c checker) adapt(config Config) {
 	c.eval.Adapter = a
 }
 
-// aloneIn refuses what an adapter says already.
+// aloneIn refuses keys that the adapter sets.
 func (c checker) aloneIn(a Agent) {
 	for _, key := range strictyaml.Given(a) {
 		if key != "adapter" {
@@ -120,8 +121,8 @@ func (c checker) aloneIn(a Agent) {
 	}
 }
 
-// bringsImage reports whether the agent has an image without the eval's naming one. A
-// broken adapter is reported as that alone.
+// bringsImage reports whether the agent's adapter has an image. A broken adapter counts, since
+// it is reported already.
 func (c checker) bringsImage(a *Agent) bool {
 	if a == nil || a.Adapter == "" {
 		return false
@@ -172,7 +173,7 @@ func (c checker) metrics() {
 	}
 }
 
-// measures refuses a metric that nothing would be measured for.
+// measures warns of a metric that no grader measures.
 func (c checker) measures(tasks []ResolvedTask) {
 	behaviors := slices.ContainsFunc(tasks, func(t ResolvedTask) bool {
 		return slices.ContainsFunc(t.Graders, func(g evidence.GraderSpec) bool { return g.Type == "behavior" })
@@ -184,7 +185,7 @@ func (c checker) measures(tasks []ResolvedTask) {
 	}
 }
 
-// toolKinds are what LLM.Tools may name.
+// toolKinds are the values of LLM.Tools.
 func toolKinds() []string { return []string{"mcp", "files", "shell"} }
 
 // llm checks config.llm.
@@ -204,8 +205,8 @@ func (c checker) llm(config Config) {
 	}
 }
 
-// programsOf says of the first skill with Python programs that the image of waza's for the
-// agent lacks Python.
+// programsOf warns of the first skill with Python programs when the agent's image is waza's,
+// which lacks Python.
 func (c checker) programsOf(skills foundSkills) {
 	own, builtin := adapter.Builtin(c.eval.Config.Executor)
 	if !builtin || c.eval.Local || c.eval.Config.Isolation.Agent.Image != "" {
@@ -234,8 +235,8 @@ func (c checker) scripts(tasks int) {
 	}
 }
 
-// tasks checks what is about the tasks, the servers that the eval or one of them declares, and
-// how many of them have a script.
+// tasks checks the resolved tasks. servers are those that the eval or a task declares, and
+// scripts is how many tasks have a script.
 func (c checker) tasks(tasks []ResolvedTask, servers []string, scripts int) {
 	c.scripts(scripts)
 	c.measures(tasks)
@@ -246,8 +247,8 @@ func (c checker) tasks(tasks []ResolvedTask, servers []string, scripts int) {
 	}
 }
 
-// requiredSkills checks that the skills which the eval requires are there in every task, and
-// that those which it disables are there to be disabled.
+// requiredSkills checks that every task has the skills that the eval requires, and that the
+// skills which it disables exist.
 func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	if len(tasks) == 0 {
 		return
@@ -274,7 +275,7 @@ func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	}
 }
 
-// suggestSkill is what may be meant by a name, with what goes before it.
+// suggestSkill ends a message about an unknown skill with what may be meant.
 func suggestSkill(known map[string]bool, name string) string {
 	if len(known) == 0 {
 		return "; name a directory of skills in skill_directories"
@@ -327,7 +328,7 @@ type Hook struct {
 	Host             bool   `json:"host,omitempty" jsonschema:"run it on the host, which --allow-host-hooks has to allow; default false"`
 }
 
-// OnHost is the place of the first hook that runs on the host; empty where none does.
+// OnHost returns the path of the first hook that runs on the host, or "".
 func (h *Hooks) OnHost() string {
 	for _, hook := range h.all() {
 		if hook.Host {
@@ -337,7 +338,7 @@ func (h *Hooks) OnHost() string {
 	return ""
 }
 
-// Accepted are the exit codes that are no failure.
+// Accepted returns the exit codes that count as success.
 func (h Hook) Accepted() []int {
 	if len(h.ExitCodes) == 0 {
 		return []int{0}
@@ -345,13 +346,13 @@ func (h Hook) Accepted() []int {
 	return h.ExitCodes
 }
 
-// placedHook is a hook and where it stands.
+// placedHook is a hook with its path in the file.
 type placedHook struct {
 	Hook
 	at strictyaml.Path
 }
 
-// all are the hooks in the order in which they run.
+// all returns the hooks in the order in which they run.
 func (h *Hooks) all() (all []placedHook) {
 	if h == nil {
 		return nil
@@ -448,7 +449,7 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 	}
 }
 
-// subnetProblem says what is wrong with a range of task networks.
+// subnetProblem returns what is wrong with a range of task networks, or "".
 func subnetProblem(s string) string {
 	if s == "" {
 		return ""

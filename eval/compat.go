@@ -40,7 +40,7 @@ func translate(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// toolPrograms are those of the tools image that servers beside an eval are run with.
+// toolPrograms are the commands of servers beside an eval that the tools image can run.
 func toolPrograms() []string { return []string{"node", "python", "python3", "bash", "sh"} }
 
 // giveTools gives the tools image to what the eval gives none: with isolation.image: tools
@@ -68,8 +68,8 @@ func giveTools(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// giveHooksTools gives hooks the tools image where the agent's is waza's own, which holds no
-// shell, and says what else they need that an image of waza's for an agent lacks.
+// giveHooksTools gives hooks the tools image if the agent's would be waza's own, which has no
+// shell. It warns of programs that hooks call and an agent's image lacks.
 func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	iso := &e.Config.Isolation
 	hooks := slices.DeleteFunc(e.Hooks.all(), func(h placedHook) bool { return h.Host })
@@ -90,8 +90,7 @@ func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// lackedPrograms finds the call of a usual program that images of agents' packages do not
-// have.
+// lackedPrograms finds the call of a usual program that images of agents' packages lack.
 var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
 
 // bringServer puts the files of a server's working directory, or those that its arguments
@@ -214,7 +213,7 @@ const (
 	ExpectedTrigger   = "expected:should_trigger"
 )
 
-// expected adds the graders that a task's expected is short for.
+// expected adds the graders that a task's expected stands for.
 func (g *graders) expected(e Expected) {
 	at := strictyaml.Path{"expected"}
 	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
@@ -252,8 +251,8 @@ func (g *graders) expected(e Expected) {
 	}
 }
 
-// outcomes are the tools that expected.outcomes asks for. That the task was completed is
-// what every trial that passes is; other types are asked for by nothing, as in waza.
+// outcomes returns the tools that expected.outcomes names. task_completed holds for every
+// trial that passes; nothing checks other types, as in waza.
 func (g *graders) outcomes(all []Outcome) (tools []string) {
 	for i, one := range all {
 		at := strictyaml.Path{"expected", "outcomes", i}

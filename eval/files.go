@@ -46,7 +46,7 @@ func (f WorkspaceFile) Open() (io.ReadCloser, error) {
 	return withMore{io.MultiReader(source, bytes.NewReader(f.Added)), source}, nil
 }
 
-// withMore reads a file and what is behind it.
+// withMore reads a file and the bytes added to it.
 type withMore struct {
 	io.Reader
 	io.Closer
@@ -105,13 +105,13 @@ func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	return files, errors.Join(errs...)
 }
 
-// roots are the directories that paths in an eval may be relative to: its own, and that in
-// which waza was started.
+// roots are the directories that paths in an eval may be relative to: the eval's own, and the
+// one that waza was started in.
 type roots []string
 
-// find finds the regular file at path in the first of the directories that has one. Of
-// other directories than the eval's own, hidden files are not the eval's, except those of
-// agents and of GitHub.
+// find returns the regular file at path in the first of the directories that has one. In
+// directories other than the eval's own, hidden files do not count, except those of agents and
+// of GitHub.
 func (r roots) find(path string) (Source, error) {
 	var first error
 	for i, dir := range r {
@@ -177,7 +177,7 @@ func local(dir, path string) (Source, error) {
 	return Source{Dir: dir, Path: path, Size: info.Size(), Executable: info.Mode()&0o111 != 0}, nil
 }
 
-// show is dir as a message names it.
+// show names dir in a message.
 func show(dir string) string {
 	if dir == "." {
 		return "this directory"
@@ -193,7 +193,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// readBelow reads a text that is in dir.
+// readBelow reads a text file in dir.
 func readBelow(dir, name string) ([]byte, error) {
 	if !isInside(name) {
 		return nil, errors.New("must be a relative path that does not lead out of " + show(dir))
@@ -205,8 +205,8 @@ func readBelow(dir, name string) ([]byte, error) {
 	return source.read(MaxPromptFile)
 }
 
-// filesBelow lists the files below a directory, by their slash-separated paths in it. What
-// skip reports, below the directory, is left out.
+// filesBelow lists the files below a directory by their slash-separated paths in it, without
+// those that skip reports.
 func filesBelow(dir string, skip func(at string, entry fs.DirEntry) bool) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(at string, entry fs.DirEntry, err error) error {

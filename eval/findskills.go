@@ -27,7 +27,7 @@ func (s foundSkills) has(name string) bool {
 	return slices.ContainsFunc(slices.Concat(s.own, s.found), func(s Skill) bool { return s.is(name) })
 }
 
-// names are the names of all of them.
+// names returns the names of all skills.
 func (s foundSkills) names() map[string]bool {
 	names := map[string]bool{}
 	for _, skill := range slices.Concat(s.own, s.found) {
@@ -81,11 +81,11 @@ func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills
 	return f.foundSkills
 }
 
-// agentDirectories are those of a repository in which agents look for skills.
+// agentDirectories are the directories of a repository in which agents look for skills.
 func agentDirectories() []string { return []string{".github", ".claude", ".agents", ".copilot"} }
 
-// around are the directories that may be the skill: those around the eval that it may read,
-// and those of the project in which agents look.
+// around returns the directories that may be the skill: those around the eval that it may
+// read, and those of the project in which agents look.
 func (f *skillFinder) around(project string) (places []string) {
 	if at, err := filepath.Abs(f.eval.Dir()); err == nil {
 		for range maxSearchDepth {
@@ -102,7 +102,7 @@ func (f *skillFinder) around(project string) (places []string) {
 	return places
 }
 
-// lookIn takes the skills that stand in a directory, and the directory where that is the skill.
+// lookIn adds the skills in a directory, and the directory itself if it is the skill.
 func (f *skillFinder) lookIn(dir string) {
 	f.look(dir)
 	inner, _ := skillsBelow(dir) // of a directory that cannot be read, none
@@ -111,14 +111,14 @@ func (f *skillFinder) lookIn(dir string) {
 	}
 }
 
-// look takes a directory where that is the skill.
+// look adds a directory if it is the skill.
 func (f *skillFinder) look(dir string) {
 	if hasSkillFile(dir) && ((Skill{dir: dir}).is(f.name) || nameIn(dir) == f.name) {
 		f.take(dir)
 	}
 }
 
-// nearer is dir as it is written from where waza was started.
+// nearer returns dir relative to the current directory if it is below that.
 func nearer(dir string) string {
 	here, err := filepath.Abs(".")
 	abs, errDir := filepath.Abs(dir)
@@ -128,7 +128,7 @@ func nearer(dir string) string {
 	return dir
 }
 
-// nameIn is the name that the skill in dir gives itself; empty where it cannot be read.
+// nameIn returns the name that the skill in dir gives itself, or "" if it cannot be read.
 func nameIn(dir string) string {
 	content, err := readSkillFile(dir)
 	if err != nil {
@@ -141,8 +141,8 @@ func nameIn(dir string) string {
 	return s.Name
 }
 
-// take adds the skill that a directory is, unless there is one of its name. One that cannot
-// be read is left out with a warning.
+// take adds the skill in a directory, unless there is one of its name. A skill that cannot be
+// read is left out with a warning.
 func (f *skillFinder) take(dir string) {
 	dir = nearer(dir)
 	skill, err := readSkill(f.eval, dir, true)
@@ -160,8 +160,8 @@ func (f *skillFinder) take(dir string) {
 	}
 }
 
-// search looks for the skill below a directory: of several of its name the one nearest to
-// the eval, by how much of its path is the eval's too.
+// search looks for the skill below a directory. Of several, the one whose path has most in
+// common with the eval's is taken.
 func (f *skillFinder) search(start string) {
 	var best string
 	entries, nearest := 0, -1
@@ -192,7 +192,7 @@ func (f *skillFinder) search(start string) {
 	}
 }
 
-// sharedSteps is how many steps two paths begin with alike.
+// sharedSteps returns how many leading elements two paths share.
 func sharedSteps(a, b string) (n int) {
 	left, right := strings.Split(a, string(filepath.Separator)), strings.Split(b, string(filepath.Separator))
 	for n < min(len(left), len(right)) && left[n] == right[n] {

@@ -22,12 +22,12 @@ type graders struct {
 	servers []serverName
 }
 
-// newGraders collects graders that stand in a document.
+// newGraders returns an empty collection for graders of a document.
 func (l *loader) newGraders(doc *strictyaml.Document) *graders {
 	return &graders{doc: doc, eval: l.eval, update: l.opts.UpdateSnapshots, seen: map[string]string{}}
 }
 
-// serverName is a server that a grader is about, and where it says so.
+// serverName is a server that a grader names, with the path where it does.
 type serverName struct {
 	name, grader string
 	at           strictyaml.Path
@@ -48,8 +48,8 @@ func (g *graders) checkServers(declared []string) {
 	}
 }
 
-// add checks list, which stands at base of the document, and adds it. owner says
-// whose graders they are.
+// add checks and adds the graders of the list at base. owner ends the message about a name
+// that is taken.
 func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := base.With(i)
@@ -61,8 +61,8 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	}
 }
 
-// nameless is the name of a grader that has none: its type and its place in the list that
-// stands at base, such as text-2, task-text-2 in a task, and attack-text-2 in its attack.
+// nameless names a grader that has no name by its type and its place in the list at base:
+// text-2, in a task task-text-2, and in its attack attack-text-2.
 func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	name := fmt.Sprintf("%s-%d", kind, i+1)
 	switch {
@@ -74,8 +74,8 @@ func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	return name
 }
 
-// spec adds one grader, checked, whose name stands at the path named, with the files
-// that its config names.
+// spec adds a checked grader with the files that its config names. Its name is at the path
+// named.
 func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files map[string][]byte) {
 	if whose, taken := g.seen[one.Name]; taken && one.Name != "" {
 		g.doc.Problemf(named, "grader name %q is taken already%s; verdicts are told apart by name", one.Name, whose)
@@ -88,8 +88,8 @@ func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files ma
 	g.specs = append(g.specs, evidence.GraderSpec{Name: one.Name, Type: one.Type, Weight: weight, Config: one.Config, Files: files})
 }
 
-// checkConfig checks a grader's config and reads the files that it names.
-// What of the config nothing knows is taken out of it.
+// checkConfig checks a grader's config, without its unknown keys, and reads the files that it
+// names.
 func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte {
 	config, known := grading.NewConfig(one.Type)
 	if !known {
@@ -153,7 +153,7 @@ type filed interface {
 	Hold(map[string][]byte) error
 }
 
-// files reads what a config, which stands at a path of the document, names.
+// files reads the files that the config at a path of the document names.
 func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
 	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, MaxGraderFile) }

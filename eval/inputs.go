@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// readInputs reads what a task's inputs name beside its files: the prompt and instructions.
+// readInputs reads the prompt of a task, and returns its instructions.
 func (r resolver) readInputs() (instructions []string) {
 	r.promptFile()
 	in := r.task.Inputs
@@ -36,8 +36,8 @@ func (r resolver) readInputs() (instructions []string) {
 	return instructions
 }
 
-// contextDir is the directory of the task's fixtures: its own, which is in the eval's
-// directory or below the one in which waza was started, or the eval's.
+// contextDir returns the directory of the task's fixtures: its own, in the eval's directory or
+// in the one that waza was started in, or else the eval's.
 func (r resolver) contextDir() string {
 	dir, at := r.task.ContextDir, strictyaml.Path{"context_dir"}
 	switch {
@@ -55,8 +55,8 @@ func (r resolver) contextDir() string {
 	return cmp.Or(r.opts.ContextDir, filepath.Join(r.eval.Dir(), "fixtures"))
 }
 
-// statIn looks at what a slash-separated path names below a directory. A link that leads out
-// of it is not followed.
+// statIn returns the info of a slash-separated path below a directory. A link that leads out
+// is not followed.
 func statIn(dir, name string) (fs.FileInfo, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r resolver) promptFile() {
 	}
 }
 
-// instructions reads a file of instructions, from among the fixtures.
+// instructions reads a file of instructions from the fixtures.
 func (r resolver) instructions(name string, doc *strictyaml.Document, at strictyaml.Path) string {
 	content, err := readBelow(r.fixtures, name)
 	if err != nil {
@@ -98,10 +98,10 @@ func (r resolver) instructions(name string, doc *strictyaml.Document, at stricty
 	return strings.TrimSpace(string(content))
 }
 
-// template is what stands for a value in a prompt.
+// template matches a placeholder in a prompt.
 var template = regexp.MustCompile(`\{\{-?\s*\.(Vars\.([A-Za-z_][A-Za-z0-9_]*)|[A-Z][A-Za-z]*)\s*-?\}\}`)
 
-// fill puts values in the place of templates in the prompts of an eval that has any.
+// fill replaces the placeholders in the prompts of an eval that has inputs.
 func (r resolver) fill() {
 	vars := r.task.vars
 	if vars == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Options are what an eval's files do not say themselves.
+// Options are settings for [Load] beside the eval's files.
 type Options struct {
 	// ContextDir holds the fixtures; empty means the directory fixtures beside
 	// the eval.
@@ -109,8 +109,8 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	return e, tasks, nil
 }
 
-// complete fills in what the eval leaves out: the project's defaults, then waza's. An executor
-// that is given on the command line need not be in the file.
+// complete sets defaults: the project's, then waza's. The file needs no executor if the
+// command line names one.
 func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor string) {
 	c := &e.Config
 	c.TrialsPerTask = cmp.Or(c.TrialsPerTask, 1)
@@ -127,8 +127,8 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	}
 }
 
-// override puts what the options name in the place of what the file says, and returns the
-// executor that the eval is written for.
+// override replaces settings of the file by those of the options, and returns the executor
+// that the eval is written for.
 func override(c *Config, opts Options) (written string) {
 	written = cmp.Or(c.Executor, opts.Executor) // an eval without one is written for any
 	c.Executor = cmp.Or(opts.Executor, c.Executor)
@@ -137,7 +137,7 @@ func override(c *Config, opts Options) (written string) {
 	return written
 }
 
-// CheckExecutor says what is wrong with the name of an executor.
+// CheckExecutor returns what is wrong with the name of an executor.
 func CheckExecutor(name string) error {
 	field, _ := reflect.TypeFor[Config]().FieldByName("Executor")
 	limits := strictyaml.LimitsOf(field)

@@ -59,7 +59,7 @@ func readMocks(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// adopt gives a server tools that it does not have yet.
+// adopt adds tools to a server that lacks them.
 func adopt(server *mock.Server, tools map[string]*mock.Tool) error {
 	for name, tool := range tools {
 		if server.Tools[name] != nil {
@@ -70,7 +70,7 @@ func adopt(server *mock.Server, tools map[string]*mock.Tool) error {
 	return nil
 }
 
-// mockFixtures reads the tools of a mock's directory, where it names one.
+// mockFixtures reads the tools in a mock's directory, if it names one.
 func mockFixtures(e *Eval, name string, to *mock.Server) error {
 	if name == "" {
 		return nil
@@ -146,7 +146,7 @@ type CommandMock struct {
 	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often it has to be called; default any number"`
 }
 
-// CommandResponse is an answer, and what has to hold of the invocations that it is for.
+// CommandResponse is an answer, and the conditions on the invocations that get it.
 type CommandResponse struct {
 	_ struct{} `unknown:"warn"`
 
@@ -160,7 +160,7 @@ type CommandResponse struct {
 	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"how it exits; default 0"`
 }
 
-// commandMocks reads programs that are played, of the document of an eval or a task.
+// commandMocks reads the command mocks of an eval's or a task's document.
 func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) []cmdmock.Command {
 	var all []cmdmock.Command
 	for i, mock := range mocks {

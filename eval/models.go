@@ -26,12 +26,11 @@ const (
 	KindAzure     = "azure"
 )
 
-// ModelKinds are all kinds.
+// ModelKinds returns all kinds.
 func ModelKinds() []string { return []string{KindOpenAI, KindAnthropic, KindGoogle, KindAzure} }
 
-// kinds are what is known of the kinds' own providers: their base URL, empty where everybody
-// has one of their own, where they speak OpenAI's chat completions, and the variable that
-// their key is usually in.
+// kinds are the providers of each kind: base URL, if it is the same for everybody; base URL of
+// OpenAI's chat completions, if it has them; usual variable of the key.
 var kinds = map[string]struct{ base, chat, key string }{
 	KindOpenAI:    {"https://api.openai.com/v1", "https://api.openai.com/v1", "OPENAI_API_KEY"},
 	KindAnthropic: {"https://api.anthropic.com", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"},
@@ -39,8 +38,8 @@ var kinds = map[string]struct{ base, chat, key string }{
 	KindAzure:     {"", "", "AZURE_OPENAI_API_KEY"},
 }
 
-// ModelDefaults are the base URL of a kind's own provider, empty where everybody has one
-// of their own, and the variable that its key is usually in.
+// ModelDefaults returns the base URL of a kind's own provider, empty if everybody has one of
+// their own, and the usual variable of its key.
 func ModelDefaults(kind string) (baseURL, keyEnv string) {
 	k, known := kinds[kind]
 	if !known { // reported already
@@ -49,8 +48,8 @@ func ModelDefaults(kind string) (baseURL, keyEnv string) {
 	return k.base, k.key
 }
 
-// ChatDefault is where a kind's own provider speaks OpenAI's chat completions; empty where
-// it does not, or has no address of its own.
+// ChatDefault returns the base URL of OpenAI's chat completions at a kind's own provider, or
+// "".
 func ChatDefault(kind string) string { return kinds[kind].chat }
 
 // KindOfModel returns the kind of provider that a model's name points to, such as anthropic
@@ -67,8 +66,8 @@ func KindOfModel(model string) string {
 	return ""
 }
 
-// Completed is m, which the eval calls name, with its defaults. The usual key goes to the
-// kind's own provider alone, and to Azure, where every address is a customer's.
+// Completed returns m with its defaults. name is its key in the eval. The usual key goes to
+// the kind's own provider alone, and to Azure, where every address is a customer's.
 func (m Model) Completed(name string) Model {
 	if m.Script != "" {
 		m.Kind = KindOpenAI
@@ -105,7 +104,7 @@ func (m Model) Endpoint() (*url.URL, error) {
 	return u, nil
 }
 
-// isNearby says whether a host is on this machine or on its network.
+// isNearby reports whether a host is on this machine or its network.
 func isNearby(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	if err == nil {
@@ -117,8 +116,8 @@ func isNearby(host string) bool {
 // errNoProvider says that no provider has a model.
 var errNoProvider = errors.New("no provider of config.models has it")
 
-// ProviderOf returns which of the providers has a model, PROVIDER/MODEL or MODEL, and what
-// that provider calls it. No model is that of the only provider, which then has one.
+// ProviderOf returns the provider of a model, PROVIDER/MODEL or MODEL, and the model's name
+// there. If there is one provider, it has every model, named or not.
 func ProviderOf(model string, providers []string) (provider, name string, err error) {
 	if prefix, rest, ok := strings.Cut(model, "/"); ok && slices.Contains(providers, prefix) {
 		return prefix, rest, nil
@@ -244,7 +243,7 @@ func (c checker) modelLimits(config Config) {
 	}
 }
 
-// ModelScriptPath is where the script of a provider of e's is.
+// ModelScriptPath returns the path of a provider's script.
 func ModelScriptPath(e *Eval, m Model) string {
 	if filepath.IsAbs(m.Script) {
 		return m.Script
@@ -252,7 +251,7 @@ func ModelScriptPath(e *Eval, m Model) string {
 	return filepath.Join(e.Dir(), m.Script)
 }
 
-// ReadModelScript reads that script.
+// ReadModelScript reads a provider's script.
 func ReadModelScript(e *Eval, m Model) ([]byte, error) {
 	path := ModelScriptPath(e, m)
 	data, err := files.Read(path, strictyaml.MaxBytes)

@@ -39,7 +39,7 @@ type ProjectFiles struct {
 	EvalFile string `json:"evalFile,omitempty"`
 }
 
-// ProjectDefaults are what evals have that do not say it themselves.
+// ProjectDefaults are the defaults of the project's evals.
 type ProjectDefaults struct {
 	_ struct{} `unknown:"warn"`
 
@@ -104,16 +104,15 @@ func readProject(dir, path string) (*Project, error) {
 	return p, doc.Err()
 }
 
-// isWorkplace reports whether people work on one thing in a directory: what an eval names
-// relative to where waza was started is looked for there, and never in a home directory or
-// at the root, which hold everything.
+// isWorkplace reports whether a directory can be a project: not a home directory or the root,
+// which hold everything. Relative paths of an eval are looked for only there.
 func isWorkplace(dir string) bool {
 	home, _ := os.UserHomeDir()
 	return dir != filepath.Dir(dir) && dir != home
 }
 
-// startOf is the directory in which waza was started where an eval is below it, and else
-// empty: a path of the eval may begin there, as in waza.
+// startOf returns start if an eval's directory is below it, and else "": as in waza, paths of
+// an eval may be relative to where waza was started.
 func startOf(start, evalDir string) string {
 	start = cmp.Or(start, ".")
 	from, errStart := filepath.Abs(start)

@@ -19,7 +19,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// loader reads the files of one eval, and has what all its tasks share.
+// loader reads the files of one eval, and holds what its tasks share.
 type loader struct {
 	eval *Eval
 	opts Options
@@ -52,12 +52,12 @@ func (l *loader) open(path string) (*strictyaml.Document, error) {
 // fail notes what is wrong with a file that was not opened.
 func (l *loader) fail(err error) { l.errs = append(l.errs, err) }
 
-// othersAreFine reports whether nothing is wrong with the files beside the eval's own.
+// othersAreFine reports whether the files other than the eval's own have no problems.
 func (l *loader) othersAreFine() bool {
 	return len(l.errs) == 0 && !slices.ContainsFunc(l.docs[1:], func(d *strictyaml.Document) bool { return d.Err() != nil })
 }
 
-// err is everything wrong with the eval, the overlay and then the other files.
+// err returns every problem: of the eval, of the overlay, and then of the other files.
 func (l *loader) err() error {
 	errs := []error{l.doc.Err()}
 	if l.opts.Overlay != nil {
@@ -89,7 +89,7 @@ func open(path string) (*strictyaml.Document, error) {
 	return strictyaml.Parse(path, data)
 }
 
-// unreadable is err without the path, which stands before it.
+// unreadable says that the file at path cannot be read.
 func unreadable(path string, err error) error {
 	var inner *os.PathError
 	if errors.As(err, &inner) {
@@ -98,7 +98,7 @@ func unreadable(path string, err error) error {
 	return fmt.Errorf("%s: cannot be read: %w", path, err)
 }
 
-// flat is err on one line.
+// flat returns the message of err on one line.
 func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
 }
@@ -126,7 +126,7 @@ func (l *loader) readTasks() (all []*Task) {
 	return all
 }
 
-// taskPaths are the paths of the files that the eval's globs match, each once.
+// taskPaths returns the paths that the eval's globs match, each once.
 func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 	var files []string
 	switch {
@@ -166,12 +166,12 @@ func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 	return files
 }
 
-// quoteGlob makes a pattern that matches dir and nothing else.
+// quoteGlob returns a pattern that matches dir alone.
 func quoteGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// layRefs lays below each grader of the list at base the file that it refers to.
+// layRefs merges the files that graders of the list at base refer to into them.
 func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
 	for i := 0; doc.Has(strictyaml.Path(base).With(i)...); i++ {
 		at := strictyaml.Path(base).With(i)
@@ -181,7 +181,8 @@ func (l *loader) layRefs(doc *strictyaml.Document, base ...any) {
 	}
 }
 
-// layRef lays a grader's file below it. The name of a grader that has none is the file's.
+// layRef merges the file that a grader refers to into it. A grader without a name is called
+// like the file.
 func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	var name string
 	ref := at.With("ref")
@@ -213,8 +214,8 @@ func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
 }
 
-// isGrader checks a grader's file, except its config: a part of that may stand where the file
-// is referred to.
+// isGrader checks a grader's file, except its config, parts of which may be where the file is
+// referred to.
 func isGrader(doc *strictyaml.Document) bool {
 	doc.Decode(new(Grader))
 	if doc.Has("ref") {
@@ -223,8 +224,8 @@ func isGrader(doc *strictyaml.Document) bool {
 	return doc.Err() == nil
 }
 
-// rows reads the tasks of tasks_from: a row of a CSV file each, with the columns id, name
-// and prompt. All columns are variables of the row's templates, over the eval's inputs.
+// rows reads the tasks of tasks_from, a CSV file with the columns id, name and prompt. All
+// columns are variables of the row's templates, over the eval's inputs.
 func (l *loader) rows() (tasks []*Task) {
 	e, doc := l.eval, l.doc
 	at, from, to := strictyaml.Path{"tasks_from"}, 0, 0
@@ -276,7 +277,7 @@ func behind(err error) string {
 	return ": " + flat(err)
 }
 
-// row is the task of one row.
+// row returns the task of one row, or nil if it cannot be read.
 func (l *loader) row(file string, number int, columns, cells []string) *Task {
 	task := &Task{Path: file, vars: maps.Clone(l.eval.Inputs)}
 	if task.vars == nil {

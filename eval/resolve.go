@@ -26,8 +26,8 @@ var (
 	unsafeInID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
-// ResolvedTask is an enabled task with its eval's part in it: defaults filled in,
-// layers merged, every file found.
+// ResolvedTask is an enabled task merged with its eval: defaults are set, layers merged, and
+// all files found.
 type ResolvedTask struct {
 	ID           string
 	Name         string
@@ -113,9 +113,8 @@ func (r resolver) resolve() ResolvedTask {
 	return resolved
 }
 
-// checkID checks that the id is a safe directory name, unlike every other even
-// where file names ignore case.
-// One that is not gives its letters to one that is.
+// checkID returns an id that is a safe directory name, and checks that it is unique even where
+// file names ignore case. An unsafe id becomes its letters and a digest.
 func (r resolver) checkID() string {
 	at, id := strictyaml.Path{"id"}, r.task.ID
 	if id == "" {
@@ -155,7 +154,7 @@ func (r resolver) checkScript() {
 	}
 }
 
-// taskGraders are the graders of the task and of the eval, with the names that they have.
+// taskGraders returns the graders of the task and of the eval, and their names.
 func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string]string) {
 	g := r.newGraders(r.doc)
 	g.expected(r.task.Expected)
@@ -172,7 +171,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 	return slices.Concat(all, g.specs), g.seen
 }
 
-// serverNames are the servers that the eval or the task declares.
+// serverNames returns the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
 	return slices.Concat(r.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
@@ -199,14 +198,13 @@ type Injection struct {
 	Match  string `json:"match,omitempty" jsonschema:"only to results of which some text contains this"`
 }
 
-// ResolvedAttack is an attack whose graders are found.
+// ResolvedAttack is an attack with its graders resolved.
 type ResolvedAttack struct {
 	Attack
 	Success []evidence.GraderSpec
 }
 
-// attack resolves the task's attack; nil where it has none. The files of the task, by
-// which paths are taken, are known.
+// attack resolves the task's attack, or returns nil. taken are the paths of the task's files.
 func (r resolver) attack(taken claims, names map[string]string) *ResolvedAttack {
 	a, at := r.task.Attack, strictyaml.Path{"attack"}
 	if a == nil {
@@ -258,7 +256,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 	}
 }
 
-// Checkpoint is graders of the state between two turns of a conversation.
+// Checkpoint has graders that judge the state between two turns of a conversation.
 type Checkpoint struct {
 	_ struct{} `unknown:"warn"`
 
@@ -267,14 +265,14 @@ type Checkpoint struct {
 	OnFailure string   `json:"on_failure,omitempty" enum:"continue stop" jsonschema:"continue only records what they say; stop ends the conversation where one does not pass, and the trial does not pass; default continue"`
 }
 
-// ResolvedCheckpoint is a checkpoint whose graders are found.
+// ResolvedCheckpoint is a checkpoint with its graders resolved.
 type ResolvedCheckpoint struct {
 	AfterTurn int                   `json:"after_turn"`
 	Graders   []evidence.GraderSpec `json:"graders"`
 	Stop      bool                  `json:"stop,omitempty"`
 }
 
-// checkpoints are the task's, by turn. Their graders have names of their own.
+// checkpoints returns the task's checkpoints by turn. Names of graders are unique within each.
 func (r resolver) checkpoints() []ResolvedCheckpoint {
 	var all []ResolvedCheckpoint
 	turns := r.task.Inputs.maxTurns()
@@ -295,7 +293,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 	return all
 }
 
-// maxTurns is how many turns a conversation has at most.
+// maxTurns returns the largest number of turns of a conversation.
 func (in Inputs) maxTurns() int {
 	if in.Responder != nil {
 		return 1 + in.Responder.MaxFollowups
@@ -328,7 +326,7 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
-// taskSkills are the task's own and the eval's, without those that the eval disables.
+// taskSkills returns the skills of the task and the eval without the disabled ones.
 func (r resolver) taskSkills() []Skill {
 	at := strictyaml.Path{"skill_directories"}
 	var all []Skill

@@ -13,18 +13,18 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// servers checks the MCP servers of one file, which stand at a place in it.
+// servers checks the MCP servers of one file.
 type servers struct {
 	doc   *strictyaml.Document
 	place placer
 	eval  *Eval
 }
 
-// placer leads to a server in a file, to a field of it or to a key of that field;
-// the last two may be empty.
+// placer returns the path of a server in a file, of a field of it, or of a key of that field;
+// field and key may be empty.
 type placer func(server, field, key string) strictyaml.Path
 
-// under is where servers stand that a file has as we write them.
+// under places servers that a file has in our format, below a path.
 func under(doc *strictyaml.Document, at ...any) placer {
 	return func(server, field, key string) strictyaml.Path {
 		path := strictyaml.Path(at).With(server)
@@ -105,7 +105,7 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	}
 }
 
-// checkFiles looks for files of a server or a service, which are named under at.
+// checkFiles finds the files of a server or a service, which are at the field at.
 func (s servers) checkFiles(server string, files map[string]string, at ...string) {
 	for _, target := range slices.Sorted(maps.Keys(files)) {
 		source := files[target]
@@ -119,7 +119,7 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 	}
 }
 
-// launcherHint asks about a command that is close to one that needs no image.
+// launcherHint suggests a command that needs no image in place of one spelt nearly like it.
 func launcherHint(command string) string {
 	hint := strictyaml.Suggest(command, mcpconfig.Launchers())
 	if !strings.HasPrefix(hint, "did you mean") {
@@ -128,7 +128,7 @@ func launcherHint(command string) string {
 	return "; " + hint
 }
 
-// report puts what mcpconfig found to the place it is about.
+// report adds problems found by mcpconfig to the document.
 func (s servers) report(err error) {
 	var all mcpconfig.Errors
 	if !errors.As(err, &all) {
@@ -144,8 +144,8 @@ func (s servers) report(err error) {
 	}
 }
 
-// within is the place of a map's or list's item, where the file has it, else of
-// the map or list.
+// within returns the path of an item of a map or list if the file has it, else the path of the
+// map or list.
 func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
 	steps := []any{key}
 	if index, err := strconv.Atoi(key); err == nil {
@@ -159,9 +159,8 @@ func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
 	return at
 }
 
-// OfClient is an eval that has the servers of a client's file and no tasks: enough to
-// start them. Commands without an image run in image, where that is not empty. Errors
-// are as [Load] has them.
+// OfClient returns an eval with the servers of a client's file and no tasks, for inspections.
+// Commands without an image run in image, unless that is empty. Errors are those of [Load].
 func OfClient(file *mcpconfig.ClientFile, image string) (*Eval, error) {
 	e := &Eval{Path: file.Name}
 	e.Config.MCPServers = maps.Clone(file.Servers)
@@ -170,8 +169,7 @@ func OfClient(file *mcpconfig.ClientFile, image string) (*Eval, error) {
 	return e, file.Document().Err()
 }
 
-// ContainerFields names the fields of a server that only a container has: without
-// containers they are refused.
+// ContainerFields returns the fields of a server that need a container.
 func ContainerFields(s mcpconfig.Server) (names []string) {
 	ofContainers := []string{
 		"files", "services", "writable", "user", "pull", "platform", "cpus", "memory", "pids", "disk", "scratch", "open_files",
@@ -184,8 +182,8 @@ func ContainerFields(s mcpconfig.Server) (names []string) {
 	return names
 }
 
-// checkLocal refuses what only a container has. An image beside a command is the
-// other way to run the server, and has no effect.
+// checkLocal refuses fields that need a container. The image of a server that has a command is
+// ignored.
 func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	if server.URL == "" && server.Command == "" {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has only an image: it needs --isolate, or a command to run on this machine", name)
@@ -195,8 +193,8 @@ func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	}
 }
 
-// onThisMachine is server as the checks that are meant for containers take it:
-// its command needs no image.
+// onThisMachine changes a server so that checks made for containers fit: its command needs no
+// image.
 func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 	if server.Command != "" {
 		server.Image = cmp.Or(server.Image, "none")
@@ -204,9 +202,9 @@ func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 	return s.eval.Placed(server)
 }
 
-// Placed is a server whose working directory is absolute, where e is read to run
-// on this machine: there it is relative to the eval's. One that holds a variable
-// must become absolute by it.
+// Placed returns a server with an absolute working directory if e is read to run on this
+// machine; a relative one is relative to the eval. One that begins with a variable is left as
+// it is.
 func (e *Eval) Placed(server mcpconfig.Server) mcpconfig.Server {
 	for _, dir := range []*string{&server.Cwd, &server.WorkingDir} {
 		if !e.Local || *dir == "" || filepath.IsAbs(*dir) || strings.Contains(*dir, "${") {

@@ -15,8 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Skill is instructions for a kind of work, which an agent reads where it sees fit: a
-// directory with a SKILL.md.
+// Skill is a directory with a SKILL.md: instructions that an agent reads where it sees fit.
 type Skill struct {
 	Name        string
 	Description string
@@ -24,7 +23,7 @@ type Skill struct {
 	dir         string
 }
 
-// is reports whether a skill is called name, by itself or by its directory.
+// is reports whether the skill or its directory is called name.
 func (s Skill) is(name string) bool {
 	if s.Name == name {
 		return true
@@ -40,7 +39,7 @@ func (s Skill) size() (total int64) {
 	return total
 }
 
-// Body is a skill's instructions, without the front matter.
+// Body returns a skill's instructions without the front matter.
 func (s Skill) Body() (string, error) {
 	i := slices.IndexFunc(s.Files, func(f WorkspaceFile) bool { return f.Path == frontmatter.SkillFile })
 	if i < 0 {
@@ -54,7 +53,7 @@ func (s Skill) Body() (string, error) {
 	return strings.TrimSpace(body), err
 }
 
-// skillsOf reads the skills of directories that stand at a place of a document.
+// skillsOf reads the skills of directories that a document lists at at.
 func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Path) []Skill {
 	var all []Skill
 	for i, dir := range dirs {
@@ -81,8 +80,8 @@ func skillsOf(doc *strictyaml.Document, e *Eval, dirs []string, at strictyaml.Pa
 	return all
 }
 
-// skillDirectory is a directory relative to the eval's, or where there is none to that in
-// which waza was started.
+// skillDirectory returns a directory relative to the eval's or, if there is none, to the one
+// that waza was started in.
 func skillDirectory(roots roots, dir string) string {
 	for _, root := range roots {
 		if info, err := os.Stat(filepath.Join(root, dir)); err == nil && info.IsDir() {
@@ -92,8 +91,8 @@ func skillDirectory(roots roots, dir string) string {
 	return filepath.Join(roots[0], dir)
 }
 
-// mayRead reports whether skills may be read in a directory: in that of the eval and the
-// one around it, in the one in which waza was started, and in the eval's repository.
+// mayRead reports whether skills may be read in a directory: in the eval's and the one around
+// it, in the one that waza was started in, and in the eval's repository.
 func mayRead(e *Eval, dir string) bool {
 	at, err := filepath.Abs(e.Dir())
 	to, errTo := filepath.Abs(dir)
@@ -120,13 +119,13 @@ func mayRead(e *Eval, dir string) bool {
 	})
 }
 
-// noSkillError says of a directory that it holds no skill.
+// noSkillError says that a directory holds no skill.
 type noSkillError string
 
 func (e noSkillError) Error() string { return string(e) }
 
-// skillsIn is the skill that a directory is, or those that stand in it. One in it that cannot
-// be read is left out with a warning at a place of the document.
+// skillsIn returns the skill in a directory, or the skills in its subdirectories. Of those,
+// one that cannot be read is left out with a warning.
 func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string) ([]Skill, error) {
 	if hasSkillFile(dir) {
 		skill, err := readNamed(e, dir)
@@ -154,7 +153,7 @@ func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string)
 	return all, nil
 }
 
-// skillsBelow are the directories in dir that are skills, without hidden ones.
+// skillsBelow returns the subdirectories of dir that are skills, without hidden ones.
 func skillsBelow(dir string) (found []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -170,7 +169,7 @@ func hasSkillFile(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// readNamed reads the skill that a directory is which the eval's files name.
+// readNamed reads a skill that the eval's files name.
 func readNamed(e *Eval, dir string) (Skill, error) {
 	if same(dir, e.Dir()) {
 		return Skill{}, errors.New("the eval's own directory is no skill, since the agent would find the eval in it; put the eval into a directory of its own")
@@ -178,8 +177,8 @@ func readNamed(e *Eval, dir string) (Skill, error) {
 	return readSkill(e, dir, false)
 }
 
-// readSkill reads the skill that a directory is. Of one that was found, and that nobody
-// named, what cannot be put into a container is left out, and so is what is the eval's.
+// readSkill reads the skill in a directory. If it was found rather than named, files that
+// cannot be put into a container are left out.
 func readSkill(e *Eval, dir string, found bool) (Skill, error) {
 	content, err := readSkillFile(dir)
 	if err != nil {
@@ -205,8 +204,8 @@ func readSkillFile(dir string) (string, error) {
 	return string(content), err
 }
 
-// skillFiles lists the files of a skill: all that its directory holds except what is hidden
-// and what is the eval's. Of one that was found, files that cannot be read are left out.
+// skillFiles lists the files of a skill, except hidden ones and the eval's. If the skill was
+// found rather than named, unreadable files are left out.
 func skillFiles(e *Eval, dir string, found bool) ([]WorkspaceFile, error) {
 	shared := same(dir, e.Dir())
 	names, err := filesBelow(dir, func(at string, entry fs.DirEntry) bool {
@@ -230,8 +229,8 @@ func skillFiles(e *Eval, dir string, found bool) ([]WorkspaceFile, error) {
 	return files, nil
 }
 
-// owns reports whether a path in the eval's directory is the eval's: itself, its tasks
-// and what its trials are made of.
+// owns reports whether a path in the eval's directory belongs to the eval: its file, its tasks
+// and the files of its trials.
 func owns(e *Eval, dir, at string) bool {
 	rel, err := filepath.Rel(dir, at)
 	if err != nil {
@@ -251,10 +250,10 @@ func owns(e *Eval, dir, at string) bool {
 // maxSkillFile bounds a SKILL.md, in bytes.
 const maxSkillFile = 1 << 20
 
-// skillName is what names a skill: agents take it for a directory.
+// skillName matches a skill's name, which agents use for a directory.
 var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// readFrontMatter reads what a SKILL.md says of itself, with which agents can work.
+// readFrontMatter reads the front matter of a SKILL.md, and checks that agents can use it.
 func readFrontMatter(content string) (frontmatter.Skill, error) {
 	m, _, err := frontmatter.Read(content)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// readSnapshot reads a snapshot that is to be written; one that is not there is empty.
+// readSnapshot reads a snapshot that the run will write. A missing one is empty.
 func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	if _, err := e.snapshotFile(name); err != nil {
 		return nil, err
@@ -23,9 +23,8 @@ func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	return source.read(MaxGraderFile)
 }
 
-// WriteSnapshot writes the snapshot that a diff grader of the eval names, and says whether it
-// was created, updated or unchanged. It writes only in the eval's directory, and never
-// through a link.
+// WriteSnapshot writes the snapshot that a diff grader of the eval names, and returns created,
+// updated or unchanged. It writes only in the eval's directory, and never through a link.
 func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err error) {
 	if len(content) > MaxGraderFile {
 		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), MaxGraderFile)
@@ -49,8 +48,8 @@ func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err er
 	return status, evidence.WriteFile(file, content)
 }
 
-// snapshotFile is the file of a snapshot: where it is, else where it is to be. Its errors go
-// on behind the snapshot's name.
+// snapshotFile returns where a snapshot is or will be. Errors continue a sentence that begins
+// with its name.
 func (e *Eval) snapshotFile(name string) (string, error) {
 	if !isInside(name) {
 		return "", errOutside

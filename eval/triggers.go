@@ -12,10 +12,11 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// triggerTests is a file that is read when it stands beside an eval.
+// triggerTests is a file that is read if it is in the eval's directory.
 const triggerTests = "trigger_tests.yaml"
 
-// TriggerTests is that file: prompts that a skill is for, and prompts that it is not for.
+// TriggerTests is a trigger_tests.yaml: prompts that a skill is for, and prompts that it is
+// not for.
 type TriggerTests struct {
 	Skill                  string          `json:"skill"`
 	ShouldTriggerPrompts   []TriggerPrompt `json:"should_trigger_prompts,omitempty"`

@@ -90,7 +90,7 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 // labels are values that change no verdict and are kept in the results, by key.
 type labels map[string]json.RawMessage
 
-// keep adds what is there.
+// keep adds a value, unless it is empty JSON.
 func (l labels) keep(name string, value any) {
 	data, err := json.Marshal(value)
 	if raw, isRaw := value.(json.RawMessage); err == nil && (!isRaw || len(raw) > 0) {
@@ -105,12 +105,12 @@ func (l labels) orNil() map[string]json.RawMessage {
 	return l
 }
 
-// MeasuredMetrics are the metrics that have a value; others are labels.
+// MeasuredMetrics returns the metrics that are measured; others are labels.
 func MeasuredMetrics() []string {
 	return []string{"task_completion", "behavior_quality", "trigger_accuracy"}
 }
 
-// Dir is the directory of the eval file: paths in it are relative to this.
+// Dir returns the directory of the eval file. Paths in the file are relative to it.
 func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
 // Config is how an eval's tasks are run.
@@ -167,7 +167,7 @@ type Isolation struct {
 	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a container with egress may carry out of its sandbox"`
 }
 
-// EgressLimits bound what the connections of one container may come to that leave its sandbox.
+// EgressLimits bound the connections of one container that leave its sandbox.
 type EgressLimits struct {
 	Connections int    `json:"connections,omitempty" min:"1" max:"100" jsonschema:"connections at once; default 64"`
 	Rate        int    `json:"rate,omitempty" min:"1" max:"1000" jsonschema:"new connections a second; default 50"`
@@ -251,8 +251,8 @@ type Price struct {
 	CacheWrites *float64 `json:"cache_writes,omitempty" min:"0" jsonschema:"the same for input that is written to a cache; default that of input"`
 }
 
-// ModelLimits is what the model calls of a trial may come to. What is left out is not
-// limited, except Requests, which have a default.
+// ModelLimits bound the model calls of a trial. A limit that is left out is none, except
+// Requests, which has a default.
 type ModelLimits struct {
 	Requests int     `json:"requests,omitempty" min:"1" jsonschema:"requests in a trial; default 1000"`
 	Tokens   int64   `json:"tokens,omitempty" min:"1" jsonschema:"tokens of input and output in a trial, by the provider's count"`
@@ -411,7 +411,7 @@ func (e *Eval) reportsSkills() bool {
 	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
 }
 
-// roots are the directories that paths in the eval may be relative to.
+// roots returns the directories that paths in the eval may be relative to.
 func (e *Eval) roots() roots {
 	if e.start == "" || same(e.start, e.Dir()) {
 		return roots{e.Dir()}
@@ -419,7 +419,7 @@ func (e *Eval) roots() roots {
 	return roots{e.Dir(), e.start}
 }
 
-// mockNames are the names of the eval's mock servers.
+// mockNames returns the names of the eval's mock servers.
 func (e *Eval) mockNames() (names []string) {
 	for _, mock := range e.Mocks {
 		names = append(names, mock.Name)

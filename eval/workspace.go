@@ -18,11 +18,10 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// ClientConfigs are the places in the workspace where the agent finds its
-// mcp.json.
+// ClientConfigs returns the paths in the workspace where the agent finds its mcp.json.
 func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
 
-// files finds the task's files, and says which paths are taken.
+// files returns the task's files, and the paths that are taken.
 func (r resolver) files() ([]WorkspaceFile, claims) {
 	var files []WorkspaceFile
 	taken := newClaims(r.eval.Config.Isolation)
@@ -59,13 +58,13 @@ func (r resolver) files() ([]WorkspaceFile, claims) {
 	return files, taken
 }
 
-// claims are the paths of a workspace that are spoken for, and by whom.
+// claims are the taken paths of a workspace, and who has them.
 type claims struct {
 	files, dirs map[string]string
 	appendable  map[string]bool // of files, those that more can be added to
 }
 
-// newClaims has nothing but what is ours.
+// newClaims returns claims with the paths of waza's own files.
 func newClaims(iso Isolation) claims {
 	taken := claims{files: map[string]string{}, dirs: map[string]string{}, appendable: map[string]bool{}}
 	if iso.MCPJSON != "keep" {
@@ -101,7 +100,7 @@ func remedy(name string) string {
 	return "remove one of them"
 }
 
-// filesOf are the file that an entry names, or all files of the directory that it names.
+// filesOf returns the file that an entry names, or all files of the directory that it names.
 func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
 	dir := filepath.Join(r.fixtures, filepath.FromSlash(f.Path))
 	names := []string{""}
@@ -143,8 +142,7 @@ func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 	return WorkspaceFile{Path: clean, Source: &source}, true
 }
 
-// fixture is the files of inputs.context.fixture: a file under its own name, or what a
-// directory holds.
+// fixture returns the files of inputs.context.fixture: one file, or those of a directory.
 func (r resolver) fixture() []WorkspaceFile {
 	name, ok := r.task.Inputs.Context["fixture"].(string)
 	if !ok || name == "" {
@@ -170,7 +168,7 @@ func (r resolver) fixture() []WorkspaceFile {
 	return nil
 }
 
-// fixtureFiles is a regular file, or all files of a directory by their paths in it.
+// fixtureFiles returns a regular file, or all files of a directory by their paths in it.
 func fixtureFiles(root, name string, info fs.FileInfo) ([]WorkspaceFile, error) {
 	if !info.IsDir() {
 		source, err := local(root, filepath.FromSlash(name))
@@ -212,10 +210,10 @@ type Repo struct {
 // IsRemote reports whether the repository is fetched over the network.
 func (r Repo) IsRemote() bool { return r.Type == repoClone }
 
-// refPattern is what names of branches, tags and commits match that are taken.
+// refPattern matches the names of branches, tags and commits that are allowed.
 var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`)
 
-// repos finds the task's repositories, and has their directories for themselves.
+// repos returns the task's repositories, and claims their directories.
 func (r resolver) repos(taken claims) (found []Repo) {
 	for i, repo := range r.task.Inputs.Repos {
 		at := strictyaml.Path{"inputs", "repos", i}
@@ -254,7 +252,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 	return found
 }
 
-// checkRepoURL checks that a URL is one of https, of a host that has a public name.
+// checkRepoURL checks that a URL is https and its host name public.
 func checkRepoURL(source string) error {
 	u, err := url.Parse(source)
 	switch {
@@ -271,7 +269,7 @@ func checkRepoURL(source string) error {
 	return nil
 }
 
-// repoPath is the absolute path of a repository of this machine.
+// repoPath returns the absolute path of a repository on this machine.
 func (r resolver) repoPath(source string) (string, error) {
 	roots := r.eval.roots()
 	if filepath.IsAbs(source) {

@@ -21,9 +21,9 @@ const (
 	lostTimeout    = time.Second
 )
 
-// one runs a trial to its outcome and grades it. It is run again where it ended as infra and
-// another attempt could end otherwise, and where it failed and has attempts left. A trial
-// that was interrupted has no result.
+// one runs a trial until its outcome is final, and grades it. It runs again if it ended as
+// infra and another attempt could end differently, or if it failed and has attempts left. A
+// trial that was interrupted has no result.
 func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
@@ -95,7 +95,7 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
 }
 
-// trialOptions is how a trial of the run is run.
+// trialOptions returns the options of a trial of the run.
 func (r *run) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
 		Backend: r.ahead, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
@@ -108,7 +108,7 @@ func (r *run) trialOptions(t *plan.Trial) trial.Options {
 	}
 }
 
-// baselineOf is the same trial without skills, where a grader compares with it.
+// baselineOf returns the same trial without skills, if a grader compares with it.
 func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 	if r.o.Against == "" || !grading.ComparesPairs(t.Graders) {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Regrading asks for an ended run to be graded again from its evidence.
+// Regrading asks to grade an ended run again from its evidence.
 type Regrading struct {
 	Dir string // the run directory
 	// Ask asks judges what they have not answered, and Consulting says how.
@@ -30,7 +30,7 @@ type Regrading struct {
 }
 
 // Regrade repeats every verdict of a run from its directory, which it holds meanwhile, and
-// writes results and reports. No engine, agent or server is needed.
+// writes results and reports. It needs no engine, agent or server.
 func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	record, held, err := takeEnded(r.Dir)
 	if err != nil {
@@ -56,9 +56,8 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	return out, err
 }
 
-// takeEnded reads the record of the run in dir, which is held until held is closed. It
-// refuses a run that has lost all its trials: what would be written of it is less than what
-// is there.
+// takeEnded holds the run in dir until held is closed, and reads its record. It refuses a run
+// that has lost all its trials, whose results would be overwritten with less.
 func takeEnded(dir string) (record Record, held io.Closer, err error) {
 	record, held, err = take(dir)
 	if err != nil {
@@ -74,7 +73,7 @@ func takeEnded(dir string) (record Record, held io.Closer, err error) {
 	return record, held, nil
 }
 
-// warnOfChanges names evidence that is not as the run left it.
+// warnOfChanges warns of evidence that has changed since the run.
 func (r Regrading) warnOfChanges(record Record) error {
 	WarnOfGone(r.Dir, record, r.Warn)
 	changed, err := record.Files.Changed(r.Dir)
@@ -84,14 +83,14 @@ func (r Regrading) warnOfChanges(record Record) error {
 	return err
 }
 
-// WarnOfGone names evidence that the run in dir left and that is missing.
+// WarnOfGone warns of evidence of the run in dir that is missing.
 func WarnOfGone(dir string, record Record, warn func(error)) {
 	for _, name := range record.Files.Gone(dir) {
 		warn(fmt.Errorf("%s is missing", text.Inert(name)))
 	}
 }
 
-// askJudges asks the judges of all trials, and takes what they answered into the record.
+// askJudges asks the judges of all trials, and updates the record's digests of their answers.
 func (r Regrading) askJudges(ctx context.Context, record Record) (err error) {
 	if !r.Ask {
 		return nil
@@ -116,8 +115,8 @@ func (r Regrading) askJudges(ctx context.Context, record Record) (err error) {
 	return nil
 }
 
-// updateSnapshots writes what the run left over the snapshots of an eval, and takes the
-// trials that compare with them into the record.
+// updateSnapshots writes what the run left over the snapshots of an eval, and updates the
+// record's digests of the trials.
 func (r Regrading) updateSnapshots(record Record) error {
 	if r.Snapshots == "" {
 		return nil
@@ -164,7 +163,7 @@ func GradeTrials(dir string) error {
 	return nil
 }
 
-// grade grades a trial from its evidence, and keeps the verdicts there.
+// grade grades a trial from its evidence, and writes the verdicts there.
 func grade(dir evidence.Dir) (evidence.Verdicts, error) {
 	verdicts, err := grading.Grade(dir)
 	if err != nil {
@@ -185,7 +184,8 @@ type Snapshots struct {
 	taken map[string][]byte // guarded by mu
 }
 
-// NewSnapshots writes the snapshots of an eval and its tasks, and says which.
+// NewSnapshots returns a writer for the snapshots of an eval and its tasks. say is called for
+// each that is written.
 func NewSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Snapshots {
 	s := &Snapshots{eval: e, names: map[string]bool{}, say: say, taken: map[string][]byte{}}
 	add := func(graders []evidence.GraderSpec) {
@@ -206,8 +206,8 @@ func NewSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Sn
 	return s
 }
 
-// take has the diff graders of a trial that ended compare with what snapshots are now, and
-// reports whether it has any. One that broke changes no snapshot.
+// take makes the diff graders of a trial compare with the snapshots as they are now, and
+// reports whether it has any. A trial that broke changes no snapshot.
 func (s *Snapshots) take(dir evidence.Dir) (took bool, err error) {
 	trial, err := dir.Trial()
 	if err != nil || trial.Class != "" {
@@ -235,7 +235,7 @@ func (s *Snapshots) take(dir evidence.Dir) (took bool, err error) {
 	return true, dir.WriteTrial(trial)
 }
 
-// one writes a snapshot, unless another trial did, and returns what it is.
+// one writes a snapshot, unless another trial did, and returns its content.
 func (s *Snapshots) one(name string, content []byte, trial evidence.Trial) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// ErrWeak is in the error of a run that was not begun since an attack gets out of its
+// ErrWeak is the error of a run that did not begin because an attack gets out of its
 // sandboxes.
 var ErrWeak = errors.New("the sandbox does not hold")
 
-// Certify returns the certificate of sandboxes of a kind. Where something gets out that is
-// not among allowed it fails with [ErrWeak], and names the attacks.
+// Certify returns the certificate for a kind of sandbox. If attacks that are not allowed get
+// out, it fails with [ErrWeak] and names them.
 func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.SandboxKind, cache selftest.Cache, allowed []string, say func(string)) (*evidence.Certificate, error) {
 	c, holes, err := selftest.Obtain(ctx, b, run, kind, cache, allowed, say)
 	if err != nil {
@@ -43,17 +43,16 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", ErrWeak, strings.Join(holes, "\n"), names.String())
 }
 
-// LikelyPlatform is what an engine on this machine runs, as long as none was asked.
+// LikelyPlatform returns the platform that an engine on this machine most likely has.
 func LikelyPlatform() string { return "linux/" + runtime.GOARCH }
 
 // keptInLock says that what was resolved goes into the lock.
 const keptInLock = "kept in " + images.LockName
 
-// LockPath is where the lock of an eval is: beside it.
+// LockPath returns the path of an eval's lock, which is beside it.
 func LockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockName) }
 
-// ReadLock reads the lock of an eval. One that is missing is empty; one that is wrong is a
-// [Mistake].
+// ReadLock reads the lock of an eval. A missing lock is empty, and an invalid one a [Mistake].
 func ReadLock(e *eval.Eval) (*images.Lock, error) {
 	path := LockPath(e)
 	data, err := files.Read(path, images.MaxLockBytes)
@@ -78,9 +77,9 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	return nil
 }
 
-// install puts what the packages of trials are into their plans, where the backend installs
-// packages. What the lock lacks it asks the registry for, and returns; then says what
-// becomes of that. keep returns the lock with it, which may have changed meanwhile.
+// install completes the plans of trials with the versions of their packages, if the backend
+// installs packages. It resolves those that the lock lacks, and says then of each. keep stores
+// them, and returns the lock as it is now.
 func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
 	installer, ok := backend.(Installer)
 	if !ok {
@@ -102,7 +101,7 @@ func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *i
 	return nil
 }
 
-// resolve asks the registry which versions packages are, and says so of each.
+// resolve asks the registry for the versions of packages.
 func resolve(ctx context.Context, installer Installer, packages []images.Image, lock *images.Lock, then string, say func(string)) (entries []images.Entry, err error) {
 	for _, p := range packages {
 		say(fmt.Sprintf("resolving %s", p))
@@ -149,8 +148,8 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	return old.Only(wanted), nil
 }
 
-// FetchRepos fetches the repositories of the trials, each once, and notes in their plans
-// which commit each is at. What takes a while is said.
+// FetchRepos fetches the repositories of the trials, each once, and adds their commits to the
+// plans.
 func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {

@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Recovered is what the directory of a run that ended early holds.
+// Recovered is what a run that ended early has left in its directory.
 type Recovered struct {
 	// Kept are the trials that have ended with an outcome that counts.
 	Kept map[plan.TrialID]Result
@@ -75,7 +75,7 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-// recoverTrial is what a run left of a trial. What was sealed of it is in seals.
+// recoverTrial reads what a run has left of a trial. seals has the digests of sealed trials.
 func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, seals map[string]Seal, c trial.Consulting) (Result, error) {
 	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
@@ -127,8 +127,7 @@ func isAside(name string) bool {
 	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
 }
 
-// wasSetAside says whether a file of a run directory, by its path in it, is of
-// something that was set aside.
+// wasSetAside reports whether a file of a run directory, by its path in it, was moved aside.
 func wasSetAside(file string) bool {
 	parts := strings.Split(file, "/")
 	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
@@ -189,7 +188,7 @@ func rank(e fs.DirEntry) int {
 	return 1
 }
 
-// countAside is how many directories of a kind a trial has.
+// countAside returns how many directories of a kind a trial has.
 func countAside(dir evidence.Dir, kind string) (count int, err error) {
 	entries, err := os.ReadDir(filepath.Join(string(dir), kind))
 	if errors.Is(err, fs.ErrNotExist) {

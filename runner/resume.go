@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Resumption asks for a run to be completed.
+// Resumption asks to complete a run.
 type Resumption struct {
 	Dir      string // the run directory
 	Eval     string // where the eval is now; empty for where it was
@@ -37,8 +37,8 @@ type Resumption struct {
 	Host
 }
 
-// Resume completes a run that ended early, as it was begun: what had finished is kept. The
-// job is nil where no trial was left to run, or where it could not be planned.
+// Resume completes a run that ended early, and keeps the trials that had ended. The job is nil
+// if no trial remained, or if it could not be planned.
 func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	record, held, err := take(r.Dir)
 	if errors.As(err, new(Mistake)) {
@@ -75,7 +75,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	return j, out, err
 }
 
-// load plans the run anew, and refuses where that does not come to what was begun.
+// load plans the run again, and fails if the plan differs from the one that began.
 func (r Resumption) load(record Record) (*Job, error) {
 	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
 		return nil, mistake("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
@@ -111,8 +111,8 @@ func (r Resumption) load(record Record) (*Job, error) {
 	return Load(q)
 }
 
-// conclude is the end of a run that has no trial left to run. One that was killed before
-// it could say so is swept and sealed.
+// conclude ends a run that has no trial left. A run that was killed before it was sealed is
+// swept and sealed.
 func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
 	done := inOrder(record, left.Kept)
 	if record.Ended.IsZero() || record.Interrupted {
@@ -124,7 +124,7 @@ func (r Resumption) conclude(ctx context.Context, record Record, left Recovered)
 	return record.conclude(r.Dir, done, record.Reseal)
 }
 
-// fromDirectory is a path of the command line that began the run.
+// fromDirectory resolves a path of the command line that began the run.
 func fromDirectory(record Record, path string) string {
 	if here, err := os.Getwd(); filepath.IsAbs(path) || err == nil && here == record.Directory {
 		return path
@@ -132,7 +132,7 @@ func fromDirectory(record Record, path string) string {
 	return filepath.Join(record.Directory, path)
 }
 
-// sameTasks is the tasks that the run began with.
+// sameTasks returns the tasks that the run began with.
 func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTask, error) {
 	var same []eval.ResolvedTask
 	for _, b := range begun {
@@ -145,7 +145,7 @@ func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTa
 	return same, nil
 }
 
-// sameImages refuses other images than the run began with.
+// sameImages fails if an image has changed since the run began.
 func sameImages(begun, now evidence.ImageRecords) error {
 	for _, ref := range slices.Sorted(maps.Keys(begun)) {
 		if found, ok := now[ref]; ok && found.ID != begun[ref].ID {
@@ -155,7 +155,7 @@ func sameImages(begun, now evidence.ImageRecords) error {
 	return nil
 }
 
-// todo is the trials that are to be run.
+// todo returns the trials that remain.
 func (j *Job) todo() []*plan.Trial {
 	if j.left == nil {
 		return j.Trials
@@ -166,7 +166,7 @@ func (j *Job) todo() []*plan.Trial {
 	})
 }
 
-// withKept is the results of this process's trials and of those before it, in order.
+// withKept returns the results of this process's trials and of those before it, in order.
 func (j *Job) withKept(record Record, done []Result) []Result {
 	if j.left == nil {
 		return done

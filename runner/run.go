@@ -24,7 +24,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// Job is an eval that was read and planned: a run before it begins.
+// Job is a planned run of an eval.
 type Job struct {
 	ID     string
 	Eval   *eval.Eval
@@ -43,7 +43,7 @@ type Job struct {
 	roomFor int // trials at once that the disk has room for; 0 where that was not looked into
 }
 
-// Outcome is what a run came to.
+// Outcome is the result of a run.
 type Outcome struct {
 	Dir      string // the run directory; empty where no trial was begun
 	Record   Record
@@ -52,13 +52,13 @@ type Outcome struct {
 	Reported bool // results, reports and seal are written
 }
 
-// ExitCode is that of the results, or of trials that have none.
+// ExitCode returns the exit code of the results, or of trials without any.
 func (o Outcome) ExitCode() int { return o.Record.ExitCode(o.Results) }
 
-// Shown is what is shown of the run.
+// Shown returns the view of the run.
 func (o Outcome) Shown() view.Run { return o.Record.Shown(o.Dir, o.Results) }
 
-// Resumable reports whether another try could give the run outcomes that it lacks.
+// Resumable reports whether resuming the run could give trials the outcome that they lack.
 func (o Outcome) Resumable() bool {
 	for _, r := range o.Trials {
 		if r.Verdicts.Class == evidence.ClassInfra {
@@ -164,9 +164,9 @@ func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
 	return out, err
 }
 
-// carryOut runs the trials that are to be run, and reports. Until it has begun with that,
-// nothing in the run directory has changed, but that run.json keeps a certificate which
-// forbids to begin.
+// carryOut runs the trials that remain, and reports. Until the first trial begins it changes
+// nothing in the run directory, except that run.json keeps a certificate which forbids to
+// begin.
 func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome, error) {
 	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: j.Request.Isolated, Resume: j.left != nil, Trials: j.Trials})
 	if err != nil {
@@ -186,7 +186,7 @@ func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome,
 	return out, errors.Join(failed, err)
 }
 
-// makeReady does all that comes before the first trial.
+// makeReady prepares everything that trials need.
 func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record *Record) error {
 	if err := j.installPackages(ctx, backend); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record
 	return j.begin(dir, record)
 }
 
-// checkDisk refuses a disk on which the trials that are to be run have no room.
+// checkDisk fails if the disk has no room for the trials that remain.
 func (j *Job) checkDisk(dir string) error {
 	err := CheckDisk(dir, j.todo(), j.Workers())
 	for errors.Is(err, ErrNoRoom) && j.governed() && j.Workers() > 1 {
@@ -229,7 +229,7 @@ func (j *Job) readSecrets(ctx context.Context) error {
 	return nil
 }
 
-// newRecord is what run.json says of a run before anything is done.
+// newRecord returns run.json as it is before anything is done.
 func (j *Job) newRecord() (Record, error) {
 	q := j.Request
 	record, err := NewRecord(j.Eval, j.Tasks, q.Overlay)
@@ -257,8 +257,8 @@ func (j *Job) newRecord() (Record, error) {
 	return record, nil
 }
 
-// installPackages puts into the plans what packages are. Those that the lock lacks are
-// resolved and kept there; what another run kept there meanwhile stays.
+// installPackages completes the plans with the versions of packages. Those that the lock lacks
+// are resolved and kept in it; entries that another run added meanwhile stay.
 func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 	return install(ctx, backend, j.Trials, j.lock, keptInLock, j.Request.Say, func(entries []images.Entry) (*images.Lock, error) {
 		current, err := ReadLock(j.Eval)
@@ -280,8 +280,8 @@ func (j *Job) fetchRepos(ctx context.Context) error {
 	return err
 }
 
-// prepare has all images on the engine, and adds to the record what they are and what is
-// about to run. A run that is resumed has the plan and the images that it began with.
+// prepare gets all images, and adds them and the plan to the record. A resumed run must have
+// the plan and the images that it began with.
 func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) error {
 	secrets := j.Request.Secrets
 	planned := PlanDigest(j.Trials, secrets)
@@ -308,8 +308,8 @@ func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) erro
 	return nil
 }
 
-// certify attacks a sandbox of the run's kind, where that was not done today, and adds to
-// the record what came of it. It fails where something gets out that is not allowed to.
+// certify attacks a sandbox of the run's kind, unless that was done today, and adds the result
+// to the record. It fails if something gets out that is not allowed to.
 func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err error) {
 	attackable, ok := backend.(selftest.Backend)
 	if !ok || !defence.Certificate {
@@ -319,8 +319,8 @@ func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err
 	return err
 }
 
-// begin writes down that trials begin now. In a resumed run it first sets aside what of
-// them is there.
+// begin records that trials begin now. In a resumed run it first moves aside what is left of
+// them.
 func (j *Job) begin(dir string, record *Record) error {
 	if j.left != nil {
 		for _, t := range j.todo() {
@@ -345,7 +345,7 @@ func (j *Job) begin(dir string, record *Record) error {
 	return record.Write(dir)
 }
 
-// runTrials runs the trials that are to be run, and returns the results of all that have
+// runTrials runs the trials that remain, and returns the results of all trials that have
 // ended, in order.
 func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record Record) ([]Result, error) {
 	q, todo := j.Request, j.todo()
@@ -363,7 +363,7 @@ func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record
 	return j.withKept(record, done), err
 }
 
-// finish notes in the record that the run has ended, and concludes it.
+// finish records that the run has ended, and writes its results and reports.
 func finish(ctx context.Context, dir string, record Record, done []Result, now time.Time) (Outcome, error) {
 	record.Ended = now
 	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
@@ -373,7 +373,7 @@ func finish(ctx context.Context, dir string, record Record, done []Result, now t
 	return record.conclude(dir, done, record.Seal)
 }
 
-// Workers is how many trials run at once.
+// Workers returns how many trials run at once.
 func (j *Job) Workers() int {
 	most, governed := j.Request.workers(j.Eval.Config)
 	if governed {

@@ -38,8 +38,8 @@ func makeRunDir(path string) (*runDir, error) {
 	return d, nil
 }
 
-// abandon removes the directory of a run that began no trial. What somebody else
-// put there stays.
+// abandon removes the directory of a run that began no trial, unless others have put something
+// there.
 func (d *runDir) abandon() error {
 	err := os.Remove(filepath.Join(d.path, RunFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,9 +57,9 @@ func (d *runDir) removeMade() error {
 	return nil
 }
 
-// Hold takes a run directory for this process, until it closes what is returned or
-// ends, however that is. It fails with [sandbox.ErrAlive] where another has it. On file
-// systems that know no locks it holds nothing.
+// Hold takes a run directory for this process, until the returned file is closed or the
+// process ends. It fails with [sandbox.ErrAlive] if another process has it. On file systems
+// without locks it holds nothing.
 func Hold(dir string) (*os.File, error) {
 	file, err := os.Open(dir)
 	if err != nil {
@@ -78,9 +78,9 @@ func Hold(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// take holds the run directory dir for this process until held is closed, and reads its
-// record. That somebody else has it is [sandbox.ErrAlive]; that it is not a run directory is
-// a [Mistake].
+// take holds the run directory dir until held is closed, and reads its record. It fails with
+// [sandbox.ErrAlive] if another process has it, and with a [Mistake] if it is not a run
+// directory.
 func take(dir string) (record Record, held io.Closer, err error) {
 	if _, err := ReadRecord(dir); err != nil {
 		return record, nil, Mistake{err}

@@ -80,7 +80,7 @@ func (o Options) wall() time.Time {
 
 const trialsDir = "trials"
 
-// TrialDir is where a trial's evidence lies in a run directory.
+// TrialDir returns the directory of a trial's evidence in a run directory.
 func TrialDir(run, task string, number int) evidence.Dir {
 	return evidence.Dir(filepath.Join(run, trialsDir, task, strconv.Itoa(number)))
 }
@@ -170,7 +170,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	return done, errors.Join(append(errs, r.backs.gone(), r.shared.Close(ctx))...)
 }
 
-// runHooks runs hooks of the run. The error is of one that must not fail.
+// runHooks runs hooks of the run. It fails if a hook with error_on_fail does.
 func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
 		failed, err := trial.HookOnHost(ctx, hook, r.o.Start, r.o.Secrets)

@@ -18,8 +18,7 @@ import (
 // run left them. Some of the files are written again by grading: see [regraded].
 type Seal map[string]string
 
-// sealOf is the seal of a run directory as it is now. run.json, which holds the seal, is not
-// in it.
+// sealOf returns the seal of a run directory, without run.json, which holds it.
 func sealOf(dir string) (Seal, error) {
 	seal := Seal{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -139,8 +138,7 @@ func (s Seal) Emptied(dir string) (bool, error) {
 	return len(left) == 0, err
 }
 
-// byTrial divides the seal by the directories of trials. What was set aside in them is left
-// out.
+// byTrial divides the seal by trials, without what was moved aside in them.
 func (s Seal) byTrial() map[string]Seal {
 	all := map[string]Seal{}
 	for name, sum := range s {
@@ -156,8 +154,8 @@ func (s Seal) byTrial() map[string]Seal {
 	return all
 }
 
-// trialOf is the directory of the trial that a file of a run directory belongs to, by their
-// paths in it; empty for a file of no trial.
+// trialOf returns the directory of the trial that a file belongs to, or "". Both are paths in
+// the run directory.
 func trialOf(file string) string {
 	parts := strings.Split(file, "/")
 	if len(parts) < 4 || parts[0] != trialsDir {

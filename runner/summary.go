@@ -64,7 +64,7 @@ func Summarise(dir string, r Record) (results.Results, error) {
 	})
 }
 
-// Complete is a run of a task with what its trial says, as results.json has it.
+// Complete adds to a run of a task what its trial's evidence says, as results.json has it.
 func Complete(dir, task string, run results.RunResult) (results.RunResult, error) {
 	trial, err := readTrial(evidence.Dir(filepath.Join(dir, trialsDir, task, strconv.Itoa(run.RunNumber))))
 	if err != nil {
@@ -169,7 +169,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	return readRecorded(d, t)
 }
 
-// readRecorded is t with what its evidence holds beside trial.json.
+// readRecorded adds what a trial's evidence holds beside trial.json.
 func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	var err error
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +212,7 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	return t, nil
 }
 
-// readConduct reads what a trial's servers did beside answering.
+// readConduct reads what a trial's servers did apart from answering.
 func readConduct(d evidence.Dir, t *results.Trial) (err error) {
 	if t.Observed, err = d.Observed(); err != nil {
 		return err

@@ -166,8 +166,8 @@ const DefaultOutput = 64 << 20
 // OutputLimit is how many bytes each of the agent's outputs may have.
 func (a Agent) OutputLimit() int64 { return cmp.Or(a.MaxOutput, DefaultOutput) }
 
-// canContinue checks that an agent that is a program can be asked again, where it is to be. The
-// message names the key that says how.
+// canContinue checks that a program with follow-up prompts can continue a conversation. key
+// names the setting for the message.
 func (a Agent) canContinue(key string) error {
 	if (len(a.FollowUps) > 0 || a.Responder != nil) && len(a.Continue) == 0 {
 		return fmt.Errorf("inputs.follow_up_prompts and inputs.responder need an agent that goes on with a conversation: say how in %s", key)
@@ -299,8 +299,8 @@ func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
-// respond checks that a model can play the user of the agent, where one is to. It is asked
-// where graders ask theirs.
+// respond checks that a model can play the agent's user, if one is to. It is asked where
+// graders ask theirs.
 func (a *Agent) respond(judge *evidence.Judge) error {
 	if a.Responder == nil {
 		return nil

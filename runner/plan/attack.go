@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// planAttack is the attack of a task as its trial has it, with the files of the workspace in
-// which something is injected. Withheld it is on record, and nothing is injected.
+// planAttack plans the attack of a task, and returns the workspace's files with its
+// injections. If it is withheld, it is recorded and nothing is injected.
 func planAttack(attack *eval.ResolvedAttack, withheld bool, files []File) (*evidence.TaskAttack, []File, error) {
 	if attack == nil {
 		return nil, files, nil
@@ -49,7 +49,7 @@ func injection(one eval.Injection) evidence.Injection {
 	return out
 }
 
-// canaries are those of an eval with the values that they have in a run, by name.
+// canaries are the canaries of an eval with their values in a run, by name.
 type canaries struct {
 	declared map[string]*eval.Canary
 	values   map[string]string
@@ -63,7 +63,7 @@ func canariesOf(e *eval.Eval, run string) canaries {
 	return c
 }
 
-// each goes through the places of a server, or of the workspace where server is empty.
+// each visits the places of a server, or of the workspace if server is empty.
 func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.declared)) {
 		for _, p := range c.declared[name].Plant {
@@ -74,14 +74,13 @@ func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 	}
 }
 
-// inWorkspace are the files of the workspace that canaries are in.
+// inWorkspace returns the files of the workspace that hold canaries.
 func (c canaries) inWorkspace() (files []File) {
 	c.each("", func(p eval.Plant, value string) { files = append(files, NewFile(path.Clean(p.File), p.With(value))) })
 	return files
 }
 
-// inServer has canaries in a server's environment, and returns the files that others
-// are in.
+// inServer plants canaries in a server's environment, and returns the files that hold others.
 func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File) {
 	config.Env = maps.Clone(config.Env)
 	c.each(name, func(p eval.Plant, value string) {
@@ -97,7 +96,7 @@ func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File)
 	return files
 }
 
-// record is what a trial with the servers keeps of them.
+// record returns what a trial with the servers records of the canaries.
 func (c canaries) record(servers []Server) (all []evidence.Canary) {
 	for _, name := range slices.Sorted(maps.Keys(c.declared)) {
 		one := evidence.Canary{Name: name, Value: c.values[name], Planted: []evidence.Plant{}, MayReach: c.declared[name].MayReach}

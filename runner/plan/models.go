@@ -64,7 +64,7 @@ type Access struct {
 	File      string // of the script
 }
 
-// planModels is what the agent may ask of models, nil for nothing. Keys become known as
+// planModels plans the models that the agent may ask, or returns nil. It adds keys to the
 // secrets.
 func planModels(e *eval.Eval, c Choices) (*Models, error) {
 	declared := e.Config.Models
@@ -95,8 +95,8 @@ func planModels(e *eval.Eval, c Choices) (*Models, error) {
 	return m, nil
 }
 
-// kindsOf are the kinds of providers that an eval's agent can use, the one it is made for
-// first; none where it needs no model.
+// kindsOf returns the kinds of providers that the eval's agent can use, the preferred one
+// first; none if it needs no model.
 func kindsOf(e *eval.Eval) []string {
 	switch {
 	case e.Adapter != nil:
@@ -107,7 +107,7 @@ func kindsOf(e *eval.Eval) []string {
 	return nil
 }
 
-// impliedModels is the provider of an executor's own kind, where the usual variable holds
+// impliedModels returns the provider of an executor's own kind, if the usual variable holds
 // its key.
 func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless bool) (map[string]*eval.Model, error) {
 	config, kinds := e.Config, kindsOf(e)
@@ -205,9 +205,9 @@ func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error
 	return config.ProxyFunc()
 }
 
-// KeyVariables are the variables that hold what programs of trials do not get from the
-// runner's environment: keys of the models and judges that the runner asks for them, and
-// secrets of servers, which are given to these alone.
+// KeyVariables returns the variables that programs of trials do not get from the runner's
+// environment: keys of models and judges, and secrets of servers, which only their servers
+// get.
 func KeyVariables(trials []*Trial) []string {
 	var names []string
 	for _, t := range trials {

@@ -11,9 +11,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Packages is the images of all servers of the tasks that are written as a package
-// of a registry, each once, with what lock has of them, after that of an agent of the
-// user's own which is one.
+// Packages returns the images of all packages that the tasks' servers are installed from, each
+// once, with the lock's entries. The image of the user's own agent comes first.
 func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
 	if e.Config.Executor == "command" {
@@ -40,8 +39,8 @@ func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platfo
 	return all, nil
 }
 
-// Install puts what lock has of the trials' packages, for an engine of the platform, into
-// their plans. What the lock lacks stays without an image; see [Missing].
+// Install completes the trials' plans with the versions that lock has of their packages, for
+// an engine of the platform. See [Missing] for those that it lacks.
 func Install(trials []*Trial, lock *images.Lock, platform string) error {
 	for _, t := range trials {
 		if build := t.Agent.Build; build != nil {
@@ -84,8 +83,8 @@ func bases(e *eval.Eval) images.Bases {
 	return images.Bases{NPM: e.Config.Isolation.NPMImage, PyPI: e.Config.Isolation.PyPIImage}
 }
 
-// agentImage is the image that is built for the eval's agent; nil for none. Packages of
-// an agent that comes with waza have a lock of their own.
+// agentImage returns the image to build for the eval's agent, or nil. An agent that comes with
+// waza has its own lock.
 func agentImage(e *eval.Eval, lock *images.Lock) (*images.Image, error) {
 	if e.Adapter == nil || e.Local || e.Config.Isolation.Agent.Image != "" {
 		return nil, nil

@@ -25,7 +25,7 @@ const (
 	PerBenchmark = "per_benchmark"
 )
 
-// Choices is what the command line decides about a plan. Lookup and Secrets are
+// Choices are the settings of a plan that the command line decides. Lookup and Secrets are
 // required.
 type Choices struct {
 	Run     string
@@ -61,7 +61,7 @@ type Choices struct {
 	ModelScript func(file string, data []byte) (ModelScript, error)
 }
 
-// Plan decides every trial of an eval, in order. It starts nothing.
+// Plan plans every trial of an eval, in order. It starts nothing.
 func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
 		return nil, errors.New("plan: incomplete choices")
@@ -112,7 +112,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	return trials, errors.Join(errs...)
 }
 
-// planTask plans what all trials of a task have, except what is asked of models.
+// planTask plans what all trials of a task share, except models.
 func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 	if c.NoSkills {
 		task.Skills = nil
@@ -179,9 +179,8 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 	return t, nil
 }
 
-// PlanInspections decides how servers are started to be looked at, each in a sandbox of
-// its own without an agent, in the order of names. They are those of an eval, as its
-// tasks would have them without changes of their own. It starts nothing.
+// PlanInspections plans inspections of an eval's servers, each in a sandbox of its own without
+// an agent, in the order of names. It starts nothing.
 func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil {
 		return nil, errors.New("plan: incomplete choices")
@@ -219,7 +218,7 @@ const (
 	PinsOff  = "off"  // nothing is compared
 )
 
-// PinModes are all of them.
+// PinModes returns all of them.
 func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
 
 // notEnforced names the parts of an eval's config that have no effect on processes.

@@ -228,7 +228,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	return s, nil
 }
 
-// filesOf are files beside the eval, by their paths in a container.
+// filesOf returns files beside the eval, by their paths in a container.
 func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	sources, err := eval.Sources(e, wanted)
 	for _, target := range slices.Sorted(maps.Keys(sources)) {
@@ -260,7 +260,8 @@ type size struct {
 	memory, disk, scratch string
 }
 
-// sized is b with a size. Scratch is as large as the disk where it has no size of its own.
+// sized returns b with the limits of s and defaults. Scratch is as large as the disk by
+// default.
 func sized(b sandbox.Container, s size) (sandbox.Container, error) {
 	b.CPUs, b.Pids = cmp.Or(s.cpus, defaultCPUs), int64(cmp.Or(s.pids, defaultPids))
 	b.OpenFiles = int64(cmp.Or(s.openFiles, sandbox.DefaultOpenFiles))
@@ -301,9 +302,8 @@ func outermost(dirs []string) []string {
 	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 }
 
-// onThisMachine is a server as a process: its program and its directory are
-// relative to the eval's, where they are relative at all. A program without a
-// path is looked up when it is started.
+// onThisMachine returns a server as a process. Relative paths of its program and its directory
+// are relative to the eval. A program without a path is looked up when it is started.
 func (s Server) onThisMachine(evalDir string) (Server, error) {
 	s.Container, s.Egress = sandbox.Container{}, nil
 	dir, err := filepath.Abs(evalDir)
@@ -323,7 +323,7 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 	return s, nil
 }
 
-// readEgress is what entries come to, once their variables are expanded.
+// readEgress reads entries of egress after their variables are expanded.
 func readEgress(entries []mcpconfig.Egress) ([]mcpconfig.Destination, error) {
 	allowed, problems := mcpconfig.ReadEgress(entries)
 	if len(problems) > 0 { // they were checked before
@@ -349,8 +349,8 @@ func checkEgress(containers []outgoing, own []string) error {
 	return nil
 }
 
-// packaged plans a server that is written as a command which fetches it from a registry: it
-// runs in an image that holds its package. Any other server stays as it is.
+// packaged plans a server whose command fetches it from a registry: it runs in an image that
+// holds its package. Any other server stays as it is.
 func (s Server) packaged(e *eval.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
 	if e.Local {
 		return s, nil

@@ -22,8 +22,8 @@ type Skill struct {
 	Files       []File `json:"files"`
 }
 
-// planSkills places the skills of a task: by the path in the workspace where the agent looks
-// for them, which nothing of taken may be in the way of.
+// planSkills plans the skills of a task, and returns the path in the workspace where the agent
+// looks for them. taken are the paths of other files.
 func planSkills(e *eval.Eval, skills []eval.Skill, taken []string) (at string, planned []Skill, err error) {
 	if len(skills) == 0 {
 		return "", nil, nil
@@ -68,7 +68,7 @@ type Repo struct {
 	Tree *gitrepo.Tree `json:"-"` // its files, likewise
 }
 
-// pathsOf are the places of the workspace that files and repositories take.
+// pathsOf returns the paths of the workspace that files and repositories take.
 func pathsOf(files []File, repos []Repo) (all []string) {
 	for _, f := range files {
 		all = append(all, f.Path)
