@@ -118,7 +118,7 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 	s.Catalogs = append(s.Catalogs, CardCatalog{1, catalog})
 	if marks != nil {
 		if s.Marks == nil {
-			s.Marks = &Marks{Places: []finding.Mark{}}
+			s.Marks = &Marks{Places: []finding.Finding{}}
 		}
 		s.Marks.add(*marks)
 	}

@@ -31,10 +31,10 @@ func TestMarks(t *testing.T) {
 	schema := evidence.Tool{Name: "b", InputSchema: json.RawMessage(`{"properties":{"x":{"description":"` + secretive + `"}}}`), Hidden: true}
 	gone := evidence.Tool{Name: "c", Annotations: json.RawMessage(`{"title":"` + secretive + `"}`), Removed: 9}
 	r := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, listing(1, plain), listing(2, schema, plain), listing(3, gone, plain, schema))
-	mark := func(key, at string) finding.Mark {
-		return finding.Mark{Of: "tool", Key: key, At: at, Kind: finding.Secrecy, Excerpt: secretive}
+	mark := func(key, at string) finding.Finding {
+		return finding.Finding{Of: "tool", Key: key, At: at, Kind: finding.Secrecy, Excerpt: secretive}
 	}
-	all := &Marks{Places: []finding.Mark{mark("b", "inputSchema.properties.x.description"), mark("c", "annotations.title")}}
+	all := &Marks{Places: []finding.Finding{mark("b", "inputSchema.properties.x.description"), mark("c", "annotations.title")}}
 	runs := r.Tasks[0].Runs
 	for i, want := range []*Marks{nil, {Places: all.Places[:1]}, all} {
 		if diff := cmp.Diff(want, runs[i].Servers[0].Marks); diff != "" || runs[i].Servers[1].Marks != nil {

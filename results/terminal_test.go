@@ -70,7 +70,7 @@ func TestConductTable(t *testing.T) {
 
 // So it does of marked places, and of a calm server it says nothing.
 func TestMarksInTable(t *testing.T) {
-	r := results.Results{Servers: []results.ServerCard{{Name: "calm"}, {Name: "s", Marks: &results.Marks{Places: make([]finding.Mark, 2)}}}}
+	r := results.Results{Servers: []results.ServerCard{{Name: "calm"}, {Name: "s", Marks: &results.Marks{Places: make([]finding.Finding, 2)}}}}
 	var table bytes.Buffer
 	if err := terminal.Run(&table, r, 0); err != nil {
 		t.Fatal(err)

@@ -182,9 +182,9 @@ func definitionBytes(tool evidence.Tool) int {
 
 // Marks are the places that package finding marks in what a server says of its tools.
 type Marks struct {
-	Places   []finding.Mark `json:"places"`
-	More     int            `json:"more,omitempty"`     // that are counted and not listed; of a run, in each different catalog
-	Unlooked string         `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
+	Places   []finding.Finding `json:"places"`
+	More     int               `json:"more,omitempty"`     // that are counted and not listed; of a run, in each different catalog
+	Unlooked string            `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
 }
 
 // Count returns how many places are marked, listed or not.
@@ -192,7 +192,7 @@ func (m Marks) Count() int { return len(m.Places) + m.More }
 
 // add takes in those of another catalog.
 func (m *Marks) add(other Marks) {
-	more := fold(&m.Places, other.Places, func(m finding.Mark) any { return m }, func(*finding.Mark, finding.Mark) {}, nil)
+	more := fold(&m.Places, other.Places, func(m finding.Finding) any { return m }, func(*finding.Finding, finding.Finding) {}, nil)
 	m.More += other.More + more
 	m.Unlooked = cmp.Or(m.Unlooked, other.Unlooked)
 }
@@ -242,7 +242,7 @@ func (c catalogs) of(listed evidence.Catalog) looked {
 	}
 	one := looked{tools: definitions(listed)}
 	if len(c[listed.Server]) == maxLooks {
-		one.marks = &Marks{Places: []finding.Mark{}, Unlooked: fmt.Sprintf("of its different catalogs the first %d were looked at", maxLooks)}
+		one.marks = &Marks{Places: []finding.Finding{}, Unlooked: fmt.Sprintf("of its different catalogs the first %d were looked at", maxLooks)}
 		return one
 	}
 	one.marks = marksOf(tools)
@@ -253,11 +253,11 @@ func (c catalogs) of(listed evidence.Catalog) looked {
 func byName(a, b evidence.Tool) int { return cmp.Compare(a.Name, b.Name) }
 
 func marksOf(tools catalog.List) *Marks {
-	found := finding.Briefly(catalog.Catalog{Lists: []catalog.List{tools}})
+	found := finding.InCatalogBriefly(catalog.Catalog{Lists: []catalog.List{tools}})
 	if len(found.Places) == 0 && found.Unlooked == "" {
 		return nil
 	}
-	marks := &Marks{Places: []finding.Mark{}}
+	marks := &Marks{Places: []finding.Finding{}}
 	marks.add(Marks{Places: found.Places, Unlooked: found.Unlooked})
 	return marks
 }

@@ -1,12 +1,11 @@
 // Package finding finds places in an MCP server's descriptions that a person should read:
 // orders to a model, text that people do not see, and ambiguous entries.
 //
-// It marks and does not judge. Descriptions of honest servers give orders too, and a
-// server that means harm can do it in words that nothing here knows. So a mark is no
-// verdict, and no marks are no promise.
+// It does not judge. Descriptions of honest servers give orders too, and a malicious server can
+// use words that are not known here. So a finding is no verdict, and no findings are no promise.
 //
-// It is pure, and bounded: what it takes grows with the length of a text and no faster,
-// and beyond a length it says that it has not looked.
+// It is pure, and bounded: time grows with the length of a text and no faster, and beyond a length
+// it says that it has not looked.
 package finding
 
 import (
@@ -16,17 +15,17 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Kind is what a place is marked for.
+// Kind is a kind of finding.
 type Kind string
 
-// What places are marked for.
+// Kinds of findings.
 const (
-	Overrides Kind = "overrides"     // sets aside what the model was told
+	Overrides Kind = "overrides"     // overrides instructions of the model
 	Secrecy   Kind = "secrecy"       // keeps something from the user
-	Orders    Kind = "orders"        // tells the model what to do at once, or beside the task
-	Poses     Kind = "poses"         // is dressed as a message of somebody else's
+	Orders    Kind = "orders"        // orders the model to do something at once, or besides the task
+	Poses     Kind = "poses"         // poses as a message of somebody else
 	Files     Kind = "files"         // names a file in which people keep secrets
-	Sends     Kind = "sends"         // has something sent to an address, or secrets put into arguments
+	Sends     Kind = "sends"         // asks to send something to an address, or to put secrets into arguments
 	Others    Kind = "other_servers" // names a tool of another server
 	Steers    Kind = "steers"        // turns the model away from other tools
 	Hidden    Kind = "hidden"        // characters that people do not see
@@ -38,8 +37,8 @@ const (
 	Duplicate Kind = "duplicate"     // is in one list several times, and clients differ in which one counts
 )
 
-// Mark is a place that is marked.
-type Mark struct {
+// Finding is a place that a person should read.
+type Finding struct {
 	Of      string `json:"of"`            // tool, resource, resource template, prompt, instructions or result
 	Key     string `json:"key,omitempty"` // of the tool, …, as the server writes it
 	At      string `json:"at,omitempty"`  // where in its entry
@@ -49,42 +48,42 @@ type Mark struct {
 
 // Bounds.
 const (
-	maxText    = 64 << 10  // bytes of one text that are looked at
-	maxAll     = 512 << 10 // bytes of all texts of a server
-	maxBrief   = 128 << 10 // the same, where it is looked at for each trial
-	maxMarks   = 200       // of a server
-	maxOfKind  = 3         // marks of one kind in one text
-	maxExcerpt = 160       // bytes of the text
-	around     = 40        // of them on each side of the place
+	maxText     = 64 << 10  // bytes of one text that are looked at
+	maxAll      = 512 << 10 // bytes of all texts of a server
+	maxBrief    = 128 << 10 // the same, where it is looked at for each trial
+	maxFindings = 200       // of a server
+	maxOfKind   = 3         // findings of one kind in one text
+	maxExcerpt  = 160       // bytes of the text
+	around      = 40        // of them on each side of the place
 )
 
 // found is a place in a text.
 type found struct {
 	kind       Kind
 	start, end int
-	says       string // in place of an excerpt
+	says       string // text in place of an excerpt
 }
 
-// Text marks the places of one text, in their order. others are names of tools that
-// belong to other servers.
-func Text(text string, others map[string]bool) []Mark {
+// InText looks at one text and returns what it finds, in order. others are names of tools of other
+// servers.
+func InText(text string, others map[string]bool) []Finding {
 	text = text[:min(len(text), maxText)]
 	all := slices.Concat(hidden(text), lookalikes(text), pushed(text), encoded(text), phrases(text), named(text, others))
 	slices.SortStableFunc(all, func(a, b found) int { return a.start - b.start })
 	count, until := map[Kind]int{}, map[Kind]int{}
-	var marks []Mark
+	var findings []Finding
 	for _, f := range all {
 		if f.start < until[f.kind] || count[f.kind] == maxOfKind {
 			continue
 		}
 		count[f.kind]++
 		until[f.kind] = f.end
-		marks = append(marks, Mark{Kind: f.kind, Excerpt: f.excerpt(text)})
+		findings = append(findings, Finding{Kind: f.kind, Excerpt: f.excerpt(text)})
 	}
-	return marks
+	return findings
 }
 
-// excerpt is the place and some of what is around it.
+// excerpt returns the place with some of the text around it.
 func (f found) excerpt(s string) string {
 	if f.says != "" {
 		return text.Visible(text.Shorten(f.says, maxExcerpt))

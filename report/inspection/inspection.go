@@ -87,7 +87,7 @@ type Server struct {
 	Offer  catalog.Catalog `json:"offer"`
 	// Tokens are what tools take of a model's context, estimated as [results.Listed] does.
 	Tokens  int                  `json:"tokens_estimate"`
-	Marks   finding.Marks        `json:"marks"`
+	Marks   finding.Findings     `json:"marks"`
 	Pin     *PinCheck            `json:"pin,omitempty"`     // nil where none is in the lock
 	Drift   []catalog.Difference `json:"drift,omitempty"`   // between the first list and the last
 	Asked   map[string]int       `json:"asked,omitempty"`   // what it asked of its client, by method; all was refused
@@ -146,7 +146,7 @@ type Answered struct {
 	Outcome evidence.Outcome `json:"outcome"`
 	Answer  json.RawMessage  `json:"answer,omitempty"` // a result or an error, as the server wrote it
 	Message string           `json:"message,omitempty"`
-	Marks   finding.Marks    `json:"marks"`
+	Marks   finding.Findings `json:"marks"`
 }
 
 // Mark marks places in what each server says. A place that names a tool of
@@ -159,7 +159,7 @@ func (r *Report) Mark() {
 				others = append(others, other.tools()...)
 			}
 		}
-		r.Servers[i].Marks = finding.Offer(r.Servers[i].Offer, others)
+		r.Servers[i].Marks = finding.InCatalog(r.Servers[i].Offer, others)
 	}
 }
 

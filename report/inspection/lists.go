@@ -162,7 +162,7 @@ func (p *page) marks(s Server) {
 	p.places(s.Marks)
 }
 
-func (p *page) places(m finding.Marks) {
+func (p *page) places(m finding.Findings) {
 	shown := m.Places
 	if !p.Full {
 		shown = shown[:min(len(shown), maxRows)]
@@ -181,7 +181,7 @@ func (p *page) places(m finding.Marks) {
 	}
 }
 
-func place(m finding.Mark) string {
+func place(m finding.Finding) string {
 	var parts []string
 	for _, part := range []string{m.Of, m.Key, m.At} {
 		if part != "" {

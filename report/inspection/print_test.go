@@ -43,7 +43,7 @@ func reportOf(text string) Report {
 	for _, k := range catalog.Kinds() {
 		s.Offer.Lists = append(s.Offer.Lists, catalog.List{Kind: k, Entries: []catalog.Entry{entry(k)}, Partial: text})
 	}
-	s.Marks = finding.Offer(s.Offer, nil)
+	s.Marks = finding.InCatalog(s.Offer, nil)
 	failed := Server{Name: "f", Transport: "http", Remote: true, Config: mcpconfig.Server{URL: "https://x.example/"}, Failed: text}
 	return Report{ID: text, Source: text, Certificate: &Certificate{GotOut: []string{"udp"}}, Servers: []Server{s, failed}}
 }

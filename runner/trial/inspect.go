@@ -167,7 +167,7 @@ func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspectio
 	default:
 		a.Outcome = evidence.OutcomeOK
 	}
-	a.Marks = finding.Result(e.What, e.Name, a.Answer)
+	a.Marks = finding.InResult(e.What, e.Name, a.Answer)
 	if len(a.Answer) > maxReply || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
 	}

@@ -1,0 +1,166 @@
+package finding
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/catalog"
+)
+
+// Findings are what was found in a server's texts. Unlooked says why not all of them were read; it
+// is empty where they were.
+type Findings struct {
+	Places   []Finding `json:"places"`
+	Unlooked string    `json:"unlooked,omitempty"`
+}
+
+// InCatalog looks at what a server lists: its instructions, every text of every entry, and entries
+// that are there more than once. others are the names of tools of other servers that the agent has.
+func InCatalog(o catalog.Catalog, others []string) Findings {
+	return inCatalog(o, newReader(others, maxAll))
+}
+
+// InCatalogBriefly is [InCatalog] for callers with many catalogs: it reads fewer bytes, and says so.
+func InCatalogBriefly(o catalog.Catalog) Findings { return inCatalog(o, newReader(nil, maxBrief)) }
+
+func inCatalog(o catalog.Catalog, r *reader) Findings {
+	r.text(Finding{Of: "instructions"}, o.Instructions)
+	for _, l := range o.Lists {
+		r.duplicates(l)
+		for _, e := range l.Entries {
+			r.entry(Finding{Of: l.Kind.One(), Key: e.Key}, e.Raw)
+		}
+	}
+	return r.done()
+}
+
+// InResult looks at a server's answer to a call of a tool or another request.
+func InResult(of, key string, raw []byte) Findings {
+	r := newReader(nil, maxAll)
+	r.entry(Finding{Of: of + " result", Key: key}, raw)
+	return r.done()
+}
+
+// reader reads texts as far as the bounds allow.
+type reader struct {
+	others   map[string]bool
+	left     int // bytes that may still be read
+	beyond   int // bytes that were not read
+	more     int // findings beyond the most
+	findings []Finding
+	path     []string
+}
+
+func newReader(others []string, left int) *reader {
+	r := &reader{others: map[string]bool{}, left: left, findings: []Finding{}}
+	for _, name := range others {
+		r.others[name] = true
+	}
+	return r
+}
+
+func (r *reader) done() Findings {
+	m := Findings{Places: r.findings}
+	var why []string
+	if r.beyond > 0 {
+		why = append(why, strconv.Itoa(r.beyond)+" bytes of its texts were not looked at")
+	}
+	if r.more > 0 {
+		why = append(why, strconv.Itoa(r.more)+" more places are marked")
+	}
+	m.Unlooked = strings.Join(why, "; ")
+	return m
+}
+
+// text looks at one text.
+func (r *reader) text(at Finding, text string) {
+	look := min(len(text), r.left, maxText)
+	r.left -= look
+	r.beyond += len(text) - look
+	for _, m := range InText(text[:look], r.others) {
+		m.Of, m.Key, m.At = at.Of, at.Key, r.place()
+		r.add(m)
+	}
+}
+
+func (r *reader) add(m Finding) {
+	if len(r.findings) == maxFindings {
+		r.more++
+		return
+	}
+	r.findings = append(r.findings, m)
+}
+
+// duplicates finds keys that several entries of a list have.
+func (r *reader) duplicates(l catalog.List) {
+	entries := map[string][]catalog.Entry{}
+	for _, e := range l.Entries {
+		entries[e.Key] = append(entries[e.Key], e)
+	}
+	for _, e := range l.Entries {
+		all := entries[e.Key]
+		delete(entries, e.Key)
+		if len(all) < 2 {
+			continue
+		}
+		how := "written the same"
+		if slices.ContainsFunc(all, func(other catalog.Entry) bool { return !bytes.Equal(other.Raw, e.Raw) }) {
+			how = "written differently"
+		}
+		r.add(Finding{Of: l.Kind.One(), Key: e.Key, Kind: Duplicate, Excerpt: fmt.Sprintf("%d times in one list, %s", len(all), how)})
+	}
+}
+
+// entry looks at all texts and keys of a JSON value, which is valid.
+func (r *reader) entry(at Finding, raw []byte) {
+	r.value(at, jsontext.Decode(raw))
+}
+
+func (r *reader) value(at Finding, v any) {
+	switch v := v.(type) {
+	case string:
+		if !strings.HasPrefix(v, "data:image/") {
+			r.text(at, v)
+		}
+	case []any:
+		for i, item := range v {
+			r.below(at, strconv.Itoa(i), item)
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			r.below(at, key, key)
+			r.below(at, key, v[key])
+		}
+	}
+}
+
+func (r *reader) below(at Finding, step string, v any) {
+	r.path = append(r.path, step)
+	r.value(at, v)
+	r.path = r.path[:len(r.path)-1]
+}
+
+// maxSteps is how many steps of a place are reported.
+const maxSteps = 8
+
+// place returns where in the entry the reader is.
+func (r *reader) place() string {
+	steps := r.path
+	if len(steps) > maxSteps {
+		steps = append(slices.Clone(steps[:maxSteps]), "…")
+	}
+	var b strings.Builder
+	for i, step := range steps {
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(text.Shorten(step, maxExcerpt))
+	}
+	return b.String()
+}
