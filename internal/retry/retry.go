@@ -1,5 +1,5 @@
 // Package retry repeats requests with growing delays, and waits as long as the other side
-// asks. It knows what answers over HTTP say of that, and sends none.
+// asks. It reads what HTTP responses say about that, and sends no requests itself.
 package retry
 
 import (
@@ -16,7 +16,7 @@ import (
 const (
 	defaultAttempts = 4
 	firstWait       = time.Second
-	// maxWait is between two attempts, whatever is asked for.
+	// maxWait is the longest wait between two attempts.
 	maxWait = time.Minute
 )
 
@@ -28,25 +28,24 @@ type passing struct {
 
 func (p *passing) Unwrap() error { return p.error }
 
-// Passing marks err as one that another attempt may not meet, once some time is over; 0
-// for none that is known.
+// Passing marks err as one that another attempt may not meet, after a time; 0 if that is not known.
 func Passing(err error, after time.Duration) error { return &passing{err, after} }
 
-// givenUp is an error that nobody is to attempt again, though what it wraps might pass.
+// givenUp is an error after which there is no further attempt, though what it wraps might pass.
 type givenUp struct{ error }
 
 func (g *givenUp) Unwrap() error { return g.error }
 
-// Policy is how often something is attempted.
+// Policy says how often something is attempted.
 type Policy struct {
 	Attempts int // 0 for 4
 	// Wait waits between two attempts; nil for [Sleep].
 	Wait func(context.Context, time.Duration) error
 }
 
-// Do attempts something until it succeeds, fails with what is not [Passing], or was
-// attempted often enough. Its error is that of the last attempt, with why there is no
-// further one; or that of ctx, once that is done.
+// Do attempts something until it succeeds, fails with an error that is not [Passing], or was
+// attempted often enough. Its error is that of the last attempt, with the reason why there is no
+// further one; or the cause of ctx, once that is done.
 func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, error)) (T, error) {
 	var none T
 	wait, attempts := p.Wait, cmp.Or(p.Attempts, defaultAttempts)
@@ -76,7 +75,7 @@ func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, 
 	}
 }
 
-// Sleep waits for d, or until ctx is done, with whose cause it then fails.
+// Sleep waits for d. It fails with the cause of ctx if that is done first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -88,14 +87,13 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Status says whether a request that was answered with a status may be answered otherwise
-// another time.
+// Status reports whether a request that got a status may succeed another time.
 func Status(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// After reads how long an answer asks to wait (Retry-After; RFC 9110, section 10.2.3): 0
-// where it says so neither in seconds, which may have a fraction here, nor as a date.
+// After returns how long a response asks to wait (Retry-After; RFC 9110, section 10.2.3), in
+// seconds, which may have a fraction here, or until a date; 0 if it does not ask.
 func After(header http.Header) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {

@@ -80,7 +80,7 @@ type Message struct {
 	version, method, id []byte // as they were written
 }
 
-// Split returns the messages of a batch (2025-03-26), or raw alone where it is none.
+// Split returns the messages of a batch (2025-03-26), or raw alone if it is not one.
 func Split(raw []byte) (messages [][]byte, batch bool, err error) {
 	if !jsontext.Valid(raw) {
 		var value json.RawMessage
@@ -126,7 +126,7 @@ func Read(object []byte) (Message, error) {
 	return m, nil
 }
 
-// ReadOne reads raw where it is one message, and no batch.
+// ReadOne reads raw, which must be one message and no batch.
 func ReadOne(raw []byte) (Message, error) {
 	all, batch, err := Split(raw)
 	switch {
@@ -138,7 +138,7 @@ func ReadOne(raw []byte) (Message, error) {
 	return Read(all[0])
 }
 
-// Parse reads a message, or the messages of a batch, that are as the specification has them be.
+// Parse reads a valid message, or the valid messages of a batch.
 // It fails as [Split], [Read] and [Message.Valid] do.
 func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	objects, batch, err := Split(raw)
@@ -157,7 +157,7 @@ func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	return messages, batch, nil
 }
 
-// at is where the value of a key goes; nil where the key is not of the envelope.
+// at returns the field for the value of a key; nil if the key is not of the envelope.
 func (m *Message) at(key string) *[]byte {
 	switch key {
 	case "jsonrpc":
@@ -190,8 +190,8 @@ func (m *Message) suspect(key string) {
 // IsRequest reports whether m asks for a response.
 func (m Message) IsRequest() bool { return m.Method != "" && m.ID.Key != "" }
 
-// Valid returns an error of class [ErrNotMessage] where m, which [Read] has read, is not what
-// the specification has a message be.
+// Valid returns an error of class [ErrNotMessage] if m, which [Read] has read, is not a message of
+// the specification.
 func (m Message) Valid() error {
 	hasID := m.ID.Key != ""
 	wrong := ""
