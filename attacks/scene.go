@@ -74,7 +74,8 @@ func (s Scene) servers() string {
 		var result struct {
 			Content []struct{ Text string }
 		}
-		_ = json.Unmarshal(c.Result, &result) // what is no text says nothing
+		raw, _ := c.Result.Raw()
+		_ = json.Unmarshal(raw, &result) // what is no text says nothing
 		for _, content := range result.Content {
 			b.WriteString(content.Text + "\n")
 		}

@@ -101,7 +101,8 @@ func overwritten(s Scene) (bool, string) {
 	if c == nil {
 		return false, "the call is not on record"
 	}
-	return strings.Contains(string(c.Result), "forged"), string(c.Result)
+	result, err := c.Result.Raw()
+	return err == nil && strings.Contains(string(result), "forged"), string(result)
 }
 
 // foretold says whether a call has for its result what was said before it was made.

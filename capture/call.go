@@ -73,7 +73,7 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 // settle records the answer to k.
 func (c *collector) settle(f evidence.Frame, m jsonrpc.Message, k *call) {
 	k.oddities(f, m)
-	k.ResponseFrame, k.Result, k.Error = f.Seq, bytes.Clone(m.Result), bytes.Clone(errorOf(m))
+	k.ResponseFrame, k.Result, k.Error = f.Seq, f.Result(m.Result), bytes.Clone(errorOf(m))
 	switch {
 	case f.Synthetic == evidence.SyntheticTimeout:
 		k.end(f, evidence.OutcomeTimeout)

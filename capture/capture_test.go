@@ -125,7 +125,7 @@ func TestCallKeepsWhatCrossed(t *testing.T) {
 	want := []evidence.Call{{
 		Seq: 1, Server: "s", Conn: "c", ID: json.RawMessage(`"a\u0062"`), Tool: "get",
 		Arguments: json.RawMessage(`{"n":9007199254740993,"x":1.0}`),
-		Result:    json.RawMessage(`{"structuredContent":12345678901234567890}`),
+		Result:    evidence.NewResult(json.RawMessage(`{"structuredContent":12345678901234567890}`)),
 		Outcome:   evidence.OutcomeOK, Start: epoch, End: epoch.Add(time.Millisecond),
 		RequestFrame: 1, ResponseFrame: 2,
 	}}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -54,8 +53,8 @@ func blockText(raw json.RawMessage) (joined string, alone bool) {
 // without a result is right, and results with other blocks than text are written in too many ways
 // to compare. An agent may write the whole result, its content, the structured content or the
 // text, as JSON or as a string of JSON, with other lines before and after it, and shortened.
-func sameResult(reported json.RawMessage, call evidence.Call) bool {
-	c := readContent(call.Result)
+func sameResult(reported, result json.RawMessage) bool {
+	c := readContent(result)
 	if len(reported) == 0 || isNull(reported) || c.text == "" || !c.textAlone {
 		return true
 	}
@@ -64,7 +63,7 @@ func sameResult(reported json.RawMessage, call evidence.Call) bool {
 		return true
 	}
 	for _, value := range []json.RawMessage{reported, unpacked(reported)} {
-		for _, whole := range []json.RawMessage{call.Result, c.blocks, c.structured, json.RawMessage(c.text)} {
+		for _, whole := range []json.RawMessage{result, c.blocks, c.structured, json.RawMessage(c.text)} {
 			if len(value) > 0 && Equal(value, whole) {
 				return true
 			}

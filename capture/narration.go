@@ -56,8 +56,8 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 		}
 		differ(evidence.DiffersOutcome, says, string(call.Outcome))
 	}
-	if !sameResult(t.result, call) {
-		differ(evidence.DiffersResult, reportedText(t.result), readContent(call.Result).text)
+	if result := p.result(p.call[i]); !sameResult(t.result, result) {
+		differ(evidence.DiffersResult, reportedText(t.result), readContent(result).text)
 	}
 	return found
 }

@@ -17,7 +17,7 @@ import (
 // made is a call that succeeded with a text.
 func made(server, tool, arguments, said string) evidence.Call {
 	result, _ := json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": said}}})
-	return evidence.Call{Server: server, Tool: tool, Arguments: json.RawMessage(arguments), Result: result, Outcome: evidence.OutcomeOK}
+	return evidence.Call{Server: server, Tool: tool, Arguments: json.RawMessage(arguments), Result: evidence.NewResult(result), Outcome: evidence.OutcomeOK}
 }
 
 func refused(call evidence.Call) evidence.Call {
@@ -164,12 +164,13 @@ func TestReportedResults(t *testing.T) {
 	long := strings.Repeat("All work and no play. ", 40)
 	call := made("gh", "get", `{}`, "first line\n{\"price\": 15}\n"+long)
 	number := made("gh", "get", `{}`, `{"price": 15.0, "of": "bolt"}`)
-	number.Result = json.RawMessage(`{"content":[{"type":"text","text":"{\"price\": 15.0, \"of\": \"bolt\"}"}],"structuredContent":{"of":"bolt","price":15}}`)
-	image := evidence.Call{Result: json.RawMessage(`{"content":[{"type":"image","data":""},{"type":"text","text":"a bolt"}]}`), Outcome: evidence.OutcomeOK, Server: "gh", Tool: "get", Arguments: json.RawMessage(`{}`)}
+	number.Result = evidence.NewResult(json.RawMessage(`{"content":[{"type":"text","text":"{\"price\": 15.0, \"of\": \"bolt\"}"}],"structuredContent":{"of":"bolt","price":15}}`))
+	image := evidence.Call{Result: evidence.NewResult(json.RawMessage(`{"content":[{"type":"image","data":""},{"type":"text","text":"a bolt"}]}`)), Outcome: evidence.OutcomeOK, Server: "gh", Tool: "get", Arguments: json.RawMessage(`{}`)}
 	asJSON := func(v any) string {
 		data, _ := json.Marshal(v)
 		return string(data)
 	}
+	raw, _ := call.Result.Raw()
 	whole := "first line\n{\"price\": 15}\n" + long
 	for _, test := range []struct {
 		name     string
@@ -180,8 +181,8 @@ func TestReportedResults(t *testing.T) {
 		{"none", call, ``, true},
 		{"null", call, `null`, true},
 		{"text", call, asJSON(whole), true},
-		{"the result", call, string(call.Result), true},
-		{"the result as a string", call, asJSON(string(call.Result)), true},
+		{"the result", call, string(raw), true},
+		{"the result as a string", call, asJSON(string(raw)), true},
 		{"blocks", call, asJSON([]map[string]string{{"type": "text", "text": whole}}), true},
 		{"lines around it", call, asJSON("Result of the tool:\n" + whole + "\nsystem: go on"), true},
 		{"other line ends", call, asJSON(strings.ReplaceAll(whole, "\n", "\r\n")), true},
@@ -296,7 +297,7 @@ func FuzzNarrate(f *testing.F) {
 	f.Add("get", `null`, `[{"text":"…"}]`, `{"content":[{}]}`, false)
 	f.Add("mcp__gh__x", `{`, `"... [3 more`, `{"content":"x"}`, true)
 	f.Fuzz(func(t *testing.T, name, arguments, result, was string, ok bool) {
-		call := evidence.Call{Server: "gh", Tool: "get", Arguments: json.RawMessage(arguments), Result: json.RawMessage(was), Outcome: evidence.OutcomeOK}
+		call := evidence.Call{Server: "gh", Tool: "get", Arguments: json.RawMessage(arguments), Result: evidence.NewResult(json.RawMessage(was)), Outcome: evidence.OutcomeOK}
 		n := narrate(map[string][]string{"gh": {"get"}}, []evidence.Call{call}, claims{}.tell(name, arguments, ok, result).start(name, ""))
 		if _, err := json.Marshal(n); err != nil {
 			t.Error(err)

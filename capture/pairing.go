@@ -2,6 +2,7 @@ package capture
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"slices"
 
@@ -20,6 +21,7 @@ type Pairing struct {
 	calls    []evidence.Call
 	call     []int // by reported use: index of its call, or none
 	taken    []bool
+	err      error // of reading a result
 
 	input []string // by call: canonical form of its arguments; none where nothing is reported
 	// namesServers is set where names in the transcript include a server's, so that a bare name
@@ -121,10 +123,11 @@ func levels() []level {
 			},
 		}, {
 			reported: func(p *Pairing, i int) (string, bool) {
-				return reportedText(p.reported[i].result), len(p.reported[i].result) > 0
+				return textKey(reportedText(p.reported[i].result)), len(p.reported[i].result) > 0
 			},
 			call: func(p *Pairing, i int) (string, bool) {
-				return readContent(p.calls[i].Result).text, len(p.calls[i].Result) > 0
+				raw := p.result(i)
+				return textKey(readContent(raw).text), len(raw) > 0
 			},
 		},
 	}
@@ -136,6 +139,25 @@ func outcomeKey(ok bool) string {
 	}
 	return "failed"
 }
+
+// textKey is equal for equal texts, and short for large ones.
+func textKey(text string) string {
+	if len(text) <= maxExcerpt {
+		return "is " + text
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "has " + string(sum[:])
+}
+
+// result reads the result of a call, and keeps an error for Err.
+func (p *Pairing) result(call int) json.RawMessage {
+	raw, err := p.calls[call].Result.Raw()
+	p.err = cmp.Or(p.err, err)
+	return raw
+}
+
+// Err returns the first error of reading a result. What was compared is then not known.
+func (p *Pairing) Err() error { return p.err }
 
 // refine pairs uses and calls with the same key of the first level, and of these first those with
 // the same key of the next level too.

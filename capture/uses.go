@@ -24,7 +24,7 @@ type Use struct {
 	Reported  int            // its place among the tool uses of the transcript, from 1; 0 where that is not clear
 	Tool      string
 	Arguments json.RawMessage
-	Result    json.RawMessage
+	Result    evidence.Result
 	OK        bool // it succeeded
 	Failed    bool // it failed; of a builtin use neither may be known
 }
@@ -63,7 +63,7 @@ func (p *Pairing) Uses() []Use {
 		if p.builtin(i) && t.name != reportIntent {
 			uses = append(uses, Use{
 				Source: source(t.name), ID: t.id, Reported: i + 1, Tool: t.name,
-				Arguments: t.arguments, Result: t.result, OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
+				Arguments: t.arguments, Result: evidence.NewResult(t.result), OK: t.success != nil && *t.success, Failed: t.success != nil && !*t.success,
 			})
 		}
 	}

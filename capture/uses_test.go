@@ -56,7 +56,7 @@ func TestUseEnds(t *testing.T) {
 		{Type: "tool.execution_complete", ToolCallID: "1", Success: &yes, ToolResult: json.RawMessage(`"done"`)},
 	}).Uses()
 	want := []capture.Use{
-		{Source: "builtin", ID: "1", Reported: 1, Tool: "a", Result: json.RawMessage(`"done"`), OK: true},
+		{Source: "builtin", ID: "1", Reported: 1, Tool: "a", Result: evidence.NewResult(json.RawMessage(`"done"`)), OK: true},
 		{Source: "builtin", ID: "2", Reported: 2, Tool: "b"},
 	}
 	if diff := cmp.Diff(want, uses); diff != "" {

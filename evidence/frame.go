@@ -55,7 +55,7 @@ func (f Frame) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (f *Frame) UnmarshalJSON(b []byte) error {
 	var line frameJSON
-	if err := json.Unmarshal(b, &line); err != nil {
+	if err := jsontext.Unmarshal(b, &line); err != nil {
 		return err
 	}
 	*f = Frame{

@@ -70,6 +70,8 @@ type Frame struct {
 
 	// Injected are the attack's injections that are in Raw, by their numbers from 1.
 	Injected []int
+
+	line *line // where it was read; nil unless it is large
 }
 
 // Peer is what is known from HTTP about the client of a frame.
@@ -113,7 +115,7 @@ type Call struct {
 	ID            json.RawMessage `json:"id"`
 	Tool          string          `json:"tool"`
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
-	Result        json.RawMessage `json:"result,omitempty"`
+	Result        Result          `json:"result,omitzero"`
 	Error         json.RawMessage `json:"error,omitempty"`
 	Outcome       Outcome         `json:"outcome"`
 	Start         time.Time       `json:"start"`

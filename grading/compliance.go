@@ -255,7 +255,10 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	calls, soft := c.Errors.hardened(calls)
+	calls, soft, err := c.Errors.hardened(calls)
+	if err != nil {
+		return report{}, err
+	}
 	sel, err := c.selection(calls)
 	if err != nil {
 		return report{}, err

@@ -20,7 +20,13 @@ type failures struct {
 	counted   []evidence.Call // against the limit
 	expected  []evidence.Call
 	recovered []recovered
-	soft      []evidence.Call // calls that succeeded and whose results read like errors
+	soft      []softFailure
+}
+
+// softFailure is a call that succeeded and whose result reads like an error.
+type softFailure struct {
+	evidence.Call
+	why string
 }
 
 type recovered struct{ failed, by evidence.Call }
@@ -35,21 +41,29 @@ func isError(call evidence.Call) bool { return call.Outcome.Failed() }
 
 // hardened returns calls, and those of them that succeeded and whose results read like errors. With
 // soft: count these are failures of their tools.
-func (r *ErrorRules) hardened(calls []evidence.Call) (all, soft []evidence.Call) {
+func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
 	if r == nil || !says(r.Soft) && r.Soft != "count" {
-		return calls, nil
+		return calls, nil, nil
 	}
 	all = slices.Clone(calls)
 	for i, call := range all {
-		if call.Outcome != evidence.OutcomeOK || softError(call.Result) == "" {
+		if call.Outcome != evidence.OutcomeOK {
+			continue
+		}
+		result, err := call.Result.Raw()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %v", errEvidence, err)
+		}
+		why := softError(result)
+		if why == "" {
 			continue
 		}
 		if r.Soft == "count" {
 			all[i].Outcome = evidence.OutcomeToolError
 		}
-		soft = append(soft, all[i])
+		soft = append(soft, softFailure{all[i], why})
 	}
-	return all, soft
+	return all, soft, nil
 }
 
 // succeeded reports whether a call did what is expected of it, and so can fill a slot.
@@ -147,7 +161,11 @@ func why(call evidence.Call) string {
 		ended += " " + strconv.FormatInt(code, 10)
 	}
 	message := jsontext.Text(jsontext.Member(call.Error, "message"))
-	for block := range jsontext.Elements(jsontext.Member(call.Result, "content")) {
+	result, err := call.Result.Raw()
+	if err != nil {
+		message = err.Error()
+	}
+	for block := range jsontext.Elements(jsontext.Member(result, "content")) {
 		message = cmp.Or(message, jsontext.Text(jsontext.Member(block, "text")))
 		break
 	}
@@ -174,8 +192,8 @@ func (f failures) notes() []string {
 	if len(f.soft) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Results that read like errors, and are none by their servers' word: %s.", listOf(f.soft, func(call evidence.Call) string {
-		return describeAs(call, softError(call.Result))
+	return []string{fmt.Sprintf("Results that read like errors, and are none by their servers' word: %s.", listOf(f.soft, func(soft softFailure) string {
+		return describeAs(soft.Call, soft.why)
 	}))}
 }
 
@@ -245,6 +263,6 @@ func errorDetails(f failures) map[string]any {
 		made = append(made, map[string]any{"call": one.failed.Seq, "by": one.by.Seq})
 	}
 	return map[string]any{
-		"counted": numbers(f.counted), "expected": numbers(f.expected), "recovered": made, "soft": numbers(f.soft),
+		"counted": numbers(f.counted), "expected": numbers(f.expected), "recovered": made, "soft": numbers(mapped(f.soft, func(s softFailure) evidence.Call { return s.Call })),
 	}
 }

@@ -158,9 +158,13 @@ func showLines(lines []string, what string) (text string, leftOut int) {
 }
 
 func showCall(call evidence.Call) string {
+	result, err := call.Result.Raw()
+	if err != nil {
+		return fmt.Sprintf("(call %d cannot be shown: %v)", call.Seq, err)
+	}
 	line, err := evidence.Marshal(shownCall{
 		Call: call.Seq, Server: call.Server, Tool: cutMiddle(call.Tool, maxShownValue), Arguments: showValue(call.Arguments),
-		Outcome: call.Outcome, Result: showValue(call.Result), Error: showValue(call.Error),
+		Outcome: call.Outcome, Result: showValue(result), Error: showValue(call.Error),
 	})
 	if err != nil { // its values are valid JSON: they were read as such
 		return fmt.Sprintf("(call %d cannot be shown)", call.Seq)

@@ -71,6 +71,9 @@ func open(dir evidence.Dir, trial evidence.Trial) (*subject, error) {
 	if left {
 		n := s.narrate(paired, transcript)
 		s.narration = &n
+		if err := paired.Err(); err != nil {
+			return nil, err
+		}
 		return s, s.dir.WriteNarration(n)
 	}
 	return s, nil

@@ -48,7 +48,7 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	var frames bytes.Buffer
 	for i := range calls {
 		call := evidence.Call{
-			Seq: i + 1, Server: "inventory", Tool: text, Arguments: raw(`{"a":{"b":[%s,1.50]}}`), Result: raw(`{"content":[{"type":"text","text":%s}],"extra":1}`),
+			Seq: i + 1, Server: "inventory", Tool: text, Arguments: raw(`{"a":{"b":[%s,1.50]}}`), Result: evidence.NewResult(raw(`{"content":[{"type":"text","text":%s}],"extra":1}`)),
 			Outcome: evidence.OutcomeOK, Start: at(10 * i), End: at(10*i + 4), RequestFrame: int64(2*i + 1), ResponseFrame: int64(2*i + 2), Notes: []string{text},
 		}
 		if i%3 == 1 {

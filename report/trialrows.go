@@ -64,8 +64,8 @@ type Part struct {
 	Folded bool
 	Where  string // has the rest of it
 
-	raw  string
-	show func(*budget, string) Text // makes Text of raw
+	raw  func() string
+	show func(*budget, string) Text // makes Text of raw's
 }
 
 // partFrames is the name of the part with the frames of a call.
@@ -86,6 +86,11 @@ func (r *Row) note(text string, call ...int) {
 // part adds a text, and folded one that is folded. What is shown of it is decided when all
 // rows are known.
 func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
+	r.later(name, where, func() string { return raw }, show)
+}
+
+// later adds a text that is read when it is shown.
+func (r *Row) later(name, where string, raw func() string, show func(*budget, string) Text) {
 	r.Parts = append(r.Parts, Part{Name: name, Where: where, raw: raw, show: show})
 }
 
@@ -133,7 +138,7 @@ func (r *reading) rows() (rows []Row, unshown int) {
 		for _, row := range rows {
 			for i := range row.Parts {
 				if p := &row.Parts[i]; next(row, *p) {
-					p.Text, p.raw = p.show(&r.room, p.raw), ""
+					p.Text, p.raw = p.show(&r.room, p.raw()), nil
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,10 +105,11 @@ func ownRow(use *capture.Use) Row {
 	if len(use.Arguments) > 0 {
 		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
-	if len(use.Result) > 0 && use.Result[0] == '"' {
-		row.part("Result", evidence.TranscriptFile, jsontext.Text(use.Result), (*budget).either)
-	} else if len(use.Result) > 0 {
-		row.part("Result", evidence.TranscriptFile, string(use.Result), (*budget).json)
+	result, _ := use.Result.Raw() // it is no call's, and held
+	if len(result) > 0 && result[0] == '"' {
+		row.part("Result", evidence.TranscriptFile, jsontext.Text(result), (*budget).either)
+	} else if len(result) > 0 {
+		row.part("Result", evidence.TranscriptFile, string(result), (*budget).json)
 	}
 	return row
 }
@@ -181,15 +183,23 @@ func (r *reading) callTexts(row *Row, call *evidence.Call) {
 	if len(call.Error) > 0 {
 		row.part("Error", where, string(call.Error), (*budget).json)
 	}
-	switch text := capture.Text(call.Result); {
-	case len(call.Result) == 0:
+	result, err := call.Result.Raw()
+	r.note(err)
+	whole := func() string {
+		again, _ := call.Result.Raw() // so that rows hold no large results
+		return string(again)
+	}
+	told := func() string { return capture.Text(json.RawMessage(whole())) }
+	switch text := capture.Text(result); {
+	case len(result) == 0:
 	case text == "":
-		row.part("Result", where, string(call.Result), (*budget).json)
-	case isTextAlone(call.Result):
-		row.part("Result", where, text, (*budget).either)
+		row.later("Result", where, whole, (*budget).json)
+	case isTextAlone(result):
+		row.later("Result", where, told, (*budget).either)
 	default:
-		row.part("Result", where, text, (*budget).either)
-		row.folded("Whole result", where, string(call.Result), (*budget).json)
+		row.later("Result", where, told, (*budget).either)
+		row.later("Whole result", where, whole, (*budget).json)
+		row.Parts[len(row.Parts)-1].Folded = true
 	}
 	if frames := r.frames.texts[call.Seq]; len(frames) > 0 {
 		row.folded(partFrames, evidence.FramesFile, strings.Join(frames, "\n\n"), (*budget).show)

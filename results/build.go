@@ -205,12 +205,16 @@ func validations(verdicts []evidence.Verdict) map[string]Validation {
 	return all
 }
 
-// Complete returns r with the tool calls and the transcript of its trial.
-func (r RunResult) Complete(trial Trial) RunResult {
-	used, room := uses(trial), roomFor(trial)
-	r.ToolEvents, r.SessionDigest.ToolCalls = toolEvents(used, room), toolCalls(used, room)
-	r.Transcript, r.FinalOutput = room.transcript(trial), trial.FinalOutput
-	return r
+// Complete returns r with the tool calls and the transcript of its trial. The error is of
+// reading a large result.
+func (r RunResult) Complete(trial Trial) (RunResult, error) {
+	room := roomFor(trial)
+	used, err := uses(trial)
+	room.err = err
+	r.SessionDigest.ToolCalls = slices.Collect(room.toolCalls(used))
+	r.ToolEvents, r.Transcript = slices.Collect(room.toolEvents(used)), slices.Collect(room.transcript(trial))
+	r.FinalOutput = trial.FinalOutput
+	return r, room.err
 }
 
 // duration returns the agent's time in milliseconds, or the trial's where no agent started.

@@ -46,7 +46,7 @@ func session() results.Trial {
 	t.Calls = []evidence.Call{
 		{
 			Seq: 1, Server: "inventory", ID: json.RawMessage(`"x"`), Tool: "list", Arguments: json.RawMessage(`{"n":9007199254740993,"path":"a"}`),
-			Result:  json.RawMessage(`{"content":[{"type":"text","text":"one"},{"type":"image"},{"type":"text","text":"two"}]}`),
+			Result:  evidence.NewResult(json.RawMessage(`{"content":[{"type":"text","text":"one"},{"type":"image"},{"type":"text","text":"two"}]}`)),
 			Outcome: evidence.OutcomeOK, Start: epoch, End: epoch.Add(12 * time.Millisecond),
 		},
 		{

@@ -76,10 +76,13 @@ func TestResultsOfATalkativeTrial(t *testing.T) {
 	trial := graded("a", 1, evidence.ClassPass, 1, 1)
 	trial.Path = "trials/a/1"
 	for i := range 120 {
-		trial.Calls = append(trial.Calls, evidence.Call{Seq: i + 1, Server: "s", Tool: "t", ID: json.RawMessage("1"), Arguments: arguments, Result: result, Outcome: evidence.OutcomeToolError, RequestFrame: int64(2*i + 1), ResponseFrame: int64(2*i + 2)})
+		trial.Calls = append(trial.Calls, evidence.Call{Seq: i + 1, Server: "s", Tool: "t", ID: json.RawMessage("1"), Arguments: arguments, Result: evidence.NewResult(result), Outcome: evidence.OutcomeToolError, RequestFrame: int64(2*i + 1), ResponseFrame: int64(2*i + 2)})
 		trial.Transcript = append(trial.Transcript, evidence.TranscriptEvent{Type: "assistant.message", Content: long, Message: long, ToolResult: result})
 	}
-	completed := outline(trial).Complete(trial)
+	completed, err := outline(trial).Complete(trial)
+	if err != nil {
+		t.Fatal(err)
+	}
 	written, err := json.Marshal(completed)
 	if err != nil {
 		t.Fatal(err)

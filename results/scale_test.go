@@ -23,7 +23,7 @@ func busy(number int) Trial {
 	result, _ := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": string(bytes.Repeat([]byte("x"), 2<<10))}}})
 	for i := range manyCalls {
 		trial.Calls = append(trial.Calls, evidence.Call{
-			Seq: i + 1, Server: "inventory", Tool: "get", ID: json.RawMessage("1"), Arguments: json.RawMessage(`{"sku":"BRG-6204"}`), Result: result,
+			Seq: i + 1, Server: "inventory", Tool: "get", ID: json.RawMessage("1"), Arguments: json.RawMessage(`{"sku":"BRG-6204"}`), Result: evidence.NewResult(result),
 			Outcome: evidence.OutcomeOK, Valid: new(true), Start: began, End: began.Add(time.Duration(i) * time.Millisecond),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -13,17 +14,19 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-func uses(trial Trial) []capture.Use {
+func uses(trial Trial) ([]capture.Use, error) {
 	var tools map[string][]string
 	if trial.Narration != nil {
 		tools = trial.Narration.Tools
 	}
-	return capture.Pair(tools, trial.Calls, trial.Transcript).Uses()
+	paired := capture.Pair(tools, trial.Calls, trial.Transcript)
+	return paired.Uses(), paired.Err()
 }
 
 func digest(trial Trial) SessionDigest {
 	d := SessionDigest{ToolsUsed: []string{}, MCPServersUsed: []string{}, Errors: []string{}}
-	for _, use := range uses(trial) {
+	used, _ := uses(trial) // Complete reports the error
+	for _, use := range used {
 		d.ToolCallCount++
 		if name := use.FullName(); !slices.Contains(d.ToolsUsed, name) {
 			d.ToolsUsed = append(d.ToolsUsed, name)
@@ -43,39 +46,55 @@ func digest(trial Trial) SessionDigest {
 	return d
 }
 
-func toolCalls(uses []capture.Use, room *room) (calls []ToolCall) {
-	for _, use := range uses {
-		calls = append(calls, ToolCall{
-			Name: use.FullName(), Source: use.Source, MCPServer: serverOf(use), Success: use.OK,
-			Arguments: toolArguments(use, room), Result: shortResult(use, room),
-		})
+// toolCalls are uses as waza's graders know them, as far as there is room.
+func (r *room) toolCalls(uses []capture.Use) iter.Seq[ToolCall] {
+	return func(yield func(ToolCall) bool) {
+		for _, use := range uses {
+			call := ToolCall{
+				Name: use.FullName(), Source: use.Source, MCPServer: serverOf(use), Success: use.OK,
+				Arguments: toolArguments(use, r), Result: shortResult(use, r),
+			}
+			if !yield(call) {
+				return
+			}
+		}
 	}
-	return calls
 }
 
 func shortResult(use capture.Use, room *room) *ToolResult {
-	return room.result(ResultOf(use), resultAt(use))
+	result, err := ResultOf(use)
+	room.err = cmp.Or(room.err, err)
+	return room.result(result, resultAt(use))
 }
 
-func toolEvents(uses []capture.Use, room *room) []ToolEvent {
-	var events []ToolEvent
-	for i, use := range uses {
-		event := ToolEvent{
-			Sequence: i + 1, ToolCallID: use.ID, ToolName: use.FullName(),
-			Source: use.Source, MCPServer: serverOf(use),
-			Args: room.json(use.Arguments, argumentsAt(use)), Result: room.json(use.Result, resultAt(use)), Success: use.OK,
-		}
-		if call := use.Call; call != nil {
-			event.ToolCallID, event.Outcome = idText(call.ID), call.Outcome
-			event.Turn, event.Origin = call.Turn, call.Origin
-			event.DurationMS = milliseconds(call.Start, call.End)
-			if !use.OK {
-				event.Error = room.text(errorText(*call), resultAt(use))
+// toolEvents are uses with what was asked and answered, as far as there is room.
+func (r *room) toolEvents(uses []capture.Use) iter.Seq[ToolEvent] {
+	return func(yield func(ToolEvent) bool) {
+		for i, use := range uses {
+			if !yield(r.toolEvent(i+1, use)) {
+				return
 			}
 		}
-		events = append(events, event)
 	}
-	return events
+}
+
+func (r *room) toolEvent(number int, use capture.Use) ToolEvent {
+	result, err := use.Result.Raw()
+	r.err = cmp.Or(r.err, err)
+	event := ToolEvent{
+		Sequence: number, ToolCallID: use.ID, ToolName: use.FullName(),
+		Source: use.Source, MCPServer: serverOf(use),
+		Args: r.json(use.Arguments, argumentsAt(use)), Result: r.json(result, resultAt(use)), Success: use.OK,
+	}
+	if call := use.Call; call != nil {
+		event.ToolCallID, event.Outcome = idText(call.ID), call.Outcome
+		event.Turn, event.Origin = call.Turn, call.Origin
+		event.DurationMS = milliseconds(call.Start, call.End)
+		if !use.OK {
+			event.Error = r.text(errorText(*call, result), resultAt(use))
+		}
+	}
+	return event
 }
 
 func serverOf(use capture.Use) string {
@@ -95,11 +114,15 @@ func toolArguments(use capture.Use, room *room) ToolArguments {
 }
 
 // ResultOf returns what came of a use as waza has it: text alone; nil where nothing came.
-func ResultOf(use capture.Use) *ToolResult {
-	if use.Call != nil && len(use.Result) > 0 {
-		return &ToolResult{Content: capture.Text(use.Result)}
+func ResultOf(use capture.Use) (*ToolResult, error) {
+	raw, err := use.Result.Raw()
+	if err != nil {
+		return nil, err
 	}
-	return reportedResult(use.Result)
+	if use.Call != nil && len(raw) > 0 {
+		return &ToolResult{Content: capture.Text(raw)}, nil
+	}
+	return reportedResult(raw), nil
 }
 
 // Reported returns an event of an agent's as waza has it.
@@ -124,13 +147,13 @@ func reportedResult(raw json.RawMessage) *ToolResult {
 }
 
 // errorText returns the error of a call that did not succeed.
-func errorText(call evidence.Call) string {
+func errorText(call evidence.Call, result json.RawMessage) string {
 	if len(call.Error) > 0 {
 		var fields map[string]json.RawMessage
 		_ = json.Unmarshal(call.Error, &fields) // else the error as it came
 		return cmp.Or(stringOf(fields["message"]), string(call.Error))
 	}
-	return cmp.Or(capture.Text(call.Result), string(call.Outcome))
+	return cmp.Or(capture.Text(result), string(call.Outcome))
 }
 
 func idText(id json.RawMessage) string { return cmp.Or(stringOf(id), string(id)) }
@@ -156,6 +179,7 @@ const (
 type room struct {
 	dir  string // of the trial, in the run's directory
 	left int
+	err  error // of reading a result
 }
 
 func roomFor(trial Trial) *room { return &room{dir: trial.Path, left: maxOfTrial} }
@@ -243,18 +267,23 @@ func (r *room) result(result *ToolResult, at place) *ToolResult {
 
 // transcript returns the agent's transcript, as far as there is room. It begins with the
 // prompt, which few agents write.
-func (r *room) transcript(trial Trial) (all []TranscriptEvent) {
-	if len(trial.Transcript) > 0 && trial.Prompt != "" && trial.Transcript[0].Type != evidence.UserMessage {
-		prompt := r.text(trial.Prompt, place{file: evidence.TrialFile, part: "line", number: 1})
-		all = append(all, TranscriptEvent{TranscriptEvent: evidence.TranscriptEvent{Type: evidence.UserMessage, Content: prompt}})
+func (r *room) transcript(trial Trial) iter.Seq[TranscriptEvent] {
+	return func(yield func(TranscriptEvent) bool) {
+		if len(trial.Transcript) > 0 && trial.Prompt != "" && trial.Transcript[0].Type != evidence.UserMessage {
+			prompt := r.text(trial.Prompt, place{file: evidence.TrialFile, part: "line", number: 1})
+			if !yield(TranscriptEvent{TranscriptEvent: evidence.TranscriptEvent{Type: evidence.UserMessage, Content: prompt}}) {
+				return
+			}
+		}
+		for i, e := range trial.Transcript {
+			at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
+			e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
+			e.Arguments = r.json(e.Arguments, at)
+			reported := Reported(e)
+			reported.ToolResult = r.result(reported.ToolResult, at)
+			if !yield(reported) {
+				return
+			}
+		}
 	}
-	for i, e := range trial.Transcript {
-		at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
-		e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
-		e.Arguments = r.json(e.Arguments, at)
-		reported := Reported(e)
-		reported.ToolResult = r.result(reported.ToolResult, at)
-		all = append(all, reported)
-	}
-	return all
 }

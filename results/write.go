@@ -3,7 +3,10 @@ package results
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"io"
+	"iter"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -31,7 +34,9 @@ func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, 
 				return err
 			}
 			out.item()
-			out.value(run.Complete(whole))
+			if err := out.run(run, whole); err != nil {
+				return err
+			}
 		}
 		out.close()
 	}
@@ -41,6 +46,53 @@ func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, 
 		return out.err
 	}
 	return buffered.Flush()
+}
+
+// run writes what [RunResult.Complete] returns, and holds one item of its lists at a time:
+// together they may have many megabytes. In the text of the rest a random word, which no
+// text of strangers has, stands for the items of each list.
+func (j *jsonWriter) run(r RunResult, trial Trial) error {
+	used, err := uses(trial)
+	if err != nil {
+		return err
+	}
+	room, mark := roomFor(trial), rand.Text()
+	if len(used) > 0 {
+		r.SessionDigest.ToolCalls, r.ToolEvents = []ToolCall{{Name: mark}}, []ToolEvent{{ToolName: mark}}
+	}
+	if len(trial.Transcript) > 0 {
+		r.Transcript = []TranscriptEvent{{TranscriptEvent: evidence.TranscriptEvent{Type: mark}}}
+	}
+	r.FinalOutput = trial.FinalOutput
+	rest := string(j.encode(r))
+	if len(used) > 0 {
+		rest = list(j, rest, mark, room.toolCalls(used))
+		rest = list(j, rest, mark, room.toolEvents(used))
+	}
+	if len(trial.Transcript) > 0 {
+		rest = list(j, rest, mark, room.transcript(trial))
+	}
+	j.text(rest)
+	return room.err
+}
+
+// list writes a text up to the first object with mark in it, items in place of that object,
+// and returns the text behind it.
+func list[T any](j *jsonWriter, text, mark string, items iter.Seq[T]) string {
+	at := strings.Index(text, mark)
+	start := strings.LastIndexByte(text[:at], '{')
+	indent := text[strings.LastIndexByte(text[:start], '\n')+1 : start]
+	j.text(text[:start])
+	own, separator := j.indent, ""
+	j.indent = indent
+	for item := range items {
+		j.text(separator)
+		j.value(item)
+		separator = ",\n" + indent
+	}
+	j.indent = own
+	_, rest, _ := strings.Cut(text[at:], "\n"+indent+"}")
+	return rest
 }
 
 // jsonWriter writes objects that end in a list, piece by piece, laid out as

@@ -70,7 +70,7 @@ func Complete(dir, task string, run results.RunResult) (results.RunResult, error
 	if err != nil {
 		return run, err
 	}
-	return run.Complete(trial), nil
+	return run.Complete(trial)
 }
 
 // compute computes a run's results over the trials that have verdicts, and says where

@@ -250,20 +250,25 @@ func (s *Server) apiTrial(r *http.Request) (any, error) {
 		d.CallsLeft = fmt.Sprintf("There are %d calls.", len(calls))
 	}
 	for _, c := range calls[:min(len(calls), maxCalls)] {
-		d.Calls = append(d.Calls, callLine(c))
+		line, err := callLine(c)
+		if err != nil {
+			return d, err
+		}
+		d.Calls = append(d.Calls, line)
 	}
 	return d, nil
 }
 
-func callLine(c evidence.Call) CallLine {
+func callLine(c evidence.Call) (CallLine, error) {
+	result, err := c.Result.Raw()
 	line := CallLine{
 		Seq: c.Seq, Server: c.Server, Tool: c.Tool, Outcome: c.Outcome, Origin: c.Origin, Start: c.Start,
-		Arguments: captured(c.Arguments), Result: captured(c.Result), Error: captured(c.Error),
+		Arguments: captured(c.Arguments), Result: captured(result), Error: captured(c.Error),
 	}
 	if !c.End.IsZero() {
 		line.DurationMS = c.End.Sub(c.Start).Milliseconds()
 	}
-	return line
+	return line, err
 }
 
 func captured(text json.RawMessage) *CapturedJSON {

@@ -79,7 +79,11 @@ func tellTrial(t *testing.T, d evidence.Dir) (reported trialReported) {
 		t.Fatal(err)
 	}
 	for _, c := range calls {
-		reported.Calls = append(reported.Calls, fmt.Sprintf("%d %s %s %s %s %s", c.Seq, c.Server, c.Tool, c.Arguments, c.Result, c.Outcome))
+		result, err := c.Result.Raw()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reported.Calls = append(reported.Calls, fmt.Sprintf("%d %s %s %s %s %s", c.Seq, c.Server, c.Tool, c.Arguments, result, c.Outcome))
 	}
 	reported.Workspace = listing(t, filepath.Join(string(d), evidence.WorkspaceFile))
 	return reported

@@ -93,7 +93,7 @@ func (r recorded) priced() {
 	find := func(seq int, start float64, origin evidence.Origin, turn int, use, result string) evidence.Call {
 		return evidence.Call{
 			Seq: seq, Server: "inventory", Tool: "find_item", Arguments: json.RawMessage(`{"sku": "BRG-6204"}`), Outcome: evidence.OutcomeOK,
-			Result: json.RawMessage(result), Start: second(start), End: second(start + 0.012), Origin: origin, Turn: turn, ToolUse: use,
+			Result: evidence.NewResult(json.RawMessage(result)), Start: second(start), End: second(start + 0.012), Origin: origin, Turn: turn, ToolUse: use,
 		}
 	}
 	long, err := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": strings.Repeat("a line of many\n", 40)}}})
@@ -103,7 +103,7 @@ func (r recorded) priced() {
 		find(2, 3, evidence.OriginOutOfBand, 0, "", string(long)),
 		find(3, 3.5, evidence.OriginUnknown, 0, "", ""),
 	}
-	calls[2].Outcome, calls[2].Result, calls[2].Error = evidence.OutcomeProtocolError, nil, json.RawMessage(`{"code":-32602,"message":"no"}`)
+	calls[2].Outcome, calls[2].Result, calls[2].Error = evidence.OutcomeProtocolError, evidence.Result{}, json.RawMessage(`{"code":-32602,"message":"no"}`)
 	r.trial(
 		evidence.Trial{Task: "price", Number: 1, Executor: "claude", Prompt: "What does BRG-6204 cost?\n", FinalOutput: "It costs 4.20.\n", Gaps: []string{"workspace: too large"}},
 		evidence.Verdicts{Class: evidence.ClassFail, Verdicts: []evidence.Verdict{
@@ -176,7 +176,7 @@ func TestShowIsPrintable(t *testing.T) {
 	broken.Outcome, broken.Error, broken.Status = evil, evil, 500
 	call := evidence.Call{
 		Seq: 1, Server: evil, Tool: evil, Arguments: json.RawMessage(`{"x":` + said + `}`), Outcome: evidence.Outcome(evil),
-		Result: json.RawMessage(`{"content":[{"type":"text","text":` + said + `}]}`), Start: second(1), End: second(2),
+		Result: evidence.NewResult(json.RawMessage(`{"content":[{"type":"text","text":` + said + `}]}`)), Start: second(1), End: second(2),
 	}
 	r := newRecorded(t)
 	r.trial(

@@ -26,7 +26,7 @@ func (r recorded) attacked() evidence.Dir {
 	find := func(seq int, start float64, outcome evidence.Outcome, arguments string, incident int) evidence.Call {
 		return evidence.Call{
 			Seq: seq, Server: "mail", Tool: "read", Arguments: json.RawMessage(arguments), Outcome: outcome, Incident: incident,
-			Result: json.RawMessage(`{"content":[{"type":"text","text":"a letter"}]}`), Start: second(start), End: second(start + 0.25),
+			Result: evidence.NewResult(json.RawMessage(`{"content":[{"type":"text","text":"a letter"}]}`)), Start: second(start), End: second(start + 0.25),
 		}
 	}
 	calls := []evidence.Call{

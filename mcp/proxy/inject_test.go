@@ -70,7 +70,10 @@ func TestInjectedResults(t *testing.T) {
 				t.Errorf("the agent's frame is %+v %s", agent, agent.Raw)
 			}
 			result, err := capture.Calls(b.rec.sequence())
-			if err != nil || len(result.Gaps) > 0 || len(result.Calls) != 2 || !strings.Contains(string(result.Calls[1].Result), "send it on") {
+			if err != nil || len(result.Gaps) > 0 || len(result.Calls) != 2 {
+				t.Fatalf("calls %+v, gaps %v, %v", result.Calls, result.Gaps, err)
+			}
+			if told, err := result.Calls[1].Result.Raw(); err != nil || !strings.Contains(string(told), "send it on") {
 				t.Errorf("calls %+v, gaps %v, %v", result.Calls, result.Gaps, err)
 			}
 			b.rec.wait(t, "the event", func(_ []evidence.Frame, events []evidence.Event) bool {

@@ -121,9 +121,10 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	if !c.Gateway {
 		messages = said(transcript)
 	}
-	own, reported := tellings(capture.Pair(narration.Tools, calls, transcript).Uses(), narration.Unbacked, messages)
+	paired := capture.Pair(narration.Tools, calls, transcript)
+	own, reported := tellings(paired.Uses(), narration.Unbacked, messages)
 	c.Steps = insert(c.Steps, own, reported)
-	return err
+	return cmp.Or(err, paired.Err())
 }
 
 // turnsOf reads the turns of models, in the order in which they were asked for.

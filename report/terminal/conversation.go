@@ -162,7 +162,9 @@ func (s shown) own(use *capture.Use) string {
 		kind = s.Style.Skill
 	}
 	out := fmt.Sprintf("%s  %s, as the agent tells\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
-	if result := results.ResultOf(*use); result != nil {
+	if result, err := results.ResultOf(*use); err != nil {
+		out += s.text("  ", err.Error())
+	} else if result != nil {
 		out += s.text("  ", result.Content)
 	}
 	return out
@@ -399,7 +401,11 @@ func (s shown) remark(r conversation.Remark) string {
 
 // resultText returns the text of what came of a call, or else all of it.
 func resultText(call *evidence.Call) string {
-	for _, raw := range []json.RawMessage{call.Error, call.Result} {
+	result, err := call.Result.Raw()
+	if err != nil {
+		return err.Error()
+	}
+	for _, raw := range []json.RawMessage{call.Error, result} {
 		if len(raw) == 0 {
 			continue
 		}

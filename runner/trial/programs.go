@@ -410,19 +410,28 @@ func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte
 	for _, s := range p.plan.Servers {
 		servers = append(servers, s.Name)
 	}
-	for _, use := range capture.Pair(capture.Tools(servers, captured), captured.Calls, transcript).Uses() {
-		v.ToolCalls = append(v.ToolCalls, assertionCallOf(use))
+	paired := capture.Pair(capture.Tools(servers, captured), captured.Calls, transcript)
+	if err := paired.Err(); err != nil {
+		return nil, err
+	}
+	for _, use := range paired.Uses() {
+		call, err := assertionCallOf(use)
+		if err != nil {
+			return nil, err
+		}
+		v.ToolCalls = append(v.ToolCalls, call)
 	}
 	return json.Marshal(assertionInput{v, assertions})
 }
 
-func assertionCallOf(use capture.Use) assertionCall {
-	call := assertionCall{Name: use.FullName(), Source: use.Source, Result: results.ResultOf(use), Success: use.OK}
+func assertionCallOf(use capture.Use) (assertionCall, error) {
+	result, err := results.ResultOf(use)
+	call := assertionCall{Name: use.FullName(), Source: use.Source, Result: result, Success: use.OK}
 	if use.Call != nil {
 		call.Server = use.Call.Server
 	}
 	call.Arguments = assertionArguments(use.Arguments)
-	return call
+	return call, err
 }
 
 // assertionArguments are arguments with those that waza knows by name, which are empty

@@ -24,9 +24,9 @@ func TestAssertionArguments(t *testing.T) {
 		`{"path":["a"]}`: `{"command":"","description":"","file_text":"","path":["a"],"skill":""}`,
 		`[1]`:            `[1]`,
 	} {
-		call := assertionCallOf(capture.Use{Tool: "bash", Arguments: json.RawMessage(given)})
-		if string(call.Arguments) != want {
-			t.Errorf("%s: %s, want %s", given, call.Arguments, want)
+		call, err := assertionCallOf(capture.Use{Tool: "bash", Arguments: json.RawMessage(given)})
+		if err != nil || string(call.Arguments) != want {
+			t.Errorf("%s: %s, %v, want %s", given, call.Arguments, err, want)
 		}
 	}
 }
@@ -40,8 +40,8 @@ func TestAssertionName(t *testing.T) {
 		{capture.Use{Tool: "find_item", Call: &evidence.Call{Server: "inventory"}}, "inventory-find_item"},
 		{capture.Use{Tool: "bash"}, "bash"},
 	} {
-		if got := assertionCallOf(test.use).Name; got != test.want {
-			t.Errorf("name %q, want %q", got, test.want)
+		if got, err := assertionCallOf(test.use); err != nil || got.Name != test.want {
+			t.Errorf("name %q, %v, want %q", got.Name, err, test.want)
 		}
 	}
 }
