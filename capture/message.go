@@ -2,7 +2,6 @@ package capture
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
@@ -28,14 +27,16 @@ func members(raw []byte) (map[string]json.RawMessage, bool) {
 // folded returns a key that careless servers take for a known one, and that one. It is empty where
 // there is none. What a message with such a key makes servers do is not known.
 func folded(fields map[string]json.RawMessage, known ...string) (key, as string) {
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		for _, k := range known {
-			if key != k && jsontext.FoldKey(key) == jsontext.FoldKey(k) {
-				return key, k
-			}
+	for candidate := range fields {
+		if as != "" && candidate > key || slices.Contains(known, candidate) {
+			continue // of several the first in order is named
+		}
+		folded := jsontext.FoldKey(candidate)
+		if i := slices.IndexFunc(known, func(k string) bool { return jsontext.FoldKey(k) == folded }); i >= 0 {
+			key, as = candidate, known[i]
 		}
 	}
-	return "", ""
+	return key, as
 }
 
 // repeats reports whether one of some keys is there twice in an object. What is in its values does

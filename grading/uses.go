@@ -59,10 +59,14 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 func filter[T any](all []T, keep func(T) bool) []T {
 	var kept []T
-	for _, v := range all {
-		if keep(v) {
-			kept = append(kept, v)
+	for i, v := range all {
+		if !keep(v) {
+			continue
 		}
+		if kept == nil {
+			kept = make([]T, 0, len(all)-i)
+		}
+		kept = append(kept, v)
 	}
 	return kept
 }

@@ -85,6 +85,7 @@ func (s runCommand) command() *cli.Command {
 			if c.Bool("strict") && !c.Bool("discover") {
 				return usage("--strict is for --discover; --strict-keys refuses unknown keys")
 			}
+			go s.buildID() // reads the executable while the eval is read
 			evals, err := s.targets(c)
 			if err != nil {
 				return err
