@@ -24,6 +24,7 @@ import (
 // apiCall is one request to the engine.
 type apiCall struct {
 	what  string // method and path, without version and names
+	name  string // of what is created
 	began time.Time
 	took  time.Duration // until the answer's headers
 }
@@ -71,7 +72,7 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := n.next.RoundTrip(r)
 	n.proxy.mu.Lock()
 	defer n.proxy.mu.Unlock()
-	n.proxy.calls = append(n.proxy.calls, apiCall{r.Method + " " + shortPath(r.URL.Path), began, time.Since(began)})
+	n.proxy.calls = append(n.proxy.calls, apiCall{r.Method + " " + shortPath(r.URL.Path), r.URL.Query().Get("name"), began, time.Since(began)})
 	return response, err
 }
 

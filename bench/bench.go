@@ -30,6 +30,7 @@ type bench struct {
 	image   string   // of the peer
 	dir     string
 	compose *compose // nil where nothing is measured against it
+	env     []string // more of the environment of executables
 	trials  int      // run so far, so that no two have one name
 }
 
@@ -48,6 +49,8 @@ func parts() []part {
 		{"crowd", (*bench).measureCrowd},
 		{"neighbours", (*bench).measureNeighbours},
 		{"calls-of-a-trial", (*bench).measureAPICalls},
+		{"start", (*bench).measureStart},
+		{"scale", (*bench).measureScale},
 	}
 }
 

@@ -57,7 +57,8 @@ func TestEveryFigure(t *testing.T) {
 		"call_added_ms.http.p50", "call_added_ms.http.p99", "call_added_vs_echoes.http", "calls_per_second.http.1",
 		"call_added_ms.stdio.p50", "call_added_ms.stdio.p99", "call_added_vs_echoes.stdio", "calls_per_second.stdio.1",
 		"calls_per_second.http.2", "runner_rss_mib",
-		"calls_beside.users", "start_beside.users", "calls_beside.connections", "start_beside.connections", "api_calls.bridge", "api_calls.airtight", "left_behind",
+		"calls_beside.users", "start_beside.users", "calls_beside.connections", "start_beside.connections", "api_calls.bridge", "api_calls.airtight",
+		"start_s", "scale_time.local", "scale_time.airtight", "scale_rss", "scale_after_s", "scale_report_mib", "scale_resume_s", "left_behind",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("figures %q, want %q", names, want)

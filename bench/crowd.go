@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,12 +38,13 @@ func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.dir, "crowd")
-	peak, err := b.runExecutable(ctx, dir, eval)
+	n := strconv.Itoa(b.sizes.Crowd)
+	out, err := b.runExecutable(ctx, "--isolate", "--trials", n, "--workers", n, eval)
 	if err != nil {
 		return nil, err
 	}
-	reports, err := crowdReports(dir)
+	peak := out.peaks
+	reports, err := crowdReports(out.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,49 +93,84 @@ type peaks struct{ trials, end int }
 
 func mib(kib int) float64 { return float64(kib) / 1024 }
 
-// runExecutable runs an eval with as many trials at once as make the crowd.
-func (b *bench) runExecutable(ctx context.Context, dir, eval string) (peaks, error) {
-	n := strconv.Itoa(b.sizes.Crowd)
-	cmd := exec.CommandContext(ctx, b.waza, "run", "--isolate", "--trials", n, "--workers", n, "--run-dir", dir, eval)
+// command is the executable with arguments, which ctx interrupts, and what it says.
+func (b *bench) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder) {
+	cmd := exec.CommandContext(ctx, b.waza, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = cleanupTimeout
+	cmd.Env = append(os.Environ(), b.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us to pass on
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	said := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = said, said
+	return cmd, said
+}
+
+// ran is a run of the executable that has ended.
+type ran struct {
+	dir          string      // the run directory
+	graded       []time.Time // when each trial had its verdicts, in order
+	began, ended time.Time
+	peaks        peaks
+	processor    time.Duration // its own and that of processes that it waited for
+}
+
+// runExecutable runs waza run with more arguments.
+func (b *bench) runExecutable(ctx context.Context, args ...string) (out ran, err error) {
+	if out.dir, err = os.MkdirTemp(b.dir, "run-"); err != nil {
+		return out, err
+	}
+	cmd, said := b.command(ctx, append([]string{"run", "--run-dir", out.dir}, args...)...)
+	out.began = time.Now()
 	if err := cmd.Start(); err != nil {
-		return peaks{}, err
+		return out, err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	var p peaks
+	type seen struct {
+		at   time.Time
+		peak int
+	}
+	var all []seen
 	for {
 		select {
 		case err := <-ended:
-			record, recordErr := runner.ReadRecord(dir)
+			out.ended, out.processor = time.Now(), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
+			record, recordErr := runner.ReadRecord(out.dir)
 			if recordErr == nil {
 				b.other = append(b.other, record.ID)
 			}
 			if err != nil {
-				return p, fmt.Errorf("waza run: %w\n%s", err, &said)
+				return out, fmt.Errorf("waza run: %w\n%s", err, said)
 			}
-			if p.trials == 0 {
-				return p, errors.New("the runner's memory could not be seen in /proc")
+			if recordErr != nil || len(all) == 0 {
+				return out, errors.Join(recordErr, errors.New("the runner's memory could not be seen in /proc"))
 			}
-			return p, recordErr
+			out.graded = graded(out.dir)
+			for _, s := range all {
+				if out.peaks.end = s.peak; len(out.graded) > 0 && s.at.Before(out.graded[len(out.graded)-1]) {
+					out.peaks.trials = s.peak
+				}
+			}
+			return out, nil
 		case <-time.After(20 * time.Millisecond):
 			// The kernel keeps the peak: what is seen last before an end counts.
-			underWay := graded(dir) < b.sizes.Crowd
-			if p.end = max(p.end, peakOf(cmd.Process.Pid)); underWay {
-				p.trials = p.end
+			if peak := peakOf(cmd.Process.Pid); peak > 0 {
+				all = append(all, seen{time.Now(), peak})
 			}
 		}
 	}
 }
 
-// graded counts the trials of a run that have their verdicts.
-func graded(dir string) int {
+// graded is when each of a run's trials had its verdicts, in order.
+func graded(dir string) (all []time.Time) {
 	found, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.VerdictsFile))
-	return len(found)
+	for _, path := range found {
+		if info, err := os.Stat(path); err == nil {
+			all = append(all, info.ModTime())
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all
 }
 
 // peakOf is the highest resident memory that a process has had, in KiB; 0 where that

@@ -51,17 +51,26 @@ type sizes struct {
 	Crowd       int   `json:"crowd"`       // trials at once whose agents call together
 	CrowdCalls  int   `json:"crowd_calls"` // of each of those
 	Neighbours  int   `json:"neighbours"`  // trials of each kind beside each attacker
+
+	FewTasks      int `json:"few_tasks"`
+	ManyTasks     int `json:"many_tasks"`
+	IsolatedTasks int `json:"isolated_tasks"`
+	Starts        int `json:"starts"` // of waza run --isolate
 }
 
 func fullSizes() sizes {
 	return sizes{
 		Trials: 8, Composes: 4, Between: 6, Throughput: 32, FloorTrials: 16, Workers: []int{1, 2, 4, 8, 16},
 		Blocks: 5, Calls: 1000, Warm: 200, Crowd: 16, CrowdCalls: 250, Neighbours: 5,
+		FewTasks: 100, ManyTasks: 1000, IsolatedTasks: 40, Starts: 9,
 	}
 }
 
 func quickSizes() sizes {
-	return sizes{Trials: 1, Composes: 1, Between: 2, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20, Neighbours: 1}
+	return sizes{
+		Trials: 1, Composes: 1, Between: 2, Throughput: 2, FloorTrials: 2, Workers: []int{2}, Blocks: 1, Calls: 20, Warm: 2, Crowd: 2, CrowdCalls: 20, Neighbours: 1,
+		FewTasks: 4, ManyTasks: 8, IsolatedTasks: 4, Starts: 1,
+	}
 }
 
 func readOptions(args []string, stderr io.Writer) (options, error) {
