@@ -164,26 +164,14 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 		return 0, nil, err
 	}
 	output := &bounded.Ends{Tail: tailSize}
-	var exit process.Exit
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		exit, err = process.Attend(p, nil, output, output)
-		ended <- err
-	}()
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
+	check := process.Attend(p, nil, output, output)
+	if !check.WaitOrKill(ctx, checkGrace) {
 		if t.found == "" { // else the last one that ended says more
 			t.found = "its check did not end" + behind(output)
 		}
-		_ = p.Signal(process.Kill)
-		select {
-		case <-ended:
-		case <-time.After(checkGrace): // it ends with its container
-		}
 		return 0, nil, ctx.Err()
 	}
+	exit, err := check.Wait()
 	if err != nil {
 		return 0, nil, err
 	}

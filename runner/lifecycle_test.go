@@ -99,7 +99,7 @@ func TestALifeInOrder(t *testing.T) {
 
 		want := []string{
 			"open", "put stock /", "start stock", "listen",
-			"put agent /workspace", "put agent /workspace", "start agent", "start stock",
+			"put agent /workspace", "start agent", "start stock",
 			"collect agent /workspace", "close",
 		}
 		got := slices.DeleteFunc(b.opened()[0].log(), func(act string) bool { return strings.HasPrefix(act, "signal") })

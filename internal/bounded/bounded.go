@@ -20,11 +20,12 @@ type Head struct {
 	Full  func()    // called once, when something is dropped
 	Fail  error     // what Write returns from then on; nil to drop and go on
 
-	mu   sync.Mutex
-	kept []byte
-	size int64 // of all that was written
-	cut  bool
-	err  error // of W, or Fail
+	mu    sync.Mutex
+	kept  []byte
+	size  int64 // of all that was written
+	cut   bool
+	short bool  // Share had no room
+	err   error // of W, or Fail
 }
 
 // Write implements [io.Writer]. Once W has failed, or something was dropped and there is
@@ -42,6 +43,7 @@ func (h *Head) Write(p []byte) (int, error) {
 			return 0, h.err
 		}
 	} else {
+		h.short = h.short || !h.cut
 		room = 0
 	}
 	if room < int64(len(p)) && !h.cut {
@@ -81,6 +83,13 @@ func (h *Head) Size() int64 {
 
 // Over returns how many bytes were written beyond Limit.
 func (h *Head) Over() int64 { return max(0, h.Size()-h.Limit) }
+
+// Short reports whether something was dropped because Share had no room for it.
+func (h *Head) Short() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.short
+}
 
 // Ends keeps the first Head and the last Tail bytes that are written to it. Its methods
 // may be called at the same time.

@@ -17,7 +17,7 @@ func TestHead(t *testing.T) {
 			t.Errorf("%q: %d, %v", part, n, err)
 		}
 	}
-	if h.String() != "abcde" || h.Size() != 7 || h.Over() != 2 || full != 1 {
+	if h.String() != "abcde" || h.Size() != 7 || h.Over() != 2 || h.Short() || full != 1 {
 		t.Errorf("kept %q of %d, %d over, told %d times", h, h.Size(), h.Over(), full)
 	}
 }
@@ -44,7 +44,7 @@ func TestHeadWithinAShare(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if h.String() != "ab" || !h.Share.Over() || h.Share.Used() != 2 {
+	if h.String() != "ab" || !h.Short() || !h.Share.Over() || h.Share.Used() != 2 {
 		t.Errorf("kept %q, over %v, %d bytes are taken", h, h.Share.Over(), h.Share.Used())
 	}
 }

@@ -73,7 +73,7 @@ func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, er
 
 // drain reads a process that nobody wants until it ends.
 func drain(proc process.Process, cancel context.CancelCauseFunc) {
-	_, err := process.Attend(proc, nil, io.Discard, io.Discard)
+	_, err := process.Attend(proc, nil, io.Discard, io.Discard).Wait()
 	cancel(err)
 }
 
@@ -226,5 +226,6 @@ func (k *Lines) await(grace time.Duration, silent, finished <-chan struct{}) boo
 		k.halt(false, nil)
 	case <-k.quit:
 	}
-	return within(finished, grace) || terminate(k.proc, grace, finished) || within(finished, 4*grace)
+	return process.Stop(context.Background(), k.proc, finished,
+		process.Step{Grace: grace}, process.Step{Signal: process.Terminate, Grace: grace}, process.Step{Signal: process.Kill, Grace: 5 * grace})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -101,47 +101,13 @@ func (p *Program) Ended() (e Ending, ended bool) {
 	}
 }
 
-// terminate sends SIGTERM, and after grace SIGKILL, until done is closed. It reports whether that
-// was within grace of a signal.
-func terminate(proc process.Process, grace time.Duration, done <-chan struct{}) bool {
-	for _, signal := range []process.Signal{process.Terminate, process.Kill} {
-		if within(done, 0) {
-			return true
-		}
-		_ = proc.Signal(signal)
-		if within(done, grace) {
-			return true
-		}
-	}
-	return false
-}
-
-// within waits for done, for as long as d, and reports whether it is closed.
-func within(done <-chan struct{}, d time.Duration) bool {
-	select {
-	case <-done:
-		return true
-	default:
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
 // Resident is the program of a server that speaks HTTP: one process, which lives
 // as long as its container.
 type Resident struct {
 	Program
-	proc  process.Process
-	grace time.Duration
-
-	mu    sync.Mutex
-	asked bool // guarded by mu
+	running *process.Running
+	grace   time.Duration
+	asked   atomic.Bool // to end
 }
 
 // StartResident starts s.Launch's program, which is to listen on a port, and keeps
@@ -160,31 +126,26 @@ func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident,
 	sink.Full = func() {
 		rec.Event(evidence.Event{Kind: "limit", Where: s.Name, Message: "only the beginning of what the server wrote is kept", Data: map[string]any{"bytes": s.StderrLimit}})
 	}
-	r := &Resident{Program: Program{output: NewStderr(sink), gone: make(chan struct{})}, proc: proc, grace: s.Grace}
-	go r.attend(rec, s.Name)
+	output := NewStderr(sink)
+	r := &Resident{
+		Program: Program{output: output, gone: make(chan struct{})},
+		running: process.Attend(proc, nil, output, output), grace: s.Grace,
+	}
+	go r.report(rec, s.Name)
 	return r, nil
 }
 
-func (r *Resident) attend(rec EventRecorder, name string) {
+// report records the program's end.
+func (r *Resident) report(rec EventRecorder, name string) {
 	defer close(r.gone)
-	r.end.Exit, r.end.Err = process.Attend(r.proc, nil, r.output, r.output)
-	r.mu.Lock()
-	r.end.Asked = r.asked
-	r.mu.Unlock()
+	r.end.Exit, r.end.Err = r.running.Wait()
+	r.end.Asked = r.asked.Load()
 	rec.Event(evidence.Event{Kind: "server_exit", Where: name, Message: r.end.String(), Data: r.end.Data()})
 }
 
-// Stop ends the program: SIGTERM, and SIGKILL after Server.Grace. It returns when
-// that has happened, or with ctx.
+// Stop ends the program: SIGTERM, and SIGKILL after Server.Grace or when ctx ends. It returns
+// when the program has ended, or some time after SIGKILL.
 func (r *Resident) Stop(ctx context.Context) {
-	r.mu.Lock()
-	r.asked = true
-	r.mu.Unlock()
-	if terminate(r.proc, r.grace, r.gone) {
-		return
-	}
-	select {
-	case <-r.gone:
-	case <-ctx.Done():
-	}
+	r.asked.Store(true)
+	process.Stop(ctx, r.running, r.gone, process.Step{Signal: process.Terminate, Grace: r.grace}, process.Step{Signal: process.Kill, Grace: 5 * r.grace})
 }

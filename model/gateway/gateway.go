@@ -109,13 +109,16 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway
 	return g, nil
 }
 
-// Close ends the calls under way, and returns when all are recorded.
+// Close ends the calls under way, returns when all are recorded, and keeps no connection.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	g.cancel(errClosed)
 	g.calls.Wait()
+	for _, p := range g.providers {
+		(&http.Client{Transport: p.Transport}).CloseIdleConnections()
+	}
 }
 
 // Overspent returns the first limit that the agent exceeded, as a sentence; empty if it kept to all.

@@ -1,12 +1,12 @@
 package trial
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,69 +30,84 @@ const (
 type agentWork struct {
 	*stage
 	endpoints *endpoints
-	used      *evidence.Usage // by the agent's container up to its end; nil where that could not be seen
+	launch    plan.Launch
+	out       *outputs
 }
 
-// run runs the agent to its end or its time limit. An agent that was started is returned
-// also where something failed.
-func (w *agentWork) run(ctx context.Context) (*agentProcess, error) {
-	l, err := w.plan.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.found)
+// agentRun is what is known of an agent that has had its time.
+type agentRun struct {
+	over bool            // it has ended
+	used *evidence.Usage // by its container up to its end; nil where that could not be seen
+}
+
+// runAgent runs the agent to its end or its time limit. The error is not of its making. What is
+// known of it is returned also then.
+func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
+	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.found)
 	if err != nil {
-		return nil, err
+		return ran, err
 	}
-	if err := w.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
-		return nil, w.excused(ctx, because(evidence.ReasonSandbox, err))
+	if err := put(ctx, s.sandbox, sandbox.Agent, "/", launch.Files); err != nil {
+		return ran, s.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
-	stdout, stderr, err := w.openOutputs()
+	out, err := s.openOutputs()
 	if err != nil {
-		return nil, err
+		return ran, err
 	}
-	limit, clock := startAgentClock(ctx, w.plan.Timeout)
+	w := &agentWork{s, e, launch, out}
+	limit, clock := startAgentClock(ctx, s.plan.Timeout)
 	defer clock.stop()
-	talk := &talk{work: w, clock: clock, started: w.rec.Now()}
-	defer clock.begins(w.plan.FirstEvent, &w.acted)()
-	agent, err := w.startAgent(ctx, l, talk)
+	talk := &talk{work: w, clock: clock, started: s.rec.Now()}
+	defer clock.begins(s.plan.FirstEvent, &s.acted)()
+	program, err := w.startAgent(ctx, talk)
 	if err != nil {
-		err = w.excused(ctx, because(evidence.ReasonSandbox, advised(w.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
-		return nil, errors.Join(err, stdout.file.Close(), stderr.file.Close())
+		err = s.excused(ctx, because(evidence.ReasonSandbox, advised(s.sandbox, sandbox.Agent, fmt.Errorf("agent: %w", err))))
+		return ran, errors.Join(err, out.close())
 	}
-	w.record.AgentStart = w.rec.Now()
-	attended := attend(agent, l.Stdin, stdout, stderr)
-	watch := w.watch(ctx)
-	took := attended.await(limit, watch.lost, w.endpoints.exhausted())
-	if took == overrun && errors.Is(context.Cause(limit), errNoEvent) {
-		took = silent
-	}
+	s.record.AgentStart = s.rec.Now()
+	agent := process.Attend(program, launch.Stdin, out.stdout.unfailing(&s.acted), out.stderr.unfailing(nil))
+	defer func() {
+		if ran.over = agent.HasEnded(); ran.over {
+			err = errors.Join(err, out.close())
+			return
+		}
+		down.add(part{await: func(context.Context) error {
+			return errors.Join(outputEnd(agent.Ended(), "the agent's output"), out.close())
+		}})
+	}()
+	watch := s.watch(ctx)
+	took := w.await(limit, agent, watch.lost)
 	watch.close()
-	w.record.AgentEnd = w.rec.Now()
+	s.record.AgentEnd = s.rec.Now()
 	if ctx.Err() != nil {
-		return attended, context.Cause(ctx)
+		return ran, context.Cause(ctx)
 	}
-	w.endpoints.commands.end()
+	e.commands.end()
 	if err := talk.end(); err != nil {
-		return attended, w.excused(ctx, err)
+		return ran, s.excused(ctx, err)
 	}
-	return attended, w.judge(ctx, attended, took)
+	ran.used, err = w.judge(ctx, agent, took)
+	return ran, err
 }
 
 // judge decides who caused the agent's end. It returns an error if that was somebody outside
 // the trial, or the engine. Everything else is blamed on the agent, even a broken container:
 // otherwise an agent could break its own to avoid being graded. A limit that it ran into says
 // more than how it ended.
-func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error {
+func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span) (used *evidence.Usage, err error) {
 	if err := w.foreignEnding(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	own := sandbox.EndedOf(ctx, w.sandbox, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, own); err != nil {
-		return err
+		return nil, err
 	}
 	if w.endpoints.models != nil {
 		if err := w.endpoints.models.Down(ctx); err != nil {
-			return &fault{evidence.ReasonModel, err}
+			return nil, &fault{evidence.ReasonModel, err}
 		}
 	}
-	if !a.endsWithin(0) {
+	if !agent.HasEnded() {
 		w.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
 		switch took {
 		case overrun, silent:
@@ -104,31 +119,31 @@ func (w *agentWork) judge(ctx context.Context, a *agentProcess, took span) error
 		default:
 			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
-		return nil // its output goes on
+		return nil, nil // its output goes on
 	}
-	if a.err == nil {
-		w.record.ExitCode, w.record.Signal = new(a.exit.Code), a.exit.Signal
+	exit, lost := agent.Wait()
+	if lost == nil {
+		w.record.ExitCode, w.record.Signal = new(exit.Code), exit.Signal
 	}
 	if took == overrun || took == silent {
 		w.blameTime(took, "")
 	}
-	for _, b := range w.breaches(ctx, a) {
-		w.blame(evidence.ClassAgentError, b.reason, b.message)
-	}
+	used = w.used(ctx)
+	w.blameBreaches(used)
 	switch {
 	case w.record.Class != "":
-	case a.err != nil || own.Cause != "":
+	case lost != nil || own.Cause != "":
 		if own.Cause == "" {
-			own.Message = a.err.Error()
+			own.Message = lost.Error()
 		}
 		w.blameGuest(own)
-	case a.exit.Signal != "":
-		w.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+a.exit.Signal)
-	case a.exit.Code != 0:
-		w.blame(evidence.ClassAgentError, evidence.ReasonExitCode, w.exited(a).Error())
+	case exit.Signal != "":
+		w.blame(evidence.ClassAgentError, evidence.ReasonSignal, "the agent was ended by "+exit.Signal)
+	case exit.Code != 0:
+		w.blame(evidence.ClassAgentError, evidence.ReasonExitCode, w.exited(exit.Code).Error())
 	}
-	w.keepOutput(a.stdout, a.stderr)
-	return nil
+	w.keepOutput()
+	return used, nil
 }
 
 // blameTime blames the agent for a limit of its time.
@@ -151,73 +166,45 @@ func (w *agentWork) blameGuest(e sandbox.Exit) {
 
 // exited is what to say of an agent that ended badly by itself. One that is
 // somebody's program and said nothing may never have come up.
-func (w *agentWork) exited(a *agentProcess) error {
-	err := fmt.Errorf("the agent exited with code %d", a.exit.Code)
-	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[a.exit.Code] != "" {
-		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[a.exit.Code])
+func (w *agentWork) exited(code int) error {
+	err := fmt.Errorf("the agent exited with code %d", code)
+	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
+		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
-	if len(w.plan.Agent.Command) > 0 && a.stdout.size == 0 {
+	if len(w.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
 		return advised(w.sandbox, sandbox.Agent, err)
 	}
 	return err
 }
 
-// breach is a limit that the agent ran into.
-type breach struct {
-	reason  evidence.Reason
-	message string
-}
-
-// breaches are the limits that the agent ran into, the one that ended it first. To be
-// ended by the kernel for want of memory, or by us for what it wrote, shows as a
-// signal otherwise.
-func (w *agentWork) breaches(ctx context.Context, a *agentProcess) []breach {
-	var all []breach
-	for _, o := range []*output{a.stdout, a.stderr} {
-		if o.isOver() {
-			all = append(all, breach{evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.limit, o.name)})
-		}
-	}
+// used is what the agent's container used; nil where that cannot be seen.
+func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
-	if used, err := sandbox.UsageOf(ctx, w.sandbox, sandbox.Agent); err == nil {
-		w.used = &used
+	used, err := sandbox.UsageOf(ctx, w.sandbox, sandbox.Agent)
+	if err != nil {
+		return nil
+	}
+	return &used
+}
+
+// blameBreaches blames the agent for the limits that it ran into, the one that ended it first.
+// To be ended by the kernel for want of memory, or by us for what it wrote, shows as a
+// signal otherwise.
+func (w *agentWork) blameBreaches(used *evidence.Usage) {
+	for _, o := range w.out.both() {
+		if o.Over() > 0 {
+			w.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent wrote more than %d bytes to %s", o.Limit, o.name))
+		}
+	}
+	if used != nil {
 		for _, b := range used.Breaches() {
-			all = append(all, breach{evidence.Reason(b.Kind), "the agent's container " + b.What})
+			w.blame(evidence.ClassAgentError, evidence.Reason(b.Kind), "the agent's container "+b.What)
 		}
 	}
 	if why := w.endpoints.overspent(); why != "" {
-		all = append(all, breach{evidence.ReasonBudget, why})
+		w.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
 	}
-	return all
-}
-
-// agentProcess is an agent under way: it is fed, and what it says is kept.
-type agentProcess struct {
-	agent          process.Process
-	stdout, stderr *output
-	ended          chan struct{} // closed when it has ended and its output is kept
-	flooded        chan struct{} // closed when it has written more than it may
-
-	// Set before ended is closed.
-	exit process.Exit
-	err  error // of Wait: there is no exit
-	kept error // what of its output could not be written
-}
-
-func attend(agent process.Process, stdin []byte, stdout, stderr *output) *agentProcess {
-	a := &agentProcess{agent: agent, stdout: stdout, stderr: stderr, ended: make(chan struct{}), flooded: make(chan struct{})}
-	flood := sync.OnceFunc(func() { close(a.flooded) })
-	stdout.flood, stderr.flood = flood, flood
-	go a.see(stdin)
-	return a
-}
-
-// see lasts as long as the agent, or its sandbox.
-func (a *agentProcess) see(stdin []byte) {
-	defer close(a.ended)
-	a.exit, a.err = process.Attend(a.agent, stdin, a.stdout, a.stderr)
-	a.kept = errors.Join(a.stdout.close(), a.stderr.close())
 }
 
 // span is why waiting for an agent ended.
@@ -235,134 +222,117 @@ const (
 // await waits for the agent to end. It sends SIGTERM, then SIGKILL, when the agent reaches
 // its time or output limit, loses something that it needs, or has used up its models. If
 // SIGKILL does not end it either, await returns anyway.
-func (a *agentProcess) await(limit context.Context, lost, exhausted <-chan struct{}) span {
+func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-chan struct{}) span {
 	var took span
 	select {
-	case <-a.ended:
+	case <-agent.Ended():
 		return inTime
-	case <-a.flooded:
+	case <-w.out.flooded:
 		took = flooded
 	case <-limit.Done():
 		took = overrun
+		if errors.Is(context.Cause(limit), errNoEvent) {
+			took = silent
+		}
 	case <-lost:
 		took = cutOff
-	case <-exhausted:
+	case <-w.endpoints.exhausted():
 		took = overbid
 	}
-	_ = a.agent.Signal(process.Terminate)
-	if !a.endsWithin(stopGrace) {
-		if defence.KilledAgents {
-			_ = a.agent.Signal(process.Kill)
-		}
-		a.endsWithin(killGrace)
+	stop := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}
+	if !defence.KilledAgents {
+		stop[1].Signal = ""
 	}
+	agent.Stop(context.Background(), stop...)
 	return took
 }
 
-func (a *agentProcess) endsWithin(d time.Duration) bool {
-	select {
-	case <-a.ended:
-		return true
-	default:
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-a.ended:
-		return true
-	case <-timer.C:
-		return false
-	}
+// maxFinal is how many bytes a final output may have. trial.json and the results contain it.
+const maxFinal = 16 << 20
+
+// outputs keep the beginning of what the agent writes.
+type outputs struct {
+	stdout, stderr *output
+	final          *bounded.Head // the final output; nil where that is not on stdout
+	flooded        chan struct{} // closed when more has come than is kept
 }
 
-const (
-	// maxFinal is how many bytes a final output may have. It stands in trial.json
-	// and in the results.
-	maxFinal = 16 << 20
-)
-
-// output keeps the beginning of one of the agent's outputs. Writing to it never
-// fails: what cannot be kept is no reason to hold the agent up.
+// output is one of the agent's outputs, in its file.
 type output struct {
-	name  string
-	limit int64        // bytes
-	flood func()       // called whenever more has come
-	acted *atomic.Bool // set when something comes; nil where that tells nothing
-	file  io.WriteCloser
-	head  *bytes.Buffer // the final output; nil where that is not here
-	size  int64         // bytes that came
-	err   error         // the first one of the file
-	share *bounded.Budget
-	spent bool // something did not fit into the share
+	*bounded.Head
+	name string
+	file io.Closer
 }
 
-// isOver says whether more came than may. It is to be asked when the output is at
-// its end.
-func (o *output) isOver() bool { return defence.BoundedOutput && o.size > o.limit }
+func (o *outputs) both() []*output { return []*output{o.stdout, o.stderr} }
+
+func (o *outputs) close() error { return errors.Join(o.stdout.file.Close(), o.stderr.file.Close()) }
 
 // openOutputs makes the files of the agent's outputs. Stdout is kept in memory
 // too where it is the final output.
-func (w *agentWork) openOutputs() (stdout, stderr *output, err error) {
-	limit := w.plan.Agent.OutputLimit()
-	share := w.shares.Agent
-	stdout, stderr = &output{name: "stdout", limit: limit, share: share}, &output{name: "stderr", limit: limit, share: share}
-	stdout.acted = &w.acted
-	if cmp.Or(w.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		stdout.head = &bytes.Buffer{}
+func (s *stage) openOutputs() (*outputs, error) {
+	stdout, err := s.rec.Text(evidence.StdoutFile)
+	if err != nil {
+		return nil, err
 	}
-	if stdout.file, err = w.rec.Text(evidence.StdoutFile); err != nil {
-		return nil, nil, err
+	stderr, err := s.rec.Text(evidence.StderrFile)
+	if err != nil {
+		return nil, errors.Join(err, stdout.Close())
 	}
-	if stderr.file, err = w.rec.Text(evidence.StderrFile); err != nil {
-		return nil, nil, errors.Join(err, stdout.file.Close())
+	out := &outputs{flooded: make(chan struct{})}
+	flood := sync.OnceFunc(func() { close(out.flooded) })
+	keep := func(name string, file io.Closer, w io.Writer) *output {
+		head := &bounded.Head{W: w, Limit: s.plan.Agent.OutputLimit(), Share: s.shares.Agent, Full: flood}
+		if !defence.BoundedOutput {
+			head.Limit, head.Share = math.MaxInt64, nil
+		}
+		return &output{head, name, file}
 	}
-	return stdout, stderr, nil
+	out.stdout, out.stderr = keep("stdout", stdout, stdout), keep("stderr", stderr, stderr)
+	if cmp.Or(s.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		out.final = &bounded.Head{Limit: maxFinal}
+		out.stdout.W = io.MultiWriter(out.final, stdout)
+	}
+	return out, nil
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	if o.acted != nil {
-		o.acted.Store(true)
-	}
-	kept := p
-	if defence.BoundedOutput {
-		kept = upTo(p, o.limit-o.size)
-		o.spent = o.spent || !o.share.Take(int64(len(kept)))
-	}
-	if o.head != nil && !o.spent {
-		o.head.Write(upTo(p, maxFinal-o.size))
-	}
-	if o.err == nil && !o.spent {
-		_, o.err = o.file.Write(kept)
-	}
-	o.size += int64(len(p))
-	if o.isOver() || o.spent {
-		o.flood()
-	}
+// unfailing returns a writer to the output that never fails: an agent is not held up because its
+// output cannot be kept, and the recorder has the error. It sets acted, unless that is nil, when
+// something is written.
+func (o *output) unfailing(acted *atomic.Bool) io.Writer {
+	return writerFunc(func(p []byte) {
+		if acted != nil {
+			acted.Store(true)
+		}
+		_, _ = o.Write(p)
+	})
+}
+
+// writerFunc is a writer that does not fail.
+type writerFunc func(p []byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
 	return len(p), nil
 }
 
-// upTo is the first n bytes of p, or all that there are.
-func upTo(p []byte, n int64) []byte { return p[:max(0, min(n, int64(len(p))))] }
-
-func (o *output) close() error { return errors.Join(o.err, o.file.Close()) }
-
-// keepOutput takes the final output from stdout, where it comes from there, and
-// says what of the outputs was not kept.
-func (w *agentWork) keepOutput(stdout, stderr *output) {
-	for _, o := range []*output{stdout, stderr} {
-		if o.isOver() {
-			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.limit, o.size, o.name)
+// keepOutput takes the final output from stdout, where it comes from there, and records which
+// outputs were cut off.
+func (w *agentWork) keepOutput() {
+	for _, o := range w.out.both() {
+		if o.Over() > 0 {
+			message := fmt.Sprintf("only the first %d of %d bytes of %s are kept", o.Limit, o.Size(), o.name)
 			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: message})
 		}
-		if o.spent {
-			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.share.Max())})
+		if o.Short() {
+			w.rec.Event(evidence.Event{Kind: "limit", Where: sandbox.Agent, Message: fmt.Sprintf("%s is cut off where the agent's share of the evidence, %d bytes, is full", o.name, o.Share.Max())})
 		}
 	}
-	if stdout.head == nil {
+	if w.out.final == nil {
 		return
 	}
-	w.record.FinalOutput = stdout.head.String()
-	if stdout.size > maxFinal {
+	w.record.FinalOutput = string(w.out.final.Bytes())
+	if w.out.stdout.Size() > maxFinal {
 		w.outputTooLarge()
 	}
 }

@@ -1,10 +1,10 @@
 package trial
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -36,67 +37,91 @@ func TestAwaitBeyondUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("container went away")
 		p := immortal{make(chan error)}
-		stdout, stderr := &output{file: &closer{}}, &output{file: &closer{}}
-		a := attend(p, nil, stdout, stderr)
+		agent := process.Attend(p, nil, io.Discard, io.Discard)
+		w := &agentWork{endpoints: &endpoints{}, out: &outputs{}}
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if took := a.await(limit, nil, nil); took != overrun || a.endsWithin(0) {
+		if took := w.await(limit, agent, nil); took != overrun || agent.HasEnded() {
 			t.Errorf("span %v", took)
 		}
 		p.gone <- gone
-		<-a.ended
-		if !errors.Is(a.err, gone) || a.kept != nil {
-			t.Errorf("%v, %v", a.err, a.kept)
+		if _, err := agent.Wait(); !errors.Is(err, gone) {
+			t.Error(err)
 		}
 	})
 }
 
-// closer is a file in memory that fails with err where that is set.
-type closer struct {
-	bytes.Buffer
-	err error
-}
-
-func (c *closer) Write(p []byte) (int, error) {
-	if c.err != nil {
-		return 0, c.err
+// outputsIn opens the outputs of an agent that may write so much, with a share of the evidence.
+func outputsIn(t *testing.T, limit, share int64) (*recording, *outputs, func() (evidence.Dir, []evidence.Event)) {
+	t.Helper()
+	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
+	rec, err := evidence.Create(string(dir), nil, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return c.Buffer.Write(p)
+	r := &recording{rec: rec, plan: &plan.Trial{Agent: plan.Agent{MaxOutput: limit}}, shares: Shares{Agent: bounded.NewBudget(share)}}
+	out, err := (&stage{recording: r}).openOutputs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, out, func() (evidence.Dir, []evidence.Event) {
+		t.Helper()
+		if err := errors.Join(out.close(), rec.Close()); err != nil {
+			t.Fatal(err)
+		}
+		events, err := dir.Events()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir, events
+	}
 }
 
-func (c *closer) Close() error { return nil }
-
-func TestOutput(t *testing.T) {
-	for _, test := range []struct {
-		before     int64 // bytes that came already
-		head, file string
+// The beginning of an output is kept, the agent is not held up beyond that, and what is cut is
+// an event.
+func TestOutputs(t *testing.T) {
+	const said = "onetwothree"
+	for name, test := range map[string]struct {
+		limit, share int64
+		kept, event  string
 	}{
-		{0, "onetwothree", "onetwothree"},
-		{maxFinal - 5, "onetw", "onetwothree"},
-		{maxFinal, "", "onetwothree"},
-		{plan.DefaultOutput - 5, "", "onetw"},
-		{plan.DefaultOutput + 5, "", ""},
+		"all":               {20, 100, said, ""},
+		"up to the limit":   {5, 100, "onetw", "only the first 5 of 11 bytes of stdout are kept"},
+		"what has room":     {20, 7, "onetwo", "stdout is cut off where the agent's share of the evidence, 7 bytes, is full"},
+		"exactly the limit": {11, 100, said, ""},
 	} {
-		file := &closer{}
-		flooded := false
-		o := &output{limit: plan.DefaultOutput, flood: func() { flooded = true }, file: file, head: &bytes.Buffer{}, size: test.before}
+		r, out, close := outputsIn(t, test.limit, test.share)
+		to := out.stdout.unfailing(&r.acted)
 		for _, part := range []string{"one", "two", "three"} {
-			if n, err := io.WriteString(o, part); n != len(part) || err != nil {
-				t.Errorf("%q: %d, %v", part, n, err)
+			if n, err := io.WriteString(to, part); n != len(part) || err != nil {
+				t.Errorf("%s: %q: %d, %v", name, part, n, err)
 			}
 		}
-		if o.head.String() != test.head || file.String() != test.file || o.size != test.before+11 || o.close() != nil || flooded != o.isOver() {
-			t.Errorf("after %d bytes: kept %q and %q of %d", test.before, o.head, file, o.size)
+		(&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+		dir, events := close()
+		file, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
+		if err != nil || string(file) != test.kept || r.record.FinalOutput != test.kept || !r.acted.Load() {
+			t.Errorf("%s: kept %q and %q, %v", name, file, r.record.FinalOutput, err)
+		}
+		flooded := process.IsClosed(out.flooded)
+		if flooded != (test.event != "") || flooded != (len(events) == 1) {
+			t.Errorf("%s: flooded %v, events %+v", name, flooded, events)
+		}
+		if len(events) == 1 && (events[0].Kind != "limit" || events[0].Where != sandbox.Agent || events[0].Message != test.event) {
+			t.Errorf("%s: %+v", name, events[0])
 		}
 	}
+}
 
-	full := errors.New("disk full")
-	o := &output{limit: plan.DefaultOutput, file: &closer{err: full}}
-	if n, err := io.WriteString(o, "one"); n != 3 || err != nil {
-		t.Errorf("an agent is held up: %d, %v", n, err)
+// A final output that is larger than graders take is the agent's fault.
+func TestFinalOutputThatIsTooLarge(t *testing.T) {
+	r, out, close := outputsIn(t, maxFinal+10, 2*maxFinal)
+	if _, err := io.CopyN(out.stdout.unfailing(&r.acted), zeroReader{}, maxFinal+1); err != nil {
+		t.Fatal(err)
 	}
-	if err := o.close(); !errors.Is(err, full) {
-		t.Errorf("close: %v", err)
+	(&agentWork{stage: &stage{recording: r}, out: out}).keepOutput()
+	if _, events := close(); len(events) != 0 || len(r.record.FinalOutput) != maxFinal || r.record.Reason != evidence.ReasonOutput {
+		t.Errorf("%d bytes, reason %s, %+v", len(r.record.FinalOutput), r.record.Reason, events)
 	}
 }
 
@@ -113,21 +138,3 @@ func TestReadHead(t *testing.T) {
 type zeroReader struct{}
 
 func (zeroReader) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-func TestOutputThatIsCutIsAnEvent(t *testing.T) {
-	dir := evidence.Dir(filepath.Join(t.TempDir(), "1"))
-	rec, err := evidence.Create(string(dir), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	work := &agentWork{stage: &stage{recording: &recording{rec: rec}}}
-	work.keepOutput(&output{name: "stdout", limit: 5, size: 5}, &output{name: "stderr", limit: 5, size: 6})
-	if err := rec.Close(); err != nil {
-		t.Fatal(err)
-	}
-	events, err := dir.Events()
-	if err != nil || len(events) != 1 || events[0].Kind != "limit" || events[0].Where != sandbox.Agent ||
-		events[0].Message != "only the first 5 of 6 bytes of stderr are kept" {
-		t.Errorf("events %+v, %v", events, err)
-	}
-}

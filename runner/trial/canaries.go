@@ -17,13 +17,13 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// maxSeen is how many sightings of a canary in one way a trial keeps: those of one hide
-// no other.
+// maxSeen is how many matches of one canary on one way out a trial records: those of one
+// canary hide no other's.
 const maxSeen = 100
 
-// canaries looks for canaries in what leaves the containers of a trial, and records where it sees
-// one that has no business there. What the agent asks its models is no such place: it
-// reads canaries there like all it works with. A nil lookout sees nothing.
+// canaryScanner looks for canaries in what leaves the containers of a trial, and records
+// those that leave for where they may not go. Requests to models are not looked at: they hold
+// whatever the agent works with. A nil scanner finds nothing.
 type canaryScanner struct {
 	set *canary.Set
 	rec eventRecorder
@@ -35,13 +35,13 @@ type canaryScanner struct {
 	seen map[matchedAs]int // guarded by mu
 }
 
-// matchedAs is what is counted together.
+// matchedAs identifies matches that are counted together.
 type matchedAs struct{ canary, how string }
 
-// eventRecorder takes what the lookout has to tell.
+// eventRecorder takes events.
 type eventRecorder interface{ Event(evidence.Event) }
 
-// scannerFor is nil where the trial has no canaries.
+// scannerFor returns the scanner of a trial; nil if the trial has no canaries.
 func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	return l, err
 }
 
-// telling is a lookout for the same, from the beginning, that tells another.
+// telling returns a scanner for the same canaries that counts anew and records elsewhere.
 func (l *canaryScanner) telling(rec eventRecorder) *canaryScanner {
 	if l == nil {
 		return nil
@@ -73,7 +73,7 @@ func (l *canaryScanner) telling(rec eventRecorder) *canaryScanner {
 	return &canaryScanner{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[matchedAs]int{}}
 }
 
-// ways are those in which canaries of the trial are looked for.
+// ways returns the ways out on which the trial is scanned.
 func (l *canaryScanner) ways(isolated bool) []string {
 	switch {
 	case l == nil:
@@ -84,7 +84,7 @@ func (l *canaryScanner) ways(isolated bool) []string {
 	return []string{evidence.ByArgument, evidence.ByDNS, evidence.ByEgress}
 }
 
-// frame looks at a message that reached a server.
+// frame scans a message that reached a server.
 func (l *canaryScanner) frame(f evidence.Frame, number int64) {
 	if l == nil || f.Dir != evidence.ToServer || f.Side == evidence.SideAgent || f.Synthetic != "" {
 		return
@@ -96,10 +96,10 @@ func (l *canaryScanner) frame(f evidence.Frame, number int64) {
 	}
 }
 
-// maxToolName is how much of a tool's name an event has.
+// maxToolName is how many bytes of a tool's name an event has.
 const maxToolName = 256
 
-// toolOf is the tool that a message calls; empty where it calls none, or several.
+// toolOf returns the tool that a message calls; empty if it calls none or several.
 func toolOf(raw []byte) string {
 	m, err := jsonrpc.ReadOne(raw)
 	if err != nil || m.Method != "tools/call" {
@@ -108,7 +108,7 @@ func toolOf(raw []byte) string {
 	return strings.ToValidUTF8(text.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
 }
 
-// request looks at what of a request to a server is not its message.
+// request scans the URL and the headers of a request to a server.
 func (l *canaryScanner) request(server string, r *http.Request) {
 	if !slices.ContainsFunc(l.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
 		return // the proxy refuses it
@@ -123,8 +123,8 @@ func (l *canaryScanner) request(server string, r *http.Request) {
 	}
 }
 
-// requests has the lookout look at requests on their way to servers; only is the one that
-// is meant whatever Host they name, if any.
+// requests scans requests on their way to servers. only is the server that is meant whatever
+// Host a request names; empty if Host counts.
 func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	if l == nil {
 		return next
@@ -139,7 +139,7 @@ func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	})
 }
 
-// event looks at the names that programs of a container asked for.
+// event scans the names that programs of a container asked for.
 func (l *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
@@ -147,10 +147,10 @@ func (l *canaryScanner) event(e evidence.Event) {
 	}
 }
 
-// maxHostName is how much of a name a sighting has.
+// maxHostName is how many bytes of a host's name a match has.
 const maxHostName = 255
 
-// named looks at the name of a host that a program of a container chose.
+// named scans the name of a host that a program of a container chose.
 func (l *canaryScanner) named(container, how, name string) {
 	if l == nil {
 		return
@@ -162,7 +162,7 @@ func (l *canaryScanner) named(container, how, name string) {
 	}
 }
 
-// outgoing looks through the bytes of a connection.
+// outgoing returns what scans the bytes of one connection.
 func (l *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	if l == nil {
 		return io.Discard
@@ -170,7 +170,7 @@ func (l *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	return l.set.Writer(found)
 }
 
-// left records what was seen of a container's bytes for a host.
+// left records a match in a container's bytes for a host.
 func (l *canaryScanner) left(container, host string, found canary.Found) {
 	if l == nil {
 		return
@@ -178,8 +178,8 @@ func (l *canaryScanner) left(container, host string, found canary.Found) {
 	l.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
-// matched records that a canary was seen, unless it may reach the one that it is on its
-// way to; empty is nobody who may.
+// matched records a match, unless the canary may reach to, where it is on its way; empty is
+// nowhere that it may.
 func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	if to != "" && slices.ContainsFunc(l.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
 		return
@@ -188,7 +188,7 @@ func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	defer l.mu.Unlock()
 	as := matchedAs{what.Canary, what.How}
 	l.seen[as]++
-	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: sighting(where, what), Data: dataOf(what)}
+	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: describeMatch(where, what), Data: dataOf(what)}
 	switch seen := l.seen[as]; {
 	case seen > maxSeen:
 		return
@@ -198,7 +198,8 @@ func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	l.rec.Event(e)
 }
 
-func sighting(where string, what evidence.CanarySeen) string {
+// describeMatch says in a sentence where a canary went.
+func describeMatch(where string, what evidence.CanarySeen) string {
 	switch {
 	case what.How == evidence.ByEgress:
 		return fmt.Sprintf("canary %q left %s for %s (%s)", what.Canary, where, what.Name, what.Encoding)
@@ -210,7 +211,7 @@ func sighting(where string, what evidence.CanarySeen) string {
 	return fmt.Sprintf("canary %q went to server %s (%s)", what.Canary, where, what.Encoding)
 }
 
-// dataOf is what an event has of a sighting.
+// dataOf returns a match as the data of its event.
 func dataOf(what evidence.CanarySeen) map[string]any {
 	var data map[string]any
 	raw, err := json.Marshal(what)

@@ -20,22 +20,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-const (
-	// maxTranscript is how much is brought out of the transcript's directory.
-	maxTranscript = 64 << 20
-	// A workspace may be larger as tar than its size limit: by so many times that, up to
-	// so many bytes.
-	treeRatio = 4
-	treeSlack = 256 << 20
-)
+// maxTranscript is how much is brought out of the transcript's directory.
+const maxTranscript = 64 << 20
 
 // collector is the phase in which what the agent left is brought out.
 type collector struct{ *stage }
 
-// collect brings out what the agent left. What cannot be had is a gap in the
-// evidence, which graders that need it turn into an error; where somebody else is to
-// blame for that it is returned.
-func (c *collector) collect(ctx context.Context) error {
+// collect brings out what the agent left. What cannot be brought out is a gap in the
+// evidence, which graders that need it turn into an error. collect returns an error if somebody
+// outside the trial is to blame.
+func (c collector) collect(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	complete := true
@@ -64,9 +58,9 @@ func (c *collector) collect(ctx context.Context) error {
 	return nil
 }
 
-// collectReported keeps what the agent tells, and takes the final output from there where
-// it is its messages. Without one it is the agent that left none.
-func (c *collector) collectReported(tells transcript.Source) {
+// collectReported keeps the agent's transcript, and takes the final output from its messages
+// where the eval says so. If there is no message, the agent left no final output.
+func (c collector) collectReported(tells transcript.Source) {
 	said, err := c.keepReported(tells)
 	if err != nil {
 		c.gap(evidence.GapTranscript, err)
@@ -74,7 +68,7 @@ func (c *collector) collectReported(tells transcript.Source) {
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.record.FinalOutput = string(upTo([]byte(said), maxFinal))
+	c.record.FinalOutput = said[:min(len(said), maxFinal)]
 	silent := err == nil || errors.Is(err, errNothingReported) || errors.Is(err, errNoFile)
 	switch {
 	case len(said) > maxFinal:
@@ -89,9 +83,9 @@ func (c *collector) collectReported(tells transcript.Source) {
 
 var errNoMessage = errors.New("its transcript has no message")
 
-// collectOutput takes the final output from a file of the workspace. That there is
-// none where the workspace is whole is the agent's doing.
-func (c *collector) collectOutput(name string) {
+// collectOutput takes the final output from a file of the workspace. The agent is blamed if the
+// workspace is whole and has no such file.
+func (c collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
 		c.record.FinalOutput, err = readHead(in)
 		return err
@@ -108,8 +102,8 @@ func (c *collector) collectOutput(name string) {
 }
 
 // collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
-// secrets. That it cannot be whole for what the agent left is the agent's doing.
-func (c *collector) collectWorkspace(ctx context.Context) error {
+// secrets. The agent is blamed for a workspace that is too large.
+func (c collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
 		return err
@@ -131,12 +125,13 @@ func (c *collector) collectWorkspace(ctx context.Context) error {
 	return c.lookThrough()
 }
 
-// maxTree is how large a workspace of a size limit may be as tar.
-func maxTree(disk int64) int64 { return disk + min(treeRatio*disk, treeSlack) }
+// maxTree is how large a workspace of a size limit may be as tar: up to five times as large, but
+// no more than 256 MiB larger.
+func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 
-// lookThrough notes where the agent put something in the place of a link to its mcp.json
-// (what it called is recorded all the same), and where it left what is not collected.
-func (c *collector) lookThrough() error {
+// lookThrough records that the agent replaced a link to its mcp.json (its calls are recorded all
+// the same), and blames it for directories whose content cannot be collected.
+func (c collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
@@ -145,7 +140,7 @@ func (c *collector) lookThrough() error {
 	cut := ""
 	for e, err := range tree.Entries(file) {
 		if err != nil {
-			break // that it is cut off is for grading to find
+			break // grading reports a tar that is cut off
 		}
 		name := e.Path
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
@@ -163,9 +158,9 @@ func (c *collector) lookThrough() error {
 	return nil
 }
 
-// collectTranscript keeps the one file of the transcript's directory. Nothing of that
-// is on the disk before secrets are taken out of it.
-func (c *collector) collectTranscript(ctx context.Context) error {
+// collectTranscript keeps the one file of the transcript's directory. It reaches the disk only
+// after secrets were taken out of it.
+func (c collector) collectTranscript(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tree, out := io.Pipe()
@@ -190,7 +185,7 @@ func (c *collector) collectTranscript(ctx context.Context) error {
 
 var errDone = errors.New("nobody reads on")
 
-func (c *collector) keepTranscript(in io.Reader) error {
+func (c collector) keepTranscript(in io.Reader) error {
 	out, err := c.rec.Text(evidence.TranscriptFile)
 	if err != nil {
 		return err
@@ -204,8 +199,8 @@ var (
 	errTooLarge = errors.New("is larger than its limit allows")
 )
 
-// fileInTree has one regular file of a tar read. It may be far larger than the
-// tar, which is hostile: holes take no room there.
+// fileInTree has one regular file of a tar read. The tar is hostile, and the file may be far
+// larger than the tar, where holes take no room.
 func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 	file, err := os.Open(tarPath)
 	if err != nil {
@@ -231,23 +226,20 @@ func readFileOf(archive io.Reader, name string, read func(io.Reader) error) erro
 // readHead reads the beginning of a final output: all of it, or it fails with
 // errTooLarge.
 func readHead(r io.Reader) (string, error) {
-	var content strings.Builder
-	n, err := io.Copy(&content, io.LimitReader(r, maxFinal+1))
-	if n > maxFinal {
-		return content.String()[:maxFinal], errTooLarge
-	}
-	return content.String(), err
+	head := &bounded.Head{Limit: maxFinal, Fail: errTooLarge}
+	_, err := io.Copy(head, r)
+	return string(head.Bytes()), err
 }
 
-// errNothingReported is what a mapping that fits nothing comes to, as does an agent that
-// tells nothing: that is not known, and no account of having called nothing.
+// errNothingReported says that no line became an event. Whether the mapping does not fit or the
+// agent reported nothing is not known, so it is no proof that nothing was called.
 var errNothingReported = errors.New("no line tells of anything")
 
-// keepReported reads what the agent tells where the eval says that it does, and keeps it
-// as waza's events. What of it cannot be read is an event; where that may have told of
-// a tool's use it is an error too, since the transcript is not whole. said is all that the
-// agent said, a message below the other, or a little more of it than a final output has.
-func (c *collector) keepReported(source transcript.Source) (said string, err error) {
+// keepReported reads the agent's transcript from where the eval has it, and keeps it as waza's
+// events. A line that cannot be read is recorded; it is an error too if it may have reported
+// the use of a tool, since the transcript is then not whole. said is all that the agent said, one
+// message below the other, cut off some way behind the limit of a final output.
+func (c collector) keepReported(source transcript.Source) (said string, err error) {
 	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
@@ -277,8 +269,8 @@ func (c *collector) keepReported(source transcript.Source) (said string, err err
 	return messages.String(), err
 }
 
-// openReported has the place read where the agent tells.
-func (c *collector) openReported(from string, read func(io.Reader) error) error {
+// openReported has the agent's transcript read: one of its outputs, or a file of the workspace.
+func (c collector) openReported(from string, read func(io.Reader) error) error {
 	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
 	if !ofAgent {
 		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)
@@ -291,9 +283,9 @@ func (c *collector) openReported(from string, read func(io.Reader) error) error 
 	return read(file)
 }
 
-// tellReading records what of a transcript was passed over, and fails where it may
-// have told of something.
-func (c *collector) tellReading(source transcript.Source, r transcript.Report) error {
+// tellReading records which lines of a transcript were skipped, and fails if one may have
+// reported something.
+func (c collector) tellReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
 		c.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})

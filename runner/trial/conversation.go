@@ -2,214 +2,23 @@ package trial
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// startAgent starts the agent, which has the prompts behind the first from talk: one of ours
-// as it waits for them, and another in a further run for each.
-func (w *agentWork) startAgent(ctx context.Context, first plan.Launch, talk *talk) (process.Process, error) {
-	a := w.plan.Agent
-	if !w.plan.TakesTurns() {
-		return w.sandbox.Start(ctx, sandbox.Agent, first.Process)
-	}
-	ctx, stop := context.WithCancel(ctx)
-	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
-	if agents.IsOurs(a.Executor) {
-		p, err := w.sandbox.Start(ctx, sandbox.Agent, first.Process)
-		return &promptedProcess{Process: p, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, err
-	}
-	c := &conversation{done: make(chan struct{}), next: next, stop: stop, limit: a.OutputLimit()}
-	c.again = func(prompt string) (process.Process, []byte, error) {
-		again := *w.plan
-		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.found)
-		if err != nil {
-			return nil, nil, err
-		}
-		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
-		if err := w.put(ctx, sandbox.Agent, "/", l.Files); err != nil {
-			return nil, nil, err
-		}
-		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)
-		return p, l.Stdin, err
-	}
-	p, err := w.sandbox.Start(ctx, sandbox.Agent, first.Process)
-	if err == nil {
-		c.begin(p, first.Stdin)
-	}
-	return c, err
-}
-
-// promptedProcess is an agent of ours in a conversation. Where it says that a turn is over it gets
-// the next prompt, or the end of its stdin.
-type promptedProcess struct {
-	process.Process
-	next func(said []byte) (prompt string, ok bool)
-	stop context.CancelFunc
-
-	said *bounded.Head // so far; of the one who reads Stdout
-	rest []byte        // that came with the end of a turn, likewise
-}
-
-// Stdin takes what the agent is started with, and stays open for further prompts.
-func (d *promptedProcess) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
-
-func (d *promptedProcess) Stdout() io.Reader { return d }
-
-func (d *promptedProcess) Read(p []byte) (int, error) {
-	for {
-		n, err := len(d.rest), error(nil)
-		if n > 0 {
-			n = copy(p, d.rest)
-			d.rest = d.rest[n:]
-		} else if n, err = d.Process.Stdout().Read(p); n == 0 {
-			return 0, err
-		}
-		i := slices.Index(p[:n], agents.TurnEnd)
-		if i < 0 {
-			_, _ = d.said.Write(p[:n])
-			return n, err
-		}
-		d.rest = append(slices.Clone(p[i+1:n]), d.rest...)
-		_, _ = d.said.Write(p[:i])
-		d.answer()
-		if i > 0 {
-			return i, nil
-		}
-	}
-}
-
-// answer gives the agent its next prompt. One that does not read it is not waited for: what
-// it is given fits into a pipe or is read by a program of ours.
-func (d *promptedProcess) answer() {
-	stdin := d.Process.Stdin()
-	prompt, ok := d.next(d.said.Bytes())
-	line, err := json.Marshal(prompt)
-	if !ok || err != nil {
-		_ = stdin.Close()
-		return
-	}
-	go func() { _, _ = stdin.Write(append(line, '\n')) }()
-}
-
-func (d *promptedProcess) Signal(s process.Signal) error {
-	d.stop()
-	return d.Process.Signal(s)
-}
-
-func (d *promptedProcess) Wait() (process.Exit, error) {
-	defer d.stop()
-	defer func() { _ = d.Process.Stdin().Close() }()
-	return d.Process.Wait()
-}
-
-type stayingOpen struct{ io.Writer }
-
-func (stayingOpen) Close() error { return nil }
-
-// conversation is an agent that is run several times, as one process: a run for each prompt,
-// until one does not exit with 0.
-type conversation struct {
-	next  func(said []byte) (prompt string, ok bool)
-	again func(prompt string) (process.Process, []byte, error)
-	stop  context.CancelFunc
-	limit int64 // bytes of what it said that next is told
-
-	stdout, stderr *io.PipeReader
-	done           chan struct{}
-	exit           process.Exit // set before done is closed
-	err            error        // likewise
-
-	mu      sync.Mutex
-	current process.Process // guarded by mu
-	stopped bool            // guarded by mu: no further run is started
-}
-
-// begin follows the first run, and starts the others.
-func (c *conversation) begin(p process.Process, stdin []byte) {
-	var out, errs *io.PipeWriter
-	c.stdout, out = io.Pipe()
-	c.stderr, errs = io.Pipe()
-	c.current = p
-	go func() {
-		defer close(c.done)
-		defer c.stop()
-		defer func() { _, _ = out.Close(), errs.Close() }()
-		said := &bounded.Head{Limit: c.limit}
-		for {
-			c.exit, c.err = process.Attend(p, stdin, io.MultiWriter(said, out), errs)
-			if c.err != nil || c.exit != (process.Exit{}) || c.isStopped() {
-				return
-			}
-			prompt, ok := c.next(said.Bytes())
-			if !ok {
-				return
-			}
-			if p, stdin, c.err = c.again(prompt); c.err != nil {
-				return
-			}
-			c.follow(p)
-		}
-	}()
-}
-
-func (c *conversation) isStopped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stopped
-}
-
-// follow has signals go to another run, which is ended where it comes too late.
-func (c *conversation) follow(p process.Process) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.current = p
-	if c.stopped {
-		_ = p.Signal(process.Kill)
-	}
-}
-
-// Stdin takes nothing: each run has its own.
-func (c *conversation) Stdin() io.WriteCloser { return stayingOpen{io.Discard} }
-
-func (c *conversation) Stdout() io.Reader { return c.stdout }
-
-func (c *conversation) Stderr() io.Reader { return c.stderr }
-
-func (c *conversation) Signal(s process.Signal) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopped = true
-	c.stop()
-	return c.current.Signal(s)
-}
-
-func (c *conversation) Wait() (process.Exit, error) {
-	<-c.done
-	return c.exit, c.err
-}
-
-// talk is what the runner has to do with a conversation: between two turns it grades what
-// there is, where the task has a checkpoint there, and finds the next prompt. The agent's
-// time stands still meanwhile.
+// talk is the runner's part in a conversation: between two turns it grades the trial, where the
+// task has a checkpoint there, and finds the next prompt. The agent's time is stopped meanwhile.
 type talk struct {
 	work    *agentWork
 	clock   *agentClock
@@ -226,8 +35,8 @@ type talk struct {
 	blame     string              // why nobody answered the agent; empty where that was not so; guarded by mu
 }
 
-// over is told that a turn is over, with what the agent said on stdout so far. It returns the
-// next prompt; ok is false where there is none.
+// over is called when a turn is over, with what the agent wrote on stdout so far. It returns the
+// next prompt; ok is false if there is none.
 func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 	t.clock.pause()
 	defer t.clock.resume()
@@ -258,7 +67,7 @@ func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, e
 	return "", false, nil
 }
 
-// end puts what came of the conversation on the trial's record, once the agent has ended.
+// end puts the conversation on the trial's record, once the agent has ended.
 func (t *talk) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,73 +79,8 @@ func (t *talk) end() error {
 	return t.err
 }
 
-// agentClock ends a context when the agent has had its time. While it is paused no time goes
-// by.
-type agentClock struct {
-	end context.CancelCauseFunc
-
-	mu      sync.Mutex
-	timer   *time.Timer   // guarded by mu
-	left    time.Duration // when it was last started; guarded by mu
-	started time.Time     // of what is under way, a turn or a pause; guarded by mu
-	stood   time.Duration // in all pauses; guarded by mu
-}
-
-func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	c := &agentClock{end: cancel, left: limit, started: time.Now()}
-	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
-	return ctx, c
-}
-
-// errNoEvent is why an agent is ended that did nothing at all.
-var errNoEvent = errors.New("no first event")
-
-// begins ends the context where the agent does nothing within limit; 0 is no limit. What it
-// did is told by acted.
-func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
-	if limit == 0 {
-		return func() bool { return true }
-	}
-	return time.AfterFunc(limit, func() {
-		if !acted.Load() {
-			c.end(errNoEvent)
-		}
-	}).Stop
-}
-
-func (c *agentClock) pause() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	c.left -= time.Since(c.started)
-	c.started = time.Now()
-}
-
-func (c *agentClock) resume() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stood += time.Since(c.started)
-	c.started = time.Now()
-	c.timer.Reset(max(0, c.left))
-}
-
-func (c *agentClock) paused() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stood
-}
-
-// stop frees what the clock holds.
-func (c *agentClock) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer.Stop()
-	c.end(nil)
-}
-
-// respond has a model answer the agent as its user. ok is false where the conversation is over.
-// The error is of a provider that cannot be asked.
+// respond has a model answer the agent as its user. ok is false if the conversation is over. It
+// fails if the model's provider cannot be asked.
 func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
 	w := t.work
 	if t.responder == nil {
@@ -373,8 +117,8 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 	return "", false, nil
 }
 
-// askUser asks the model, and puts what came of it on record. An error that is a fault is the
-// provider's: it fails without a word of the agent's, too.
+// askUser asks the model and records the answer. An error is a fault if the provider is to
+// blame: it then fails without a word of the agent's, too.
 func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	w, judge := t.work, *t.work.plan.Judge
 	client, err := w.o.Connect(judge)
@@ -388,16 +132,8 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 			return grading.Reply{}, because(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
 		}
 	}
-	step := evidence.Step{Kind: evidence.StepResponder}
-	if step.Ask, err = (grading.Question{Ask: ask}).Raw(); err != nil {
-		return grading.Reply{}, err
-	}
-	if failed != nil {
-		step.Error = failed.Error()
-	} else if step.Answer, err = json.Marshal(answer); err != nil {
-		return grading.Reply{}, err
-	}
-	if err := errors.Join(failed, w.rec.Step(step)); err != nil {
+	err = w.step(grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
+	if err := errors.Join(failed, err); err != nil {
 		return grading.Reply{}, err
 	}
 	reply, err := grading.ReadReply(answer)
@@ -405,17 +141,99 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 	return reply, err
 }
 
-// words is what an agent says, of what it wrote on stdout.
+// words returns what an agent said, by what it wrote on stdout.
 func (w *agentWork) words(stdout []byte) string {
 	if w.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
 	var all []string
-	_, _ = w.plan.Agent.Tells.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // what cannot be read is told in the end
+	_, _ = w.plan.Agent.Tells.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
 		if e.Type == evidence.AssistantMessage && e.Content != "" {
 			all = append(all, e.Content)
 		}
 		return nil
 	})
 	return strings.Join(all, "\n")
+}
+
+// checkpoint grades the state of the trial after a turn, if the task asks for that. stop
+// reports whether the conversation ends there.
+func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
+	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
+	if i < 0 {
+		return false, nil
+	}
+	c := t.work.plan.Checkpoints[i]
+	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
+	if err := t.snapshot(ctx, c, dir, said); err != nil {
+		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
+	}
+	verdicts, err := grading.Grade(dir)
+	stop = c.Stop && verdicts.Class != evidence.ClassPass
+	t.checkpoints = append(t.checkpoints, evidence.Checkpoint{AfterTurn: turn, Stopped: stop})
+	return stop, err
+}
+
+// snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
+// checkpoint's graders.
+func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
+	w := t.work
+	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
+	if err != nil {
+		return err
+	}
+	plan := *w.plan
+	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
+	for _, container := range w.plan.GraderContainers {
+		if container.Turn == c.AfterTurn {
+			container.Turn = 0
+			plan.GraderContainers = append(plan.GraderContainers, container)
+		}
+	}
+	at, err := newRecording(&plan, rec, w.shares, w.o)
+	if err != nil {
+		return errors.Join(err, rec.Close())
+	}
+	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
+	at.record.BetweenTurns = t.clock.paused()
+	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.unasked(at)}
+	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
+	if err != nil {
+		return err
+	}
+	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
+	at.record.Ended = at.record.AgentEnd
+	if _, err := at.writeRecord(dir); err != nil {
+		return err
+	}
+	if plan.Judge == nil {
+		return nil
+	}
+	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir)
+	return err
+}
+
+// take copies what was recorded so far into the recording of at, and adds what its graders ask for.
+func (t *talk) take(ctx context.Context, at *stage, turn int, said []byte) error {
+	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
+		return err
+	}
+	stdout, err := at.rec.Text(evidence.StdoutFile)
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(said)
+	if err := errors.Join(err, stdout.Close()); err != nil {
+		return err
+	}
+	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		at.record.FinalOutput = string(said[:min(len(said), maxFinal)])
+	}
+	if err := (collector{at}).collect(ctx); err != nil {
+		return err
+	}
+	if err := (asker{at}).askAll(ctx); err != nil {
+		return err
+	}
+	return programs{at.recording, fmt.Sprintf("%s.turn%d", at.plan.Task, turn)}.runAll(ctx, at.asks(evidence.StepProgram))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 // fault is a failure that is not the agent's, and the reason it goes by.
@@ -21,7 +22,7 @@ func (f *fault) Error() string { return f.err.Error() }
 
 func (f *fault) Unwrap() error { return f.err }
 
-// because gives an error a reason, where it has none of its own.
+// because returns err with a reason, unless it has one.
 func because(reason evidence.Reason, err error) error {
 	if known := (*fault)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -29,7 +30,7 @@ func because(reason evidence.Reason, err error) error {
 	return &fault{reason, err}
 }
 
-// reasonOf is the reason of an infra.
+// reasonOf returns the reason of a trial that broke.
 func reasonOf(err error) evidence.Reason {
 	if errors.Is(err, sandbox.ErrEngineGone) {
 		return evidence.ReasonEngine
@@ -40,7 +41,7 @@ func reasonOf(err error) evidence.Reason {
 	return evidence.ReasonRunner
 }
 
-// excused returns err, or a fault that blames whoever outside the trial ended one of its
+// excused returns err, or a fault that blames somebody outside the trial who ended one of its
 // containers meanwhile.
 func (s *stage) excused(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
@@ -52,7 +53,7 @@ func (s *stage) excused(ctx context.Context, err error) error {
 	return err
 }
 
-// foreignFault is the fault of an ending that is nobody's in the trial; else nil.
+// foreignFault returns the fault of a container that somebody outside the trial ended; else nil.
 func foreignFault(container string, e sandbox.Exit) error {
 	switch e.Cause {
 	case sandbox.FromOutside:
@@ -63,7 +64,7 @@ func foreignFault(container string, e sandbox.Exit) error {
 	return nil
 }
 
-// titleOf is a container in a sentence.
+// titleOf returns what messages call a container.
 func titleOf(container string) string {
 	switch server, service, found := strings.Cut(container, "/"); {
 	case container == sandbox.Agent:
@@ -75,30 +76,29 @@ func titleOf(container string) string {
 	}
 }
 
-// member is a container that a trial counts on, in the sandbox that it is in.
+// member is a container that a trial needs, and its sandbox.
 type member struct {
 	sandbox   sandbox.Sandbox
 	container string
 }
 
-// members are the containers that the agent needs: its servers and their services.
+// members returns the containers that the agent needs: its servers' and their services'.
 func (s *stage) members() []member {
 	var all []member
-	for _, h := range s.servers.hosts {
-		if h == nil || h.plan.Remote {
+	for _, up := range s.servers.up {
+		if up.plan.Remote {
 			continue
 		}
-		all = append(all, member{h.sandbox, h.plan.Name})
-		for _, service := range h.plan.Services {
-			all = append(all, member{h.sandbox, sandbox.ServiceName(h.plan.Name, service.Name)})
+		all = append(all, member{up.sandbox, up.plan.Name})
+		for _, service := range up.plan.Services {
+			all = append(all, member{up.sandbox, sandbox.ServiceName(up.plan.Name, service.Name)})
 		}
 	}
 	return all
 }
 
-// watcher watches what an agent needs while it is at work. What is lost by its own
-// fault is an event, and goes on being a server's; but an agent from which somebody else
-// took a server need not go on.
+// watcher watches the containers that an agent needs while it works. Each end is an event. If
+// somebody outside the trial caused it, the agent need not go on.
 type watcher struct {
 	lost     chan struct{} // closed when the agent need not go on
 	stop     context.CancelFunc
@@ -115,7 +115,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 			select {
 			case <-gone:
 			case <-watching.Done():
-				if !isClosed(gone) {
+				if !process.IsClosed(gone) {
 					return
 				}
 			}
@@ -132,20 +132,18 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	return w
 }
 
-// close ends the watch. The end of a container that is gone by then is on record when it
-// returns, however soon the agent ended after it.
+// close ends the watch. When it returns, the end of every container that is gone is on record,
+// however soon the agent ended after it.
 func (w *watcher) close() {
 	w.stop()
 	w.watchers.Wait()
 }
 
-// foreignEnding is the first fault of nobody in the trial among the containers of a
-// trial; nil where there is none.
+// foreignEnding returns the fault of the first container of the trial that somebody outside it
+// ended; nil if there is none.
 func (s *stage) foreignEnding(ctx context.Context) error {
 	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
-		select {
-		case <-sandbox.GoneOf(m.sandbox, m.container):
-		default:
+		if !process.IsClosed(sandbox.GoneOf(m.sandbox, m.container)) {
 			continue
 		}
 		if err := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); err != nil {

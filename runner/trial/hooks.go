@@ -2,10 +2,8 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -25,9 +23,12 @@ import (
 const hookTimeout = 5 * time.Minute
 
 // hooks are a trial's own.
-type hooks struct{ *stage }
+type hooks struct {
+	*stage
+	found map[string]string // where the agent finds servers, by name
+}
 
-// before runs what is to run before the agent. The error is of a hook that must not fail.
+// before runs the hooks that come before the agent. It fails if one fails that must not.
 func (h hooks) before(ctx context.Context) error {
 	if h.plan.Hooks == nil {
 		return nil
@@ -44,7 +45,8 @@ func (h hooks) before(ctx context.Context) error {
 	return nil
 }
 
-// after runs what is to run after the agent, whose trial it cannot fail.
+// after runs the hooks that come after the agent, which cannot fail the trial. Its error is that
+// of ctx.
 func (h hooks) after(ctx context.Context) error {
 	if h.plan.Hooks == nil {
 		return nil
@@ -57,7 +59,24 @@ func (h hooks) after(ctx context.Context) error {
 	return nil
 }
 
-// HookOnHost runs one command by the shell of the host, below start.
+// run runs one command, on the host or in the agent's container, and records how it failed. Its
+// error is that of ctx.
+func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
+	where, on := sandbox.Agent, ""
+	if hook.Host {
+		where, on = "host", " on the host"
+		failed, err = HookOnHost(ctx, hook, h.o.Start, h.o.Secrets)
+	} else {
+		failed, err = h.inContainer(ctx, hook)
+	}
+	if failed != "" {
+		h.rec.Event(evidence.Event{Kind: "hook", Where: where, Message: fmt.Sprintf("hook %q%s %s", hook.Command, on, failed)})
+	}
+	return failed, err
+}
+
+// HookOnHost runs one command by the shell of the host, below start. failed says how it failed. The
+// error is that of ctx.
 func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -66,60 +85,51 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(start, dir)
 	}
-	err = proc.Run(limited, proc.Command{Args: []string{"sh", "-c", hook.Command}, Dir: dir, Stdout: io.Discard, Stderr: stderr})
-	exited := (*exec.ExitError)(nil)
+	ran := proc.Run(limited, proc.Command{Args: []string{"sh", "-c", hook.Command}, Dir: dir, Stdout: io.Discard, Stderr: stderr})
+	code, err := proc.ExitCode(ran)
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
 	case limited.Err() != nil:
 		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
-	case errors.As(err, &exited) && exited.ExitCode() >= 0:
-		if !slices.Contains(hook.Accepted(), exited.ExitCode()) {
-			failed = fmt.Sprintf("exited with code %d: %s", exited.ExitCode(), text.FirstLine(secrets.String(stderr.String())))
-		}
-		return failed, nil
-	case err != nil:
-		return "failed: " + err.Error(), nil
-	case !slices.Contains(hook.Accepted(), 0):
-		return "exited with code 0", nil
+	case err != nil || code < 0:
+		return "failed: " + ran.Error(), nil
 	}
-	return "", nil
+	return unaccepted(hook, code, secrets.String(stderr.String())), nil
 }
 
-// run runs one command by the shell of the agent's container and records what came of it.
-// failed says how it failed. The error is that of ctx.
-func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
-	if hook.Host {
-		if failed, err = HookOnHost(ctx, hook, h.o.Start, h.o.Secrets); failed != "" {
-			h.rec.Event(evidence.Event{Kind: "hook", Where: "host", Message: fmt.Sprintf("hook %q on the host %s", hook.Command, failed)})
-		}
-		return failed, err
-	}
+// inContainer runs one command by the shell of the agent's container.
+func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	container := sandbox.LayoutOf(h.sandbox, sandbox.Agent)
-	what := process.Spec{
+	started, err := h.sandbox.Start(ctx, sandbox.Agent, process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
 		Env: h.plan.Environment(container, h.found),
-	}
-	started, err := h.sandbox.Start(ctx, sandbox.Agent, what)
+	})
 	if err != nil {
-		failed = "cannot be started: " + err.Error()
-	} else {
-		a := attendProgram(started, nil, maxSaid)
-		switch inTime := a.within(ctx, hookTimeout); {
-		case ctx.Err() != nil:
-			return "", context.Cause(ctx)
-		case !inTime:
-			failed = fmt.Sprintf("ran longer than %s", hookTimeout)
-		case a.err != nil:
-			failed = "was lost: " + a.err.Error()
-		case a.exit.Signal != "":
-			failed = "was ended by " + a.exit.Signal
-		case !slices.Contains(hook.Accepted(), a.exit.Code):
-			failed = fmt.Sprintf("exited with code %d: %s", a.exit.Code, text.FirstLine(a.stderr.String()))
-		}
+		return "cannot be started: " + err.Error(), nil
 	}
-	if failed != "" {
-		h.rec.Event(evidence.Event{Kind: "hook", Where: sandbox.Agent, Message: fmt.Sprintf("hook %q %s", hook.Command, failed)})
+	program := attendProgram(started, nil, maxSaid)
+	inTime := program.within(ctx, hookTimeout)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case !inTime:
+		return fmt.Sprintf("ran longer than %s", hookTimeout), nil
 	}
-	return failed, nil
+	exit, err := program.Wait()
+	switch {
+	case err != nil:
+		return "was lost: " + err.Error(), nil
+	case exit.Signal != "":
+		return "was ended by " + exit.Signal, nil
+	}
+	return unaccepted(hook, exit.Code, program.stderr.String()), nil
+}
+
+// unaccepted says that a hook exited with a code that it may not exit with; empty if it may.
+func unaccepted(hook eval.Hook, code int, stderr string) string {
+	if slices.Contains(hook.Accepted(), code) {
+		return ""
+	}
+	return fmt.Sprintf("exited with code %d: %s", code, text.FirstLine(stderr))
 }

@@ -26,28 +26,26 @@ import (
 )
 
 const (
-	// stopTimeout bounds ending a server's program; its container ends after it.
-	stopTimeout = 15 * time.Second
 	// maxResponseHeader is how much a server's response headers may be.
 	maxResponseHeader = 64 << 10
 	// keptIdle is how long a connection to a server in its container waits for the next
 	// request. It is shorter than any server's own limit, so that no request meets a
 	// connection that the server is just closing.
 	keptIdle = 500 * time.Millisecond
-	// maxIdle is how many connections to one server wait so.
-	maxIdle = 8
+	// maxIdle is how many connections to one server or provider are kept: as many as an
+	// agent may have of its own.
+	maxIdle = 256
 )
 
-// host is a server where it lives: in its container, or far away.
+// host is a server where it runs: in its container, or far away.
 type host struct {
 	plan     plan.Server
 	sandbox  sandbox.Sandbox
 	upstream *transport.Upstream // where it speaks HTTP; else nil
-	idle     func()              // closes connections that nobody uses; nil where none are kept
-	services *auxiliaries
+	services *services
 	outlet   *egress.Proxy // nil where it may reach nothing outside
 	unpinned unpinned      // set by the probe
-	mocked   func(string)  // is told of calls that a mock has no response for; nil for a real server
+	mocked   func(string)  // gets calls that a mock has no response for; nil for a real server
 }
 
 // startHost starts the services of a server, puts the server's files into its container,
@@ -56,7 +54,7 @@ type host struct {
 // what is written to the outputs that output names. The host is there to be stopped
 // also where it failed.
 func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *host, err error) {
-	h := &host{plan: s, sandbox: sb, services: &auxiliaries{server: s.Name, sandbox: sb, rec: rec}}
+	h := &host{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
 	if s.Mock != nil {
 		h.mocked = func(message string) { rec.Event(evidence.Event{Kind: "mock", Where: s.Name, Message: message}) }
 		return h, nil
@@ -64,7 +62,7 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 	if s.Remote {
 		return h, h.connect(rec)
 	}
-	if err := h.services.start(ctx, s.Services, output); err != nil {
+	if err := h.services.start(ctx, sb, s.Services, output); err != nil {
 		return h, err
 	}
 	if err := put(ctx, sb, s.Name, "/", s.Files); err != nil {
@@ -80,7 +78,7 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 				return h, fmt.Errorf("server %q: %w", s.Name, err)
 			}
 		}
-		resident, err := transport.StartResident(ctx, rec, h.launched(output(s.Name)).Server)
+		resident, err := transport.StartResident(ctx, rec, h.server(output(s.Name)).Server)
 		if err != nil {
 			return h, &client.Error{Server: s.Name, Class: client.ErrNotStarted, Cause: err}
 		}
@@ -92,35 +90,25 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 // stop ends a program that startHost started. Its services end with their containers.
 func (h *host) stop(ctx context.Context) {
 	h.services.leave()
-	if h.resident() == nil {
-		return
+	if program := h.resident(); program != nil {
+		program.Stop(context.WithoutCancel(ctx))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	h.resident().Stop(ctx)
 }
 
-// await waits until what is left of the programs has ended with their containers, and what
-// they have under way outside.
-func (h *host) await(ctx context.Context) error {
+// await waits until the programs have ended with their containers, and ends their connections
+// to the outside.
+func (h *host) await() error {
 	if h.outlet != nil {
 		h.outlet.Close()
 	}
 	h.services.await()
-	if h.idle != nil {
-		h.idle()
+	if h.upstream != nil {
+		(&http.Client{Transport: h.upstream.Transport}).CloseIdleConnections()
 	}
-	if h.resident() == nil {
-		return nil
+	if program := h.resident(); program != nil {
+		return outputEnd(program.Gone(), fmt.Sprintf("the output of server %q", h.plan.Name))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	select {
-	case <-h.resident().Gone():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the output of server %q did not end with its sandbox", h.plan.Name)
-	}
+	return nil
 }
 
 // resident is the program, where that lives as long as the container.
@@ -131,59 +119,51 @@ func (h *host) resident() *transport.Resident {
 	return h.upstream.Process
 }
 
-// server is what a proxy needs to know of it.
+// server is what a proxy needs to know of it. A program that speaks stdio is started when it is
+// needed, as is that of a server whose upstream is not there yet.
 func (h *host) server(log io.Writer) proxy.Server {
-	if h.upstream == nil {
-		return h.launched(log)
-	}
-	s := h.known(log)
-	s.Upstream = h.upstream
-	return s
-}
-
-// launched is a server whose program is started when it is needed.
-func (h *host) launched(log io.Writer) proxy.Server {
-	s := h.known(log)
-	if h.plan.Mock != nil {
-		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
-		return s
-	}
-	program := h.plan.Process(sandbox.LayoutOf(h.sandbox, s.Name).Home)
-	s.Launch = func(ctx context.Context) (process.Process, error) {
-		return h.sandbox.Start(ctx, s.Name, program)
-	}
-	return s
-}
-
-// known is what does not depend on how the server is reached.
-func (h *host) known(log io.Writer) proxy.Server {
-	return proxy.Server{
+	s := proxy.Server{
 		Server: transport.Server{
 			Name: h.plan.Name, Start: h.plan.StartupTimeout, Timeout: h.plan.Timeout,
 			Message: h.plan.MaxMessage, Frames: h.plan.MaxFrames, Traffic: h.plan.MaxTraffic, Stderr: log,
 		},
 		Host: h.plan.Host(), Tools: h.plan.Expanded.Shown(),
 	}
+	switch {
+	case h.upstream != nil:
+		s.Upstream = h.upstream
+	case h.plan.Mock != nil:
+		s.Launch = func(context.Context) (process.Process, error) { return h.plan.Mock.Start(h.mocked), nil }
+	default:
+		program := h.plan.Process(sandbox.LayoutOf(h.sandbox, h.plan.Name).Home)
+		s.Launch = func(ctx context.Context) (process.Process, error) { return h.sandbox.Start(ctx, h.plan.Name, program) }
+	}
+	return s
 }
 
-// inBox is the server's endpoint in its container, reached by the runner alone.
+// inContainer is the server's endpoint in its container, reached by the runner alone.
 func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
 	s := h.plan
-	httpTransport := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return h.sandbox.Dial(ctx, s.Name, s.Port)
-		},
-		DisableCompression:     true,
-		IdleConnTimeout:        keptIdle,
-		MaxIdleConnsPerHost:    maxIdle,
-		MaxResponseHeaderBytes: maxResponseHeader,
-	}
-	h.idle = httpTransport.CloseIdleConnections
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return h.sandbox.Dial(ctx, s.Name, s.Port) }
 	return &transport.Upstream{
 		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
-		Transport: httpTransport,
+		Transport: newTransport(dial, keptIdle),
 		Events:    s.Transport == mcpconfig.SSE,
 		Process:   program,
+	}
+}
+
+// newTransport returns a transport to a server or a provider of models, whose connections wait as
+// long as idle for the next request.
+func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn, error), idle time.Duration) *http.Transport {
+	return &http.Transport{
+		DialContext:            dial,
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    connectTimeout,
+		IdleConnTimeout:        idle,
+		MaxIdleConnsPerHost:    maxIdle,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxResponseHeader,
 	}
 }
 
@@ -195,8 +175,7 @@ const (
 	idleConnection = 4 * time.Second
 )
 
-// connect says how a server is reached that is not run here. Nothing of the
-// environment has a say in it.
+// connect sets how a remote server is reached. The environment has no influence on it.
 func (h *host) connect(rec proxy.Recorder) error {
 	s := h.plan
 	where, err := url.Parse(s.Expanded.URL)
@@ -207,7 +186,6 @@ func (h *host) connect(rec proxy.Recorder) error {
 	if err != nil {
 		return fmt.Errorf("server %q: %w", s.Name, err)
 	}
-	h.idle = httpTransport.CloseIdleConnections
 	h.upstream = &transport.Upstream{
 		URL: where, Transport: httpTransport, Headers: s.Expanded.Headers, Remote: true,
 		Events: s.Transport == mcpconfig.SSE,
@@ -215,19 +193,11 @@ func (h *host) connect(rec proxy.Recorder) error {
 	return nil
 }
 
-// remoteTransport is how the runner asks a server that is at where, over addresses that
-// its name may lead to, or through its proxy, which finds them itself. A nil resolver is
-// this machine's.
+// remoteTransport returns a transport to a remote server at where: to the addresses that its name
+// may resolve to, or through its proxy, which resolves it. A nil resolver is this machine's.
 func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
-	httpTransport := &http.Transport{
-		DialContext:            tellingDial(dialer, rec, "server", s.Name, where),
-		ForceAttemptHTTP2:      true,
-		TLSHandshakeTimeout:    connectTimeout,
-		IdleConnTimeout:        idleConnection,
-		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxResponseHeader,
-	}
+	httpTransport := newTransport(tellingDial(dialer, rec, "server", s.Name, where), idleConnection)
 	if s.Expanded.Proxy != "" {
 		proxy, err := url.Parse(s.Expanded.Proxy)
 		if err != nil {
@@ -250,7 +220,7 @@ func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver 
 	return httpTransport, nil
 }
 
-// barred is a judge's error with what to write where the address is right.
+// barred adds to an error of an address what to write in the eval if the address is right.
 func barred(s plan.Server, err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
@@ -259,8 +229,8 @@ func barred(s plan.Server, err error) error {
 	return err
 }
 
-// tellingDial dials for a server, or for what else is named, and records once that the trial
-// went out there, or that it was not let.
+// tellingDial returns a dial function for a server or a provider that records once that the trial
+// connected there, and once that it was refused.
 func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
 	tell := func(does string, data map[string]any) {

@@ -43,13 +43,17 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		return inspection.Server{}, err
 	}
-	r := newRecording(t, rec, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
-	s, up := t.Servers[0], &running{}
+	r, err := newRecording(t, rec, Shares{}, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
+	if err != nil {
+		return inspection.Server{}, errors.Join(err, rec.Close())
+	}
+	s := t.Servers[0]
 	l := &inspected{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
 		Offer: catalog.Catalog{Lists: []catalog.List{}},
 	}}
-	err = errors.Join(l.inspect(ctx, r, up), up.takeDown(ctx), rec.Close())
+	var down teardown
+	err = errors.Join(l.inspect(ctx, r, &down), down.run(ctx), rec.Close())
 	r.record.Ended = rec.Now()
 	if err != nil {
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
@@ -68,22 +72,21 @@ type inspected struct {
 func (l *inspected) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect is the life of a server that is looked at.
-func (l *inspected) inspect(ctx context.Context, r *recording, up *running) (err error) {
-	stands := &stage{recording: r, servers: newServers(r)}
-	if stands.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.rec.Event); err != nil {
+func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) error {
+	s, err := r.open(ctx, down)
+	if err != nil {
 		return err
 	}
-	up.stage = stands
-	stands.keepGuarantees()
-	if err := stands.servers.openLogs(); err != nil {
+	defer meter{s}.measure(ctx, nil)
+	if err := s.servers.openLogs(); err != nil {
 		return err
 	}
-	s := r.plan.Servers[0]
-	h, err := startHost(ctx, stands.sandbox, s, r.plan.EgressLimits, r.observer(), stands.servers.output)
-	stands.servers.hosts = []*host{h}
+	planned := r.plan.Servers[0]
+	h, err := startHost(ctx, s.sandbox, planned, r.plan.EgressLimits, r.observer(), s.servers.output)
+	s.servers.up = []*server{{host: h}}
 	if err == nil {
 		var q *client.Session
-		if q, err = client.Inspect(ctx, r.rec, h.server(stands.servers.output(s.Name)).Server); err == nil {
+		if q, err = client.Inspect(ctx, r.rec, h.server(s.servers.output(planned.Name)).Server); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
 			return context.Cause(ctx)
@@ -92,16 +95,13 @@ func (l *inspected) inspect(ctx context.Context, r *recording, up *running) (err
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(advised(stands.sandbox, s.Name, err))
+	l.found.Failed = l.clean().error(advised(s.sandbox, planned.Name, err))
 	return nil
 }
 
 // look asks a server for what it has, at the begin and at the end.
 func (l *inspected) look(ctx context.Context, q *client.Session) {
-	o := l.clean().offer(q.Offer())
-	for _, kind := range catalog.Kinds() {
-		o.Lists = append(o.Lists, l.list(ctx, q, kind))
-	}
+	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Offer = o
 	for _, e := range l.Exercises {
 		l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
@@ -120,28 +120,17 @@ func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Cata
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
 		if list.Partial == "" {
-			o.Lists[i] = l.list(ctx, q, list.Kind)
+			o.Lists[i] = l.clean().list(ctx, q, list.Kind, l.Patience)
 		}
 	}
 	return o
-}
-
-// list is a list of the server's, without secrets.
-func (l *inspected) list(ctx context.Context, q *client.Session, kind catalog.Kind) catalog.List {
-	ctx, cancel := l.patiently(ctx)
-	defer cancel()
-	return l.clean().list(q.List(ctx, kind))
-}
-
-func (l *inspected) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, l.Patience, fmt.Errorf("%v have passed", l.Patience))
 }
 
 // maxDepth is how deep an answer is nested at the most that a report has.
 const maxDepth = 100
 
 func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
-	ctx, cancel := l.patiently(ctx)
+	ctx, cancel := patiently(ctx, l.Patience)
 	defer cancel()
 	var reply client.Reply
 	var err error
@@ -155,20 +144,13 @@ func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspectio
 	}
 	reply.Result, reply.Error = l.clean().json(reply.Result), l.clean().json(reply.Error)
 	a := inspection.Answered{Exercise: e, Answer: reply.Result}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		a.Outcome, a.Message = evidence.OutcomeTimeout, context.Cause(ctx).Error()
-	case err != nil:
-		a.Outcome, a.Message = evidence.OutcomeTransportError, l.clean().error(err)
-	case len(reply.Error) > 0:
-		a.Outcome, a.Answer = evidence.OutcomeProtocolError, reply.Error
-	case isToolError(reply.Result):
-		a.Outcome = evidence.OutcomeToolError
-	default:
-		a.Outcome = evidence.OutcomeOK
+	if len(reply.Error) > 0 {
+		a.Answer = reply.Error
 	}
+	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
+	a.Message = l.clean().text(a.Message)
 	a.Marks = finding.InResult(e.What, e.Name, a.Answer)
-	if len(a.Answer) > maxReply || jsontext.Depth(a.Answer) > maxDepth {
+	if len(a.Answer) > maxAnswer || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
 	}
 	return a

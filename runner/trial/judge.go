@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
@@ -84,19 +83,11 @@ func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, ques
 // addStep puts what came of a question on record. The question itself is made of what
 // is on record already.
 func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *redact.Set) error {
-	raw, err := q.Raw()
+	step, err := newStep(grading.Ask{Grader: q.Grader, Kind: evidence.StepJudge, What: q.Ask}, answer, failed)
 	if err != nil {
 		return err
 	}
-	step := evidence.Step{Grader: q.Grader, Kind: evidence.StepJudge, Ask: raw}
-	if failed != nil {
-		step.Error = secrets.String(failed.Error())
-		return dir.AddStep(step)
-	}
-	data, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	step.Answer, _ = secrets.JSON(data)
+	step.Error = secrets.String(step.Error)
+	step.Answer, _ = secrets.JSON(step.Answer)
 	return dir.AddStep(step)
 }

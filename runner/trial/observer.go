@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
+	"github.com/waza-isolate/waza/mcp/transport"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -32,8 +35,8 @@ func (o observer) Frame(f evidence.Frame) int64 {
 	return number
 }
 
-// Event implements proxy.Recorder. What a container brings about as often as it likes is its
-// author's to pay for, and not recorded beyond that.
+// Event implements proxy.Recorder. Events that a container can cause as often as it likes are
+// taken from its author's share, and not recorded beyond it.
 func (o observer) Event(e evidence.Event) {
 	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
 		o.Recorder.Event(e)
@@ -41,7 +44,7 @@ func (o observer) Event(e evidence.Event) {
 	o.canaries.event(e)
 }
 
-// shareOf is the share of who lives in a container; nil, which has no end, for nobody's.
+// shareOf returns the share of the author of a container; nil, which has no end, for no author.
 func (o observer) shareOf(container string) *bounded.Budget {
 	if container == sandbox.Agent {
 		return o.shares.Agent
@@ -50,8 +53,8 @@ func (o observer) shareOf(container string) *bounded.Budget {
 	return o.shares.Servers[server]
 }
 
-// ModelCall implements gateway.Recorder. What does not fit into the agent's share is left out
-// of it.
+// ModelCall implements gateway.Recorder. It leaves out bodies that do not fit into the agent's
+// share.
 func (o observer) ModelCall(c evidence.ModelCall) {
 	if !o.shares.Agent.Take(evidence.ModelCost(c)) {
 		c.Truncated += int64(len(c.Request) + len(c.Response))
@@ -66,10 +69,10 @@ func (o observer) Called(server, tool string) (over func()) {
 	return o.calls.called(server, tool)
 }
 
-// Named implements overseer.
+// Named implements outsideRecorder.
 func (o observer) Named(container, host string) { o.canaries.named(container, evidence.ByEgress, host) }
 
-// Tap implements overseer.
+// Tap implements outsideRecorder.
 func (o observer) Tap(container, host string) io.Writer {
 	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(container, host, found) })
 }
@@ -84,8 +87,8 @@ type outsideRecorder interface {
 	Tap(container, host string) io.Writer
 }
 
-// Calling is where the agent's calls of tools stand while it is at work, for whoever
-// watches. What became of them the evidence tells.
+// Calling is the state of the agent's calls of tools while it works, for a live display. The
+// evidence has how they ended.
 type Calling struct {
 	// Server and Tool are of the latest call that waits for its answer, or else of the one
 	// that has just got it.
@@ -94,18 +97,15 @@ type Calling struct {
 	Calls        int // so far
 }
 
-// maxOpenCalls is how many calls that wait are told apart.
-const maxOpenCalls = 64
-
-// callWatch follows the calls of one attempt at a trial.
+// callWatch follows the calls of one attempt at a trial. The proxy bounds how many wait at
+// once.
 type callWatch struct {
 	secrets *redact.Set
 	tell    func(Calling)
 
-	mu    sync.Mutex // held while telling, so that what is told is in order
+	mu    sync.Mutex // held during tell, so that its calls are in order
 	calls int        // guarded by mu
-	count int        // of those that wait; guarded by mu
-	open  []openCall // the latest of them; guarded by mu
+	open  []openCall // those that wait; guarded by mu
 }
 
 type openCall struct {
@@ -113,17 +113,13 @@ type openCall struct {
 	server, tool string
 }
 
-// called is told of a call, and the function it returns of its end.
+// called is called when a call begins, and what it returns when the call ends.
 func (w *callWatch) called(server, tool string) (over func()) {
 	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
-	w.count++
 	call := openCall{w.calls, server, tool}
-	if len(w.open) == maxOpenCalls {
-		w.open = slices.Delete(w.open, 0, 1)
-	}
 	w.open = append(w.open, call)
 	w.tellLocked(call)
 	return func() { w.over(call) }
@@ -132,7 +128,6 @@ func (w *callWatch) called(server, tool string) (over func()) {
 func (w *callWatch) over(call openCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.count--
 	w.open = slices.DeleteFunc(w.open, func(c openCall) bool { return c.number == call.number })
 	if n := len(w.open); n > 0 {
 		call = w.open[n-1]
@@ -141,5 +136,66 @@ func (w *callWatch) over(call openCall) {
 }
 
 func (w *callWatch) tellLocked(c openCall) {
-	w.tell(Calling{Server: c.server, Tool: c.tool, Open: w.count, Calls: w.calls})
+	w.tell(Calling{Server: c.server, Tool: c.tool, Open: len(w.open), Calls: w.calls})
+}
+
+const (
+	// minShare is the least that agent and servers need, each, for a trial to make sense.
+	minShare = 4 << 20
+	// costOfBytes is how much room a byte of a message takes, as a rule.
+	costOfBytes = 8
+	// modelEvidence is more than the gateway records of a trial.
+	modelEvidence = 4 << 30
+)
+
+// Shares are how many bytes of evidence the agent and the servers of a trial may each cause. The
+// zero Shares have no end.
+type Shares struct {
+	Agent   *bounded.Budget
+	Servers map[string]*bounded.Budget
+}
+
+// Used returns how many bytes of all shares are taken, and how many are left.
+func (s Shares) Used() (used, left int64) {
+	used, left = s.Agent.Used(), s.Agent.Max()-s.Agent.Used()
+	for _, server := range s.Servers {
+		used, left = used+server.Used(), left+server.Max()-server.Used()
+	}
+	return used, left
+}
+
+// SizeOf returns how many bytes a task's files take. They are in before.tar and in workspace.tar,
+// and count towards no share.
+func SizeOf(files []plan.File) (n int64) {
+	for _, f := range files {
+		n += f.Size()
+	}
+	return n
+}
+
+func LeastShare(t *plan.Trial) int64 { return minShare * int64(1+len(t.Servers)) }
+
+// SharesOf divides each, in bytes, between the agent, who has half, and the servers. Nobody gets
+// more than other limits let it write.
+func SharesOf(t *plan.Trial, each int64) Shares {
+	agent := costOfBytes*2*t.Agent.OutputLimit() + maxTree(t.Agent.Disk) + 2*maxTranscript
+	if t.Models != nil {
+		agent += modelEvidence
+	}
+	agent *= 1 + int64(len(t.Checkpoints)) // each is a copy
+	most := map[string]int64{}
+	for _, s := range t.Servers {
+		crossing := costOfBytes*cmp.Or(s.MaxTraffic, transport.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, transport.DefaultFrames)
+		agent += 2 * crossing
+		most[s.Name] = crossing + maxServiceOutput*int64(1+2*len(s.Services))
+	}
+	own := SizeOf(t.Files)
+	if len(most) == 0 {
+		return Shares{Agent: bounded.NewBudget(min(agent, each) + own)}
+	}
+	s := Shares{Agent: bounded.NewBudget(min(agent, each/2) + own), Servers: map[string]*bounded.Budget{}}
+	for name, limit := range most {
+		s.Servers[name] = bounded.NewBudget(min(limit, each/2/int64(len(most))))
+	}
+	return s
 }

@@ -21,7 +21,7 @@ import (
 // listTimeout is how long one list of a pinned server may take.
 const listTimeout = 30 * time.Second
 
-// unpinned is what of a server is not as it is pinned. The zero value is nothing.
+// unpinned is how a server differs from its pin. The zero value is no difference.
 type unpinned struct {
 	differences []catalog.Difference
 	untold      string // why not all could be compared
@@ -29,7 +29,7 @@ type unpinned struct {
 
 func (u unpinned) none() bool { return len(u.differences) == 0 && u.untold == "" }
 
-// maxDifferences is how many are told.
+// maxDifferences is how many differences a message lists.
 const maxDifferences = 8
 
 func (u unpinned) String() string {
@@ -40,7 +40,7 @@ func (u unpinned) String() string {
 	return strings.Join(all, ", ")
 }
 
-// listTools compares what a pinned server offers, in a session of the runner's own.
+// listTools compares what a server lists with its pin, in a session of the runner's own.
 func (s *servers) listTools(ctx context.Context, h *host) unpinned {
 	clean := cleaner{s.o.Secrets}
 	q, err := client.Open(ctx, h.server(s.output(h.plan.Name)).Server)
@@ -48,31 +48,27 @@ func (s *servers) listTools(ctx context.Context, h *host) unpinned {
 		return unpinned{untold: clean.error(err)}
 	}
 	defer q.Close()
-	o := clean.offer(q.Offer())
+	o := clean.ask(ctx, q, listTimeout)
 	var untold []string
-	for _, kind := range catalog.Kinds() {
-		limited, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("%v have passed", listTimeout))
-		l := clean.list(q.List(limited, kind))
-		cancel()
+	for _, l := range o.Lists {
 		if l.Partial != "" {
-			untold = append(untold, fmt.Sprintf("%s: %s", kind, l.Partial))
+			untold = append(untold, fmt.Sprintf("%s: %s", l.Kind, l.Partial))
 		}
-		o.Lists = append(o.Lists, l)
 	}
 	return unpinned{h.plan.Pin.Differences(o), strings.Join(untold, "; ")}
 }
 
-// comparePins tells which servers are not as they are pinned. It fails where one has to be.
+// comparePins records which servers differ from their pins. It fails if a strict one does.
 func (s *servers) comparePins() error {
 	var errs []error
-	for _, h := range s.hosts {
-		errs = append(errs, s.tellUnpinned(h.plan, "the runner's probe", h.unpinned))
+	for _, up := range s.up {
+		errs = append(errs, s.tellUnpinned(up.plan, "the runner's probe", up.unpinned))
 	}
 	return errors.Join(errs...)
 }
 
-// checkReported compares what the agent was told of tools: a server may tell it something
-// else than the probe.
+// checkReported compares the tools that servers listed to the agent with the pins: a server may
+// list others to it than to the probe.
 func (r *recording) checkReported() error {
 	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
@@ -93,7 +89,7 @@ func (r *recording) checkReported() error {
 	return errors.Join(errs...)
 }
 
-// reportedOtherwise is what of a catalog, at any time of it, is not as it is pinned.
+// reportedOtherwise returns how a catalog, at any time of it, differed from a pin.
 func reportedOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
 	digests := map[string]string{}
 	for _, tool := range listed.Tools {
@@ -111,7 +107,7 @@ func reportedOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Diffe
 	return all
 }
 
-// tellUnpinned records that a server is not as it is pinned.
+// tellUnpinned records that a server differs from its pin. It fails if the pin is strict.
 func (r *recording) tellUnpinned(s plan.Server, whom string, u unpinned) error {
 	if u.none() {
 		return nil
@@ -130,21 +126,29 @@ func (r *recording) tellUnpinned(s plan.Server, whom string, u unpinned) error {
 // maxPinEvent is how many differences one event holds.
 const maxPinEvent = 100
 
-// cleaner takes secrets out of what a server says of itself, before any of it is hashed,
-// kept or told: digests tell nothing of them then, and are the same as those of evidence.
+// cleaner takes secrets out of what a server says of itself, before that is hashed, kept or
+// shown: digests then reveal nothing of them, and equal those of the evidence.
 type cleaner struct{ secrets *redact.Set }
 
-// offer is o without secrets; its lists are for [cleaner.list].
-func (c cleaner) offer(o catalog.Catalog) catalog.Catalog {
+// ask asks a server for all that it has to offer, which is returned without secrets. Each list
+// may take as long as patience.
+func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Duration) catalog.Catalog {
+	o := q.Offer()
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
 		*text = c.text(*text)
 	}
 	o.Capabilities = c.json(o.Capabilities)
+	for _, kind := range catalog.Kinds() {
+		o.Lists = append(o.Lists, c.list(ctx, q, kind, patience))
+	}
 	return o
 }
 
-// list is l without secrets. The entries are l's own.
-func (c cleaner) list(l catalog.List) catalog.List {
+// list asks a server for one of its lists.
+func (c cleaner) list(ctx context.Context, q *client.Session, kind catalog.Kind, patience time.Duration) catalog.List {
+	ctx, cancel := patiently(ctx, patience)
+	defer cancel()
+	l := q.List(ctx, kind)
 	for i, e := range l.Entries {
 		l.Entries[i] = catalog.NewEntry(l.Kind, c.json(e.Raw))
 	}
@@ -152,8 +156,13 @@ func (c cleaner) list(l catalog.List) catalog.List {
 	return l
 }
 
-// json is a part of a message without secrets: as deep in a document as it is in its
-// message, or members of it such as "method" would be taken for the message's own.
+// patiently returns a context that ends when d has passed, and says so.
+func patiently(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%v have passed", d))
+}
+
+// json returns a part of a message without secrets. It is cleaned as deep in a document as it is
+// in its message, or members of it such as "method" would be taken for the message's own.
 func (c cleaner) json(part json.RawMessage) json.RawMessage {
 	const head, tail = `{"":{"":`, `}}`
 	if part == nil {
@@ -163,10 +172,10 @@ func (c cleaner) json(part json.RawMessage) json.RawMessage {
 	return clean[len(head) : len(clean)-len(tail)]
 }
 
-// error is what err says, without secrets.
+// error returns the text of err without secrets.
 func (c cleaner) error(err error) string { return c.text(err.Error()) }
 
-// text is a text without secrets, which may have been cut off in one.
+// text returns a text without secrets. The text may have been cut off within one.
 func (c cleaner) text(text string) string {
 	clean, _ := c.secrets.Cut(text)
 	return clean

@@ -2,10 +2,8 @@ package trial
 
 import (
 	"archive/tar"
-	"bytes"
+	"cmp"
 	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,14 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcpconfig"
-	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -42,19 +38,13 @@ const (
 // programs is the phase in which graders run programs.
 type programs struct {
 	*recording
-	makeRoom func(context.Context) error // is called before the first; nil where there is nothing to do
+	task string // by which sandboxes are named: the trial's task, or a checkpoint of it
 }
 
 // runAll runs what graders ask for over the workspace as the agent left it: each
 // in a sandbox of its own, which has nothing of the trial's. What the programs do is
 // in the steps; what fails on our side is returned.
-func (p *programs) runAll(ctx context.Context) error {
-	asks := p.asks(evidence.StepProgram)
-	if len(asks) > 0 && p.makeRoom != nil {
-		if err := p.makeRoom(ctx); err != nil {
-			return err
-		}
-	}
+func (p programs) runAll(ctx context.Context, asks []grading.Ask) error {
 	for i, ask := range asks {
 		answer, err := p.runProgram(ctx, i+1, ask.Grader, ask.What.(evidence.ProgramAsk))
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, errUnanswered)) {
@@ -67,12 +57,12 @@ func (p *programs) runAll(ctx context.Context) error {
 	return nil
 }
 
-// errUnanswered is the class of what leaves a step without an answer, and is nobody's
-// fault that another attempt would mend.
+// errUnanswered is the class of errors that leave a step without an answer and that another
+// attempt at the trial would not mend.
 var errUnanswered = errors.New("no answer")
 
 // runProgram runs one program. An error of class errUnanswered says why it could not.
-func (p *programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
+func (p programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
 	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
 	}
@@ -87,12 +77,8 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
 	}
-	var program *attended
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		err = errors.Join(err, sb.Close(closing), program.await(closing))
-	}()
+	down := teardown{{stop: closeSandbox(sb)}}
+	defer func() { err = errors.Join(err, down.run(ctx)) }()
 	answer := &evidence.ProgramAnswer{Image: container.Image}
 	spec, stdin, err := p.prepareProgram(ctx, sb, container, ask)
 	if err != nil {
@@ -110,7 +96,8 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	if ask.Language != "" {
 		kept = maxResults
 	}
-	program = attendProgram(started, stdin, kept)
+	program := attendProgram(started, stdin, kept)
+	down.add(part{await: func(context.Context) error { return outputEnd(program.Ended(), "the output of a grader's program") }})
 	answer.TimedOut = !program.within(ctx, time.Duration(ask.Seconds)*time.Second)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -123,15 +110,11 @@ func (p *programs) runProgram(ctx context.Context, number int, grader string, as
 	return answer, p.judgeProgram(ctx, sb, program, answer)
 }
 
-// programTrial is a sandbox with the program's container and nothing else. A task's name
-// cannot end in a dot, so it is nobody else's.
-func (p *programs) programTrial(number int, container plan.GraderContainer) *plan.Trial {
-	task := p.plan.Task
-	if p.turn > 0 {
-		task += fmt.Sprintf(".turn%d", p.turn)
-	}
+// programTrial returns the plan of a sandbox with the program's container and nothing else. A
+// task's name cannot end in a dot, so no task has its name.
+func (p programs) programTrial(number int, container plan.GraderContainer) *plan.Trial {
 	t := &plan.Trial{
-		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
+		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", p.task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
 		Network: plan.NetworkNone, Runtime: p.plan.Runtime, Workspace: p.plan.Workspace,
 		Agent: plan.Agent{Container: container.Container}, MCPJSON: string(mcpconfig.Render(nil)),
 	}
@@ -144,16 +127,13 @@ func (p *programs) programTrial(number int, container plan.GraderContainer) *pla
 	return t
 }
 
-// prepareProgram fills a program's container, and says what to start in it.
-func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+// prepareProgram fills a program's container, and returns what to start in it.
+func (p programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}
-	var files bytes.Buffer
-	if err := writeProgramFiles(&files, container.Files); err != nil {
-		return spec, nil, err
-	}
-	if err := sb.Put(ctx, sandbox.Agent, sandbox.HomeDir, &files); err != nil {
+	err = putTree(ctx, sb, sandbox.Agent, sandbox.HomeDir, func(out *tar.Writer) error { return writeProgramFiles(out, container.Files) })
+	if err != nil {
 		return spec, nil, err
 	}
 	layout := sandbox.LayoutOf(sb, sandbox.Agent)
@@ -171,23 +151,18 @@ func (p *programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, conta
 }
 
 // putFrozen puts the workspace as it was collected into a program's container.
-func (p *programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
+func (p programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 	file, err := os.Open(p.file(evidence.WorkspaceFile))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(copyPlain(w, file)) }()
-	err = sb.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, r)
-	_ = r.CloseWithError(err)
-	return err
+	return putTree(ctx, sb, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error { return copyPlain(out, file) })
 }
 
-// copyPlain copies what of a hostile tree can be put: files, directories and links in
-// places of the workspace.
-func copyPlain(w io.Writer, r io.Reader) error {
-	out := tar.NewWriter(w)
+// copyPlain copies the entries of a hostile tree that can be put: files, directories and links
+// within the workspace.
+func copyPlain(out *tar.Writer, r io.Reader) error {
 	for e, err := range tree.Entries(r) {
 		if err != nil {
 			return err
@@ -205,27 +180,24 @@ func copyPlain(w io.Writer, r io.Reader) error {
 			return err
 		}
 	}
-	return out.Close()
+	return nil
 }
 
 // writeProgramFiles writes the program's directory, and the files in it.
-func writeProgramFiles(w io.Writer, files []plan.File) error {
+func writeProgramFiles(out *tar.Writer, files []plan.File) error {
 	dir := path.Base(programDir)
-	out := tar.NewWriter(w)
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {
 		return err
 	}
-	for _, f := range files {
-		f.Path = path.Join(dir, f.Path)
-		if err := writeFile(out, f); err != nil {
-			return fmt.Errorf("%s: %w", f.Path, err)
-		}
+	files = slices.Clone(files)
+	for i := range files {
+		files[i].Path = path.Join(dir, files[i].Path)
 	}
-	return out.Close()
+	return writeFiles(out, files)
 }
 
-// unlessForeign is an error in a program's container: of class errUnanswered, unless
-// somebody else ended the container.
+// unlessForeign returns an error in a program's container as one of class errUnanswered, unless
+// somebody outside the trial ended the container.
 func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -236,8 +208,8 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
-// judgeProgram says how a program ended: by itself, at a limit, or with its container.
-func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attended, answer *evidence.ProgramAnswer) error {
+// judgeProgram puts into an answer how a program ended: by itself, at a limit, or with its container.
+func (p programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attendedProgram, answer *evidence.ProgramAnswer) error {
 	ending := sandbox.EndedOf(ctx, sb, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
@@ -250,208 +222,41 @@ func (p *programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program
 		}
 	}
 	answer.Broke = ending.Message
-	if !isClosed(program.ended) {
+	if !program.HasEnded() {
 		return nil
 	}
-	if program.err != nil && ending.Message == "" {
-		answer.Broke = program.err.Error()
-	}
-	if program.err == nil && program.exit.Signal != "" {
-		answer.Signal = program.exit.Signal
-	} else if program.err == nil {
-		answer.ExitCode = new(program.exit.Code)
+	switch exit, err := program.Wait(); {
+	case err != nil:
+		answer.Broke = cmp.Or(ending.Message, err.Error())
+	case exit.Signal != "":
+		answer.Signal = exit.Signal
+	default:
+		answer.ExitCode = new(exit.Code)
 	}
 	answer.Stdout, answer.Stderr = outputOf(program.stdout), outputOf(program.stderr)
 	return nil
 }
 
-// attended is a program under way: it is fed, and the beginning of what it says is
-// kept.
-type attended struct {
-	program        process.Process
+// attendedProgram is a program under way, of whose outputs the beginning is kept.
+type attendedProgram struct {
+	*process.Running
 	stdout, stderr *bounded.Head
-	ended          chan struct{}
-
-	// Set before ended is closed.
-	exit process.Exit
-	err  error
 }
 
-func attendProgram(p process.Process, stdin []byte, kept int64) *attended {
-	a := &attended{program: p, stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}, ended: make(chan struct{})}
-	go a.see(stdin)
+func attendProgram(p process.Process, stdin []byte, kept int64) *attendedProgram {
+	a := &attendedProgram{stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}}
+	a.Running = process.Attend(p, stdin, a.stdout, a.stderr)
 	return a
 }
 
-func (a *attended) see(stdin []byte) {
-	defer close(a.ended)
-	a.exit, a.err = process.Attend(a.program, stdin, a.stdout, a.stderr)
-}
-
-// within waits for the program's end, and ends it at the limit or with ctx. It says
+// within waits for the program's end, and ends it at the limit or with ctx. It reports
 // whether it ended by itself.
-func (a *attended) within(ctx context.Context, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-a.ended:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	_ = a.program.Signal(process.Kill)
-	ended := time.NewTimer(killGrace)
-	defer ended.Stop()
-	select {
-	case <-a.ended:
-	case <-ended.C:
-	}
-	return false
-}
-
-// await waits until a program's output has ended with its container. A nil one has none.
-func (a *attended) await(ctx context.Context) error {
-	if a == nil {
-		return nil
-	}
-	select {
-	case <-a.ended:
-		return nil
-	case <-ctx.Done():
-		return errors.New("the output of a grader's program did not end with its sandbox")
-	}
+func (a *attendedProgram) within(ctx context.Context, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return a.WaitOrKill(ctx, killGrace)
 }
 
 func outputOf(said *bounded.Head) evidence.Output {
 	return evidence.Output{Text: said.String(), Cut: said.Over()}
-}
-
-// The scripts that evaluate assertions. They are arguments of their interpreters,
-// so that no file is theirs that the workspace could hold too.
-var (
-	//go:embed assertions.py
-	pythonScript string
-	//go:embed assertions.js
-	javascriptScript string
-)
-
-// assertionArgs have the interpreter of a language evaluate the assertions that it reads
-// from stdin. Python's -I leaves the working directory, the environment and the user's
-// packages out of what is imported.
-func assertionArgs(language string) []string {
-	if language == grading.JavaScript {
-		return []string{"--eval", javascriptScript}
-	}
-	return []string{"-I", "-c", pythonScript}
-}
-
-// assertionInput is what the scripts read.
-type assertionInput struct {
-	Variables  assertionVariables `json:"variables"`
-	Assertions []string           `json:"assertions"`
-}
-
-// assertionVariables are what assertions are over, as waza names them.
-type assertionVariables struct {
-	Output     string                    `json:"output"`
-	Outcome    assertionOutcome          `json:"outcome"`
-	Transcript []results.TranscriptEvent `json:"transcript"`
-	ToolCalls  []assertionCall           `json:"tool_calls"`
-	Errors     []string                  `json:"errors"`
-	DurationMS int64                     `json:"duration_ms"`
-	Workspace  string                    `json:"workspace"`
-}
-
-// assertionOutcome is how the agent ended.
-type assertionOutcome struct {
-	Class    evidence.Class  `json:"class"` // timeout, agent_error or empty
-	Reason   evidence.Reason `json:"reason"`
-	ExitCode *int            `json:"exit_code"`
-}
-
-// assertionCall is a captured call, or a builtin tool that the transcript tells of.
-type assertionCall struct {
-	Name      string              `json:"name"`
-	Source    string              `json:"source"`
-	Server    string              `json:"mcp_server"`
-	Arguments json.RawMessage     `json:"arguments"`
-	Result    *results.ToolResult `json:"result"`
-	Success   bool                `json:"success"`
-}
-
-// assertionsOver makes the input of the assertions: nothing of it but the output is
-// the trial's own memory, so that evidence tells what they saw.
-func (p *programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
-	dir := evidence.Dir(p.rec.Dir())
-	captured, err := capture.Calls(dir.Frames())
-	if err != nil {
-		return nil, err
-	}
-	transcript, err := dir.Transcript()
-	if err != nil {
-		return nil, err
-	}
-	record := p.redacted()
-	v := assertionVariables{
-		Output: record.FinalOutput, Workspace: workspace, Transcript: []results.TranscriptEvent{},
-		Outcome:   assertionOutcome{Class: record.Class, Reason: record.Reason, ExitCode: record.ExitCode},
-		ToolCalls: []assertionCall{}, Errors: []string{},
-	}
-	if took, known := record.AgentTime(); known {
-		v.DurationMS = took.Milliseconds()
-	}
-	for _, e := range transcript {
-		v.Transcript = append(v.Transcript, results.Reported(e))
-	}
-	if record.Message != "" {
-		v.Errors = append(v.Errors, record.Message)
-	}
-	var servers []string
-	for _, s := range p.plan.Servers {
-		servers = append(servers, s.Name)
-	}
-	paired := capture.Pair(capture.Tools(servers, captured), captured.Calls, transcript)
-	if err := paired.Err(); err != nil {
-		return nil, err
-	}
-	for _, use := range paired.Uses() {
-		call, err := assertionCallOf(use)
-		if err != nil {
-			return nil, err
-		}
-		v.ToolCalls = append(v.ToolCalls, call)
-	}
-	return json.Marshal(assertionInput{v, assertions})
-}
-
-func assertionCallOf(use capture.Use) (assertionCall, error) {
-	result, err := results.ResultOf(use)
-	call := assertionCall{Name: use.FullName(), Source: use.Source, Result: result, Success: use.OK}
-	if use.Call != nil {
-		call.Server = use.Call.Server
-	}
-	call.Arguments = assertionArguments(use.Arguments)
-	return call, err
-}
-
-// assertionArguments are arguments with those that waza knows by name, which are empty
-// texts where they are not given: expressions are written against that.
-func assertionArguments(given json.RawMessage) json.RawMessage {
-	var all map[string]json.RawMessage
-	if len(given) > 0 && json.Unmarshal(given, &all) != nil {
-		return given // no object
-	}
-	if all == nil {
-		all = map[string]json.RawMessage{}
-	}
-	for _, name := range []string{"path", "file_text", "command", "description", "skill"} {
-		if _, ok := all[name]; !ok {
-			all[name] = json.RawMessage(`""`)
-		}
-	}
-	filled, err := json.Marshal(all)
-	if err != nil {
-		return given
-	}
-	return filled
 }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,8 @@ func TestCopyPlain(t *testing.T) {
 		treetest.Entry{Name: "link", Kind: tar.TypeSymlink, Link: "/etc/passwd"},
 	)
 	var out bytes.Buffer
-	if err := copyPlain(&out, bytes.NewReader(hostile)); err != nil {
+	w := tar.NewWriter(&out)
+	if err := errors.Join(copyPlain(w, bytes.NewReader(hostile)), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -83,7 +85,8 @@ func FuzzCopyPlain(f *testing.F) {
 	f.Add([]byte("x"))
 	f.Fuzz(func(t *testing.T, hostile []byte) {
 		var out bytes.Buffer
-		if copyPlain(&out, bytes.NewReader(hostile)) != nil {
+		w := tar.NewWriter(&out)
+		if errors.Join(copyPlain(w, bytes.NewReader(hostile)), w.Close()) != nil {
 			return
 		}
 		for in := tar.NewReader(&out); ; {

@@ -23,18 +23,23 @@ import (
 type recording struct {
 	o        Options
 	plan     *plan.Trial
-	turn     int // of the checkpoint that this is; 0 for the trial itself
 	rec      *evidence.Recorder
 	record   evidence.Trial
 	shares   Shares         // of what is recorded
-	canaries *canaryScanner // for canaries; nil where there are none
+	canaries *canaryScanner // nil where the trial has no canaries
 	calls    *callWatch
 	acted    atomic.Bool // the agent said something, asked a model or called a tool
 }
 
-func newRecording(t *plan.Trial, rec *evidence.Recorder, o Options) *recording {
-	calls := &callWatch{secrets: o.Secrets, tell: o.Called}
-	return &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), calls: calls}
+func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Options) (*recording, error) {
+	canaries, err := scannerFor(t, rec)
+	if err != nil {
+		return nil, err
+	}
+	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), shares: shares, canaries: canaries}
+	r.calls = &callWatch{secrets: o.Secrets, tell: o.Called}
+	r.record.Watched = canaries.ways(t.Isolated())
+	return r, nil
 }
 
 // blame sets the outcome class and its reason. The first ones stay; a later
@@ -53,7 +58,7 @@ func (r *recording) gap(what string, err error) {
 	r.record.Gaps = append(r.record.Gaps, fmt.Sprintf("%s: %v", what, err))
 }
 
-// remark adds to what a person is told of the trial.
+// remark adds to the trial's message.
 func (r *recording) remark(what string) {
 	if r.record.Message != "" {
 		what = r.record.Message + "; " + what
@@ -61,8 +66,8 @@ func (r *recording) remark(what string) {
 	r.record.Message = what
 }
 
-// classOf is the class of a trial that broke: the server's, where one exited by itself
-// before it answered, and else infra.
+// classOf returns the class of a trial that broke: server_error if a server exited by itself
+// before it answered, else infra.
 func (r *recording) classOf(err error) evidence.Class {
 	if probe := (*client.Error)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
 		r.record.FailedServer = probe.Server
@@ -77,10 +82,10 @@ func (r *recording) tellEnding(container string, e sandbox.Exit) {
 	}
 }
 
-// file is where a file of the evidence lies.
+// file returns the path of a file of the evidence.
 func (r *recording) file(name string) string { return filepath.Join(r.rec.Dir(), name) }
 
-// asks is what the trial's graders have done, of the kinds.
+// asks returns what the trial's graders ask for, of these kinds.
 func (r *recording) asks(kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
 	for _, ask := range grading.Asks(r.plan.AllGraders()) {
@@ -93,20 +98,28 @@ func (r *recording) asks(kinds ...string) []grading.Ask {
 
 // step records what came of an ask: an answer, or why there is none.
 func (r *recording) step(ask grading.Ask, answer any, unanswered error) error {
-	s := evidence.Step{Grader: ask.Grader, Kind: ask.Kind}
-	var err error
-	if s.Ask, err = ask.Raw(); err != nil {
-		return err
-	}
-	if unanswered != nil {
-		s.Error = unanswered.Error()
-	} else if s.Answer, err = json.Marshal(answer); err != nil {
+	s, err := newStep(ask, answer, unanswered)
+	if err != nil {
 		return err
 	}
 	return r.rec.Step(s)
 }
 
-// overShare says that the agent wanted more than its share; empty where it did not.
+// newStep returns the record of an ask: with its answer, or with why there is none.
+func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, err error) {
+	s = evidence.Step{Grader: ask.Grader, Kind: ask.Kind}
+	if s.Ask, err = ask.Raw(); err != nil {
+		return s, err
+	}
+	if unanswered != nil {
+		s.Error = unanswered.Error()
+		return s, nil
+	}
+	s.Answer, err = json.Marshal(answer)
+	return s, err
+}
+
+// overShare says that the agent exceeded its share of the evidence; empty if it did not.
 func (r *recording) overShare() string {
 	if !r.shares.Agent.Over() {
 		return ""
@@ -114,8 +127,8 @@ func (r *recording) overShare() string {
 	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", r.shares.Agent.Max())
 }
 
-// keepFinal has the final output in the record where it fits into the agent's share, and
-// blames the agent for what did not.
+// keepFinal drops a final output that does not fit into the agent's share, and blames the agent
+// for exceeding that.
 func (r *recording) keepFinal() {
 	if len(r.record.FinalOutput) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(r.record.FinalOutput))) {
 		r.record.FinalOutput = ""
@@ -137,9 +150,9 @@ func (r *recording) outputTooLarge() {
 	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
 }
 
-// redacted is the record as it may be written: free text without secrets, and what was
-// taken out of it and of the trial's other files. What names things (tasks, servers,
-// graders) stays, or nothing would find them.
+// redacted returns the record as it may be written: free text without secrets, and what was taken
+// out of it and of the trial's other files. Names of tasks, servers and graders stay, or nothing
+// would find them.
 func (r *recording) redacted() evidence.Trial {
 	secrets, record := r.o.Secrets, r.record
 	var all redact.Found
@@ -187,11 +200,10 @@ func (r *recording) redacted() evidence.Trial {
 	return record
 }
 
-// largeFiles make room where there is none for a trial's record.
+// largeFiles are removed where the disk has no room for a trial's record.
 var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesFile}
 
-// onceEach is an error's lines without those that came before: of one cause several
-// writers may complain.
+// onceEach returns an error's text without repeated lines: several writers may report one cause.
 func onceEach(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -202,9 +214,8 @@ func onceEach(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json and returns what is in it. Where the disk is full the trial is ours to blame
-// for, and its evidence, of which a part is lost already, makes room for that to be
-// said.
+// writeRecord writes trial.json and returns its content. If the disk is full the trial is infra,
+// and its large files, parts of which are lost already, are removed so that this can be written.
 func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
 	written = r.redacted()
 	if err = dir.WriteTrial(written); !evidence.DiskFull(err) {

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// measureTimeout bounds asking all containers what they used.
-const measureTimeout = 10 * time.Second
+// measureTimeout bounds asking all containers what they used and did.
+const measureTimeout = 15 * time.Second
 
 // measured is a container and what is planned for it.
 type measured struct {
@@ -24,35 +24,43 @@ type measured struct {
 }
 
 // meter measures what the containers of a trial used and did.
-type meter struct {
-	*stage
-	used *evidence.Usage // by the agent's up to the agent's end; nil where that could not be seen
-}
+type meter struct{ *stage }
 
-// measure records what every container may use, what it used, and what servers did. It is to be called while
-// they stand; the first call counts.
-func (m *meter) measure(ctx context.Context) {
-	if m.record.Resources != nil || ctx.Err() != nil {
+// measure records what every container may use, what it used, and what servers did besides
+// answering. It is to be called while they stand. used is what the agent's used up to the
+// agent's end, without what collecting took; nil where that could not be seen.
+func (m meter) measure(ctx context.Context, used *evidence.Usage) {
+	if ctx.Err() != nil {
 		return
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
 	containers := m.containers()
-	found := make([]evidence.Resource, len(containers))
+	found, seen := make([]evidence.Resource, len(containers)), make([]observe.Seen, len(containers))
 	var all sync.WaitGroup
 	for i, container := range containers {
 		all.Go(func() { found[i] = container.measure(asking) })
+		if container.isWatched() {
+			all.Go(func() { seen[i] = Observe(asking, container.sandbox, container.name) })
+		}
 	}
 	all.Wait()
+	var observed []evidence.Observed
 	m.record.Resources = make(map[string]evidence.Resource, len(containers))
 	for i, container := range containers {
-		if container.name == sandbox.Agent && m.used != nil {
-			found[i].Used, found[i].Unseen = m.used, "" // without what collecting took
+		if container.name == sandbox.Agent && used != nil {
+			found[i].Used, found[i].Unseen = used, ""
 		}
 		m.record.Resources[container.name] = found[i]
+		if container.isWatched() {
+			observed = append(observed, evidence.Observed{Container: container.name, Seen: seen[i]})
+		}
 	}
-	m.observe(ctx, watched(containers))
+	_ = m.rec.Observed(observed) // the recorder returns the error when it is closed
 }
+
+// isWatched reports whether it is the container of a server or a service that is here.
+func (m measured) isWatched() bool { return m.sandbox != nil && m.name != sandbox.Agent }
 
 func (m measured) measure(ctx context.Context) evidence.Resource {
 	r := evidence.Resource{Limits: m.limits}
@@ -68,26 +76,22 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	return r
 }
 
-// containers are those of the trial, and those of servers that the run shares.
-func (m *meter) containers() []measured {
+// containers returns those of the trial, and those of servers that the run shares.
+func (m meter) containers() []measured {
 	t := m.plan
 	var all []measured
 	if !t.ServersOnly {
 		all = append(all, m.agentContainer())
 	}
-	for i, s := range t.Servers {
-		sb := m.sandbox
-		switch {
-		case s.Remote:
-			sb = nil
-		case m.servers.hosts != nil && m.servers.hosts[i] != nil:
-			sb = m.servers.hosts[i].sandbox
-		case s.Shared:
-			continue // it never came up
+	for _, s := range t.Servers {
+		sb, limits := m.sandbox, s.Container.Limits()
+		if up := m.servers.find(s.Name); up != nil {
+			sb = up.sandbox
+		} else if s.Shared && !s.Remote {
+			continue
 		}
-		limits := s.Container.Limits()
 		if s.Remote {
-			limits = evidence.Limits{}
+			sb, limits = nil, evidence.Limits{}
 		}
 		limits.MaxMessage = cmp.Or(s.MaxMessage, transport.DefaultMessage)
 		limits.MaxFrames = cmp.Or(s.MaxFrames, transport.DefaultFrames)
@@ -101,8 +105,8 @@ func (m *meter) containers() []measured {
 	return all
 }
 
-// agentBox is the agent's.
-func (m *meter) agentContainer() measured {
+// agentContainer is the agent's.
+func (m meter) agentContainer() measured {
 	t := m.plan
 	agent := t.Agent.Container.Limits()
 	agent.Seconds = t.Timeout.Seconds()
@@ -111,37 +115,8 @@ func (m *meter) agentContainer() measured {
 	return measured{sandbox.Agent, m.sandbox, agent}
 }
 
-// observeTimeout bounds asking all containers what their programs did.
-const observeTimeout = 15 * time.Second
-
-// observe records what servers and their services did beside answering. It is to be
-// called while their containers stand.
-func (m *meter) observe(ctx context.Context, containers []measured) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), observeTimeout)
-	defer cancel()
-	var all sync.WaitGroup
-	found := make([]evidence.Observed, len(containers))
-	for i, container := range containers {
-		all.Go(func() {
-			found[i] = evidence.Observed{Container: container.name, Seen: Observe(ctx, container.sandbox, container.name)}
-		})
-	}
-	all.Wait()
-	_ = m.rec.Observed(found) // the recorder tells at its end
-}
-
-// watched are the containers of servers and services that are here.
-func watched(containers []measured) (here []measured) {
-	for _, container := range containers {
-		if container.sandbox != nil && container.name != sandbox.Agent {
-			here = append(here, container)
-		}
-	}
-	return here
-}
-
-// Observe is what the programs of a server's or a service's container did so far. Where that
-// cannot be seen, it says so of everything.
+// Observe returns what the programs of a server's or a service's container did so far, or why
+// that cannot be seen.
 func Observe(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
 	observer, ok := sb.(sandbox.Observer)
 	if !ok {

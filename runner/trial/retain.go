@@ -14,8 +14,7 @@ import (
 
 // retainer starts the processes of a server on stdio for the agent's sessions, and keeps
 // the newest one when its session is over, so that graders can ask it what it knows.
-// For whoever talks with a process that is kept, it ends when its stdin is closed: what
-// it was asked and has not answered by then it does not answer any more.
+// In its second session it ends when its stdin is closed, and answers nothing after that.
 type retainer struct {
 	server proxy.Server // whose processes they are
 
@@ -24,7 +23,7 @@ type retainer struct {
 	leave  sync.WaitGroup   // those that a newer one has replaced; Add guarded by mu
 }
 
-// keeping is s with its processes kept.
+// keeping returns s with its processes retained.
 func keeping(s proxy.Server) (proxy.Server, *retainer) {
 	k := &retainer{server: s}
 	s.Launch = k.launch
@@ -42,20 +41,20 @@ func (k *retainer) launch(ctx context.Context) (process.Process, error) {
 	go p.see()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if old := k.newest; old != nil && isClosed(old.left) {
+	if old := k.newest; old != nil && process.IsClosed(old.left) {
 		k.leave.Go(func() { k.seeOff(old) })
 	}
 	k.newest = p
 	return p, nil
 }
 
-// take hands out the newest process, once its session is over or it has ended itself;
-// nil where none is there. Whoever takes it sees it off.
+// take returns the newest process, once its session is over or it has ended; nil if there is
+// none. The caller ends it.
 func (k *retainer) take() *retainedProcess {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p := k.newest
-	if p == nil || !isClosed(p.left) && !isClosed(p.gone) {
+	if p == nil || !process.IsClosed(p.left) && !process.IsClosed(p.gone) {
 		return nil
 	}
 	k.newest = nil
@@ -89,7 +88,7 @@ type retainedProcess struct {
 	process.Process
 	retainer       *retainer
 	stdout, stderr *relayed
-	era            client.Era // of the conversation; guarded by keeper.mu
+	era            client.Era // of the conversation; guarded by retainer.mu
 
 	leaving sync.Once
 	left    chan struct{} // closed when the first conversation is over and the process is kept
@@ -141,7 +140,7 @@ func (p *retainedProcess) leave() (err error) {
 	p.leaving.Do(func() {
 		p.retainer.mu.Lock()
 		defer p.retainer.mu.Unlock()
-		if p.retainer.newest == p && !isClosed(p.gone) {
+		if p.retainer.newest == p && !process.IsClosed(p.gone) {
 			close(p.left)
 			return
 		}
@@ -215,13 +214,4 @@ func (r *relayReader) Read(b []byte) (int, error) {
 	n := copy(b, r.rest)
 	r.rest = r.rest[n:]
 	return n, nil
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
@@ -21,18 +24,36 @@ import (
 // servers are those of a trial, with their services: programs, and what they write.
 type servers struct {
 	*recording
-	hosts     []*host              // in the order of the plan; nil for one that did not come up
-	proxied   []proxy.Server       // the same, as the proxy knows them
-	retainers map[string]*retainer // of those whose processes graders ask, by name
-	outputs   map[string]io.Writer // of servers and services
-	logs      []io.Closer
-
-	mu     sync.Mutex
-	shared []*instance // those of them that the run owns; guarded by mu
+	up      []*server            // those that came up, in the order of the plan
+	outputs map[string]io.Writer // of servers and services
+	logs    []io.Closer
 }
 
-func newServers(r *recording) *servers {
-	return &servers{recording: r, outputs: map[string]io.Writer{}}
+// server is one of a trial's servers.
+type server struct {
+	*host
+	shared   *instance    // where the run owns it; nil for the trial's own
+	proxied  proxy.Server // as the agent's proxy knows it
+	retained *retainer    // where graders ask its processes; else nil
+}
+
+// find returns a server that came up by its name; nil for none.
+func (s *servers) find(name string) *server {
+	i := slices.IndexFunc(s.up, func(up *server) bool { return up.plan.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return s.up[i]
+}
+
+// unasked returns the servers for a checkpoint. Their containers can be looked into, but nothing
+// is called: that would change what the agent finds next.
+func (s *servers) unasked(at *recording) *servers {
+	seen := &servers{recording: at}
+	for _, up := range s.up {
+		seen.up = append(seen.up, &server{host: up.host})
+	}
+	return seen
 }
 
 // open has every server of the trial answer, in the trial's sandbox or where
@@ -41,38 +62,53 @@ func (s *servers) open(ctx context.Context, sb sandbox.Sandbox) error {
 	if err := s.openLogs(); err != nil {
 		return err
 	}
-	s.hosts = make([]*host, len(s.plan.Servers))
-	group, gctx := errgroup.WithContext(ctx)
-	for i, server := range s.plan.Servers {
-		group.Go(func() (err error) {
-			if server.Shared {
-				s.hosts[i], err = s.joinShared(gctx, server)
-				return err
-			}
-			if s.hosts[i], err = startHost(gctx, sb, server, s.plan.EgressLimits, s.observer(), s.output); err != nil {
-				return err
-			}
-			return s.probe(gctx, s.hosts[i])
-		})
-	}
-	if err := group.Wait(); err != nil {
+	if err := s.start(ctx, sb); err != nil {
 		return err
 	}
 	if err := s.comparePins(); err != nil {
 		return err
 	}
-	for _, h := range s.hosts {
-		server := h.server(s.output(h.plan.Name))
-		server.Inject = injectionsFor(s.plan, server.Name)
-		server.Share = s.shares.Servers[server.Name]
-		s.proxied = append(s.proxied, server)
+	asks := s.asks(evidence.StepCall)
+	for _, up := range s.up {
+		up.proxied = up.server(s.output(up.plan.Name))
+		up.proxied.Inject = injectionsFor(s.plan, up.plan.Name)
+		up.proxied.Share = s.shares.Servers[up.plan.Name]
+		isAsked := slices.ContainsFunc(asks, func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == up.plan.Name })
+		if isAsked && up.plan.Transport == mcpconfig.Stdio {
+			up.proxied, up.retained = keeping(up.proxied)
+		}
 	}
-	s.keepAsked()
 	return nil
 }
 
-// probe has a server answer once, through MCP; one that speaks stdio in a process
-// that is gone again before the agent starts.
+// start starts every server and has it answer once.
+func (s *servers) start(ctx context.Context, sb sandbox.Sandbox) error {
+	s.up = make([]*server, len(s.plan.Servers))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, planned := range s.plan.Servers {
+		group.Go(func() error {
+			if planned.Shared {
+				shared, err := s.o.Shared.join(ctx, s, planned)
+				if err == nil {
+					s.up[i] = &server{host: shared.host, shared: shared}
+				}
+				return err
+			}
+			h, err := startHost(ctx, sb, planned, s.plan.EgressLimits, s.observer(), s.output)
+			s.up[i] = &server{host: h}
+			if err != nil {
+				return err
+			}
+			return s.probe(ctx, h)
+		})
+	}
+	err := group.Wait()
+	s.up = slices.DeleteFunc(s.up, func(up *server) bool { return up == nil })
+	return err
+}
+
+// probe has a server answer once, through MCP. The process of one that speaks stdio has ended
+// when it returns.
 func (s *servers) probe(ctx context.Context, h *host) error {
 	server := h.server(s.output(h.plan.Name))
 	_, err := client.Probe(ctx, s.rec, server.Server, server.Tools)
@@ -85,30 +121,51 @@ func (s *servers) probe(ctx context.Context, h *host) error {
 	return err
 }
 
-// stop ends the programs of the trial's own servers.
-func (s *servers) stop(ctx context.Context) {
+// stop ends what is kept of servers for graders, and then the programs of the trial's own.
+func (s *servers) stop(ctx context.Context) error {
+	s.closeRetained()
 	var all sync.WaitGroup
-	for _, h := range s.hosts {
-		if h != nil && !h.plan.Shared {
-			all.Go(func() { h.stop(ctx) })
+	for _, up := range s.up {
+		if up.shared == nil {
+			all.Go(func() { up.stop(ctx) })
+		}
+	}
+	all.Wait()
+	return nil
+}
+
+// await waits for their ends, once their containers are gone, and leaves those of the run.
+func (s *servers) await(context.Context) error {
+	var errs []error
+	for _, up := range s.up {
+		if up.shared == nil {
+			errs = append(errs, up.await())
+		}
+	}
+	for _, up := range s.up {
+		if up.shared != nil {
+			s.record.Shared = append(s.record.Shared, up.shared.leave(s))
+		}
+	}
+	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
+	for _, log := range s.logs {
+		errs = append(errs, log.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeRetained ends the processes that are kept for graders.
+func (s *servers) closeRetained() {
+	var all sync.WaitGroup
+	for _, up := range s.up {
+		if up.retained != nil {
+			all.Go(up.retained.close)
 		}
 	}
 	all.Wait()
 }
 
-// await waits for their ends, once their containers are gone.
-func (s *servers) await(ctx context.Context) error {
-	var errs []error
-	for _, h := range s.hosts {
-		if h == nil || h.plan.Shared {
-			continue
-		}
-		errs = append(errs, h.await(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// advised is err with what a sandbox knows of the container that it comes from.
+// advised returns err with the sandbox's hint on the container that it comes from.
 func advised(sb sandbox.Sandbox, container string, err error) error {
 	hinter, ok := sb.(sandbox.Hinter)
 	if !ok {
@@ -128,8 +185,9 @@ func (s *servers) openLogs() error {
 			return err
 		}
 		for _, service := range server.Services {
+			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := s.openLog(serviceOutput(server.Name, service.Name, stream), sandbox.ServiceName(server.Name, service.Name), share, func() (io.WriteCloser, error) {
+				err := s.openLog(serviceOutput(container, stream), container, share, func() (io.WriteCloser, error) {
 					return s.rec.ServiceLog(server.Name, service.Name, stream)
 				})
 				if err != nil {
@@ -158,28 +216,5 @@ func (s *servers) openLog(name, container string, share *bounded.Budget, open fu
 	return nil
 }
 
-// output is where an output of a server or of its services is kept.
+// output returns where an output of a server or of its services is kept.
 func (s *servers) output(name string) io.Writer { return s.outputs[name] }
-
-// keepAsked has the processes of servers kept that graders ask.
-func (s *servers) keepAsked() {
-	s.retainers = map[string]*retainer{}
-	asked := s.asks(evidence.StepCall)
-	for i, h := range s.hosts {
-		for _, ask := range asked {
-			name := ask.What.(evidence.CallAsk).Server
-			if h.plan.Name == name && h.plan.Transport == mcpconfig.Stdio && s.retainers[name] == nil {
-				s.proxied[i], s.retainers[name] = keeping(s.proxied[i])
-			}
-		}
-	}
-}
-
-// closeKeepers ends what was kept of servers.
-func (s *servers) closeKeepers() {
-	var all sync.WaitGroup
-	for _, k := range s.retainers {
-		all.Go(k.close)
-	}
-	all.Wait()
-}

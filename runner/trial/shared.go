@@ -33,9 +33,9 @@ func NewSharedServers(b Backend) *SharedServers {
 	return &SharedServers{backend: b, slots: map[string]*slot{}}
 }
 
-// slot is the place of one configuration. Its name, which goes into names that others see,
-// is drawn by lot: what is computed from the configuration would let who knows the rest
-// of it try out secrets.
+// slot has the server of one configuration. Its name goes into names that others see, so it is
+// random: a name computed from the configuration would let somebody who knows the rest of it
+// guess secrets.
 type slot struct {
 	name    string
 	mu      sync.Mutex // held while an instance is opened
@@ -43,7 +43,7 @@ type slot struct {
 	opened  int        // guarded by mu
 }
 
-// instance is one life of a shared server.
+// instance is a shared server from its start to its end.
 type instance struct {
 	name    string
 	number  int // from 1
@@ -65,8 +65,8 @@ func newSlot(server string) *slot {
 	return &slot{name: "shared-" + server + "-" + strings.ToLower(rand.Text()[:8])}
 }
 
-// configKey tells configurations apart: by all that a server is started with. It holds
-// secrets, and is for comparison alone.
+// configKey returns a key for everything that a server is started with. It holds secrets, and is
+// only compared.
 func configKey(s plan.Server) string {
 	data, err := json.Marshal(struct {
 		Plan     plan.Server
@@ -78,27 +78,7 @@ func configKey(s plan.Server) string {
 	return string(data)
 }
 
-// joinShared has the trial use a server of the run's.
-func (s *servers) joinShared(ctx context.Context, server plan.Server) (*host, error) {
-	i, err := s.o.Shared.join(ctx, s, server)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shared = append(s.shared, i)
-	return i.host, nil
-}
-
-// leaveShared is the end of the trial's use of the run's servers.
-func (s *servers) leaveShared() {
-	for _, i := range s.shared {
-		s.record.Shared = append(s.record.Shared, i.leave(s))
-	}
-	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// join has a trial use the server of s, which is opened where it does not live.
+// join has a trial use the server of s, which is opened unless it runs.
 func (p *SharedServers) join(ctx context.Context, user *servers, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
@@ -130,10 +110,10 @@ func (p *SharedServers) join(ctx context.Context, user *servers, s plan.Server) 
 	return i, nil
 }
 
-// open starts a life. What is said meanwhile is evidence of the trial it is for.
+// open opens a server. What happens meanwhile is evidence of the trial that it is opened for.
 func (p *SharedServers) open(ctx context.Context, user *servers, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*servers]struct{}{user: {}}}
-	i.lookOutAs(user)
+	i.scanAs(user)
 	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
 		Run: user.plan.Run, Task: name, Number: number,
 		Runtime: user.plan.Runtime, ServersOnly: true, Servers: []plan.Server{s},
@@ -166,7 +146,7 @@ func (i *instance) await() {
 	}
 }
 
-// output is where every trial at work keeps an output.
+// output returns a writer to an output of the server in every trial at work.
 func (i *instance) output(name string) io.Writer { return &sharedOutput{i, name} }
 
 type sharedOutput struct {
@@ -184,7 +164,7 @@ func (o *sharedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends every server that still lives.
+// Close ends every server that still runs.
 func (p *SharedServers) Close(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,12 +181,10 @@ func (i *instance) close(ctx context.Context) error {
 	close(i.closing)
 	i.watch.Wait()
 	i.host.stop(ctx)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	return errors.Join(i.sandbox.Close(ctx), i.host.await(ctx))
+	return errors.Join(closeSandbox(i.sandbox)(ctx), i.host.await())
 }
 
-// admit counts a trial in, unless the server has died.
+// admit adds a trial to those at work, unless the server has died.
 func (i *instance) admit(user *servers) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -219,7 +197,8 @@ func (i *instance) admit(user *servers) bool {
 	return true
 }
 
-// leave counts a trial out, with what its server has under way on its record, and says whether and why the server died under it.
+// leave removes a trial from those at work, and records which connections the server has open. It
+// returns why the server died meanwhile, if it did.
 func (i *instance) leave(user *servers) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -233,7 +212,7 @@ func (i *instance) leave(user *servers) evidence.SharedServer {
 	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
 }
 
-// die tells every trial at work that they have lost the server, and who they are.
+// die records with every trial at work that the server is gone, and which trials those are.
 func (i *instance) die(why string) {
 	i.mu.Lock()
 	if i.died != "" {
@@ -255,13 +234,13 @@ func (i *instance) die(why string) {
 	})
 }
 
-// An instance records what happens to its server with every trial at work. Where there is
-// none, the next one gets it.
+// An instance records what happens to its server with every trial at work. If there is none, the
+// next trial gets it.
 var _ outsideRecorder = (*instance)(nil)
 
-// lookOutAs has the instance look for what a trial looks for. It is called once, before
-// anything happens.
-func (i *instance) lookOutAs(user *servers) {
+// scanAs has the instance scan for the canaries of a trial. It is called once, before anything
+// happens.
+func (i *instance) scanAs(user *servers) {
 	if user.canaries != nil {
 		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.telling(&i.idle)
 	}
@@ -279,12 +258,12 @@ func (i *instance) Event(e evidence.Event) {
 	})
 }
 
-// Named implements overseer.
+// Named implements outsideRecorder.
 func (i *instance) Named(container, host string) {
 	i.tell(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
 }
 
-// tell has something told to every trial at work.
+// tell calls one for every trial at work, or for the idle time.
 func (i *instance) tell(one func(eventRecorder, *canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -296,9 +275,8 @@ func (i *instance) tell(one func(eventRecorder, *canaryScanner)) {
 	}
 }
 
-// Tap implements overseer: what leaves is looked through for whoever is at work when it
-// does. It takes no
-// lock of the instance, which asks what is under way with that held.
+// Tap implements outsideRecorder. A match is recorded with the trials at work when it leaves. Tap
+// takes no lock of the instance, which holds its lock when it lists open connections.
 func (i *instance) Tap(container, host string) io.Writer {
 	if i.canaries == nil {
 		return io.Discard
@@ -308,14 +286,15 @@ func (i *instance) Tap(container, host string) io.Writer {
 	})}
 }
 
-// sharedTap looks through one connection, which may outlive trials.
+// sharedTap scans one connection, which may outlive trials.
 type sharedTap struct {
 	*instance
 	through *canary.Writer
 	round   int // of the bytes so far
 }
 
-// Write implements io.Writer. What was told to some trials is told to others again.
+// Write implements io.Writer. Matches that some trials have on record are recorded with others
+// again.
 func (t *sharedTap) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	round := t.instance.round
@@ -327,19 +306,18 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 	return t.through.Write(p)
 }
 
-// hand gives a trial what is kept of a life that is over.
+// hand gives a trial the events that are kept of a server that has ended.
 func (i *instance) hand(user *servers) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.idle.hand(user.rec)
 }
 
-// maxKept is how many events are kept for the next trial, sightings of canaries aside:
-// those are bounded by the lookout.
+// maxKept is how many events are kept for the next trial, besides matches of canaries, which the
+// scanner bounds.
 const maxKept = 2000
 
-// idle keeps what happens to a server while no trial is at work, and looks for canaries
-// in it.
+// idle keeps what happens to a server while no trial is at work, and scans it for canaries.
 type idle struct {
 	canaries *canaryScanner // nil where the run has no canaries
 	kept     []evidence.Event
@@ -359,7 +337,7 @@ func (k *idle) Event(e evidence.Event) {
 	k.kept = append(k.kept, e)
 }
 
-// hand records what is kept, and keeps it no longer.
+// hand records what is kept, and forgets it.
 func (k *idle) hand(rec eventRecorder) {
 	for _, e := range k.kept {
 		rec.Event(e)

@@ -26,10 +26,10 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 	shared := NewSharedServers(nil)
 	server := plan.Server{Name: "s", Shared: true}
 	shared.slots[configKey(server)] = &slot{name: "shared-s", current: &instance{
-		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &auxiliaries{}},
+		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &services{}},
 		closing: make(chan struct{}), died: "its container ended",
 	}}
-	if _, err := shared.join(t.Context(), newServers(&recording{}), server); err == nil {
+	if _, err := shared.join(t.Context(), &servers{recording: &recording{}}, server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.Close(t.Context()); err != nil {
@@ -51,11 +51,11 @@ func sharingTrial(t *testing.T) (*servers, func() []string) {
 		t.Fatal(err)
 	}
 	plan := &plan.Trial{Canaries: []evidence.Canary{{Name: "token", Value: testCanary}}}
-	user := newServers(newRecording(plan, rec, Options{}))
-	if user.canaries, err = scannerFor(plan, rec); err != nil {
+	r, err := newRecording(plan, rec, Shares{}, Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return user, func() (said []string) {
+	return &servers{recording: r}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func sharingTrial(t *testing.T) (*servers, func() []string) {
 // sharedBy is an instance that a trial has opened.
 func sharedBy(user *servers) *instance {
 	i := &instance{name: "crm", number: 1, users: map[*servers]struct{}{user: {}}}
-	i.lookOutAs(user)
+	i.scanAs(user)
 	return i
 }
 

@@ -10,18 +10,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
-	// closeTimeout bounds draining the proxy, and again taking the sandbox down.
+	// closeTimeout bounds draining the proxy, and again taking a sandbox down.
 	closeTimeout = 90 * time.Second
+	// outputTimeout bounds waiting for the end of an output once its sandbox was closed.
+	outputTimeout = 15 * time.Second
 	// collectTimeout bounds bringing files out of the agent's container.
 	collectTimeout = 2 * time.Minute
 )
@@ -73,22 +76,21 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	if err != nil {
 		return nil, err
 	}
-	r := newRecording(t, rec, o)
-	r.record.Baseline = o.Baseline
-	if r.canaries, err = scannerFor(t, rec); err != nil {
+	shares, broke := o.Room()
+	r, err := newRecording(t, rec, shares, o)
+	if err != nil {
 		return nil, errors.Join(err, rec.Close())
 	}
-	r.record.Watched = r.canaries.ways(t.Isolated())
-	up := &running{}
-	var broke error
-	if r.shares, broke = o.Room(); broke == nil {
-		broke = r.phases(ctx, up)
+	r.record.Baseline = o.Baseline
+	var down teardown
+	if broke == nil {
+		broke = r.phases(ctx, &down)
 	}
 	interrupted := broke != nil && ctx.Err() != nil
 	if interrupted {
 		rec.Event(evidence.Event{Kind: "interrupted", Message: broke.Error()})
 	}
-	closed := errors.Join(up.takeDown(ctx), rec.Close(), dir.Sync(newAbove))
+	closed := errors.Join(down.run(ctx), rec.Close(), dir.Sync(newAbove))
 	if interrupted {
 		return nil, closed
 	}
@@ -102,52 +104,106 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	return &written, err
 }
 
-// phases takes a trial through its phases: setup, agent, collect, steps. The caller takes
-// down what up holds. It returns failures before the agent's start and failures of ours;
-// what the agent does goes into the record.
-func (r *recording) phases(ctx context.Context, up *running) error {
-	s, err := r.setUp(ctx, up)
+// phases takes a trial through its phases, and adds to down what they start. It returns
+// failures before the agent's start and failures of ours; what the agent does goes into the
+// record.
+func (r *recording) phases(ctx context.Context, down *teardown) error {
+	r.o.Entered(evidence.PhaseStart)
+	s, e, err := r.setUp(ctx, down)
 	if err != nil {
 		return err
 	}
-	r.o.Entered(evidence.PhaseAgent)
-	work := &agentWork{stage: s, endpoints: up.endpoints}
-	up.agent, err = work.run(ctx)
-	up.used = work.used
-	if err != nil {
+	if err := s.work(ctx, e, down); err != nil {
 		return err
-	}
-	if up.agent.endsWithin(0) {
-		if err := (hooks{s}).after(ctx); err != nil {
-			return err
-		}
-	}
-	r.o.Entered(evidence.PhaseCollect)
-	if err := up.endpoints.drain(ctx); err != nil {
-		return err
-	}
-	if err := (&collector{s}).collect(ctx); err != nil {
-		return err
-	}
-	if err := (&asker{s}).askAll(ctx); err != nil {
-		return err
-	}
-	(&meter{s, up.used}).measure(ctx)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
 	}
 	if err := r.checkReported(); err != nil {
 		return err
 	}
-	graders := &programs{recording: r}
-	if r.o.Hold == nil {
-		graders.makeRoom = up.takeDown
-	}
-	if err := graders.runAll(ctx); err != nil {
-		return err
+	if asks := r.asks(evidence.StepProgram); len(asks) > 0 {
+		if r.o.Hold == nil { // each program has a sandbox of its own: make room for it
+			if err := down.run(ctx); err != nil {
+				return err
+			}
+		}
+		if err := (programs{r, r.plan.Task}).runAll(ctx, asks); err != nil {
+			return err
+		}
 	}
 	if r.o.Hold != nil {
-		return s.hold(ctx, up)
+		return s.hold(ctx, down)
+	}
+	return nil
+}
+
+// work has the agent do its work, brings out what it left, asks servers what graders want to
+// know, and measures what all of that took.
+func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
+	s.o.Entered(evidence.PhaseAgent)
+	ran, err := runAgent(ctx, s, e, down)
+	defer func() { meter{s}.measure(ctx, ran.used) }()
+	if err != nil {
+		return err
+	}
+	if ran.over {
+		if err := (hooks{s, e.found}).after(ctx); err != nil {
+			return err
+		}
+	}
+	s.o.Entered(evidence.PhaseCollect)
+	if err := e.drain(ctx); err != nil {
+		return err
+	}
+	e.settle()
+	if err := (collector{s}).collect(ctx); err != nil {
+		return err
+	}
+	if err := (asker{s}).askAll(ctx); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// teardown is what has to be done to take a trial down.
+type teardown []part
+
+// part is something that was started. To take a trial down everything is stopped, the last
+// part first; then every end is awaited, likewise. Either may be nil.
+type part struct{ stop, await func(context.Context) error }
+
+func (d *teardown) add(p part) { *d = append(*d, p) }
+
+// run takes down all that was added since it was run last.
+func (d *teardown) run(ctx context.Context) error {
+	parts := *d
+	*d = nil
+	var errs []error
+	for _, p := range slices.Backward(parts) {
+		if p.stop != nil {
+			errs = append(errs, p.stop(ctx))
+		}
+	}
+	for _, p := range slices.Backward(parts) {
+		if p.await != nil {
+			errs = append(errs, p.await(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// closeSandbox returns what closes a sandbox, within a limit of its own: what came before may
+// have used up others.
+func closeSandbox(s sandbox.Sandbox) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		return s.Close(ctx)
+	}
+}
+
+// outputEnd waits for the end of an output whose sandbox was closed.
+func outputEnd(ended <-chan struct{}, what string) error {
+	if !process.Within(ended, outputTimeout) {
+		return fmt.Errorf("%s did not end with its sandbox", what)
 	}
 	return nil
 }
@@ -157,39 +213,53 @@ type stage struct {
 	*recording
 	sandbox sandbox.Sandbox
 	servers *servers
-	found   map[string]string // where the agent finds servers, by name
 }
 
-// setUp does everything up to the agent's start.
-func (r *recording) setUp(ctx context.Context, up *running) (_ *stage, err error) {
-	r.o.Entered(evidence.PhaseStart)
-	s := &stage{recording: r, servers: newServers(r)}
-	if s.sandbox, err = r.o.Backend.Open(ctx, r.plan, r.observer().Event); err != nil {
-		return nil, because(evidence.ReasonSandbox, err)
+// setUp does everything up to the agent's start. It returns the sandbox with its servers, and
+// what the agent finds in it.
+func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
+	s, err := r.open(ctx, down)
+	if err != nil {
+		return nil, nil, because(evidence.ReasonSandbox, err)
 	}
-	up.stage = s
-	defer func() { err = s.excused(ctx, err) }()
+	e, err := s.fill(ctx, down)
+	if err != nil {
+		err = s.excused(ctx, err)
+		meter{s}.measure(ctx, nil)
+		return nil, nil, err
+	}
+	return s, e, nil
+}
+
+// open opens the trial's sandbox, in which no server runs yet.
+func (r *recording) open(ctx context.Context, down *teardown) (*stage, error) {
+	sb, err := r.o.Backend.Open(ctx, r.plan, r.observer().Event)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{recording: r, sandbox: sb, servers: &servers{recording: r, outputs: map[string]io.Writer{}}}
+	down.add(part{stop: closeSandbox(sb)})
+	down.add(part{stop: s.servers.stop, await: s.servers.await})
 	s.keepGuarantees()
-	r.o.Entered(evidence.PhaseProbe)
+	return s, nil
+}
+
+// fill has the servers answer, opens the agent's endpoints, puts its files into its container
+// and runs the hooks that come before it.
+func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
+	s.o.Entered(evidence.PhaseProbe)
 	if err := s.servers.open(ctx, s.sandbox); err != nil {
 		return nil, because(evidence.ReasonServer, err)
 	}
-	up.endpoints = s.newEndpoints()
-	if s.found, err = up.endpoints.open(ctx, s.sandbox, r.observer(), r.plan.Models); err != nil {
+	e, err := openEndpoints(ctx, s, s.observer(), s.plan.Models, s.plan.Agent.Egress)
+	if err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
 	}
-	if err := up.endpoints.openOutlet(ctx, s.sandbox); err != nil {
-		return nil, because(evidence.ReasonSandbox, err)
-	}
+	down.add(part{stop: e.drain})
 	if err := (workspace{s}).fill(ctx); err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
 	}
-	return s, because(evidence.ReasonSandbox, (hooks{s}).before(ctx))
-}
-
-func (s *stage) newEndpoints() *endpoints {
-	mocks := &commands{recording: s.recording, workspace: sandbox.LayoutOf(s.sandbox, sandbox.Agent).Workspace}
-	return &endpoints{recording: s.recording, servers: s.servers.proxied, commands: mocks}
+	return e, because(evidence.ReasonSandbox, hooks{s, e.found}.before(ctx))
 }
 
 // keepGuarantees records what the sandbox guarantees, and what weakens that: shared servers,
@@ -216,22 +286,18 @@ func (s *stage) keepGuarantees() {
 	s.record.Guarantees = &g
 }
 
-// put puts files into a directory of a container.
-func (s *stage) put(ctx context.Context, container, dir string, files []plan.File) error {
-	return put(ctx, s.sandbox, container, dir, files)
-}
-
 // hold keeps the sandbox standing for a person to look at, its servers within
 // reach. What they do there is no evidence any more, and models are not asked for it.
-func (s *stage) hold(ctx context.Context, up *running) error {
+func (s *stage) hold(ctx context.Context, down *teardown) error {
 	s.record.Ended = s.rec.Now()
-	up.endpoints = s.newEndpoints()
-	if _, err := up.endpoints.open(ctx, s.sandbox, nobody{}, nil); err != nil {
+	e, err := openEndpoints(ctx, s, nobody{}, nil, nil)
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil // the evidence was complete before
 		}
 		return err
 	}
+	down.add(part{stop: e.drain})
 	s.o.Hold(ctx, s.plan, s.sandbox)
 	return nil
 }
@@ -242,57 +308,6 @@ type nobody struct{}
 func (nobody) Frame(evidence.Frame) int64 { return 0 }
 
 func (nobody) Event(evidence.Event) {}
-
-// running is what has to be taken down of a trial; nil is what never was there.
-type running struct {
-	stage     *stage
-	endpoints *endpoints
-	agent     *agentProcess
-	used      *evidence.Usage // by the agent's container up to the agent's end; nil where that could not be seen
-	once      sync.Once
-}
-
-// takeDown takes everything down, also where the trial never got far. The first call
-// counts.
-func (up *running) takeDown(ctx context.Context) (err error) {
-	if up.stage != nil {
-		up.once.Do(func() { err = up.end(ctx) })
-	}
-	return err
-}
-
-func (up *running) end(ctx context.Context) error {
-	servers := up.stage.servers
-	(&meter{up.stage, up.used}).measure(ctx)
-	var errs []error
-	if up.endpoints != nil {
-		errs = append(errs, up.endpoints.drain(ctx))
-	}
-	servers.closeKeepers()
-	servers.stop(ctx)
-	errs = append(errs, up.closeSandbox(ctx), servers.await(ctx))
-	servers.leaveShared()
-	for _, log := range servers.logs {
-		errs = append(errs, log.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// closeSandbox has limits of its own: what came before may have used up others.
-func (up *running) closeSandbox(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	err := up.stage.sandbox.Close(ctx)
-	if up.agent == nil {
-		return err
-	}
-	select {
-	case <-up.agent.ended:
-		return errors.Join(err, up.agent.kept)
-	case <-ctx.Done():
-		return errors.Join(err, errors.New("the agent's output did not end with its sandbox"))
-	}
-}
 
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,68 +20,79 @@ import (
 // workspace is the agent's, which is filled before the agent starts.
 type workspace struct{ *stage }
 
-// fill keeps the task's files as evidence, puts them into the workspace,
-// and adds the links to mcp.json and to the skills, which are put out of the workspace.
+// fill keeps the task's files as evidence, puts them into the workspace, and adds the links to
+// mcp.json and to the skills. Skills and the commands that are played are put out of the
+// workspace.
 func (w workspace) fill(ctx context.Context) error {
 	if err := w.keepBefore(); err != nil {
 		return err
 	}
-	files, fill := io.Pipe()
-	go func() { _ = fill.CloseWithError(writeWorkspace(fill, w.plan)) }()
-	err := w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, files)
-	_ = files.CloseWithError(err)
+	layout := sandbox.LayoutOf(w.sandbox, sandbox.Agent)
+	err := putTree(ctx, w.sandbox, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error {
+		if err := writeWorkspace(out, w.plan); err != nil {
+			return err
+		}
+		return errors.Join(writeWorkdir(out, w.plan), writeLinks(out, w.plan.Links(layout)))
+	})
 	if err != nil {
 		return err
 	}
-	if err := w.makeWorkdir(ctx); err != nil {
-		return err
+	if len(w.plan.Skills)+len(w.plan.Commands) > 0 {
+		err = putTree(ctx, w.sandbox, sandbox.Agent, "/", func(out *tar.Writer) error {
+			for _, skill := range w.plan.Skills {
+				if err := writeFiles(out, skill.Files); err != nil {
+					return err
+				}
+			}
+			return writeLinks(out, commandLinks(w.plan, layout))
+		})
 	}
-	if err := w.putSkills(ctx); err != nil {
-		return err
+	if err == nil {
+		w.tellInjectedFiles()
 	}
-	var tree bytes.Buffer
-	if err := writeLinks(&tree, w.plan.Links(sandbox.LayoutOf(w.sandbox, sandbox.Agent))); err != nil {
-		return err
-	}
-	if err := w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree); err != nil {
-		return err
-	}
-	if err := w.putCommands(ctx); err != nil {
-		return err
-	}
-	w.tellInjectedFiles()
-	return nil
+	return err
 }
 
-// makeWorkdir makes the directory of the workspace that the agent starts in, where no file
-// has brought it.
-func (w workspace) makeWorkdir(ctx context.Context) error {
-	dir, ok := strings.CutPrefix(w.plan.Agent.Dir, sandbox.WorkspaceDir+"/")
-	if !ok || slices.ContainsFunc(w.plan.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
-		return nil
-	}
-	var tree bytes.Buffer
-	out := tar.NewWriter(&tree)
-	err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
-	if err := errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return w.sandbox.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &tree)
-}
-
-// keepBefore keeps the task's files as workspace.tar is kept, so that one can be held
-// against the other.
+// keepBefore keeps the task's files as workspace.tar is kept, so that the two can be compared.
 func (w workspace) keepBefore() error {
 	before, err := w.rec.Tree(evidence.BeforeFile)
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeWorkspace(before, w.plan), before.Close())
+	out := tar.NewWriter(before)
+	if err = writeWorkspace(out, w.plan); err == nil {
+		err = out.Close()
+	}
+	return errors.Join(err, before.Close())
 }
 
-// writeWorkspace writes a task's files and repositories as tar.
-func writeWorkspace(w io.Writer, t *plan.Trial) error {
-	out := tar.NewWriter(w)
+// putTree puts what write writes into a directory of a container. A write that fails fails in
+// the container too.
+func putTree(ctx context.Context, sb sandbox.Sandbox, container, dir string, write func(*tar.Writer) error) error {
+	tree, in := io.Pipe()
+	go func() {
+		out := tar.NewWriter(in)
+		err := write(out)
+		if err == nil {
+			err = out.Close()
+		}
+		_ = in.CloseWithError(err)
+	}()
+	err := sb.Put(ctx, container, dir, tree)
+	_ = tree.CloseWithError(err)
+	return err
+}
+
+// put puts files into a directory of a container.
+func put(ctx context.Context, sb sandbox.Sandbox, container, dir string, files []plan.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	return putTree(ctx, sb, container, dir, func(out *tar.Writer) error { return writeFiles(out, files) })
+}
+
+// writeWorkspace writes a task's files and repositories.
+func writeWorkspace(out *tar.Writer, t *plan.Trial) error {
 	if err := writeFiles(out, t.Files); err != nil {
 		return err
 	}
@@ -91,29 +101,28 @@ func writeWorkspace(w io.Writer, t *plan.Trial) error {
 			return fmt.Errorf("repository %s: %w", r.Source, err)
 		}
 	}
-	return out.Close()
+	return nil
 }
 
-func put(ctx context.Context, sb sandbox.Sandbox, container, dir string, files []plan.File) error {
-	if len(files) == 0 {
+// writeWorkdir writes the directory of the workspace that the agent starts in, where no file
+// has brought it.
+func writeWorkdir(out *tar.Writer, t *plan.Trial) error {
+	dir, ok := strings.CutPrefix(t.Agent.Dir, sandbox.WorkspaceDir+"/")
+	if !ok || slices.ContainsFunc(t.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
 		return nil
 	}
-	var tree bytes.Buffer
-	if err := writeTree(&tree, files); err != nil {
-		return err
-	}
-	return sb.Put(ctx, container, dir, &tree)
+	return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 }
 
-// writeTree writes files as tar. Paths are relative to where it is unpacked.
-func writeTree(w io.Writer, files []plan.File) error {
-	out := tar.NewWriter(w)
-	if err := writeFiles(out, files); err != nil {
-		return err
+// commandLinks returns links to our executable under the names of the commands that it plays.
+func commandLinks(t *plan.Trial, layout sandbox.Layout) (links []plan.Link) {
+	for _, c := range t.Commands {
+		links = append(links, plan.Link{Name: path.Join(plan.CommandsDir, c.Name), Target: layout.Guest})
 	}
-	return out.Close()
+	return links
 }
 
+// writeFiles writes files. Their paths are relative to where they are unpacked.
 func writeFiles(out *tar.Writer, files []plan.File) error {
 	for _, f := range files {
 		if err := writeFile(out, f); err != nil {
@@ -141,15 +150,14 @@ func writeFile(out *tar.Writer, f plan.File) error {
 	return err
 }
 
-// writeLinks writes links as tar.
-func writeLinks(w io.Writer, links []plan.Link) error {
-	out := tar.NewWriter(w)
+func writeLinks(out *tar.Writer, links []plan.Link) error {
 	for _, l := range links {
-		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Target, Mode: 0o777}); err != nil {
+		header := &tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(l.Name, "/"), Linkname: l.Target, Mode: 0o777}
+		if err := out.WriteHeader(header); err != nil {
 			return err
 		}
 	}
-	return out.Close()
+	return nil
 }
 
 // writeRepo adds a repository to a workspace.
@@ -174,16 +182,7 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 	return nil
 }
 
-// putSkills puts the skills into the agent's container, out of the workspace.
-func (w workspace) putSkills(ctx context.Context) error {
-	var files []plan.File
-	for _, skill := range w.plan.Skills {
-		files = append(files, skill.Files...)
-	}
-	return w.put(ctx, sandbox.Agent, "/", files)
-}
-
-// injectionsFor is what a trial's attack has the agent find in results of a server.
+// injectionsFor returns what a trial's attack adds to results of a server.
 func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	if !t.UnderAttack() {
 		return nil
@@ -196,7 +195,7 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	return all
 }
 
-// tellInjectedFiles tells which injections are in the workspace that the agent gets.
+// tellInjectedFiles records which injections are in files of the workspace.
 func (w workspace) tellInjectedFiles() {
 	if !w.plan.UnderAttack() {
 		return
@@ -209,22 +208,4 @@ func (w workspace) tellInjectedFiles() {
 			})
 		}
 	}
-}
-
-// putCommands puts our executable into the agent's container under the names of what it plays.
-func (w workspace) putCommands(ctx context.Context) error {
-	if len(w.plan.Commands) == 0 {
-		return nil
-	}
-	var tree bytes.Buffer
-	out := tar.NewWriter(&tree)
-	guest := sandbox.LayoutOf(w.sandbox, sandbox.Agent).Guest
-	var errs []error
-	for _, c := range w.plan.Commands {
-		errs = append(errs, out.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path.Base(plan.CommandsDir) + "/" + c.Name, Linkname: guest, Mode: 0o777}))
-	}
-	if err := errors.Join(append(errs, out.Close())...); err != nil {
-		return err
-	}
-	return w.sandbox.Put(ctx, sandbox.Agent, sandbox.HomeDir, &tree)
 }

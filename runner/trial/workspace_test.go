@@ -36,7 +36,8 @@ func TestWriteTree(t *testing.T) {
 	}
 	script := plan.File{WorkspaceFile: eval.WorkspaceFile{Path: "/srv/run.sh", Source: &eval.Source{Dir: dir, Path: "run.sh", Size: 7, Executable: true}}}
 	var tree bytes.Buffer
-	if err := writeTree(&tree, []plan.File{plan.NewFile("a.txt", "abc"), script}); err != nil {
+	out := tar.NewWriter(&tree)
+	if err := errors.Join(writeFiles(out, []plan.File{plan.NewFile("a.txt", "abc"), script}), out.Close()); err != nil {
 		t.Fatal(err)
 	}
 	type entry struct {
@@ -55,7 +56,7 @@ func TestWriteTree(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "run.sh"), nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeTree(io.Discard, []plan.File{script}); !errors.Is(err, io.EOF) {
+	if err := writeFiles(tar.NewWriter(io.Discard), []plan.File{script}); !errors.Is(err, io.EOF) {
 		t.Errorf("a file that shrank since it was planned: %v", err)
 	}
 }

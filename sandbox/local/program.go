@@ -167,7 +167,7 @@ func (p *program) Wait() (process.Exit, error) {
 
 // over reports whether nothing is left of the program.
 func (p *program) over() bool {
-	return isClosed(p.ended) && isClosed(p.stdout.done) && isClosed(p.stderr.done)
+	return process.IsClosed(p.ended) && process.IsClosed(p.stdout.done) && process.IsClosed(p.stderr.done)
 }
 
 // lose notes that the sandbox is being closed under a program that is not over.
@@ -181,15 +181,6 @@ func (p *program) lose() {
 func (p *program) cut() {
 	p.stdout.close()
 	p.stderr.close()
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 func closeAll(files []*os.File) error {

@@ -352,38 +352,24 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	}
 	for _, p := range programs {
 		p.lose()
-		_ = p.Signal(process.Terminate)
 	}
-	awaitAll(ctx, programs, stopGrace)
+	var stopping sync.WaitGroup
 	for _, p := range programs {
-		_ = p.Signal(process.Kill)
+		stopping.Go(func() {
+			process.Stop(ctx, p, p.ended, process.Step{Signal: process.Terminate, Grace: stopGrace}, process.Step{Signal: process.Kill, Grace: killGrace})
+		})
 	}
-	awaitAll(ctx, programs, killGrace)
+	stopping.Wait()
 	killMarked(s.mark(""))
 	var errs []error
 	for _, p := range programs {
 		p.cut()
-		if !isClosed(p.ended) {
+		if !process.IsClosed(p.ended) {
 			errs = append(errs, fmt.Errorf("process %d does not end after SIGKILL", p.proc.Pid))
 		}
 	}
 	s.backend.ports.leave(s)
 	return errors.Join(append(errs, s.removeDir())...)
-}
-
-// awaitAll waits until programs have ended, for a while.
-func awaitAll(ctx context.Context, programs []*program, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for _, p := range programs {
-		select {
-		case <-p.ended:
-		case <-timer.C:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // removeDir removes the sandbox's directory.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Spec is a program to start.
@@ -65,23 +64,4 @@ type Process interface {
 	// Wait returns when the program has ended and its output is at its end. It
 	// fails where the sandbox went away first.
 	Wait() (Exit, error)
-}
-
-// Attend writes stdin to a program, which need not read it, and copies its outputs until it
-// has ended and they are at their end. Two outputs that go to one writer are written to it at
-// the same time.
-func Attend(p Process, stdin []byte, stdout, stderr io.Writer) (Exit, error) {
-	var streams sync.WaitGroup
-	streams.Go(func() { _, _ = io.Copy(stdout, p.Stdout()) })
-	streams.Go(func() { _, _ = io.Copy(stderr, p.Stderr()) })
-	streams.Go(func() {
-		if len(stdin) > 0 {
-			_, _ = p.Stdin().Write(stdin)
-		}
-		_ = p.Stdin().Close()
-	})
-	exit, err := p.Wait()
-	_ = p.Stdin().Close() // a write to it may still wait
-	streams.Wait()
-	return exit, err
 }

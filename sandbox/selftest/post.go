@@ -220,7 +220,7 @@ func runProgram(ctx context.Context, start starter, name string, aims probe.Aims
 	stop := context.AfterFunc(ctx, func() { _ = p.Signal(process.Kill) })
 	defer stop()
 	stdout, stderr := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxSaid}
-	exit, err := process.Attend(p, input, stdout, stderr)
+	exit, err := process.Attend(p, input, stdout, stderr).Wait()
 	readErr := read(newLines(bytes.NewReader(stdout.Bytes())))
 	switch {
 	case ctx.Err() != nil:

@@ -3,12 +3,10 @@ package trial
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -17,29 +15,24 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
-	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-const (
-	// maxLooked is how many bytes of a server's file are kept.
-	maxLooked = 1 << 20
-	// maxReply is how many bytes of a server's answer to a call of ours are kept.
-	maxReply = 1 << 20
-)
+// maxAnswer is how many bytes are kept of a server's file, or of its answer to a call of ours.
+const maxAnswer = 1 << 20
 
 // asker is the phase in which graders ask servers.
 type asker struct{ *stage }
 
 // askAll does what graders ask of servers, in their order, after the agent has
 // stopped and its sessions are over.
-func (a *asker) askAll(ctx context.Context) error {
-	talks := map[string]*serverSession{}
+func (a asker) askAll(ctx context.Context) error {
+	sessions := map[string]*serverSession{}
 	defer func() {
-		for _, talk := range talks {
-			talk.close()
+		for _, session := range sessions {
+			session.close()
 		}
-		a.servers.closeKeepers()
+		a.servers.closeRetained()
 	}()
 	for _, ask := range a.asks(evidence.StepCall, evidence.StepFiles) {
 		var answer any
@@ -48,10 +41,10 @@ func (a *asker) askAll(ctx context.Context) error {
 		case evidence.FileAsk:
 			answer, unanswered = a.lookAt(ctx, what)
 		case evidence.CallAsk:
-			if talks[what.Server] == nil {
-				talks[what.Server] = &serverSession{}
+			if sessions[what.Server] == nil {
+				sessions[what.Server] = &serverSession{}
 			}
-			answer, unanswered = a.ask(ctx, talks[what.Server], what)
+			answer, unanswered = a.ask(ctx, sessions[what.Server], what)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -66,9 +59,9 @@ func (a *asker) askAll(ctx context.Context) error {
 	return nil
 }
 
-// serverSession is what the runner has to do with one server on its own account.
+// serverSession is the runner's own session with one server, from the first question on.
 type serverSession struct {
-	talk    *client.Session // nil before it is opened, and where that failed
+	talk    *client.Session // nil where it could not be opened
 	process string
 	failed  error // why it could not be opened
 }
@@ -81,72 +74,74 @@ func (q *serverSession) close() {
 
 // open begins the conversation: with the process of the agent's last session where the
 // server has processes for sessions, else in a session of the runner's.
-func (q *serverSession) open(ctx context.Context, keepers map[string]*retainer, server proxy.Server) {
+func (q *serverSession) open(ctx context.Context, to *server) {
 	if q.talk != nil || q.failed != nil {
 		return
 	}
 	q.process = evidence.ProcessServer
-	if k := keepers[server.Name]; k != nil {
-		if kept := k.take(); kept != nil {
+	s := to.proxied.Server
+	if to.retained != nil {
+		if kept := to.retained.take(); kept != nil {
 			q.process = evidence.ProcessLast
-			q.talk, q.failed = k.resume(ctx, kept)
+			q.talk, q.failed = to.retained.resume(ctx, kept)
 			return
 		}
-		q.process, server = evidence.ProcessNew, k.server
+		q.process, s = evidence.ProcessNew, to.retained.server.Server
 	}
-	q.talk, q.failed = client.Open(ctx, server.Server)
+	q.talk, q.failed = client.Open(ctx, s)
 }
 
 // ask makes one call.
-func (a *asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk) (*evidence.CallAnswer, error) {
-	i := slices.IndexFunc(a.servers.proxied, func(s proxy.Server) bool { return s.Name == what.Server })
-	if i < 0 {
+func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk) (*evidence.CallAnswer, error) {
+	to := a.servers.find(what.Server)
+	if to == nil || to.proxied.Name == "" {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	q.open(ctx, a.servers.retainers, a.servers.proxied[i])
+	q.open(ctx, to)
 	if q.failed != nil {
 		return &evidence.CallAnswer{Process: q.process, Outcome: evidence.OutcomeTransportError, Message: q.failed.Error()}, nil
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Duration(what.Seconds)*time.Second)
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(what.Seconds)*time.Second, fmt.Errorf("the server did not answer within %d s", what.Seconds))
 	defer cancel()
-	reply, err := q.talk.Call(limited, what.Tool, what.Arguments)
-	answer := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
-	switch {
-	case err != nil && limited.Err() != nil:
-		answer.Outcome, answer.Message = evidence.OutcomeTimeout, fmt.Sprintf("the server did not answer within %d s", what.Seconds)
-	case err != nil:
-		answer.Outcome, answer.Message = evidence.OutcomeTransportError, err.Error()
-	case len(reply.Result)+len(reply.Error) > maxReply:
-		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept",
-			errUnanswered, what.Server, what.Tool, len(reply.Result)+len(reply.Error), maxReply)
-	case len(reply.Error) > 0:
-		answer.Outcome = evidence.OutcomeProtocolError
-	case isToolError(reply.Result):
-		answer.Outcome = evidence.OutcomeToolError
-	default:
-		answer.Outcome = evidence.OutcomeOK
+	reply, err := q.talk.Call(ctx, what.Tool, what.Arguments)
+	if size := len(reply.Result) + len(reply.Error); err == nil && size > maxAnswer {
+		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept", errUnanswered, what.Server, what.Tool, size, maxAnswer)
 	}
+	answer := &evidence.CallAnswer{Process: q.process, Result: reply.Result, Error: reply.Error}
+	answer.Outcome, answer.Message = outcomeOf(ctx, reply, err)
 	return answer, nil
 }
 
-func isToolError(result json.RawMessage) bool {
-	return string(jsontext.Member(result, "isError")) == "true"
+// outcomeOf is how a request of the runner's own ended, and why where that left it without an
+// answer. ctx bounded it.
+func outcomeOf(ctx context.Context, reply client.Reply, err error) (outcome evidence.Outcome, why string) {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return evidence.OutcomeTimeout, context.Cause(ctx).Error()
+	case err != nil:
+		return evidence.OutcomeTransportError, err.Error()
+	case len(reply.Error) > 0:
+		return evidence.OutcomeProtocolError, ""
+	case string(jsontext.Member(reply.Result, "isError")) == "true":
+		return evidence.OutcomeToolError, ""
+	}
+	return evidence.OutcomeOK, ""
 }
 
 // lookAt looks at one path of a server's container.
-func (a *asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
-	i := slices.IndexFunc(a.servers.hosts, func(h *host) bool { return h.plan.Name == what.Server })
-	if i < 0 {
+func (a asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+	at := a.servers.find(what.Server)
+	if at == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)
 	}
-	finder, ok := a.servers.hosts[i].sandbox.(sandbox.Finder)
-	if !ok || a.servers.hosts[i].plan.Remote {
+	finder, ok := at.sandbox.(sandbox.Finder)
+	if !ok || at.plan.Remote {
 		return nil, fmt.Errorf("%w: server %q has no container to look into", errUnanswered, what.Server)
 	}
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
 	var found bytes.Buffer
-	err := finder.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxLooked + 64<<10, Fail: errTooLarge})
+	err := finder.Find(ctx, what.Server, what.Path, &bounded.Head{W: &found, Limit: maxAnswer + 64<<10, Fail: errTooLarge})
 	if err != nil && !errors.Is(err, errTooLarge) {
 		return nil, fmt.Errorf("%w: %s in the container of server %q: %w", errUnanswered, what.Path, what.Server, err)
 	}
@@ -170,10 +165,10 @@ func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, er
 	case !what.Content:
 	case a.Kind != tree.File:
 		a.Unread = "it is not a file"
-	case e.Size > maxLooked:
-		a.Unread = fmt.Sprintf("it has %d bytes, and at most %d are looked into", e.Size, maxLooked)
+	case e.Size > maxAnswer:
+		a.Unread = fmt.Sprintf("it has %d bytes, and at most %d are looked into", e.Size, maxAnswer)
 	default:
-		content, err := io.ReadAll(io.LimitReader(e.Content, maxLooked))
+		content, err := io.ReadAll(io.LimitReader(e.Content, maxAnswer))
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: %s: %w", errUnanswered, what.Path, err)

@@ -1,0 +1,259 @@
+package trial
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// startAgent starts the agent. It gets the prompts after the first from talk: an agent of ours
+// waits for them, any other is run once for each.
+func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process, error) {
+	a := w.plan.Agent
+	first, err := w.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
+	if err != nil || !w.plan.TakesTurns() {
+		return first, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
+	if agents.IsOurs(a.Executor) {
+		return &promptedProcess{Process: first, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, nil
+	}
+	again := func(prompt string) (process.Process, []byte, error) {
+		again := *w.plan
+		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
+		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.found)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
+		if err := put(ctx, w.sandbox, sandbox.Agent, "/", l.Files); err != nil {
+			return nil, nil, err
+		}
+		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)
+		return p, l.Stdin, err
+	}
+	c := &conversation{next: next, again: again, stop: stop, done: make(chan struct{}), current: first}
+	var out, errs *io.PipeWriter
+	c.stdout, out = io.Pipe()
+	c.stderr, errs = io.Pipe()
+	go func() {
+		defer close(c.done)
+		defer stop()
+		c.exit, c.err = c.runs(w.launch.Stdin, &bounded.Head{Limit: a.OutputLimit()}, out, errs)
+		_, _ = out.Close(), errs.Close()
+	}()
+	return c, nil
+}
+
+// promptedProcess is an agent of ours in a conversation. When it ends a turn it gets the next
+// prompt, or the end of its stdin.
+type promptedProcess struct {
+	process.Process
+	next func(said []byte) (prompt string, ok bool)
+	stop context.CancelFunc
+
+	// For the one who reads Stdout.
+	said *bounded.Head // so far
+	rest []byte        // what came with the end of a turn
+}
+
+// Stdin takes what the agent is started with, and stays open for further prompts.
+func (d *promptedProcess) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
+
+func (d *promptedProcess) Stdout() io.Reader { return d }
+
+func (d *promptedProcess) Read(p []byte) (int, error) {
+	for {
+		n, err := len(d.rest), error(nil)
+		if n > 0 {
+			n = copy(p, d.rest)
+			d.rest = d.rest[n:]
+		} else if n, err = d.Process.Stdout().Read(p); n == 0 {
+			return 0, err
+		}
+		i := slices.Index(p[:n], agents.TurnEnd)
+		if i < 0 {
+			_, _ = d.said.Write(p[:n])
+			return n, err
+		}
+		d.rest = append(slices.Clone(p[i+1:n]), d.rest...)
+		_, _ = d.said.Write(p[:i])
+		d.answer()
+		if i > 0 {
+			return i, nil
+		}
+	}
+}
+
+// answer gives the agent its next prompt, and does not wait until it is read.
+func (d *promptedProcess) answer() {
+	stdin := d.Process.Stdin()
+	prompt, ok := d.next(d.said.Bytes())
+	line, err := json.Marshal(prompt)
+	if !ok || err != nil {
+		_ = stdin.Close()
+		return
+	}
+	go func() { _, _ = stdin.Write(append(line, '\n')) }()
+}
+
+func (d *promptedProcess) Signal(s process.Signal) error {
+	d.stop()
+	return d.Process.Signal(s)
+}
+
+func (d *promptedProcess) Wait() (process.Exit, error) {
+	defer d.stop()
+	defer func() { _ = d.Process.Stdin().Close() }()
+	return d.Process.Wait()
+}
+
+type stayingOpen struct{ io.Writer }
+
+func (stayingOpen) Close() error { return nil }
+
+// conversation is an agent that is run once for each prompt, until a run does not exit with 0,
+// as one process.
+type conversation struct {
+	next  func(said []byte) (prompt string, ok bool)
+	again func(prompt string) (process.Process, []byte, error)
+	stop  context.CancelFunc
+
+	stdout, stderr *io.PipeReader
+	done           chan struct{}
+	exit           process.Exit // set before done is closed
+	err            error        // likewise
+
+	mu      sync.Mutex
+	current process.Process // guarded by mu
+	stopped bool            // guarded by mu: no further run is started
+}
+
+// runs sees the first run to its end, and starts the others. It returns how the last one ended.
+func (c *conversation) runs(stdin []byte, said *bounded.Head, stdout, stderr io.Writer) (process.Exit, error) {
+	for p := c.current; ; {
+		exit, err := process.Attend(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
+		if err != nil || exit != (process.Exit{}) || c.isStopped() {
+			return exit, err
+		}
+		prompt, ok := c.next(said.Bytes())
+		if !ok {
+			return exit, nil
+		}
+		if p, stdin, err = c.again(prompt); err != nil {
+			return exit, err
+		}
+		c.follow(p)
+	}
+}
+
+func (c *conversation) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
+// follow has signals go to another run, and ends it if it comes too late.
+func (c *conversation) follow(p process.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = p
+	if c.stopped {
+		_ = p.Signal(process.Kill)
+	}
+}
+
+// Stdin takes nothing: each run has its own.
+func (c *conversation) Stdin() io.WriteCloser { return stayingOpen{io.Discard} }
+
+func (c *conversation) Stdout() io.Reader { return c.stdout }
+
+func (c *conversation) Stderr() io.Reader { return c.stderr }
+
+func (c *conversation) Signal(s process.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	c.stop()
+	return c.current.Signal(s)
+}
+
+func (c *conversation) Wait() (process.Exit, error) {
+	<-c.done
+	return c.exit, c.err
+}
+
+// agentClock ends a context when the agent has had its time. Pauses do not count.
+type agentClock struct {
+	end context.CancelCauseFunc
+
+	mu      sync.Mutex
+	timer   *time.Timer   // guarded by mu
+	left    time.Duration // when it was last started; guarded by mu
+	started time.Time     // of what is under way, a turn or a pause; guarded by mu
+	stood   time.Duration // in all pauses; guarded by mu
+}
+
+func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &agentClock{end: cancel, left: limit, started: time.Now()}
+	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	return ctx, c
+}
+
+// errNoEvent is why an agent is ended that did nothing at all.
+var errNoEvent = errors.New("no first event")
+
+// begins ends the context if the agent has not acted within limit; 0 is no limit.
+func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
+	if limit == 0 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(limit, func() {
+		if !acted.Load() {
+			c.end(errNoEvent)
+		}
+	}).Stop
+}
+
+func (c *agentClock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.left -= time.Since(c.started)
+	c.started = time.Now()
+}
+
+func (c *agentClock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stood += time.Since(c.started)
+	c.started = time.Now()
+	c.timer.Reset(max(0, c.left))
+}
+
+func (c *agentClock) paused() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stood
+}
+
+// stop releases the timer and ends the context.
+func (c *agentClock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.end(nil)
+}
