@@ -18,7 +18,7 @@ type Catalog struct {
 	Changes  []Change `json:"changes,omitempty"` // in their order, of each kind the first 1,000
 }
 
-// RugPulls are the changes that are rug pulls.
+// RugPulls returns the changes that are rug pulls.
 func (c Catalog) RugPulls() []Change {
 	var pulls []Change
 	for _, change := range c.Changes {

@@ -3,7 +3,6 @@ package evidence
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,70 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
+
+// Direction says which way a frame crossed the proxy.
+type Direction string
+
+const (
+	ToServer Direction = "to_server"
+	ToClient Direction = "to_client"
+)
+
+// Synthetic names the reason for a frame that the proxy wrote itself, because
+// the peer that should have did not. An empty Synthetic is a peer's own frame.
+type Synthetic string
+
+const (
+	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
+	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
+	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
+	SyntheticAbandoned Synthetic = "abandoned"       // the client left, which up to 2025-11-25 cancels nothing
+	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
+	SyntheticBudget    Synthetic = "budget"          // the server was not asked: the client has sent all that it may
+)
+
+// Side is one of the two ends of a conversation.
+type Side string
+
+const (
+	SideAgent  Side = "agent"
+	SideServer Side = "server"
+)
+
+// Frame is one JSON-RPC message (or batch) as it crossed the proxy, or one that the proxy sent
+// in its place. Raw holds the exact bytes; see [Frame.MarshalJSON] for how they are kept.
+type Frame struct {
+	Seq       int64     // from 1, without gaps within a trial
+	Time      time.Time // when the proxy had all of it, UTC
+	Server    string    // server name as the eval declares it
+	Conn      string    // one client's conversation with one server, unique in the trial
+	Dir       Direction
+	Raw       []byte // without the transport's framing (no newline, no "data: ")
+	Truncated int64  // bytes of the message that were not kept
+	Redacted  int    // number of secret spans replaced in Raw
+	// Secrets counts them by secret, as SERVER/NAME, where the eval names it.
+	Secrets map[string]int
+	// RedactedEnvelope reports that one of them was in the message's id, method or tool name,
+	// so that it is no longer known what was called.
+	RedactedEnvelope bool
+	Synthetic        Synthetic
+	// Side is the end that alone saw the message, if the other end saw a changed one or none,
+	// as with tools that are hidden from the agent. Empty is both.
+	Side Side
+	Peer *Peer // on frames from a client over HTTP
+
+	// Injected are the attack's injections that are in Raw, by their numbers from 1.
+	Injected []int
+
+	line *line // where it was read; nil unless it is large
+}
+
+// Peer is what is known from HTTP about the client of a frame.
+type Peer struct {
+	Addr      string `json:"addr,omitempty"`
+	UserAgent string `json:"user_agent,omitempty"`
+	Session   string `json:"session,omitempty"`
+}
 
 // frameJSON is a line of frames.jsonl. Raw is a JSON string, not an embedded
 // value: an encoder would compact an embedded one, and the bytes are the point.
@@ -75,19 +138,6 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Marshal encodes v as every line of JSON of a run directory is: without HTML escaping,
-// so that what was captured stays readable.
-func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
-
-func indent(compact []byte) ([]byte, error) {
-	var buf bytes.Buffer
-	if err := json.Indent(&buf, compact, "", "  "); err != nil {
-		return nil, err
-	}
-	buf.WriteByte('\n')
-	return buf.Bytes(), nil
-}
-
 // write writes f as JSON with the secrets taken out of Raw, of which limit bytes are
 // kept. It returns what it replaced.
 func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, err error) {
@@ -105,7 +155,7 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.
 	return found, err
 }
 
-// redacted is p without secrets, which a client may have put into its headers, and a
+// redacted returns p without secrets, which a client may have put into its headers, and a
 // server into the name of a session.
 func (p *Peer) redacted(secrets *redact.Set) (*Peer, redact.Found) {
 	if p == nil {
@@ -126,10 +176,10 @@ type payload struct {
 	raw  []byte
 }
 
-// writeLine writes a line of JSON that begins with an object, head, and goes on with payloads,
-// whose secrets are taken out and of which limit bytes each are kept, and with the members of
-// what tail makes of that. A payload is as large as its sender likes, so it goes out piece by
-// piece and is never held a second time. It returns what it replaced.
+// writeLine writes one JSON object: the members of head, then the payloads, and then the members
+// that tail returns. Secrets are replaced in payloads, and limit bytes of each are kept; tail is
+// given what was replaced and how many bytes were dropped. A payload may be large, so it is
+// written piece by piece and never copied. writeLine returns what it replaced.
 func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payloads []payload, tail func(found redact.Found, over int64) any) (all redact.Found, err error) {
 	if _, err := w.Write(head[:len(head)-1]); err != nil {
 		return all, err
@@ -156,8 +206,8 @@ func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payload
 	return all, err
 }
 
-// write writes p as a further member of a JSON object: as text where it is UTF-8, and else,
-// behind another name, in base64. It returns what it replaced, and how many bytes are over the
+// write writes p as a further member of a JSON object: as text if it is UTF-8, and else in
+// base64 under its name with _b64. It returns what it replaced, and how many bytes exceed the
 // limit.
 func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, over int64, err error) {
 	name, inside := p.name, io.WriteCloser(jsontext.NewEscaper(w, false))
@@ -176,21 +226,21 @@ func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redac
 	return found, kept.Over(), err
 }
 
-// frameCost is more than a frame and its call take without the message, and modelCost more
-// than a model's call takes without request and response.
+// frameCost is an upper bound of the bytes that a frame and its call take besides the message,
+// modelCost of those that a model call takes besides request and response.
 const (
 	frameCost = 1 << 10
 	modelCost = 1 << 10
 )
 
-// CostOf returns how much room a message takes at most: in its frame, and then in its call,
-// in the results and in the report, which are made of that.
+// CostOf returns how many bytes of disk a message takes at most: in its frame, and in the call,
+// the results and the report that are made of it.
 func CostOf(message []byte) int64 { return 2*(quoted(message)+int64(len(message))) + frameCost }
 
-// ModelCost returns how much room a call of a model takes at most.
+// ModelCost returns how many bytes of disk a model call takes at most.
 func ModelCost(c ModelCall) int64 { return quoted(c.Request) + quoted(c.Response) + modelCost }
 
-// quoted is how long text is at most as a frame has it.
+// quoted returns an upper bound of the length of text in a frame.
 func quoted(text []byte) int64 {
 	if !utf8.Valid(text) {
 		return int64(base64.StdEncoding.EncodedLen(len(text)))

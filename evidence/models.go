@@ -47,13 +47,13 @@ type ModelCall struct {
 	Redacted      int            `json:"redacted,omitempty"`  // secrets replaced in what was kept
 }
 
-// IsTurn says whether the request asked for a model's turn, and not for a list of models,
-// say.
+// IsTurn reports whether the request asked a model for a turn, rather than for a list of models,
+// for example.
 func (c ModelCall) IsTurn() bool { return c.Dialect != "" }
 
-// modelCall is a line of models.jsonl as it is read. Bytes are kept as frames keep theirs: as text
-// where they are UTF-8, else in base64.
-type modelCall struct {
+// modelCallJSON is a line of models.jsonl. Like those of frames, bytes are kept as text if they
+// are UTF-8, else in base64.
+type modelCallJSON struct {
 	modelHead
 	Request     *string `json:"request,omitempty"`
 	RequestB64  []byte  `json:"request_b64,omitempty"`
@@ -99,7 +99,7 @@ func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redac
 
 // UnmarshalJSON is the inverse of MarshalJSON.
 func (c *ModelCall) UnmarshalJSON(b []byte) error {
-	var line modelCall
+	var line modelCallJSON
 	if err := json.Unmarshal(b, &line); err != nil {
 		return err
 	}
@@ -109,6 +109,7 @@ func (c *ModelCall) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// bytesOf returns the bytes that a line has as text or in base64.
 func bytesOf(text *string, b []byte) []byte {
 	if text != nil {
 		return []byte(*text)

@@ -17,26 +17,26 @@ type Narration struct {
 	// Unreported are the numbers of calls that were made and are not in the transcript. None
 	// is listed where the transcript is not whole.
 	Unreported []int `json:"unreported,omitempty"`
-	// Differs is what the transcript says otherwise than it was.
+	// Differs lists where the transcript contradicts the call it was paired with.
 	Differs []Difference `json:"differs,omitempty"`
 	// Ambiguous have a name that may be one of several tools, or a tool of the agent's own.
 	Ambiguous []Claim `json:"ambiguous,omitempty"`
-	// Tokens is what the agent says that its models took; nil where it says nothing. It
-	// is not judged: agents count in ways of their own.
+	// Tokens is how many tokens the agent says it used; nil if it says nothing. It is not
+	// judged: agents count differently.
 	Tokens *Tokens `json:"tokens,omitempty"`
-	// Gaps says which evidence is missing, and so what is not listed.
+	// Gaps says which evidence is missing; what depends on it is not listed.
 	Gaps []string `json:"gaps,omitempty"`
 	// Tools are the names that those in the transcript were compared with, by declared server:
 	// those it listed and those that were called.
 	Tools map[string][]string `json:"tools,omitempty"`
 }
 
-// Agrees reports whether the transcript says nothing otherwise than it was.
+// Agrees reports whether the transcript contradicts no call, and leaves none out.
 func (n Narration) Agrees() bool {
 	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
 }
 
-// Tokens is what models took, as the agent reports it and as the gateway saw it.
+// Tokens is how many tokens models took, as the agent reports it and as the gateway saw it.
 type Tokens struct {
 	Reported dialect.Usage  `json:"told"`
 	Wire     *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
@@ -68,7 +68,7 @@ const (
 	DiffersResult    = "result"
 )
 
-// Difference is one thing that the transcript says otherwise than it was.
+// Difference is one contradiction between the transcript and a call.
 type Difference struct {
 	Claim
 	In   string `json:"in"`   // arguments, outcome or result

@@ -54,10 +54,10 @@ type ProgressLog struct {
 func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
 	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
-		return nil, reported(err)
+		return nil, explained(err)
 	}
 	if err := endLine(file); err != nil {
-		return nil, errors.Join(reported(err), file.Close())
+		return nil, errors.Join(explained(err), file.Close())
 	}
 	return &ProgressLog{secrets: secrets, clock: StartClock(time.Now()), file: file}, nil
 }
@@ -88,7 +88,7 @@ func (l *ProgressLog) Append(p Progress) error {
 		return err
 	}
 	_, err = l.file.Write(append(line, '\n'))
-	return reported(err)
+	return explained(err)
 }
 
 // Close ends the log.
@@ -106,7 +106,7 @@ func ParseProgress(lines []byte) (all []Progress) {
 	return all
 }
 
-// regularSize is the size of an open file, which fails for what is no file.
+// regularSize returns the size of an open file, which fails for what is no file.
 func regularSize(file *os.File) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {

@@ -17,34 +17,12 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Names of the files in a trial's directory.
-const (
-	TrialFile      = "trial.json"
-	FramesFile     = "frames.jsonl"
-	CallsFile      = "calls.jsonl"
-	CatalogsFile   = "catalogs.jsonl"
-	EventsFile     = "events.jsonl"
-	StdoutFile     = "agent.stdout"
-	StderrFile     = "agent.stderr"
-	TranscriptFile = "transcript.jsonl"
-	BeforeFile     = "before.tar"
-	WorkspaceFile  = "workspace.tar"
-	NarrationFile  = "narration.json"
-	VerdictsFile   = "verdicts.json"
-	StepsFile      = "steps.jsonl"
-	ModelsFile     = "models.jsonl"
-	ObservedFile   = "observed.jsonl"
-	ServersDir     = "servers"
-	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
-	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
-)
-
 // maxFrame is how many bytes of one frame are kept.
 const maxFrame = 64 << 20
 
 // Recorder writes one trial's evidence as it happens. It is safe for concurrent
-// use. A failed write does not disturb what is being recorded: the first one is
-// remembered and returned by Close, and the trial is then ours to blame for.
+// use. A failed write does not disturb the trial that is recorded: the first one is remembered
+// and returned by Close, and the trial then ends as infra.
 type Recorder struct {
 	dir     string
 	secrets *redact.Set
@@ -64,27 +42,26 @@ type Recorder struct {
 	inTrees  map[string]map[string]int // of those that are trees; guarded by mu
 }
 
-// Create makes dir, which must not hold evidence already, keeps room in it for what is
-// written at a trial's end, and starts recording.
-// Every secret in secrets is replaced in all that is written. Times are clock's; nil
-// is one that starts now.
+// Create makes dir, which must not hold evidence already, reserves disk space for what is
+// written at the trial's end, and starts recording. Every secret in secrets is replaced in all
+// that is written. Times are those of clock; a nil clock starts now.
 func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if clock == nil {
 		clock = StartClock(time.Now())
 	}
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
-		return nil, reported(err)
+		return nil, explained(err)
 	}
 	if err := keepRoom(dir); err != nil {
 		return nil, err
 	}
 	frames, err := newFile(dir, FramesFile)
 	if err != nil {
-		return nil, reported(err)
+		return nil, explained(err)
 	}
 	events, err := newFile(dir, EventsFile)
 	if err != nil {
-		return nil, errors.Join(reported(err), frames.Close())
+		return nil, errors.Join(explained(err), frames.Close())
 	}
 	return &Recorder{
 		dir: dir, secrets: secrets, clock: clock, limit: maxFrame,
@@ -99,6 +76,9 @@ func newFile(dir, name string) (*os.File, error) {
 
 // Now returns the time by the trial's clock.
 func (r *Recorder) Now() time.Time { return r.clock.Now() }
+
+// Dir returns the trial's directory.
+func (r *Recorder) Dir() string { return r.dir }
 
 // Frame records f under the next number and the time. It returns the number.
 func (r *Recorder) Frame(f Frame) int64 {
@@ -128,123 +108,6 @@ func (r *Recorder) Event(e Event) {
 		_, err = r.events.Write(line)
 	}
 	r.noteLocked(err)
-}
-
-// cleanLine returns v as a line of JSON, cleaned of secrets, and what that replaced.
-func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact.Found, error) {
-	made, err := Marshal(v)
-	if err != nil {
-		return nil, redact.Found{}, err
-	}
-	made, found := clean(made)
-	return append(made, '\n'), found, nil
-}
-
-// note remembers the first error of any write, and returns err in words.
-func (r *Recorder) note(err error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.noteLocked(err)
-	return reported(err)
-}
-
-func (r *Recorder) noteLocked(err error) {
-	if err != nil && r.err == nil {
-		r.err = reported(err)
-	}
-}
-
-// Reported writes e to out as a line of a transcript, redacted.
-func (r *Recorder) Reported(out io.Writer, e TranscriptEvent) error {
-	line, found, err := cleanLine(e, r.secrets.JSON)
-	if err != nil {
-		return err
-	}
-	r.noteRedacted(TranscriptFile, found, nil)
-	_, err = out.Write(line)
-	return err
-}
-
-// Raw opens a file of the trial for bytes that must not be changed.
-func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
-	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, r.note(err)
-	}
-	return noting{file, r}, nil
-}
-
-// ServerLog opens the file for what server name writes to its stderr.
-func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
-	return r.Text(filepath.Join(ServersDir, name+".stderr"))
-}
-
-// ServiceLog opens the file for what a service of a server writes to its stdout or
-// stderr.
-func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
-	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
-}
-
-// Dir is the trial's directory.
-func (r *Recorder) Dir() string { return r.dir }
-
-// Close syncs what was recorded, gives up the room that was kept, and returns the
-// first error of any write.
-func (r *Recorder) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := []error{r.err}
-	files := []*os.File{r.frames, r.events}
-	for _, file := range []*os.File{r.steps, r.models} {
-		if file != nil {
-			files = append(files, file)
-		}
-	}
-	for _, file := range files {
-		errs = append(errs, reported(file.Sync()), reported(file.Close()))
-	}
-	return errors.Join(append(errs, dropRoom(r.dir))...)
-}
-
-// CopyTo copies what was recorded of messages, models and events so far into another
-// recorder's files, which are empty. What does not fit into the share is an error.
-func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	to.mu.Lock()
-	defer to.mu.Unlock()
-	for _, name := range []string{FramesFile, EventsFile, ModelsFile} {
-		if err := copyInto(filepath.Join(to.dir, name), filepath.Join(r.dir, name), share); err != nil {
-			return reported(err)
-		}
-	}
-	for name, found := range r.redacted {
-		to.noteRedactedLocked(name, found, nil)
-	}
-	to.seq = r.seq
-	return nil
-}
-
-func copyInto(to, from string, share *bounded.Budget) error {
-	in, err := os.Open(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	if info, err := in.Stat(); err != nil {
-		return err
-	} else if !share.Take(info.Size()) {
-		return fmt.Errorf("%s does not fit into the agent's share of the disk once more", filepath.Base(from))
-	}
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
 }
 
 // ModelCall records c, whose number and times are its caller's. Lines stand in the order
@@ -288,8 +151,8 @@ func (r *Recorder) Observed(all []Observed) error {
 	return r.note(errors.Join(err, out.Close()))
 }
 
-// Step records a step. Its Ask and its Answer are JSON. What is asked stays as it is:
-// it is of a grader's config, which trial.json has, and is found by that.
+// Step records a step. Its Ask and its Answer are JSON. The Ask is not redacted: it comes from a
+// grader's config, which trial.json has too, and graders find their answer by it.
 func (r *Recorder) Step(s Step) error {
 	answer, found := r.secrets.JSON(s.Answer)
 	failure, inError := r.secrets.Bytes([]byte(s.Error))
@@ -305,19 +168,116 @@ func (r *Recorder) Step(s Step) error {
 	if r.steps == nil {
 		if r.steps, err = newFile(r.dir, StepsFile); err != nil {
 			r.noteLocked(err)
-			return reported(err)
+			return explained(err)
 		}
 	}
 	_, err = r.steps.Write(append(line, '\n'))
 	r.noteLocked(err)
-	return reported(err)
+	return explained(err)
 }
 
-// Redaction is what was taken out of one file of a trial.
+// Reported writes e, which the agent reported, to out as a line of transcript.jsonl, redacted.
+func (r *Recorder) Reported(out io.Writer, e TranscriptEvent) error {
+	line, found, err := cleanLine(e, r.secrets.JSON)
+	if err != nil {
+		return err
+	}
+	r.noteRedacted(TranscriptFile, found, nil)
+	_, err = out.Write(line)
+	return err
+}
+
+// cleanLine returns v as a line of JSON, cleaned of secrets, and what that replaced.
+func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact.Found, error) {
+	made, err := Marshal(v)
+	if err != nil {
+		return nil, redact.Found{}, err
+	}
+	made, found := clean(made)
+	return append(made, '\n'), found, nil
+}
+
+// Raw opens a file of the trial for bytes that must not be changed.
+func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
+	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, r.note(err)
+	}
+	return recordedFile{file, r}, nil
+}
+
+// recordedFile is a file of a trial. The recorder remembers its first failed write, even if
+// the writer ignores the error.
+type recordedFile struct {
+	file *os.File
+	rec  *Recorder
+}
+
+// Write implements [io.Writer].
+func (f recordedFile) Write(p []byte) (int, error) {
+	n, err := f.file.Write(p)
+	return n, f.rec.note(err)
+}
+
+// Close implements [io.Closer].
+func (f recordedFile) Close() error { return f.rec.note(f.file.Close()) }
+
+// Text opens a file of the trial for text, redacted on the way.
+func (r *Recorder) Text(name string) (io.WriteCloser, error) {
+	file, err := r.Raw(name)
+	if err != nil {
+		return nil, err
+	}
+	out := redact.NewWriter(r.secrets, file)
+	return redactedFile{out, func() { r.noteRedacted(filepath.ToSlash(name), out.Found(), nil) }}, nil
+}
+
+// Tree opens a file of the trial for a tree as tar, with asterisks in place of
+// secrets.
+func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
+	file, err := r.Raw(name)
+	if err != nil {
+		return nil, err
+	}
+	out := redact.NewTarWriter(r.secrets, file)
+	return redactedFile{out, func() { r.noteRedacted(name, out.Found(), out.Files()) }}, nil
+}
+
+// redactedFile is a file of a trial whose writer removes secrets.
+type redactedFile struct {
+	io.WriteCloser
+	closed func() // notes what was redacted
+}
+
+// Close implements [io.Closer].
+func (f redactedFile) Close() error {
+	err := f.WriteCloser.Close()
+	f.closed()
+	return err
+}
+
+// ServerLog opens the file for what server name writes to its stderr.
+func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, name+".stderr"))
+}
+
+// ServiceLog opens the file for what a service of a server writes to its stdout or
+// stderr.
+func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
+	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
+}
+
+// Clean writes a text, or a JSON document, to w with secrets replaced as in all evidence.
+func (r *Recorder) Clean(w io.Writer, doc []byte) error {
+	_, err := r.secrets.WriteJSON(w, doc)
+	return err
+}
+
+// Redaction counts what was removed from one file of a trial.
 type Redaction struct {
 	Spans int `json:"spans"`
-	// Secrets counts the spans by secret, as SERVER/NAME; those that no eval names are in
-	// none.
+	// Secrets counts the spans by secret, as SERVER/NAME. Secrets without a name count in Spans
+	// alone.
 	Secrets map[string]int `json:"secrets,omitempty"`
 	// Files counts the spans in the files of a tree by name, as [redact.TarWriter.Files]
 	// has it.
@@ -347,14 +307,8 @@ func (r *Recorder) noteRedactedLocked(name string, found redact.Found, files map
 	}
 }
 
-// Clean writes a text, or a document of JSON, to w as the recorder keeps it.
-func (r *Recorder) Clean(w io.Writer, doc []byte) error {
-	_, err := r.secrets.WriteJSON(w, doc)
-	return err
-}
-
-// Redacted returns what was taken out of the trial's files so far, by their names. Files
-// that are still open as text or trees are not counted yet.
+// Redacted returns what was removed from the trial's files so far, by their names. Files that
+// are still open as text or trees are not counted yet.
 func (r *Recorder) Redacted() map[string]Redaction {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -365,49 +319,82 @@ func (r *Recorder) Redacted() map[string]Redaction {
 	return all
 }
 
-// cleaned is a file of a trial whose writer takes secrets out.
-type cleaned struct {
-	io.WriteCloser
-	tell func() // what was found, once the file is closed
+// note remembers the first error of any write, and returns err explained.
+func (r *Recorder) note(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noteLocked(err)
+	return explained(err)
 }
 
-func (c cleaned) Close() error {
-	err := c.WriteCloser.Close()
-	c.tell()
-	return err
-}
-
-// Text opens a file of the trial for text, redacted on the way.
-func (r *Recorder) Text(name string) (io.WriteCloser, error) {
-	file, err := r.Raw(name)
-	if err != nil {
-		return nil, err
+func (r *Recorder) noteLocked(err error) {
+	if err != nil && r.err == nil {
+		r.err = explained(err)
 	}
-	out := redact.NewWriter(r.secrets, file)
-	return cleaned{out, func() { r.noteRedacted(filepath.ToSlash(name), out.Found(), nil) }}, nil
 }
 
-// Tree opens a file of the trial for a tree as tar, with asterisks in place of
-// secrets.
-func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
-	file, err := r.Raw(name)
-	if err != nil {
-		return nil, err
+// CopyTo copies the frames, model calls and events recorded so far into the files of another
+// recorder, which are empty. It fails if they do not fit into the share.
+func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	for _, name := range []string{FramesFile, EventsFile, ModelsFile} {
+		if err := copyInto(filepath.Join(to.dir, name), filepath.Join(r.dir, name), share); err != nil {
+			return explained(err)
+		}
 	}
-	out := redact.NewTarWriter(r.secrets, file)
-	return cleaned{out, func() { r.noteRedacted(name, out.Found(), out.Files()) }}, nil
+	for name, found := range r.redacted {
+		to.noteRedactedLocked(name, found, nil)
+	}
+	to.seq = r.seq
+	return nil
 }
 
-// Echo is how often a server said a secret.
-type Echo struct {
-	Secret string `json:"secret"`           // as SERVER/NAME; it need not be the server's own
-	Frames int    `json:"frames,omitempty"` // times in messages to the client
-	Stderr int    `json:"stderr,omitempty"` // times in what it wrote there
+func copyInto(to, from string, share *bounded.Budget) error {
+	in, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	if info, err := in.Stat(); err != nil {
+		return err
+	} else if !share.Take(info.Size()) {
+		return fmt.Errorf("%s does not fit into the agent's share of the disk once more", filepath.Base(from))
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
-// Clock gives the times of one trial or run: what the machine's clock said at its
-// start, and what has passed since. So times are in order and the difference of two
-// is what passed between them, whatever is done to the machine's clock meanwhile.
+// Close syncs what was recorded, gives the reserved disk space back, and returns the first
+// error of any write.
+func (r *Recorder) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := []error{r.err}
+	files := []*os.File{r.frames, r.events}
+	for _, file := range []*os.File{r.steps, r.models} {
+		if file != nil {
+			files = append(files, file)
+		}
+	}
+	for _, file := range files {
+		errs = append(errs, explained(file.Sync()), explained(file.Close()))
+	}
+	return errors.Join(append(errs, dropRoom(r.dir))...)
+}
+
+// Clock gives the times of one trial or run: the machine's time at its start plus the monotonic
+// time since then. Times are in order, and differences are real durations, even if the machine's
+// clock is set meanwhile.
 type Clock struct {
 	start time.Time
 	began time.Time // the start too, as the monotonic clock has it
@@ -418,5 +405,5 @@ func StartClock(wall time.Time) *Clock {
 	return &Clock{start: wall.UTC(), began: time.Now()}
 }
 
-// Now is the time by the clock, in UTC.
+// Now returns the time by the clock, in UTC.
 func (c *Clock) Now() time.Time { return c.start.Add(time.Since(c.began)) }

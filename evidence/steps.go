@@ -2,14 +2,31 @@ package evidence
 
 import (
 	"encoding/json"
-	"errors"
-	"net/netip"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
+
+// Kinds of steps.
+const (
+	StepProgram = "program" // a grader's program over the frozen workspace
+	StepCall    = "call"    // a question put to a server
+	StepFiles   = "files"   // files that a server's container has
+	StepJudge   = "judge"   // a model's answer to a rubric
+
+	StepResponder = "responder" // a model's answer to the agent, in its user's place; no grader's
+)
+
+// Step is one line of steps.jsonl: something the runner did for a grader after the agent had
+// stopped, and the result, so that grading itself needs to do nothing of the kind. Answers of a
+// responder, which come between turns of the conversation, are recorded as steps too.
+type Step struct {
+	Grader string          `json:"grader"` // its name; empty for StepResponder
+	Kind   string          `json:"kind"`
+	Ask    json.RawMessage `json:"ask"`              // all that was asked: graders find their answer by it
+	Answer json.RawMessage `json:"answer,omitempty"` // depends on the kind, such as [ProgramAnswer]
+	Error  string          `json:"error,omitempty"`  // why there is none
+}
 
 // ProgramAsk asks for a program of a grader's: a command, or assertions that a script
 // of ours evaluates in a language.
@@ -93,112 +110,4 @@ type FileAnswer struct {
 	Size    int64   `json:"size,omitempty"`
 	Content *string `json:"content,omitempty"` // nil where it was not asked for, or Unread
 	Unread  string  `json:"unread,omitempty"`  // why the content is not there
-}
-
-// Observed is one line of observed.jsonl: what the programs of one container did besides
-// answering, as its guest and the runner saw it. A guest is in its container's hands, so each
-// line is the container's word where the runner did not see it itself.
-type Observed struct {
-	Container string `json:"container"` // "agent", a server's name, or SERVER/SERVICE
-	observe.Seen
-}
-
-// What is seen of a container.
-type (
-	FileChange = observe.FileChange
-	Program    = observe.Program
-	Connection = observe.Connection
-)
-
-// Egress is the data of an event of kind egress: one connection that a container asked to have
-// carried out of its sandbox.
-type Egress struct {
-	Name    string `json:"name"` // of the host that was asked for
-	Port    int    `json:"port"`
-	By      string `json:"by"` // tls, http or connect: where the name was read
-	Allowed bool   `json:"allowed"`
-	Address string `json:"address,omitempty"` // that was dialled
-	Why     string `json:"why,omitempty"`     // it was not carried, or ended early
-	Out     int64  `json:"bytes_out"`
-	In      int64  `json:"bytes_in"`
-	MS      int64  `json:"ms"`
-}
-
-// CheckpointsDir holds a directory for each checkpoint, by the number of its turn: the trial
-// as it stood then, laid out like a trial, with the checkpoint's graders.
-const CheckpointsDir = "checkpoints"
-
-// Checkpoint is that a trial was graded between two turns of its conversation.
-type Checkpoint struct {
-	AfterTurn int  `json:"after_turn"`        // from 1, the prompt's own
-	Stopped   bool `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
-}
-
-// CheckpointVerdicts is what a checkpoint came to.
-type CheckpointVerdicts struct {
-	Checkpoint
-	Verdicts
-}
-
-// Judge is the model that graders ask, and how it is reached. Its key is on no record:
-// the runner reads it from the variable that APIKeyEnv names.
-type Judge struct {
-	BaseURL        string   `json:"base_url"`
-	APIKeyEnv      string   `json:"api_key_env,omitempty"`      // empty where the endpoint takes no key
-	Model          string   `json:"model,omitempty"`            // for graders that name none
-	Override       string   `json:"judge_model,omitempty"`      // in place of every other
-	TimeoutSeconds int      `json:"timeout_seconds"`            // for one answer
-	MaxTokens      int      `json:"max_tokens,omitempty"`       // of one answer; 0 leaves it to the endpoint
-	Temperature    *float64 `json:"temperature,omitempty"`      // nil leaves it to the endpoint
-	Effort         string   `json:"reasoning_effort,omitempty"` // for graders that name none; empty leaves it to the endpoint
-}
-
-// Endpoint reads the base URL: over https, or over http to this machine, and without
-// credentials. Errors go on behind the name of what holds the URL.
-func (j Judge) Endpoint() (*url.URL, error) {
-	u, err := url.Parse(j.BaseURL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("must be a URL that begins with https:// or, on this machine, http://")
-	case u.User != nil:
-		return nil, errors.New("must not hold credentials; name the variable that holds the key in api_key_env")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("must not have a query or a fragment")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, errors.New("must begin with https://: over http the key can be read on the way; only this machine (localhost, 127.0.0.1, ::1) is asked over http")
-	}
-	return u, nil
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
-}
-
-// JudgeAsk is the Ask of a step of kind [StepJudge]: one chat completion.
-type JudgeAsk struct {
-	Model       string          `json:"model"`
-	Messages    []JudgeMessage  `json:"messages"`
-	MaxTokens   int             `json:"max_tokens,omitempty"`
-	Temperature *float64        `json:"temperature,omitempty"`
-	Effort      string          `json:"reasoning_effort,omitempty"`
-	Schema      json.RawMessage `json:"schema"` // of the JSON object that is to be answered
-	Sample      int             `json:"sample"` // of the same question, from 1
-}
-
-// JudgeMessage is one message of a chat.
-type JudgeMessage struct {
-	Role    string `json:"role"` // system or user
-	Content string `json:"content"`
-}
-
-// JudgeAnswer is the Answer of a step of kind [StepJudge]. What it says is a
-// stranger's text.
-type JudgeAnswer struct {
-	Text         string `json:"text"`
-	Refusal      string `json:"refusal,omitempty"`       // what the model said in place of an answer
-	Model        string `json:"model,omitempty"`         // as the endpoint names it
-	Finish       string `json:"finish_reason,omitempty"` // such as stop, or length where it was cut off
-	InputTokens  int64  `json:"input_tokens"`            // 0 where the endpoint does not say
-	OutputTokens int64  `json:"output_tokens"`           // likewise
 }

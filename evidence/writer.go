@@ -1,10 +1,16 @@
 package evidence
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // WriteTrial writes trial.json.
@@ -16,6 +22,12 @@ func (d Dir) WriteVerdicts(v Verdicts) error { return d.writeJSON(VerdictsFile, 
 // WriteCalls writes calls.jsonl.
 func (d Dir) WriteCalls(calls []Call) error { return writeLines(d, CallsFile, calls) }
 
+// WriteCatalogs writes catalogs.jsonl.
+func (d Dir) WriteCatalogs(catalogs []Catalog) error { return writeLines(d, CatalogsFile, catalogs) }
+
+// WriteNarration writes narration.json.
+func (d Dir) WriteNarration(n Narration) error { return d.writeJSON(NarrationFile, n) }
+
 func (d Dir) writeJSON(name string, v any) error {
 	data, err := MarshalIndent(v)
 	if err != nil {
@@ -24,14 +36,8 @@ func (d Dir) writeJSON(name string, v any) error {
 	return WriteFile(filepath.Join(string(d), name), data)
 }
 
-// WriteCatalogs writes catalogs.jsonl.
-func (d Dir) WriteCatalogs(catalogs []Catalog) error { return writeLines(d, CatalogsFile, catalogs) }
-
-// WriteNarration writes narration.json.
-func (d Dir) WriteNarration(n Narration) error { return d.writeJSON(NarrationFile, n) }
-
-// AddStep adds a step to a trial whose recorder is closed, in one step: a crash leaves
-// it there or not. One of the same Ask counts no more.
+// AddStep appends a step to a trial whose recorder is closed. After a crash the file is as
+// before or has the whole step. An earlier step with the same Ask is superseded.
 func (d Dir) AddStep(s Step) error {
 	line, err := Marshal(s)
 	if err != nil {
@@ -44,9 +50,8 @@ func (d Dir) AddStep(s Step) error {
 	return WriteFile(filepath.Join(string(d), StepsFile), append(append(before, line...), '\n'))
 }
 
-// Sync has the system keep all that is in a trial's directory, and that the
-// directory is there, also through a loss of power. parents is how many of the
-// directories above it may be new.
+// Sync syncs all files of a trial's directory, the directory itself and as many of the
+// directories above it as may be new, so that they survive a loss of power.
 func (d Dir) Sync(parents int) error {
 	err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
@@ -62,7 +67,77 @@ func (d Dir) Sync(parents int) error {
 	return err
 }
 
-// RemoveHalfWritten removes what a crash in the midst of [WriteFile] left in dir.
+// Marshal encodes v as a JSON line of a run directory: without HTML escaping, so that captured
+// text stays readable.
+func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
+
+// MarshalIndent encodes v as a JSON document of a run directory: indented by two spaces,
+// without HTML escaping, with a newline at the end.
+func MarshalIndent(v any) ([]byte, error) {
+	compact, err := Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return indent(compact)
+}
+
+func indent(compact []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	if err := json.Indent(&buf, compact, "", "  "); err != nil {
+		return nil, err
+	}
+	buf.WriteByte('\n')
+	return buf.Bytes(), nil
+}
+
+// WriteFile replaces the file at path in one step and syncs it, so that a crash
+// leaves the old content or the new and nothing between.
+func WriteFile(path string, data []byte) error {
+	return WriteFileBy(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// WriteFileBy is [WriteFile] for content that write writes. If write fails, the file at path
+// stays as it is. If the file cannot be created, the error is a [fs.PathError] with path.
+func WriteFileBy(path string, write func(io.Writer) error) (err error) {
+	defer func() { err = explained(err) }()
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return &fs.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: cause(err)}
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temp.Name())
+		}
+	}()
+	err = errors.Join(write(temp), temp.Chmod(0o644), temp.Sync(), temp.Close())
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(path))
+}
+
+// cause returns err without the name of the file that it is about.
+func cause(err error) error {
+	var about *fs.PathError
+	if errors.As(err, &about) {
+		return about.Err
+	}
+	return err
+}
+
+// halfWritten returns the pattern of the temporary names of a file that is being written.
+func halfWritten(name string) string { return "." + name + "-*" }
+
+// RemoveHalfWritten removes the temporary files in dir that a crash during [WriteFile] left.
 func RemoveHalfWritten(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -75,9 +150,6 @@ func RemoveHalfWritten(dir string) error {
 	}
 	return err
 }
-
-// halfWritten is the pattern of names that a file has until it is whole.
-func halfWritten(name string) string { return "." + name + "-*" }
 
 // syncPath syncs a directory, so that names in it are kept, or a file.
 func syncPath(path string) error {

@@ -6,7 +6,7 @@
 // either case count, except in base64. That is all: a value that is compressed, encrypted,
 // reversed, encoded twice or sent in several messages is not found.
 //
-// It knows values and bytes, and neither servers nor trials.
+// The package knows neither servers nor trials.
 package canary
 
 import (
@@ -37,16 +37,16 @@ const (
 	Hex    = scan.Hex
 )
 
-// Found is a canary in bytes, and how it is written there.
+// Found is a canary that was found, and its encoding.
 type Found struct{ Canary, Encoding string }
 
-// Make is a value for the canary of a name in a run: the same each time, and no other's.
+// Make returns a value for the canary of a name in a run: the same each time, and no other's.
 func Make(run, name string) string {
 	sum := sha256.Sum256([]byte(run + "\x00" + name))
 	return "waza-canary-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15]))
 }
 
-// Check says what is wrong with a value.
+// Check returns an error if a value cannot be a canary.
 func Check(value string) error {
 	if len(value) < MinValue || len(value) > MaxValue {
 		return fmt.Errorf("a canary is from %d to %d characters long", MinValue, MaxValue)
@@ -76,7 +76,7 @@ func (n *needles) add(name string, forms ...scan.Form) {
 	}
 }
 
-// New is a set of values, each as [Check] wants it.
+// New returns a set of values, each as [Check] wants it.
 func New(values ...Value) (*Set, error) {
 	if len(values) > MaxCount {
 		return nil, fmt.Errorf("canary: %d are more than %d", len(values), MaxCount)
@@ -95,14 +95,14 @@ func New(values ...Value) (*Set, error) {
 	return s, nil
 }
 
-// In lists what is in b, each canary once for each encoding.
+// In returns the canaries in b, each once for each encoding.
 func (s *Set) In(b []byte) []Found {
 	var all []Found
 	_, _ = s.Writer(func(f Found) { all = append(all, f) }).Write(b)
 	return all
 }
 
-// InName is In for a DNS name, whose labels may have cut a value apart.
+// InName is [Set.In] for a DNS name. A value that is divided into labels is found too.
 func (s *Set) InName(name string) []Found {
 	all := s.In([]byte(name))
 	seen := map[Found]bool{}

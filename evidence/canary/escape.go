@@ -37,7 +37,7 @@ func (d *jsonDecoder) decode(p []byte) []byte {
 	return out
 }
 
-// jsonEscape is the text of the escape that p begins with, and how long that is.
+// jsonEscape returns the text of the escape that p begins with, and how long that is.
 func jsonEscape(p []byte) (text []byte, length int) {
 	switch c := p[1]; c {
 	case '"', '\\', '/':

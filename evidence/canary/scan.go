@@ -9,7 +9,7 @@ func (s *Set) Writer(found func(Found)) *Writer {
 	return w
 }
 
-// Writer has a lane for bytes as they are, and one for each escape they may be behind.
+// Writer searches the bytes as they are, and in a lane for each kind of escape the unescaped bytes.
 type Writer struct {
 	set   *Set
 	found func(Found)
@@ -21,7 +21,7 @@ type Writer struct {
 	percent lane // of json
 }
 
-// states are those of both automata.
+// states are the states of both automata.
 type states struct{ cased, folded int32 }
 
 // Write implements io.Writer.
@@ -34,27 +34,27 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Again makes it report canaries once more that it reported before.
+// Again makes w report canaries again that it has reported.
 func (w *Writer) Again() { clear(w.seen) }
 
-// lane is a text with escapes taken out. As long as the text it comes from has none, it
-// is no other.
+// lane searches a text with its escapes decoded. Until the first escape it equals the text that it
+// comes from, and takes no work.
 type lane struct {
 	decoder
 	states
 	parted bool
 }
 
-// decoder takes escapes out of a text that comes in pieces. It keeps the beginning of an
-// escape for the next one.
+// decoder decodes the escapes of a text that comes in pieces. It keeps an incomplete escape at
+// the end of a piece for the next one.
 type decoder interface {
-	// escapes says whether p begins one.
+	// escapes reports whether an escape begins in p.
 	escapes(p []byte) bool
 	decode(p []byte) []byte
 }
 
-// feed has a lane read on with p, which the text that it comes from goes on with, from
-// the states before it. It returns the same of the lane's own text.
+// feed gives a lane the next piece p of the text that it comes from, and the states of that
+// text before p. It returns the next piece of the lane's own text, and its states before that.
 func (w *Writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
 	if !l.parted {
 		if !l.escapes(p) {
@@ -77,7 +77,7 @@ func (w *Writer) scan(at states, b []byte, escape string) states {
 	return at
 }
 
-// tell reports what ends in a state, unless it was reported before.
+// tell reports the canaries that end in a state, unless they were reported before.
 func (w *Writer) tell(n *needles, at int32, escape string) {
 	for _, i := range n.Ends(at) {
 		if found := n.found[i]; !w.seen[found] {

@@ -1,7 +1,7 @@
 // Package changes compares a tree of files before and after, from two tars.
 //
-// Both are an agent's. So all is bounded, in entries, bytes and lines, and what is left
-// out is counted. It judges nothing.
+// Both may be hostile, so entries, bytes and lines are limited, and what is left out is
+// counted. The package judges nothing.
 package changes
 
 import (
@@ -24,7 +24,7 @@ const (
 	Changed = "changed"
 )
 
-// Bounds of what is looked at and returned. Each counts: 0 returns nothing.
+// Bounds limits what is compared and returned. A zero bound returns nothing.
 type Bounds struct {
 	Entries int   // of each tar
 	Read    int64 // bytes of each tar
@@ -33,48 +33,47 @@ type Bounds struct {
 	Total   int64 // bytes of lines that are returned
 }
 
-// Entry is one of a tree.
+// Entry is an entry of a tree.
 type Entry struct {
 	Kind   string // file, directory, link, or special
 	Mode   fs.FileMode
 	Size   int64
 	Target string // of a link
-	Cut    string // why a directory has nothing of what is in it
+	Cut    string // why the content of a directory is missing
 
 	sum uint64
 }
 
-// Change is what became of one entry.
+// Change is how one entry changed.
 type Change struct {
 	Path           string
 	What           string
 	Old, New       Entry
 	Hunks          []Hunk
 	Added, Removed int    // lines
-	Unshown        string // why lines are not shown, or not all
+	Unshown        string // why lines are missing, or some of them
 }
 
-// Hunk is lines that changed with some around them that did not. Old and New are the
-// numbers, from 1, of its first line before and after. Each line begins with its sign, which
-// is a space, - or +, and has no line break.
+// Hunk is changed lines with some unchanged ones around them, as in a unified diff. Old and New
+// are the numbers, from 1, of its first line before and after. Each line begins with a space, -
+// or +, and has no line break.
 type Hunk struct {
 	Old, New int
 	Lines    []string
 }
 
-// Tree is what became of a tree.
+// Tree is how a tree changed.
 type Tree struct {
 	Changes                 []Change // in order of their paths
 	Added, Removed, Changed int
-	More                    int      // changes that are not listed one by one
-	Gaps                    []string // what was not compared
+	More                    int      // changes that are not listed
+	Gaps                    []string // what was not compared, and why
 }
 
 // Opener opens a tar, each time from its beginning.
 type Opener func() (io.ReadCloser, error)
 
-// Of compares two trees. An error is that of opening one; what is wrong in a tar is a
-// gap.
+// Of compares two trees. It fails if one cannot be opened; an error in a tar becomes a gap.
 func Of(before, after Opener, most Bounds) (Tree, error) {
 	var t Tree
 	seed := newSeed()
@@ -117,7 +116,7 @@ func (t *Tree) compare(before, after map[string]Entry) {
 	slices.SortFunc(t.Changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// tell adds the lines of files that changed, as far as there is room.
+// tell adds the changed lines of files, up to the bounds.
 func (t *Tree) tell(before, after Opener, most Bounds) error {
 	wanted, room := map[string]bool{}, most.Total
 	for i := range t.Changes {

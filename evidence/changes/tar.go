@@ -16,10 +16,10 @@ import (
 // target of a link.
 const maxPath = 4096
 
-// newSeed makes sums that nobody can have foreseen.
+// newSeed returns a random seed, so that an agent cannot construct files with equal sums.
 func newSeed() maphash.Seed { return maphash.MakeSeed() }
 
-// list reads a tar's entries. The gap says why some are not there.
+// list reads a tar's entries. The gap says why some are missing.
 func list(open Opener, seed maphash.Seed, most Bounds) (entries map[string]Entry, gap string, err error) {
 	entries = map[string]Entry{}
 	err = walk(open, most.Read, func(found tree.Entry) error {
@@ -75,11 +75,11 @@ func contents(open Opener, wanted map[string]bool, most Bounds) (map[string][]by
 	return found, err
 }
 
-// brokenError is why a tar is not read to its end.
+// brokenError is the reason why a tar was not read to its end.
 type brokenError struct{ error }
 
-// walk takes up each entry of a tar but its root. All errors but that of opening it are
-// broken ones.
+// walk calls take for each entry of a tar except its root. All errors except that of opening
+// the tar are a [brokenError].
 func walk(open Opener, most int64, take func(tree.Entry) error) error {
 	file, err := open()
 	if err != nil {
@@ -107,7 +107,7 @@ func walk(open Opener, most int64, take func(tree.Entry) error) error {
 	return nil
 }
 
-// isBinary is git's rule, and what no line can show.
+// isBinary returns git's rule, and what no line can show.
 func isBinary(content []byte) bool {
 	return bytes.IndexByte(content, 0) >= 0 || !utf8.Valid(content)
 }

@@ -48,7 +48,7 @@ func formsOf(value string) (all []form) {
 	return all
 }
 
-// distinct is texts, each once.
+// distinct returns texts, each once.
 func distinct(texts ...string) []string {
 	slices.Sort(texts)
 	return slices.Compact(texts)
@@ -57,7 +57,7 @@ func distinct(texts ...string) []string {
 // nesting is how many JSON strings within each other a secret is looked for in.
 const nesting = 3
 
-// inJSON is value as JSON's strings have it: escaped as little as can be, as HTML
+// inJSON returns value as JSON's strings have it: escaped as little as can be, as HTML
 // wants it, with slashes escaped, in ASCII, and escaped all over; and in strings
 // within strings, as tool results hold JSON.
 func inJSON(value string) (all []string) {
@@ -76,7 +76,7 @@ func inJSON(value string) (all []string) {
 	return all
 }
 
-// quoted is value as it stands between a JSON string's quotes.
+// quoted returns value as it stands between a JSON string's quotes.
 func quoted(value string, escapeHTML bool) string {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -88,7 +88,7 @@ func quoted(value string, escapeHTML bool) string {
 	return string(text[1 : len(text)-1])
 }
 
-// escaped is value with those characters escaped that which says, in units of UTF-16.
+// escaped returns value with those characters escaped that which says, in units of UTF-16.
 func escaped(value string, which func(rune) bool, format string) string {
 	var b strings.Builder
 	for _, r := range value {
@@ -103,7 +103,7 @@ func escaped(value string, which func(rune) bool, format string) string {
 	return b.String()
 }
 
-// inURL is value in a URL's path or query, or in a form: escaped as far as encoders
+// inURL returns value in a URL's path or query, or in a form: escaped as far as encoders
 // do, in either case, a space as a plus too; and escaped all over.
 func inURL(value string) (all []string) {
 	const always = "-_." // besides letters and digits
@@ -124,7 +124,7 @@ func inURL(value string) (all []string) {
 	return append(all, percent(value, "%%%02X", nothing), percent(value, "%%%02x", nothing))
 }
 
-// percent is value with every byte escaped that is not plain.
+// percent returns value with every byte escaped that is not plain.
 func percent(value, format string, isPlain func(byte) bool) string {
 	var b strings.Builder
 	for _, c := range []byte(value) {

@@ -11,8 +11,8 @@ import (
 // finder finds secrets in bytes, in all their forms. It is immutable.
 type finder struct {
 	plain, wrapping texts
-	left            [256]bool            // bytes that a wrapping form may share with what is before it
-	begin           [1 << 16 / 64]uint64 // pairs of bytes that a form begins with, as bits
+	left            [256]bool            // digits that a wrapping form may share with the bytes before it
+	begin           [1 << 16 / 64]uint64 // bit set of the pairs of bytes that a form begins with
 }
 
 // texts are forms with the automaton that finds them.
@@ -21,7 +21,7 @@ type texts struct {
 	*scan.Automaton
 }
 
-// match is a form where it stands: at b[start:end].
+// match is an occurrence of a secret at b[start:end].
 type match struct {
 	start, end int
 	of         *value
@@ -52,7 +52,7 @@ func (t texts) needles() (all []string) {
 	return all
 }
 
-// begins takes in what a form begins with.
+// begins adds the pairs of bytes that a form begins with.
 func (f *finder) begins(one form) {
 	firsts, seconds := []byte{one.Text[0]}, []byte{one.Text[1]}
 	if one.wraps {
@@ -85,7 +85,7 @@ func (f *finder) next(b []byte, i int) int {
 			return i
 		}
 	}
-	return min(i, len(b)) // of the last byte what follows is not known
+	return min(i, len(b)) // what follows the last byte is not known
 }
 
 // maxBreak is how many bytes a line break has at most, as \r\n.
@@ -93,8 +93,8 @@ const maxBreak = 2
 
 func isBreak(c byte) bool { return c == '\n' || c == '\r' }
 
-// pieces yields b piece by piece, with the secrets that begin in each. Where last is not
-// set it ends where what follows b decides.
+// pieces yields b piece by piece, with the secrets that begin in each. Unless last is set, more
+// bytes will follow b, and the end of b that they may belong to is not yielded.
 func (f *finder) pieces(b []byte, last bool) iter.Seq2[[]byte, []match] {
 	return func(yield func([]byte, []match) bool) {
 		if f == nil {
@@ -124,9 +124,9 @@ func (f *finder) in(b []byte) bool {
 	return false
 }
 
-// find lists the secrets that begin in b, in the order of their places and of those in one
-// place the longest first; and how much of b it is done with: all where last says that
-// nothing follows b, else what no further secret begins in.
+// find returns the secrets that begin in b, ordered by position and the longest first, and how
+// many bytes of b are done: all if last says that nothing follows b, else those in which no
+// further secret can begin.
 func (f *finder) find(b []byte, last bool) (found []match, done int) {
 	done = len(b)
 	hold := func(from int) {
@@ -177,8 +177,8 @@ func (f *finder) find(b []byte, last bool) (found []match, done int) {
 	return found, done
 }
 
-// undecided returns where the last so many digits of b begin, with the one before them
-// which a secret may share.
+// undecided returns where the last digits of b begin that may belong to a secret, including the
+// digit before them that a secret may share.
 func (f *finder) undecided(b []byte, digits int) int {
 	from := back(b, len(b), digits)
 	if left := back(b, from, 1); left < from && f.left[b[left]] {
@@ -199,8 +199,9 @@ func back(b []byte, end, digits int) int {
 	return at
 }
 
-// at returns where a form stands whose text ends at b[:end], with the digits that it shares.
-// It is not whole where these are not the secret's, and open where what follows b decides.
+// at returns the match of a form whose text ends at b[:end], including the digits that it
+// shares with its neighbours. whole reports whether these fit the secret, and open that the
+// bytes after b decide.
 func (f form) at(b []byte, end int) (m match, whole, open bool) {
 	m = match{back(b, end, len(f.Text)), end, f.of}
 	if f.Left.There() {

@@ -163,7 +163,7 @@ func (r *jsonRedactor) long(quoted []byte, key bool) {
 	_ = r.out.WriteByte('"')
 }
 
-// isWord says whether text is letters alone, as the protocol's own words are.
+// isWord reports whether text is letters alone, as the protocol's own words are.
 func isWord(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '/' && c != '$'

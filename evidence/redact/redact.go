@@ -1,8 +1,8 @@
 // Package redact removes known secrets from bytes before they are written.
 //
-// It knows values and what common encodings make of them; it does not guess what
-// might be a secret. What is compressed, encrypted, cut into parts or encoded in
-// another way than [Set.Add] says is not found.
+// It finds known values and their common encodings; it does not guess what might be a secret.
+// Values that are compressed, encrypted, split, or encoded in another way than [Set.Add] lists
+// are not found.
 package redact
 
 import (
@@ -18,7 +18,7 @@ import (
 // Mark stands where a secret was.
 const Mark = "[REDACTED]"
 
-// blank stands for each byte of a secret where the length stays.
+// blank replaces each byte of a secret where the length must not change.
 const blank = '*'
 
 // MinLength is the shortest value taken as a secret, in bytes. Shorter ones ("1",
@@ -30,16 +30,16 @@ const MinLength = 4
 type Set struct {
 	mu     sync.Mutex
 	values map[string]*value // guarded by mu; each is immutable
-	finder *finder           // of all values; nil until it is asked for; guarded by mu
+	finder *finder           // of all values; nil until it is needed; guarded by mu
 }
 
-// value is a secret: the names that it is reported by.
+// value is a secret, by the names under which it is counted.
 type value struct{ names []string }
 
-// Add makes text known as a secret, under the names if there are any: as it is, and
-// as it stands in JSON's strings (and in JSON within those), in URLs, in hexadecimal
-// digits and in base64, there also amid other bytes and over several lines. Values under
-// MinLength are left alone.
+// Add adds a secret, to be counted under the names if there are any. It is found as it is, in
+// JSON strings (and in JSON within those), in URLs, in hexadecimal digits and in base64, also
+// in the middle of other bytes and broken into lines. Values shorter than [MinLength] are
+// ignored.
 func (s *Set) Add(text string, names ...string) {
 	if !defence.Redaction || len(text) < MinLength {
 		return
@@ -72,9 +72,9 @@ func (s *Set) find() *finder {
 	return s.finder
 }
 
-// Bytes returns b with every byte of a secret replaced, and what it replaced.
-// Secrets that overlap share a [Mark]: no part of either is left. What Bytes
-// writes is not looked at again. It returns b itself where there is no secret.
+// Bytes returns b with every secret replaced by [Mark], and what it replaced. Overlapping
+// secrets are replaced by a single Mark. The result is not searched again. If there is no
+// secret, Bytes returns b itself.
 func (s *Set) Bytes(b []byte) ([]byte, Found) { return s.redact(b, &redaction{}) }
 
 // String is Bytes for a string.
@@ -89,7 +89,7 @@ func (s *Set) Blank(text string) string {
 	return string(blanked)
 }
 
-// redact returns what r makes of b: b itself where there is no secret.
+// redact returns b with r applied, or b itself if there is no secret.
 func (s *Set) redact(b []byte, r *redaction) ([]byte, Found) {
 	f := s.find()
 	if !f.in(b) {
@@ -108,9 +108,9 @@ func (s *Set) clean(text string) (string, Found) {
 	return string(clean), found
 }
 
-// Cut is Bytes for a text of which parts were cut off before secrets were looked for: what
-// stands before an ellipsis and may be the beginning of a secret goes too. That leaves no
-// mark and is not counted, since most often it is no secret.
+// Cut is [Set.Bytes] for a text that was shortened before: it also removes what may be the
+// beginning of a secret before an ellipsis. That leaves no mark and is not counted, since most
+// often it is no secret.
 func (s *Set) Cut(shortened string) (string, Found) {
 	clean, found := s.clean(shortened)
 	if !strings.Contains(clean, text.Ellipsis) {
@@ -126,18 +126,17 @@ func (s *Set) Cut(shortened string) (string, Found) {
 	return strings.Join(parts, text.Ellipsis), found
 }
 
-// Found is what was replaced somewhere.
+// Found counts what was replaced.
 type Found struct {
 	Spans int
-	// Secrets counts the spans by the names of the secrets in them; nil where none has
-	// a name.
+	// Secrets counts the spans by the names of their secrets; nil if none has a name.
 	Secrets map[string]int
-	// Envelope reports that one was in a JSON-RPC message's id, its method, or the name
-	// of the tool it calls.
+	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in the name
+	// of the tool that it calls.
 	Envelope bool
 }
 
-// Add takes in what was found elsewhere.
+// Add adds the counts of other.
 func (f *Found) Add(other Found) {
 	f.Spans += other.Spans
 	f.Envelope = f.Envelope || other.Envelope
@@ -153,13 +152,12 @@ func (f *Found) count(name string, spans int) {
 	f.Secrets[name] += spans
 }
 
-// minKey is the length of the shortest API key that is taken, in bytes: a shorter one appears in
-// other words by chance.
+// minKey is the length of the shortest accepted API key, in bytes: a shorter one would be found
+// in other words by chance.
 const minKey = 8
 
-// CheckKey returns an error that says what is wrong with the API key that an environment
-// variable holds: it is missing, or it could not be removed from what is written. The sentence
-// that says to set it ends with of, which is what the key is for.
+// CheckKey returns an error if the API key in an environment variable is missing, or could not be
+// redacted. The phrase of says what the key is for.
 func CheckKey(variable, key, of string) error {
 	printable := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 	switch {

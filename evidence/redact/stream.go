@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// redaction is what becomes of a text that comes in pieces.
+// redaction is the state of redacting a text that comes in pieces.
 type redaction struct {
 	out     []byte
 	found   Found
@@ -19,8 +19,8 @@ type redaction struct {
 	blank   bool // a secret keeps its length
 }
 
-// redact appends to r.out what becomes of b, and returns how much of b it is done
-// with: all, or, where more is to come, up to where that decides.
+// redact appends the redacted b to r.out, and returns how many bytes of b are done: all if last
+// is set, else those that do not depend on what follows.
 func (r *redaction) redact(f *finder, b []byte, last bool) (done int) {
 	for piece, found := range f.pieces(b, last) {
 		at := 0
@@ -38,7 +38,7 @@ func (r *redaction) redact(f *finder, b []byte, last bool) (done int) {
 	return done
 }
 
-// count begins a span, whose first secret is of.
+// count begins a span with a secret.
 func (r *redaction) count(of *value) {
 	if !r.blank {
 		r.out = append(r.out, Mark...)
@@ -49,7 +49,7 @@ func (r *redaction) count(of *value) {
 	}
 }
 
-// pass takes bytes that no further secret begins in.
+// pass appends bytes in which no further secret begins, without those that belong to one.
 func (r *redaction) pass(b []byte) {
 	n := min(r.covered, len(b))
 	r.covered -= n
@@ -59,9 +59,9 @@ func (r *redaction) pass(b []byte) {
 	r.out = append(r.out, b[n:]...)
 }
 
-// Writer redacts a stream as Bytes does the whole of it, wherever it is cut into
-// writes: it holds back what may be the beginning of a secret. Close writes that
-// and closes the underlying writer.
+// Writer redacts a stream as [Set.Bytes] would redact the whole, however it is divided into
+// writes: it holds back what may be the beginning of a secret. Close writes that, and closes
+// the underlying writer.
 type Writer struct {
 	set *Set
 	out io.WriteCloser
@@ -76,8 +76,8 @@ func NewWriter(set *Set, out io.WriteCloser) *Writer {
 	return &Writer{set: set, out: out}
 }
 
-// NewBlanker returns a Writer that has asterisks in place of secrets, one for each
-// byte: what it passes to out is as long as what is written to it.
+// NewBlanker returns a Writer that replaces each byte of a secret by an asterisk, so that the
+// length does not change.
 func NewBlanker(set *Set, out io.WriteCloser) *Writer {
 	w := NewWriter(set, out)
 	w.done.blank = true
@@ -136,7 +136,7 @@ func (s *Set) pass(w io.Writer, parts iter.Seq[[]byte]) (found Found, err error)
 	return out.done.found, err
 }
 
-// unclosed is a writer that its user does not close.
+// unclosed is a writer whose Close does nothing.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }

@@ -1,8 +1,8 @@
-// Package scan finds known texts in bytes, all in one pass and whatever pieces the bytes
-// come in, and lists the encodings in which a value is looked for.
+// Package scan finds known texts in bytes, all in one pass and whatever pieces the bytes come
+// in, and lists the encodings in which a value is looked for.
 //
-// Redaction of secrets and the search for canaries are built on it. It knows no escapes:
-// what the two do about these differs.
+// The redaction of secrets and the search for canaries are built on it. It does not handle
+// escapes, which the two treat differently.
 package scan
 
 // Automaton finds all of its texts in one pass (Aho and Corasick, 1975). State 0 is the

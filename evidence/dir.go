@@ -1,0 +1,254 @@
+package evidence
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of the files in a trial's directory.
+const (
+	TrialFile      = "trial.json"
+	FramesFile     = "frames.jsonl"
+	CallsFile      = "calls.jsonl"
+	CatalogsFile   = "catalogs.jsonl"
+	EventsFile     = "events.jsonl"
+	StdoutFile     = "agent.stdout"
+	StderrFile     = "agent.stderr"
+	TranscriptFile = "transcript.jsonl"
+	BeforeFile     = "before.tar"
+	WorkspaceFile  = "workspace.tar"
+	NarrationFile  = "narration.json"
+	VerdictsFile   = "verdicts.json"
+	StepsFile      = "steps.jsonl"
+	ModelsFile     = "models.jsonl"
+	ObservedFile   = "observed.jsonl"
+	ServersDir     = "servers"
+	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
+	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
+)
+
+// CheckpointsDir holds a directory for each checkpoint, by the number of its turn: the trial
+// as it stood then, laid out like a trial, with the checkpoint's graders.
+const CheckpointsDir = "checkpoints"
+
+// Dir reads one trial's directory.
+type Dir string
+
+// Checkpoint returns the directory with the evidence up to the end of a turn.
+func (d Dir) Checkpoint(turn int) Dir {
+	return Dir(filepath.Join(string(d), CheckpointsDir, strconv.Itoa(turn)))
+}
+
+// Trial reads trial.json.
+func (d Dir) Trial() (Trial, error) { return readJSON[Trial](d, TrialFile) }
+
+// Verdicts reads verdicts.json.
+func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, VerdictsFile) }
+
+// Frames reads frames.jsonl in order. It stops at the first error, which a torn
+// last line is too.
+func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
+
+// Calls reads calls.jsonl. Large results stay there.
+func (d Dir) Calls() ([]Call, error) { return collect[Call](d, CallsFile) }
+
+// Catalogs reads catalogs.jsonl.
+func (d Dir) Catalogs() ([]Catalog, error) { return collect[Catalog](d, CatalogsFile) }
+
+// Narration reads narration.json. The error is [io/fs.ErrNotExist] for a trial
+// without a transcript.
+func (d Dir) Narration() (Narration, error) { return readJSON[Narration](d, NarrationFile) }
+
+// Events reads events.jsonl.
+func (d Dir) Events() ([]Event, error) { return collect[Event](d, EventsFile) }
+
+// Transcript reads transcript.jsonl; an agent that leaves none has an empty one.
+func (d Dir) Transcript() ([]TranscriptEvent, error) {
+	events, err := collect[TranscriptEvent](d, TranscriptFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return events, err
+}
+
+// ModelCalls reads models.jsonl in the order of its lines; a trial in which no model was asked
+// has no such file.
+func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
+	return func(yield func(ModelCall, error) bool) {
+		for call, err := range readLines[ModelCall](d, ModelsFile) {
+			if errors.Is(err, os.ErrNotExist) || !yield(call, err) {
+				return
+			}
+		}
+	}
+}
+
+// Observed reads observed.jsonl; a trial in which nothing was observed has no such file.
+func (d Dir) Observed() ([]Observed, error) {
+	all, err := collect[Observed](d, ObservedFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// Steps reads steps.jsonl; a trial that took none has no such file.
+func (d Dir) Steps() ([]Step, error) {
+	steps, err := collect[Step](d, StepsFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return steps, err
+}
+
+// Workspace opens workspace.tar, the agent's workspace after it stopped.
+func (d Dir) Workspace() (io.ReadCloser, error) {
+	return Open(string(d), WorkspaceFile)
+}
+
+// Earlier returns the attempts at a trial before its last one, in order. Their classes include
+// what graders decided.
+func (d Dir) Earlier() ([]Trial, error) {
+	at := filepath.Join(string(d), AttemptsDir)
+	entries, err := os.ReadDir(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []Trial
+	for _, entry := range entries {
+		t, err := readJSON[Trial](d, filepath.Join(AttemptsDir, entry.Name(), TrialFile))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		at := Dir(filepath.Join(string(d), AttemptsDir, entry.Name()))
+		verdicts, err := at.Verdicts()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("attempt: %w", err)
+		}
+		t.Class, t.Reason, t.Message = t.Outcome(verdicts)
+		found = append(found, t)
+	}
+	slices.SortFunc(found, func(a, b Trial) int { return a.Attempt - b.Attempt })
+	return found, nil
+}
+
+// Gateway reports whether the trial's models were asked through the runner's gateway, which
+// records every request: its plan says so, or there is a record. Requests by any other way are
+// not recorded.
+func (d Dir) Gateway(t Trial) bool {
+	var plan struct {
+		Models json.RawMessage `json:"models"`
+	}
+	if json.Unmarshal(t.Plan, &plan) == nil && len(plan.Models) > 0 && string(plan.Models) != "null" {
+		return true
+	}
+	_, err := os.Lstat(filepath.Join(string(d), ModelsFile))
+	return err == nil
+}
+
+// maxLastWords is how many bytes of an output's end are looked at for its last line.
+const maxLastWords = 2 << 10
+
+// LastWords returns the last line that the agent wrote to stderr, looked for in its last 2 KiB;
+// empty if there is none.
+func (d Dir) LastWords() string {
+	file, err := os.OpenFile(filepath.Join(string(d), StderrFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = file.Close() }()
+	size, err := regularSize(file)
+	if err != nil {
+		return ""
+	}
+	from := max(0, size-maxLastWords)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
+	if err != nil {
+		return ""
+	}
+	tail = bytes.TrimSpace(tail)
+	line := tail[bytes.LastIndexAny(tail, "\r\n")+1:]
+	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
+}
+
+// ServerWrote returns how much of a server's stderr was recorded, in bytes and lines.
+func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
+	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = file.Close() }()
+	for p := make([]byte, 64<<10); ; {
+		n, err := file.Read(p)
+		size += int64(n)
+		lines += int64(bytes.Count(p[:n], []byte{'\n'}))
+		if errors.Is(err, io.EOF) {
+			return size, lines, nil
+		}
+		if err != nil {
+			return size, lines, err
+		}
+	}
+}
+
+// Echo counts how often a server sent or wrote one secret.
+type Echo struct {
+	Secret string `json:"secret"`           // as SERVER/NAME; it need not be the server's own
+	Frames int    `json:"frames,omitempty"` // times in messages to the client
+	Stderr int    `json:"stderr,omitempty"` // times in what it wrote there
+}
+
+// Echoes returns which secrets each server of a trial sent or wrote, by server and in the
+// order of the secrets' names.
+func (d Dir) Echoes(t Trial) (map[string][]Echo, error) {
+	said := map[string]map[string]Echo{}
+	add := func(server, secret string, frames, stderr int) {
+		if said[server] == nil {
+			said[server] = map[string]Echo{}
+		}
+		e := said[server][secret]
+		said[server][secret] = Echo{secret, e.Frames + frames, e.Stderr + stderr}
+	}
+	for f, err := range d.Frames() {
+		if err != nil {
+			return nil, err
+		}
+		for secret, times := range f.Secrets {
+			if f.Dir == ToClient && f.Synthetic == "" {
+				add(f.Server, secret, times, 0)
+			}
+		}
+	}
+	for _, s := range t.Servers {
+		for secret, times := range t.Redacted[ServersDir+"/"+s.Name+".stderr"].Secrets {
+			add(s.Name, secret, 0, times)
+		}
+	}
+	all := make(map[string][]Echo, len(said))
+	for server, echoes := range said {
+		all[server] = slices.SortedFunc(maps.Values(echoes), func(a, b Echo) int { return strings.Compare(a.Secret, b.Secret) })
+	}
+	return all, nil
+}

@@ -1,0 +1,68 @@
+package evidence
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/sandbox/observe"
+)
+
+// Event is something that happened and is no frame.
+type Event struct {
+	Time    time.Time      `json:"t"`
+	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, container_exit, gap, cancelled, undelivered, …
+	Where   string         `json:"where,omitempty"` // "agent", a server's name, or SERVER/SERVICE
+	Message string         `json:"message,omitempty"`
+	Data    map[string]any `json:"data,omitempty"`
+}
+
+// Egress is the data of an event of kind egress: one connection that a container tried to open
+// to a host outside of its sandbox.
+type Egress struct {
+	Name    string `json:"name"` // of the host that was asked for
+	Port    int    `json:"port"`
+	By      string `json:"by"` // where the name was read: tls, http or connect
+	Allowed bool   `json:"allowed"`
+	Address string `json:"address,omitempty"` // that was dialled
+	Why     string `json:"why,omitempty"`     // why it was refused, or ended early
+	Out     int64  `json:"bytes_out"`
+	In      int64  `json:"bytes_in"`
+	MS      int64  `json:"ms"`
+}
+
+// Observed is one line of observed.jsonl: what the programs of one container did besides
+// answering, as reported by its guest and the runner. Programs in the container may have taken
+// over the guest, so only what the runner saw itself is certain.
+type Observed struct {
+	Container string `json:"container"` // "agent", a server's name, or SERVER/SERVICE
+	observe.Seen
+}
+
+// What is seen of a container.
+type (
+	FileChange = observe.FileChange
+	Program    = observe.Program
+	Connection = observe.Connection
+)
+
+// Types of events of a transcript that have a name here.
+const (
+	AssistantMessage = "assistant.message" // what the agent says
+	AssistantUsage   = "assistant.usage"   // what models took
+	UserMessage      = "user.message"      // what the agent was asked
+)
+
+// TranscriptEvent is one line of transcript.jsonl in waza's event format: what
+// the agent says it did.
+type TranscriptEvent struct {
+	Type       string          `json:"type"` // user.message, assistant.message, assistant.usage, tool.execution_start, tool.execution_complete
+	Content    string          `json:"content,omitempty"`
+	Message    string          `json:"message,omitempty"`
+	ToolCallID string          `json:"tool_call_id,omitempty"`
+	ToolName   string          `json:"tool_name,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Success    *bool           `json:"success,omitempty"`
+	ToolResult json.RawMessage `json:"tool_result,omitempty"`
+	Usage      *dialect.Usage  `json:"usage,omitempty"`
+}

@@ -1,0 +1,134 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// maxLine is how many bytes a line may have: the largest frame, each byte escaped as \u00XX,
+// and its other fields.
+const maxLine = 8 * maxFrame
+
+func readJSON[T any](d Dir, name string) (v T, err error) {
+	err = ReadJSON(string(d), name, &v)
+	return v, err
+}
+
+// readLines yields the records of a file of lines one by one, however large the file is.
+func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
+	return linesUpTo[T](d, name, math.MaxInt64)
+}
+
+// linesUpTo is readLines for a file of at most most bytes.
+func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var zero T
+		file, err := Open(string(d), name)
+		if err != nil {
+			yield(zero, err)
+			return
+		}
+		defer func() { _ = file.Close() }()
+		if err := sizeUpTo(file, most); err != nil {
+			yield(zero, err)
+			return
+		}
+		in := bufio.NewReaderSize(file, 1<<16)
+		offset := int64(0)
+		for number := 1; ; number++ {
+			text, err := readLine(in, maxLine)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			var v T
+			if err == nil {
+				err = decodeLine(text, &v)
+			}
+			if large, ok := any(&v).(located); ok && err == nil && len(text) > maxHeld {
+				large.readAt(line{d, name, offset, len(text)}, text)
+			}
+			offset += int64(len(text))
+			if err != nil {
+				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, err))
+				return
+			}
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// collect reads all lines of a file of at most 1 GiB.
+func collect[T any](d Dir, name string) ([]T, error) {
+	var all []T
+	for v, err := range linesUpTo[T](d, name, maxRecords) {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// readLine reads a line of at most most bytes into a buffer of its own. The last line may lack
+// its line break; after it readLine returns [io.EOF].
+func readLine(in *bufio.Reader, most int) ([]byte, error) {
+	var pieces [][]byte
+	size := 0
+	for {
+		piece, err := in.ReadSlice('\n')
+		if size += len(piece); size > most {
+			return nil, fmt.Errorf("it has more than %d bytes", most)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			pieces = append(pieces, bytes.Clone(piece))
+			continue
+		}
+		if err != nil && (!errors.Is(err, io.EOF) || size == 0) {
+			return nil, err
+		}
+		return slices.Concat(append(pieces, piece)...), nil
+	}
+}
+
+// decodeLine decodes a line, and refuses one of so many small values that it would take many
+// times its size in memory.
+func decodeLine(line []byte, v any) error {
+	if len(line) > jsontext.MaxValues && jsontext.MoreThan(jsontext.MaxValues, line) {
+		return fmt.Errorf("it has more than %d values", jsontext.MaxValues)
+	}
+	return decode(line, v)
+}
+
+// decode is [json.Unmarshal], but faster, and matches keys with their case.
+func decode(line []byte, v any) error {
+	if own, ok := v.(json.Unmarshaler); ok {
+		return own.UnmarshalJSON(line)
+	}
+	return jsontext.Unmarshal(line, v)
+}
+
+func writeLines[T any](d Dir, name string, records []T) error {
+	return WriteFileBy(filepath.Join(string(d), name), func(w io.Writer) error {
+		out := bufio.NewWriter(w)
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		for _, record := range records {
+			if err := enc.Encode(record); err != nil {
+				return err
+			}
+		}
+		return out.Flush()
+	})
+}
