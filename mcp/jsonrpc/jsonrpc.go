@@ -1,11 +1,11 @@
-// Package jsonrpc reads JSON-RPC 2.0 messages as MCP sends them: what kind a message is,
-// its id, and its params, result or error as they were written. Whoever looks at such a
-// message looks at it through this package, so that a proxy, a record and a grader agree on
-// which answer belongs to which request:
+// Package jsonrpc reads JSON-RPC 2.0 messages as MCP sends them: what kind a message is, its
+// id, and its params, result or error as they were written. All code reads messages through
+// this package, so that proxy, record and graders agree on which answer belongs to which
+// request:
 //
 //   - ids are equal where they have the same type and the same value, to the last digit;
 //   - the case of a key counts;
-//   - of a key that is there twice the last one counts, and the message says that it was.
+//   - if a key is repeated the last value counts, and the message says so.
 //
 // It writes our own requests and answers, and knows no methods. What others sent is passed on as
 // it came and never written again.
@@ -24,7 +24,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// MaxBatch is how many messages one batch may have.
+// MaxBatch is how many messages a batch may have.
 const MaxBatch = 1024
 
 // MaxName is how many bytes an id and a method may have.
@@ -35,7 +35,7 @@ var (
 	ErrNotMessage = errors.New("not a JSON-RPC 2.0 message")
 )
 
-// ID is a request's id, or a progress token. Its zero value is none.
+// ID is a request's id, or a progress token. The zero ID means that there is none.
 type ID struct {
 	Key string          // equal for equal ids, not empty
 	Raw json.RawMessage // as it was written; a copy
@@ -62,7 +62,7 @@ func ParseID(raw []byte) (ID, bool) {
 	return ID{Key: string(key), Raw: bytes.Clone(raw)}, true
 }
 
-// Message is one message. All but its ID and its Method are parts of what it was read from.
+// Message is one message. Its slices, except those of ID, refer to the bytes it was read from.
 type Message struct {
 	Raw    json.RawMessage
 	ID     ID     // none where absent, null, or of a type that no id has
@@ -70,11 +70,10 @@ type Message struct {
 
 	Params, Result, Error json.RawMessage // nil where absent
 
-	// Repeated reports whether a key of the envelope is there twice.
+	// Repeated reports whether a key of the envelope is repeated.
 	Repeated bool
-	// Misread says which key some parsers take for one of the envelope's: those that ignore
-	// case, that end a text at a NUL, or that leave out what is not UTF-8. It is nil where
-	// there is none.
+	// Misread names a key that some parsers read as one of the envelope's: those that ignore case,
+	// end a string at a NUL, or drop bytes that are not UTF-8. It is nil if there is none.
 	Misread error
 
 	version, method, id []byte // as they were written
@@ -103,7 +102,7 @@ func Split(raw []byte) (messages [][]byte, batch bool, err error) {
 }
 
 // Read reads one message of valid JSON, as a lenient server does: with or without a version.
-// The error is of class [ErrNotMessage]; what was read so far comes with it.
+// Its errors wrap [ErrNotMessage], and come with the message as far as it was read.
 func Read(object []byte) (Message, error) {
 	m := Message{Raw: object}
 	for key, value := range jsontext.Members(object) {
@@ -176,7 +175,7 @@ func (m *Message) at(key string) *[]byte {
 	return nil
 }
 
-// suspect looks at a key that is not of the envelope.
+// suspect sets Misread if a key that is not one of the envelope's may be read as one.
 func (m *Message) suspect(key string) {
 	switch known := jsontext.FoldKey(key); {
 	case m.Misread != nil:

@@ -16,38 +16,54 @@
 // the HTTP+SSE transport of 2024-11-05 is served so too: a stream and its endpoint
 // look like a process ([transport.Upstream]).
 //
-// A server of streamable HTTP is the server that the agent talks to. Requests and
-// responses pass as they are, with their headers, statuses and bytes; sessions,
-// streams and their resumption are the server's own, and so is what happens to what
-// nobody can read. What the proxy adds are comments in a silent stream, and an
-// answer where the server gave none.
+// For a server on streamable HTTP, requests and responses pass through as they are, with
+// their headers, statuses and bytes. Sessions, streams and their resumption are the
+// server's own, and so is its answer to unreadable messages. The proxy adds comments to a
+// silent stream, and an answer if the server gave none.
 //
-// Two things are ever changed: a list of tools, of which those are cut out that the
-// agent is not to see ([Server.Tools]), and a tool's result, to which what an attacker
-// says is added where the eval wants that ([Server.Inject]). Then the server's message
-// and the agent's are both on record.
+// The proxy changes two kinds of messages: it removes tools that the agent must not see
+// from lists ([Server.Tools]), and adds an attacker's text to results of tools if the
+// eval asks for that ([Server.Inject]). Then both the server's message and the agent's
+// are recorded.
 //
 // Events it records, by [evidence.Event] kind:
 //
 //	stdout_noise  a line of a server's stdout that is no JSON-RPC message
 //	server_exit   a server's process or HTTP+SSE session ended, or did not start
-//	limit         a bound was reached and what was given up for it
-//	gap           what was sent cannot be read as one meaning
+//	limit         a limit was reached, and what was dropped
+//	gap           a message is unreadable, or can be read in two ways
 //	cancelled     the agent closed the stream of a 2026-07-28 request
 //	undelivered   a server's message that no stream of the agent could take, or
 //	              an agent's that its server did not take
 //	upstream      a connection to a server that speaks HTTP failed, and how
 //	redirect      a server sent a request to another origin, which was not followed
 //	unauthorized  a server answered 401 or 403
-//	injection     what an attacker says was added to a result
+//	injection     an attacker's text was added to a result
 //
-// Up to 2025-11-25 a stream that broke can be resumed by Last-Event-ID. From
-// 2026-07-28 the headers that mirror arguments (Mcp-Param-*) are held against
-// them, for the tools whose schemas a tools/list has shown.
+// Up to 2025-11-25 a broken stream can be resumed by Last-Event-ID. From 2026-07-28 the
+// headers that mirror arguments (Mcp-Param-*) are compared with the arguments, for tools
+// whose schemas a tools/list has shown.
 //
-// It is no httputil.ReverseProxy: a message is within its limits and on record before any
-// byte of it reaches the other side, also where it is one event of a stream.
+// It does not use httputil.ReverseProxy: every message, also one that is an event of a
+// stream, is checked against the limits and recorded before any byte of it reaches the
+// other side.
 //
-// Non-goals: it does not judge, pair or count calls (package capture does), does
-// not check results against schemas.
+// The package does not judge, pair or count calls (package capture does), and does not
+// check results against schemas.
+//
+// # Types
+//
+// [Proxy] serves one trial, and has a server for each MCP server. Its handler is one of two:
+//
+//   - bridge, for a server on stdio or HTTP+SSE. A stdioSession is one conversation with
+//     one process. An exchange is the requests of one POST that wait for their answers;
+//     the answers, and the server's own messages, leave through an agentStream, which has a
+//     queue of messages and, in sessions, a replayBuffer from which a broken stream is
+//     resumed. route.go decides which stream a message of the server's belongs to.
+//   - passThrough, for a server on streamable HTTP. A proxiedRequest is one HTTP request of
+//     the agent's. The httpSessions remember which requests of each httpSession are not
+//     answered yet.
+//
+// Both read an HTTP request into an inbound, its messages into an envelope, and count what
+// crosses against the server's allowance.
 package proxy

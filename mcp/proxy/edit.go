@@ -57,13 +57,13 @@ type edit struct {
 	text     []byte
 }
 
-// place is where part lies in whole, of which it is a slice.
+// place returns where part lies in whole, of which it is a slice.
 func place(whole, part []byte) edit {
 	from := cap(whole) - cap(part)
 	return edit{from: from, to: from + len(part)}
 }
 
-// edited is raw after edits that do not overlap. It keeps raw where there are none.
+// edited returns raw after edits that do not overlap. It keeps raw where there are none.
 func edited(raw []byte, edits []edit) []byte {
 	if len(edits) == 0 {
 		return raw

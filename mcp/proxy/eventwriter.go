@@ -18,15 +18,15 @@ type eventWriter struct {
 	control *http.ResponseController
 	limit   time.Duration
 	status  int
-	sent    bool // the headers went out, or are about to
-	begun   bool // an event with an id went out
+	sent    bool // the headers are sent
+	begun   bool // an event with an id was sent
 	broken  bool
 }
 
-// retry is how long an agent shall wait until it resumes a stream.
+// retry is how long an agent waits before it resumes a stream.
 const retry = time.Second
 
-// openStream sets the headers of a stream. They go out with what is sent first.
+// openStream returns a writer of an event stream. Its headers are sent with the first write.
 func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
@@ -35,98 +35,98 @@ func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
 	return newEventWriter(w, http.StatusOK, limit)
 }
 
-// newEventWriter returns a writer of a response with a status and the headers that are
-// set. They go out with what is sent first.
+// newEventWriter returns a writer of a response with a status and the headers of w. They are
+// sent with the first write.
 func newEventWriter(w http.ResponseWriter, status int, limit time.Duration) *eventWriter {
 	return &eventWriter{w: w, control: http.NewResponseController(w), limit: limit, status: status}
 }
 
 // start sends the headers alone, to an agent that waits for them.
-func (s *eventWriter) start() { s.write(nil) }
+func (e *eventWriter) start() { e.write(nil) }
 
-// next sends the next message of f.
-func (s *eventWriter) next(f *agentStream, it item) bool {
+// next sends the next message of a stream.
+func (e *eventWriter) next(stream *agentStream, it item) bool {
 	id := ""
-	if f.journal != nil {
-		id = f.sending(it).String()
+	if stream.replay != nil {
+		id = stream.sending(it).String()
 	}
-	m := s.event(id, it.raw)
-	if it.last && !s.sent { // the whole response: it has a length in place of chunks
+	m := e.event(id, it.raw)
+	if it.last && !e.sent { // the whole response: it has a length in place of chunks
 		size, _ := m.WriteTo(io.Discard)
-		s.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+		e.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	}
-	return s.send(m)
+	return e.send(m)
 }
 
-// silent tells the agent that the stream is alive. The first time, where it can be
-// resumed, the agent also learns after which event: the specification has servers
-// say so at once, but nearly every stream has ended by now.
-func (s *eventWriter) silent(f *agentStream) bool {
-	if f.journal == nil || s.begun || !f.primes {
-		return s.keepalive()
+// silent shows the agent that the stream is alive. The first time, if the stream can be
+// resumed, it also sends the event id to resume after. The specification asks for that at the
+// beginning of a stream, but nearly all streams end before.
+func (e *eventWriter) silent(stream *agentStream) bool {
+	if stream.replay == nil || e.begun || !stream.primes {
+		return e.keepalive()
 	}
-	return s.send(s.first(sse.Message{ID: f.prime().String()}))
+	return e.send(e.first(sse.Message{ID: stream.prime().String()}))
 }
 
 // message sends raw as one event, with an id where it is not "".
-func (s *eventWriter) message(id string, raw []byte) bool {
-	return s.send(s.event(id, raw))
+func (e *eventWriter) message(id string, raw []byte) bool {
+	return e.send(e.event(id, raw))
 }
 
-// event is the event of a message.
-func (s *eventWriter) event(id string, raw []byte) sse.Message {
-	return s.first(sse.Message{ID: id, Type: "message", Data: raw})
+// event returns the event of a message.
+func (e *eventWriter) event(id string, raw []byte) sse.Message {
+	return e.first(sse.Message{ID: id, Type: "message", Data: raw})
 }
 
-// first has m say when to resume, where it is the first on a stream that can be resumed.
-func (s *eventWriter) first(m sse.Message) sse.Message {
-	if m.ID != "" && !s.begun {
-		s.begun = true
+// first adds the time to wait before resuming to the first event of a stream that can be resumed.
+func (e *eventWriter) first(m sse.Message) sse.Message {
+	if m.ID != "" && !e.begun {
+		e.begun = true
 		m.Retry = retry
 	}
 	return m
 }
 
-func (s *eventWriter) keepalive() bool { return s.write([]byte(sse.KeepAlive)) }
+func (e *eventWriter) keepalive() bool { return e.write([]byte(sse.KeepAlive)) }
 
-func (s *eventWriter) write(raw []byte) bool { return s.send(bytes.NewReader(raw)) }
+func (e *eventWriter) write(raw []byte) bool { return e.send(bytes.NewReader(raw)) }
 
-func (s *eventWriter) send(what io.WriterTo) bool {
-	if s.broken {
+func (e *eventWriter) send(what io.WriterTo) bool {
+	if e.broken {
 		return false
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(s.limit))
-	if !s.sent {
-		s.sent = true
-		s.w.WriteHeader(s.status)
+	_ = e.control.SetWriteDeadline(time.Now().Add(e.limit))
+	if !e.sent {
+		e.sent = true
+		e.w.WriteHeader(e.status)
 	}
-	_, err := what.WriteTo(s.w)
-	s.broken = err != nil || s.control.Flush() != nil
-	return !s.broken
+	_, err := what.WriteTo(e.w)
+	e.broken = err != nil || e.control.Flush() != nil
+	return !e.broken
 }
 
 // close lifts the time limit, so that the connection can serve again.
-func (s *eventWriter) close() {
-	if !s.broken {
-		_ = s.control.SetWriteDeadline(time.Time{})
+func (e *eventWriter) close() {
+	if !e.broken {
+		_ = e.control.SetWriteDeadline(time.Time{})
 	}
 }
 
-// copy sends what f holds until it is closed, and a sign of life whenever it was
-// silent for idle. It says whether it came to the end.
-func (s *eventWriter) copy(ctx context.Context, f *agentStream, idle time.Duration) bool {
+// copy sends the messages of a stream until that is closed, and a keepalive after each idle time of
+// silence. It reports whether it sent all.
+func (e *eventWriter) copy(ctx context.Context, stream *agentStream, idle time.Duration) bool {
 	for {
-		it, how := f.queue.next(ctx, idle)
+		it, how := stream.queue.next(ctx, idle)
 		switch {
-		case how == closed:
+		case how == waitClosed:
 			return true
-		case how == left:
+		case how == waitCancelled:
 			return false
-		case how == idled && !s.silent(f):
+		case how == waitIdle && !e.silent(stream):
 			return false
-		case how == took:
-			sent := s.next(f, it)
-			f.queue.done(it)
+		case how == waitItem:
+			sent := e.next(stream, it)
+			stream.queue.done(it)
 			if !sent {
 				return false
 			}

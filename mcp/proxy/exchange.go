@@ -25,8 +25,8 @@ const (
 	codeBudget         = -32003
 )
 
-// call is one POST of the agent, read.
-type call struct {
+// inbound is one HTTP request of the agent's, with its body read.
+type inbound struct {
 	ctx     context.Context // of the HTTP request
 	raw     []byte
 	env     envelope
@@ -34,42 +34,42 @@ type call struct {
 	accepts accepts
 }
 
-// exchange is the requests of one POST and the stream that answers them.
+// exchange is the requests of one POST, and the stream with their answers.
 type exchange struct {
 	*agentStream
-	streams bool // the agent takes a stream, so also messages before the answer
+	streams bool // the agent accepts a stream, and so messages before the answer
 	endless bool // a subscription: no time limit
 	tokens  []string
 	asked   []message // the requests
-	held    int64     // bytes that it counts for until it is settled
+	held    int64     // bytes of the memory budget, until it is settled
 
 	ctx     context.Context // until it is settled
 	settled func()
 
-	open     map[string]jsonrpc.ID // ids still to be answered; guarded by the link's mu
-	detached bool                  // nobody takes what is sent until the stream is resumed; guarded by the link's mu
-	left     bool                  // the response to the POST is over; guarded by the link's mu
+	open     map[string]jsonrpc.ID // ids still to be answered; guarded by the stdioSession's mu
+	detached bool                  // messages go to the replay buffer until the stream is resumed; guarded by the stdioSession's mu
+	left     bool                  // the response to the POST is over; guarded by the stdioSession's mu
 
-	abandoned bool // the agent left before its end; guarded by the link's mu
+	abandoned bool // the agent left before its end; guarded by the stdioSession's mu
 
-	timer *time.Timer // guarded by the link's mu
+	timer *time.Timer // guarded by the stdioSession's mu
 }
 
-func newExchange(l *link, c call) *exchange {
-	limits := l.bridge.proxy.limits
+func newExchange(s *stdioSession, in inbound) *exchange {
+	limits := s.bridge.proxy.limits
 	ex := &exchange{
-		agentStream: &agentStream{queue: newQueue(limits.Queue, l.bridge.proxy.memory), journal: l.journal},
-		streams:     c.accepts.stream,
-		asked:       c.env.of(request),
+		agentStream: &agentStream{queue: newQueue(limits.Queue, s.bridge.proxy.memory), replay: s.replay},
+		streams:     in.accepts.stream,
+		asked:       in.env.of(request),
 		open:        map[string]jsonrpc.ID{},
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
-		ex.asked[i].injects = l.bridge.injects.of(m)
+		ex.asked[i].injects = s.bridge.injects.of(m)
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)
-		ex.endless = ex.endless || l.isShared() && m.method == methodListen
+		ex.endless = ex.endless || s.isShared() && m.method == methodListen
 		if m.token.Key != "" {
 			ex.tokens = append(ex.tokens, m.token.Key)
 		}
@@ -77,14 +77,13 @@ func newExchange(l *link, c call) *exchange {
 	return ex
 }
 
-// messageCost is more than what is held about one request beside its ids.
+// messageCost is an upper bound of the memory for one request, besides its ids.
 const messageCost = 512
 
-// status is the HTTP status of a response that answers ex alone. Revisions
-// without sessions prescribe one for some errors; 2026-07-28
-// basic/transports/streamable-http and basic/index.
-func (ex *exchange) status(l *link, answer message) int {
-	if !l.isShared() || !answer.isError {
+// status returns the HTTP status of a response that answers ex alone. Revisions without sessions
+// prescribe one for some errors; 2026-07-28 basic/transports/streamable-http and basic/index.
+func (ex *exchange) status(s *stdioSession, answer message) int {
+	if !s.isShared() || !answer.isError {
 		return http.StatusOK
 	}
 	switch answer.errorCode {
@@ -100,9 +99,8 @@ func (ex *exchange) status(l *link, answer message) int {
 	return http.StatusOK
 }
 
-// errorResponse is a JSON-RPC error for the request with this id; nil is for
-// none that could be read. Its data tells an answer in a server's place from the
-// server's own.
+// errorResponse returns a JSON-RPC error for the request with this id; nil if no id could be
+// read. Its data distinguishes an answer in the server's place from the server's own.
 func errorResponse(id json.RawMessage, code int, text string) []byte {
 	if id == nil {
 		id = json.RawMessage("null")
@@ -127,7 +125,7 @@ func errorResponse(id json.RawMessage, code int, text string) []byte {
 	return append(b, `}}`...)
 }
 
-// cancellation is the notification that cancels a request on stdio; 2026-07-28
+// cancellation returns the notification that cancels a request on stdio; 2026-07-28
 // basic/patterns/cancellation.
 func cancellation(id jsonrpc.ID, reason string) []byte {
 	quoted, _ := json.Marshal(reason)

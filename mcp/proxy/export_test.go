@@ -22,34 +22,34 @@ func (p *Proxy) ReplayUsed() int64 { return int64(p.replay.Used()) }
 
 // Kept returns how many requests are kept of those to a remote server that their agent left.
 func (p *Proxy) Kept(server string) int {
-	return p.servers[server].handler.(*passThrough).dialogues.kept
+	return p.servers[server].handler.(*passThrough).sessions.kept
 }
 
 // Leave sends requests to a remote server in a session, and leaves them.
 func (p *Proxy) Leave(server, session string, raw []byte) error {
-	ds := p.servers[server].handler.(*passThrough).dialogues
+	hs := p.servers[server].handler.(*passThrough).sessions
 	env, err := parse(raw)
 	if err != nil {
 		return err
 	}
-	d, waiting, err := ds.join(session, env)
+	s, waiting, err := hs.join(session, env)
 	if err != nil {
 		return err
 	}
-	ds.leave(d, waiting, true)
+	hs.leave(s, waiting, true)
 	return nil
 }
 
 // Unanswered returns what is kept of a request to a server on stdio until it is answered.
 func (p *Proxy) Unanswered(server string, raw []byte) (any, error) {
 	env, err := parse(raw)
-	return newExchange(&link{bridge: p.servers[server].handler.(*bridge)}, call{env: env}), err
+	return newExchange(&stdioSession{bridge: p.servers[server].handler.(*bridge)}, inbound{env: env}), err
 }
 
 // Listens reports whether the agent's own stream is open in a session on stdio.
 func (p *Proxy) Listens(server, session string) bool {
-	l := p.servers[server].handler.(*bridge).session(session)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.own.holder != nil
+	s := p.servers[server].handler.(*bridge).session(session)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.own.holder != nil
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// outgoing is the agent's request as the server gets it. isOwn says whether a host
+// outgoing returns the agent's request as the server gets it. isOwn reports whether a host
 // is the server's name, as the agent knows it.
 func outgoing(ctx context.Context, u *transport.Upstream, r *http.Request, isOwn func(host string) bool) *http.Request {
 	out := u.Request(ctx, r.Method)
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
 	out.Header = endtoend.Headers(r.Header)
-	out.Header.Del("Expect") // it was met
+	out.Header.Del("Expect") // the body is here
 	if r.Header.Get("User-Agent") == "" {
-		out.Header.Set("User-Agent", "") // or net/http names itself
+		out.Header.Set("User-Agent", "") // or net/http sets its own
 	}
 	if !u.Remote && !isOwn(r.Host) {
 		out.Host = r.Host
@@ -39,7 +39,7 @@ func joinQueries(own, agents string) string {
 	return own + "&" + agents
 }
 
-// isRecoded says whether a body is declared as text of another encoding than UTF-8. A
+// isRecoded reports whether a body is declared as text of another encoding than UTF-8. A
 // server that goes by that reads another message than is on record: quotes and braces
 // of UTF-7 are plain letters to everybody else.
 func isRecoded(h http.Header) bool {
@@ -55,17 +55,16 @@ func isRecoded(h http.Header) bool {
 	return false
 }
 
-// Headers by which a remote server speaks to browsers and authorization clients
-// about its own origin. The agent knows it under another, and the runner is who
-// authorizes. Those with URLs often repeat that of the request, and so secrets in
-// its query.
+// remoteOnly returns the headers with which a remote server addresses browsers and authorization
+// clients of its own origin. The agent knows the server under another origin, and the runner does
+// the authorization. Headers with URLs often repeat the request's, and so secrets in its query.
 func remoteOnly() []string {
 	return []string{
 		"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate", "Location", "Content-Location", "Refresh",
 	}
 }
 
-// copyHeaders copies those headers of a response that reach the agent.
+// copyHeaders copies the headers of a response that the agent gets.
 func copyHeaders(u *transport.Upstream, to, from http.Header) {
 	for name, values := range endtoend.Headers(from) {
 		to[name] = values

@@ -45,7 +45,7 @@ func (p *Proxy) Handler(only string) http.Handler {
 	})
 }
 
-// named is the server of a name; nil where there is none.
+// named returns the server of a name; nil where there is none.
 func (p *Proxy) named(name string) *server {
 	for _, s := range p.servers {
 		if s.Name == name {
@@ -60,13 +60,13 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 	http.Error(w, "The endpoint does not know this method.", http.StatusMethodNotAllowed)
 }
 
-// hostName is the server name in a Host header: without the port of http, in
+// hostName returns the server name in a Host header: without the port of http, in
 // lower case.
 func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
 }
 
-// isListener says whether a Host header is the address that a request came to.
+// isListener reports whether a Host header is the address that a request came to.
 func isListener(r *http.Request, host string) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && strings.EqualFold(host, addr.String())

@@ -42,7 +42,7 @@ func newInjections(all []Injection) (injections, error) {
 	return prepared, nil
 }
 
-// of are those for the result of a request.
+// of returns those for the result of a request.
 func (in injections) of(m message) injections {
 	if m.kind != request || m.method != methodCallTool {
 		return nil
@@ -80,7 +80,7 @@ func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte,
 	return edited(raw, added), numbers
 }
 
-// contentOf is the list of content of a tool's result that is no error. Where a key is
+// contentOf returns the list of content of a tool's result that is no error. Where a key is
 // there twice the last one counts, as most parsers have it.
 func contentOf(result []byte) (content []byte, ok bool) {
 	failed := false
@@ -95,7 +95,7 @@ func contentOf(result []byte) (content []byte, ok bool) {
 	return content, !failed && len(content) > 0 && content[0] == '['
 }
 
-// blocks are those that belong into a list of content, as they are to stand before its
+// blocks returns those that belong into a list of content, as they are to stand before its
 // end.
 func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 	first := true
@@ -117,7 +117,7 @@ func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 	return text, numbers
 }
 
-// says says whether some text of a list of content contains what.
+// says reports whether some text of a list of content contains what.
 func says(content []byte, what string) bool {
 	for block := range jsontext.Elements(content) {
 		for key, value := range jsontext.Members(block) {

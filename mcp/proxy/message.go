@@ -73,7 +73,7 @@ func (e envelope) ambiguous() bool {
 	return false
 }
 
-// isInitialize says whether the envelope is a lone initialize request.
+// isInitialize reports whether the envelope is a lone initialize request.
 func (e envelope) isInitialize() bool {
 	return !e.batch && e.messages[0].kind == request && e.messages[0].method == methodInitialize
 }

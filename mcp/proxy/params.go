@@ -69,7 +69,7 @@ func (m *mirrors) forget(name string) {
 	}
 }
 
-// sizeOf is how many bytes of text are kept of a tool.
+// sizeOf returns how many bytes of text are kept of a tool.
 func sizeOf(name string, found []mirrored) int {
 	size := len(name)
 	for _, one := range found {
@@ -81,7 +81,7 @@ func sizeOf(name string, found []mirrored) int {
 	return size
 }
 
-// of is what the headers of a call to tool must repeat.
+// of returns what the headers of a call to tool must repeat.
 func (m *mirrors) of(tool string) []mirrored {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 	return ""
 }
 
-// mirrorsArgument says whether a header's value is what an argument must be
+// mirrorsArgument reports whether a header's value is what an argument must be
 // written as. Integers are compared as numbers.
 func mirrorsArgument(value string, argument []byte) bool {
 	switch argument[0] {

@@ -9,7 +9,7 @@ import (
 )
 
 // post takes one message of the agent, or one batch.
-func (s *bridge) post(w http.ResponseWriter, r *http.Request) {
+func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
@@ -19,71 +19,70 @@ func (s *bridge) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "A POST must accept application/json and text/event-stream.", http.StatusNotAcceptable)
 		return
 	}
-	s.withBody(w, r, func(raw []byte) {
-		c := call{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
+	b.withBody(w, r, func(raw []byte) {
+		in := inbound{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
 		var no *refusal
-		c.env, no = s.understand(c.raw)
-		if why := s.spend(c); why != "" {
-			s.refuseSpent(w, c, why)
+		in.env, no = b.understand(in.raw)
+		if why := b.spend(in); why != "" {
+			b.refuseSpent(w, in, why)
 			return
 		}
-		defer s.watch(c)()
+		defer b.watchCalls(in)()
 		if no == nil {
-			no = s.forward(w, r, c)
+			no = b.forward(w, r, in)
 		}
 		if no != nil {
-			s.refuse(w, c, *no)
+			b.refuse(w, in, *no)
 		}
 	})
 }
 
-// forward sends the call to the process it is for and answers the agent, unless
-// it returns a refusal.
-func (s *bridge) forward(w http.ResponseWriter, r *http.Request, c call) *refusal {
-	l, no := s.linkFor(r, c)
+// forward sends the messages to their process and answers the agent, unless it returns a refusal.
+func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *refusal {
+	s, no := b.sessionFor(r, in)
 	if no != nil {
 		return no
 	}
-	c.peer.Session = l.session
-	if s.tools.hidden(c.raw, c.env) {
-		s.refuseHidden(w, c, l.record)
+	in.peer.Session = s.id
+	if b.tools.hidden(in.raw, in.env) {
+		b.refuseHidden(w, in, s.record)
 		return nil
 	}
-	if len(c.env.of(request)) == 0 {
-		return s.tell(w, l, c)
+	if len(in.env.of(request)) == 0 {
+		return b.forwardNotice(w, s, in)
 	}
-	ex, err := l.open(c)
+	ex, err := s.open(in)
 	if err != nil {
-		if c.env.isInitialize() && !l.isShared() {
-			s.endSession(l)
+		if in.env.isInitialize() && !s.isShared() {
+			b.endSession(s)
 		}
 		return refusalFor(err)
 	}
-	defer l.leave(ex)
-	l.ask(ex, c)
-	s.respond(w, r, l, ex, c)
+	defer s.leave(ex)
+	s.sendRequests(ex, in)
+	b.respond(w, r, s, ex, in)
 	return nil
 }
 
-// linkFor finds the link that a message belongs to. An initialize starts a new session; a
-// request without a session uses the shared process.
-func (s *bridge) linkFor(r *http.Request, c call) (*link, *refusal) {
-	if isSessionless(r.Header, c.env) {
-		if no := s.checkSessionless(r.Header, c); no != nil {
+// sessionFor returns the session that a message belongs to. An initialize starts a new one;
+// messages of revisions without sessions use the shared one.
+func (b *bridge) sessionFor(r *http.Request, in inbound) (*stdioSession, *refusal) {
+	if isSessionless(r.Header, in.env) {
+		if no := b.checkSessionless(r.Header, in); no != nil {
 			return nil, no
 		}
-		l, err := s.sharedLink()
-		return l, refusalFor(err)
+		s, err := b.sharedSession()
+		return s, refusalFor(err)
 	}
-	if r.Header.Get(headerSession) == "" && c.env.isInitialize() {
-		l, err := s.newSession()
-		return l, refusalFor(err)
+	if r.Header.Get(headerSession) == "" && in.env.isInitialize() {
+		s, err := b.newSession()
+		return s, refusalFor(err)
 	}
-	l, status, text := s.sessionOf(r)
-	if l == nil {
+	s, status, text := b.sessionOf(r)
+	if s == nil {
 		return nil, &refusal{status, codeInvalidRequest, text}
 	}
-	return l, nil
+	return s, nil
 }
 
 func refusalFor(err error) *refusal {
@@ -101,58 +100,58 @@ func refusalFor(err error) *refusal {
 	}
 }
 
-// tell forwards what has no answer.
-func (s *bridge) tell(w http.ResponseWriter, l *link, c call) *refusal {
-	if err := l.tell(c); err != nil {
+// forwardNotice forwards messages that get no answer.
+func (b *bridge) forwardNotice(w http.ResponseWriter, s *stdioSession, in inbound) *refusal {
+	if err := s.sendNotice(in); err != nil {
 		no := refusalFor(err)
-		s.writeJSON(w, no.status, errorResponse(nil, no.code, no.text))
+		b.writeJSON(w, no.status, errorResponse(nil, no.code, no.text))
 		return nil // it is on record already
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
-// respond answers the requests of ex: with one JSON body where the first thing
-// the server says completes them, else with a stream.
-func (s *bridge) respond(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, c call) {
-	first, how := s.firstItem(r.Context(), ex, c.accepts)
+// respond answers the requests of ex: with a JSON body if the first message of the server's
+// completes them, else with a stream.
+func (b *bridge) respond(w http.ResponseWriter, r *http.Request, s *stdioSession, ex *exchange, in inbound) {
+	first, how := b.firstItem(r.Context(), ex, in.accepts)
 	defer func() { ex.queue.done(first) }()
-	if c.env.isInitialize() && !l.isShared() && r.Header.Get(headerSession) == "" {
-		if how == left || how == closed || first.last && first.failed {
-			s.endSession(l)
+	if in.env.isInitialize() && !s.isShared() && r.Header.Get(headerSession) == "" {
+		if how == waitCancelled || how == waitClosed || first.last && first.failed {
+			b.endSession(s)
 		} else {
-			w.Header().Set(headerSession, l.session)
+			w.Header().Set(headerSession, s.id)
 		}
 	}
 	switch {
-	case how == left:
-		l.abandon(ex)
-	case how == closed:
-		s.writeJSON(w, http.StatusServiceUnavailable, errorResponse(nil, codeTransport, "the answer is lost"))
-	case first.last && c.accepts.json && !first.streams(c.accepts):
-		s.writeJSON(w, first.httpStatus(), first.raw)
+	case how == waitCancelled:
+		s.abandon(ex)
+	case how == waitClosed:
+		b.writeJSON(w, http.StatusServiceUnavailable, errorResponse(nil, codeTransport, "the answer is lost"))
+	case first.last && in.accepts.json && !first.streams(in.accepts):
+		b.writeJSON(w, first.httpStatus(), first.raw)
 	default:
-		s.stream(w, r, l, ex, first, how)
+		b.stream(w, r, s, ex, first, how)
 	}
 }
 
-// firstItem waits for what decides the form of the response. An agent that takes
-// no stream gets answers only, all at once: several to a batch become an array.
-func (s *bridge) firstItem(ctx context.Context, ex *exchange, a accepts) (item, wait) {
+// firstItem waits for the message that decides the form of the response. An agent that accepts
+// no stream gets only answers, all at once: those to a batch become an array.
+func (b *bridge) firstItem(ctx context.Context, ex *exchange, a accepts) (item, waitResult) {
 	var answers [][]byte
 	var held int64
 	for {
-		it, how := ex.queue.next(ctx, s.proxy.limits.Idle)
+		it, how := ex.queue.next(ctx, b.proxy.limits.Idle)
 		held += it.held
 		it.held = held
 		switch {
-		case a.stream, how == left, how == closed:
+		case a.stream, how == waitCancelled, how == waitClosed:
 			return it, how
-		case how == took:
+		case how == waitItem:
 			answers = append(answers, it.raw)
 		}
 		if it.last && len(answers) > 1 {
-			return s.joined(it, answers)
+			return b.joined(it, answers)
 		}
 		if it.last {
 			return it, how
@@ -160,29 +159,29 @@ func (s *bridge) firstItem(ctx context.Context, ex *exchange, a accepts) (item, 
 	}
 }
 
-// joined is the last of several answers with all of them in a batch.
-func (s *bridge) joined(it item, answers [][]byte) (item, wait) {
+// joined returns the last of several answers, with all of them as a batch.
+func (b *bridge) joined(it item, answers [][]byte) (item, waitResult) {
 	size := int64(batchSize(answers))
-	if !s.proxy.memory.Take(size) {
-		s.events.Add("limit", "the answers to a batch are "+transport.ErrNoMemory.Error(), nil)
-		return item{held: it.held}, closed
+	if !b.proxy.memory.Take(size) {
+		b.events.Add("limit", "the answers to a batch are "+transport.ErrNoMemory.Error(), nil)
+		return item{held: it.held}, waitClosed
 	}
 	it.held += size
 	it.raw = batchOf(answers)
-	return it, took
+	return it, waitItem
 }
 
-func (s *bridge) stream(w http.ResponseWriter, r *http.Request, l *link, ex *exchange, first item, how wait) {
-	ctx, release, err := l.hold(r.Context(), ex.agentStream)
+func (b *bridge) stream(w http.ResponseWriter, r *http.Request, s *stdioSession, ex *exchange, first item, how waitResult) {
+	ctx, release, err := s.hold(r.Context(), ex.agentStream)
 	if err != nil {
-		l.abandon(ex)
+		s.abandon(ex)
 		return
 	}
 	defer release()
-	stream := openStream(w, s.proxy.limits.Write)
+	stream := openStream(w, b.proxy.limits.Write)
 	defer stream.close()
-	begun := how == took && stream.next(ex.agentStream, first) || how == idled && stream.silent(ex.agentStream)
-	if !begun || !stream.copy(ctx, ex.agentStream, s.proxy.limits.Idle) {
-		l.abandon(ex)
+	begun := how == waitItem && stream.next(ex.agentStream, first) || how == waitIdle && stream.silent(ex.agentStream)
+	if !begun || !stream.copy(ctx, ex.agentStream, b.proxy.limits.Idle) {
+		s.abandon(ex)
 	}
 }

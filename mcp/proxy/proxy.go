@@ -29,11 +29,11 @@ type Recorder interface {
 	Event(e evidence.Event)
 }
 
-// Watcher is what a [Recorder] can be beside: it hears of calls of tools while they are
-// under way. It must return at once, for the agent waits.
+// Watcher is an optional interface of a [Recorder]. It is informed of tool calls while they are in
+// progress. It must return at once, since the agent waits.
 type Watcher interface {
-	// Called hears that the agent calls a tool; what it returns is called when the agent
-	// has the answer, or gave up waiting for it.
+	// Called is called when the agent calls a tool. The function that it returns is called when the
+	// agent has the answer, or has given up.
 	Called(server, tool string) (over func())
 }
 
@@ -43,12 +43,11 @@ type Server struct {
 	Host   string      // its host name; default Name
 	Tools  []string    // the tools that the agent sees; nil for all
 	Inject []Injection // what is added to results on their way to the agent
-	// Share is what recording the messages that the server sends unasked may take; nil for
-	// no limit.
+	// Share limits the evidence of messages that the server sends unasked; nil for no limit.
 	Share *bounded.Budget
 }
 
-// withDefaults takes limits that the server does not set from those of the proxy.
+// withDefaults fills limits that the server does not set from those of the proxy.
 func (s Server) withDefaults(l Limits) (Server, error) {
 	s.Message = cmp.Or(s.Message, l.Message)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
@@ -58,10 +57,10 @@ func (s Server) withDefaults(l Limits) (Server, error) {
 	return s, err
 }
 
-// hostKey is the server's name in a Host header, in lower case.
+// hostKey returns the server's name in a Host header, in lower case.
 func (s Server) hostKey() string { return strings.ToLower(cmp.Or(s.Host, s.Name)) }
 
-// ErrClosed is returned for what a closed proxy no longer does.
+// ErrClosed is the error of requests to a closed proxy.
 var ErrClosed = errors.New("the proxy is closed")
 
 // Proxy serves the agent of one trial, on any number of listeners.
@@ -73,7 +72,7 @@ type Proxy struct {
 	replay  *bounded.Budget
 
 	calls     atomic.Int64           // requests to call a tool
-	overspent atomic.Pointer[string] // how the agent came to want more than it may
+	overspent atomic.Pointer[string] // which limit the agent exceeded first
 
 	ctx     context.Context // of every process
 	cancel  context.CancelFunc
@@ -83,9 +82,9 @@ type Proxy struct {
 	done    chan struct{} // closed when every handler has too
 
 	mu       sync.Mutex
-	closed   bool               // guarded by mu
-	links    map[*link]struct{} // with a process; guarded by mu
-	handlers sync.WaitGroup     // Add guarded by mu
+	closed   bool                       // guarded by mu
+	sessions map[*stdioSession]struct{} // with a process; guarded by mu
+	handlers sync.WaitGroup             // Add guarded by mu
 	once     sync.Once
 }
 
@@ -96,12 +95,12 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		return nil, errors.New("proxy: no recorder")
 	}
 	p := &Proxy{
-		limits:  limits.withDefaults(),
-		rec:     rec,
-		servers: make(map[string]*server, len(servers)),
-		drained: make(chan struct{}),
-		done:    make(chan struct{}),
-		links:   map[*link]struct{}{},
+		limits:   limits.withDefaults(),
+		rec:      rec,
+		servers:  make(map[string]*server, len(servers)),
+		drained:  make(chan struct{}),
+		done:     make(chan struct{}),
+		sessions: map[*stdioSession]struct{}{},
 	}
 	p.memory = bounded.NewBudget(p.limits.Memory)
 	p.replay = bounded.NewBudget(p.limits.Replay)
@@ -123,8 +122,8 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	return p, nil
 }
 
-// begin says whether the proxy still takes work. Where it does, the caller ends
-// it with p.handlers.Done.
+// begin reports whether the proxy is still open. If it is, the caller must call p.handlers.Done
+// at the end of its work.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,20 +134,20 @@ func (p *Proxy) begin() bool {
 	return true
 }
 
-// adopt has Close see l off. A link that comes too late is stopped at once.
-func (p *Proxy) adopt(l *link) {
+// adopt makes Close end s. If the proxy is closed already, s is stopped at once.
+func (p *Proxy) adopt(s *stdioSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.links[l] = struct{}{}
+	p.sessions[s] = struct{}{}
 	if p.closed {
-		l.lines.Stop()
+		s.lines.Stop()
 	}
 }
 
-func (p *Proxy) forget(l *link) {
+func (p *Proxy) forget(s *stdioSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.links, l)
+	delete(p.sessions, s)
 }
 
 // Close ends every process: its stdin is closed, then it is sent SIGTERM, then
@@ -158,8 +157,8 @@ func (p *Proxy) forget(l *link) {
 func (p *Proxy) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
-	for l := range p.links {
-		l.lines.Stop()
+	for s := range p.sessions {
+		s.lines.Stop()
 	}
 	p.mu.Unlock()
 	p.shut()
@@ -173,14 +172,14 @@ func (p *Proxy) Close(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l := range p.links {
-		l.lines.Kill()
+	for s := range p.sessions {
+		s.lines.Kill()
 	}
 	return fmt.Errorf("proxy: close: %w", context.Cause(ctx))
 }
 
-// finish waits until no process and no handler is left. A handler may adopt a
-// process when the first round is over, but none begins any more.
+// finish waits until no process and no handler is left. Handlers that are still running may start a
+// process after the first round; new ones do not begin.
 func (p *Proxy) finish() {
 	defer close(p.done)
 	p.drain()
@@ -190,17 +189,17 @@ func (p *Proxy) finish() {
 }
 
 func (p *Proxy) drain() {
-	for l := p.anyLink(); l != nil; l = p.anyLink() {
-		<-l.lines.Gone()
-		p.forget(l)
+	for s := p.anySession(); s != nil; s = p.anySession() {
+		<-s.lines.Gone()
+		p.forget(s)
 	}
 }
 
-func (p *Proxy) anyLink() *link {
+func (p *Proxy) anySession() *stdioSession {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l := range p.links {
-		return l
+	for s := range p.sessions {
+		return s
 	}
 	return nil
 }
@@ -253,8 +252,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 	return err
 }
 
-// Overspent says how the agent came to want more than it may; empty where it did
-// not.
+// Overspent returns which limit the agent exceeded; empty if none.
 func (p *Proxy) Overspent() string {
 	if why := p.overspent.Load(); why != nil {
 		return *why

@@ -22,15 +22,15 @@ type item struct {
 	status int  // of HTTP, where it is the whole response; 0 is OK
 
 	// late is the agent's side of an answer to a call that it had left: recorded once the
-	// agent comes back for it. Guarded by the link's mu.
+	// agent comes back for it. Guarded by the stdioSession's mu.
 	late *evidence.Frame
 
-	held int64 // bytes that whoever took it from a queue accounts for
+	held int64 // bytes of the memory budget, given back by queue.done
 }
 
-// streams says whether a response of this item alone is a stream to an agent
-// that accepts a. Where both forms can hold it, it is, as it is from the SDKs'
-// servers; a status or a carriage return is for the other form only.
+// streams reports whether a response with this item alone is sent as a stream, to an agent that
+// accepts a. It is if that is possible, as by the SDKs' servers; an HTTP status other than 200,
+// or a carriage return, cannot be sent in a stream.
 func (it item) streams(a accepts) bool {
 	return a.stream && it.httpStatus() == http.StatusOK && !bytes.ContainsRune(it.raw, '\r')
 }
@@ -41,7 +41,7 @@ func (it item) httpStatus() int { return cmp.Or(it.status, http.StatusOK) }
 type queue struct {
 	max    int
 	memory *bounded.Budget
-	wake   chan struct{} // holds one token while there may be something to see
+	wake   chan struct{} // holds a token if there may be something to take
 
 	mu     sync.Mutex
 	items  []item // guarded by mu
@@ -52,8 +52,8 @@ func newQueue(max int, memory *bounded.Budget) *queue {
 	return &queue{max: max, memory: memory, wake: make(chan struct{}, 1)}
 }
 
-// push says whether the queue took it. What it took counts for memory until it is
-// [queue.done] with.
+// push adds a message, and reports whether there was room. It counts against the memory budget
+// until [queue.done].
 func (q *queue) push(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,10 +66,10 @@ func (q *queue) push(it item) bool {
 	return true
 }
 
-// done gives back the memory of what was taken.
+// done gives the memory of a message back that was taken.
 func (q *queue) done(it item) { q.memory.Give(it.held) }
 
-// close lets what is queued be taken and nothing be added.
+// close ends the queue: messages in it can be taken, but none added.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,7 +77,7 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// discard is close, and drops what is queued.
+// discard closes the queue and drops its messages.
 func (q *queue) discard() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,43 +96,43 @@ func (q *queue) signal() {
 	}
 }
 
-type wait uint8
+type waitResult uint8
 
 const (
-	took wait = iota + 1
-	idled
-	closed
-	left // the context ended
+	waitItem waitResult = iota + 1
+	waitIdle
+	waitClosed
+	waitCancelled // the context ended
 )
 
-// next waits for a message, the end of the queue, or idle of silence. The caller is
-// done with the message at some time, and says so.
-func (q *queue) next(ctx context.Context, idle time.Duration) (item, wait) {
+// next waits for a message or the end of the queue, for at most idle. The caller must call
+// [queue.done] with the message.
+func (q *queue) next(ctx context.Context, idle time.Duration) (item, waitResult) {
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
 	for {
-		if it, w := q.take(); w != idled {
+		if it, w := q.take(); w != waitIdle {
 			return it, w
 		}
 		select {
 		case <-q.wake:
 		case <-timer.C:
-			return item{}, idled
+			return item{}, waitIdle
 		case <-ctx.Done():
-			return item{}, left
+			return item{}, waitCancelled
 		}
 	}
 }
 
-func (q *queue) take() (item, wait) {
+func (q *queue) take() (item, waitResult) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.items) == 0 {
 		if q.closed {
 			q.signal() // for whoever waits next
-			return item{}, closed
+			return item{}, waitClosed
 		}
-		return item{}, idled
+		return item{}, waitIdle
 	}
 	it := q.items[0]
 	q.items[0] = item{}
@@ -140,7 +140,7 @@ func (q *queue) take() (item, wait) {
 	if len(q.items) > 0 {
 		q.signal()
 	}
-	return it, took
+	return it, waitItem
 }
 
 func (q *queue) isClosed() bool {
@@ -149,34 +149,34 @@ func (q *queue) isClosed() bool {
 	return q.closed
 }
 
-// journal keeps what was sent on the streams of a session, for an agent whose
-// connection broke; 2025-11-25 basic/transports, "Resumability and Redelivery".
-// The oldest gives way to the newest.
-type journal struct {
+// replayBuffer keeps what was sent on the streams of a session, for an agent whose connection
+// broke; 2025-11-25 basic/transports, "Resumability and Redelivery". New events replace the
+// oldest.
+type replayBuffer struct {
 	max    int             // events
-	memory *bounded.Budget // for the journals of all sessions
+	memory *bounded.Budget // of the replay buffers of all sessions
 
 	mu     sync.Mutex
 	events []sentEvent // oldest first; guarded by mu
 	closed bool        // guarded by mu
 }
 
-// sentEvent is one message as it went out on a stream.
+// sentEvent is one message that was sent on a stream.
 type sentEvent struct {
 	id   eventID
 	raw  []byte
 	late *evidence.Frame // see item
 }
 
-// eventID tells an event from all others of a session: the how-many-eth it is of
-// which stream. Number 0 is before the first.
+// eventID identifies an event within a session: its stream, and its number in that, from 1.
+// Number 0 is before the first.
 type eventID struct{ stream, number uint64 }
 
 func (id eventID) String() string {
 	return strconv.FormatUint(id.stream, 10) + "-" + strconv.FormatUint(id.number, 10)
 }
 
-// parseEventID reads what an agent sent back.
+// parseEventID parses the Last-Event-ID of an agent.
 func parseEventID(s string) (eventID, bool) {
 	stream, number, ok := strings.Cut(s, "-")
 	var id eventID
@@ -186,51 +186,51 @@ func parseEventID(s string) (eventID, bool) {
 	return id, ok && err == nil && err2 == nil && id.String() == s
 }
 
-// agentStream is one stream to the agent, which may outlive a connection: what waits to
-// be sent on it, and how far it has come.
+// agentStream is one stream to the agent, which may outlive a connection: the messages that
+// wait to be sent, and how many were sent.
 type agentStream struct {
-	queue   *queue
-	journal *journal // nil where streams cannot be resumed
-	stream  uint64   // unique in its session
-	primes  bool     // agents of its revision take an event without data
+	queue  *queue
+	replay *replayBuffer // nil where streams cannot be resumed
+	stream uint64        // unique in its session
+	primes bool          // agents of its revision accept an event without data
 
-	sent   uint64  // events; guarded by the journal's mu
-	primed bool    // an id went out before the first event; guarded by the journal's mu
-	holder *holder // guarded by the link's mu
+	sent   uint64  // events; guarded by the replay buffer's mu
+	primed bool    // an id was sent before the first event; guarded by the replay buffer's mu
+	holder *holder // guarded by the stdioSession's mu
 }
 
-// sending numbers a message that is about to go out, and keeps it.
-func (f *agentStream) sending(it item) eventID {
-	j := f.journal
+// sending numbers a message that is about to be sent, and adds it to the replay buffer.
+func (s *agentStream) sending(it item) eventID {
+	j := s.replay
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f.sent++
-	e := sentEvent{id: eventID{f.stream, f.sent}, raw: it.raw, late: it.late}
+	s.sent++
+	e := sentEvent{id: eventID{s.stream, s.sent}, raw: it.raw, late: it.late}
 	j.keep(e)
 	return e.id
 }
 
-// prime is the id to resume after when nothing was sent yet.
-func (f *agentStream) prime() eventID {
-	f.journal.mu.Lock()
-	defer f.journal.mu.Unlock()
-	f.primed = true
-	return eventID{f.stream, f.sent}
+// prime returns the id after which the stream is resumed if nothing was sent yet.
+func (s *agentStream) prime() eventID {
+	s.replay.mu.Lock()
+	defer s.replay.mu.Unlock()
+	s.primed = true
+	return eventID{s.stream, s.sent}
 }
 
-// canResume says whether the agent may know an id of the stream's.
-func (f *agentStream) canResume() bool {
-	if f.journal == nil {
+// canResume reports whether the agent may have an id of the stream's.
+func (s *agentStream) canResume() bool {
+	if s.replay == nil {
 		return false
 	}
-	f.journal.mu.Lock()
-	defer f.journal.mu.Unlock()
-	return f.primed || f.sent > 0
+	s.replay.mu.Lock()
+	defer s.replay.mu.Unlock()
+	return s.primed || s.sent > 0
 }
 
-// keep adds an event. One that is too large for the journal empties it, so that
-// there is no gap that nobody sees.
-func (j *journal) keep(e sentEvent) {
+// keep adds an event. One that is too large for the buffer empties it, so that no gap goes
+// unnoticed.
+func (j *replayBuffer) keep(e sentEvent) {
 	if j.closed {
 		return
 	}
@@ -245,9 +245,9 @@ func (j *journal) keep(e sentEvent) {
 	j.events = append(j.events, e)
 }
 
-// since is what was sent on a stream after an event, live where the stream has
-// not ended. It is false where that is not known any more, or never was.
-func (j *journal) since(after eventID, live *agentStream) ([]sentEvent, bool) {
+// since returns what was sent on a stream after an event; live is the stream if it has not
+// ended. It is false if some of that is no longer in the buffer, or there was no such event.
+func (j *replayBuffer) since(after eventID, live *agentStream) ([]sentEvent, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var missed []sentEvent
@@ -270,8 +270,8 @@ func (j *journal) since(after eventID, live *agentStream) ([]sentEvent, bool) {
 	return missed, known
 }
 
-// close forgets everything, and keeps nothing any more.
-func (j *journal) close() {
+// close drops all events, and ignores further ones.
+func (j *replayBuffer) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.closed = true

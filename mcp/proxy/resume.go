@@ -5,43 +5,43 @@ import (
 	"errors"
 )
 
-// headerLastEvent names the last event an agent got of a stream that broke.
+// headerLastEvent is the header with the last event that an agent received of a broken stream.
 const headerLastEvent = "Last-Event-ID"
 
-// ownStream is the number of the stream of a session that belongs to no request.
+// ownStream is the number of a session's stream for messages that belong to no request.
 const ownStream = 0
 
 var errNoEvent = errors.New("no stream can be resumed after this event")
 
-// holder is the response that a feed is sent on.
+// holder is the HTTP response that an agentStream is being sent on.
 type holder struct {
 	end  context.CancelFunc
 	gone chan struct{} // closed when it sends no more
 }
 
-// hold makes the caller the one who sends f, when whoever did has ended. The
-// context ends when another takes over; release must be called.
-func (l *link) hold(ctx context.Context, f *agentStream) (_ context.Context, release func(), err error) {
+// hold makes the caller the holder of a stream, after the previous one has ended. The context it
+// returns ends when another caller takes over; release must be called.
+func (s *stdioSession) hold(ctx context.Context, stream *agentStream) (_ context.Context, release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mine := &holder{end: cancel, gone: make(chan struct{})}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for f.holder != nil {
-		if err := l.await(ctx, f.holder); err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for stream.holder != nil {
+		if err := s.await(ctx, stream.holder); err != nil {
 			cancel()
 			return nil, nil, err
 		}
 	}
-	f.holder = mine
-	f.primes = l.version >= lastSessionVersion
-	return ctx, func() { l.release(f, mine) }, nil
+	stream.holder = mine
+	stream.primes = s.version >= lastSessionVersion
+	return ctx, func() { s.release(stream, mine) }, nil
 }
 
-// await gives the lock up until h sends no more.
-func (l *link) await(ctx context.Context, h *holder) error {
+// await releases the lock until h has ended.
+func (s *stdioSession) await(ctx context.Context, h *holder) error {
 	h.end()
-	l.mu.Unlock()
-	defer l.mu.Lock()
+	s.mu.Unlock()
+	defer s.mu.Lock()
 	select {
 	case <-h.gone:
 		return nil
@@ -50,45 +50,45 @@ func (l *link) await(ctx context.Context, h *holder) error {
 	}
 }
 
-func (l *link) release(f *agentStream, h *holder) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (s *stdioSession) release(stream *agentStream, h *holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	h.end()
-	f.holder = nil
+	stream.holder = nil
 	close(h.gone)
-	if l.over && f == l.own {
-		f.queue.discard()
+	if s.over && stream == s.own {
+		stream.queue.discard()
 	}
 }
 
-// leave is called when a response that sent ex is over.
-func (l *link) leave(ex *exchange) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// leave is called when a response with the stream of ex is over.
+func (s *stdioSession) leave(ex *exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	ex.left = true
 	if !ex.detached && ex.holder == nil {
 		ex.queue.discard()
 	}
-	l.retire(ex)
+	s.retire(ex)
 }
 
-// retire forgets ex when all that will be sent on its stream is in the journal.
-func (l *link) retire(ex *exchange) {
+// retire forgets ex once all that will be sent on its stream is in the replay buffer.
+func (s *stdioSession) retire(ex *exchange) {
 	if ex.left && ex.holder == nil && len(ex.open) == 0 {
-		delete(l.streams, ex.stream)
+		delete(s.streams, ex.stream)
 	}
 }
 
-// detach has what ex is still sent kept in the journal, where its agent can
-// resume it, and says whether it can. l.mu is held.
-func (l *link) detach(ex *exchange) bool {
+// detach makes messages for ex go to the replay buffer, from which the agent can resume the
+// stream. It reports whether the agent can. The caller holds mu.
+func (s *stdioSession) detach(ex *exchange) bool {
 	if !ex.agentStream.canResume() {
 		return false
 	}
 	ex.detached = true
 	for {
 		it, how := ex.agentStream.queue.take()
-		if how != took {
+		if how != waitItem {
 			return true
 		}
 		ex.agentStream.sending(it)
@@ -96,15 +96,13 @@ func (l *link) detach(ex *exchange) bool {
 	}
 }
 
-// resume makes the caller the one who sends a stream that broke, and returns what
-// it must send first; ex is nil for the session's own stream and one that has
-// ended.
-func (l *link) resume(ctx context.Context, after eventID) (r resumption, err error) {
-	r = resumption{ctx: ctx, release: func() {}, stream: l.own}
+// resume makes the caller the holder of a broken stream, and returns what it must send first.
+func (s *stdioSession) resume(ctx context.Context, after eventID) (r resumption, err error) {
+	r = resumption{ctx: ctx, release: func() {}, stream: s.own}
 	if after.stream != ownStream {
-		l.mu.Lock()
-		r.ex = l.streams[after.stream]
-		l.mu.Unlock()
+		s.mu.Lock()
+		r.ex = s.streams[after.stream]
+		s.mu.Unlock()
 		r.stream = nil
 	}
 	if r.ex != nil {
@@ -114,32 +112,32 @@ func (l *link) resume(ctx context.Context, after eventID) (r resumption, err err
 		if !r.stream.canResume() {
 			return r, errNoEvent
 		}
-		if r.ctx, r.release, err = l.hold(ctx, r.stream); err != nil {
+		if r.ctx, r.release, err = s.hold(ctx, r.stream); err != nil {
 			return r, err
 		}
 	}
-	if !l.reattach(&r, after) {
+	if !s.reattach(&r, after) {
 		r.release()
 		if r.ex != nil {
-			l.leave(r.ex)
+			s.leave(r.ex)
 		}
 		return r, errNoEvent
 	}
 	return r, nil
 }
 
-// reattach has messages for r's stream wait for it again, those that came before
-// being what it missed. It is false where the journal does not have them all.
-func (l *link) reattach(r *resumption, after eventID) (known bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if r.missed, known = l.journal.since(after, r.stream); known && r.ex != nil {
+// reattach makes messages for r's stream wait in its queue again, and sets what r missed. It is
+// false if the replay buffer does not have all of that.
+func (s *stdioSession) reattach(r *resumption, after eventID) (known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.missed, known = s.replay.since(after, r.stream); known && r.ex != nil {
 		r.ex.detached = false
 	}
 	return known
 }
 
-// resumption is a stream that goes on.
+// resumption is a stream that is resumed.
 type resumption struct {
 	ctx     context.Context
 	release func()
@@ -148,7 +146,7 @@ type resumption struct {
 	missed  []sentEvent
 }
 
-// size is how many bytes it has missed.
+// size returns how many bytes were missed.
 func (r resumption) size() (n int64) {
 	for _, e := range r.missed {
 		n += int64(cap(e.raw))

@@ -239,7 +239,7 @@ func TestJournalIsBounded(t *testing.T) {
 	first, leave := b.holding(t, session, "1")
 	leave()
 	b.released(t, session)
-	if e := eventsOf(t, b.again(session, first))(); e == nil { // the journal has it by then
+	if e := eventsOf(t, b.again(session, first))(); e == nil { // the replay buffer has it by then
 		t.Fatal("the answer is not kept")
 	}
 	if r := b.post(session, `{"jsonrpc":"2.0","id":3,"method":"big","params":{"size":100000}}`); len(r.body) < 100000 {
@@ -253,7 +253,7 @@ func TestJournalIsBounded(t *testing.T) {
 	b.do("DELETE", "s", "", "Mcp-Session-Id", session)
 	b.rec.event(t, "server_exit")
 	if lost := b.proxy.ReplayUsed(); lost != 0 {
-		t.Errorf("%d bytes of the journal are lost", lost)
+		t.Errorf("%d bytes of the replay buffer are lost", lost)
 	}
 }
 

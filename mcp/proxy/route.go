@@ -12,81 +12,81 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// receive records a line of the server's stdout and hands it to the stream it
-// belongs to. A line that is no message is an event and goes nowhere, but counts. It fails where
-// the server has sent all that it may.
-func (l *link) receive(line []byte) error {
-	if !l.bridge.allowed.heard.take(1, int64(len(line))) {
+// receive records a line of the server's stdout, and passes it to the stream that it belongs
+// to. A line that is no message counts against the allowance, and is recorded as an event. It
+// fails if the server has used up its allowance.
+func (s *stdioSession) receive(line []byte) error {
+	if !s.bridge.allowed.fromServer.take(1, int64(len(line))) {
 		return transport.ErrFlooded
 	}
 	env, err := parse(line)
 	if err != nil {
-		l.bridge.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": l.conn, "bytes": len(line)})
+		s.bridge.events.Add("stdout_noise", transport.Clip(line), map[string]any{"conn": s.conn, "bytes": len(line)})
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	answers := env.of(response)
-	if err := l.bridge.keep(line, l.isAsked(env)); errors.Is(err, errAgentShare) {
-		l.withhold(answers, err)
+	if err := s.bridge.keepFromServer(line, s.isAsked(env)); errors.Is(err, errAgentShare) {
+		s.withhold(answers, err)
 		return nil
 	} else if err != nil {
 		return err
 	}
 	var late *evidence.Frame
-	record := l.record
-	if l.isUnheard(answers) {
+	record := s.record
+	if s.isUnheard(answers) {
 		late = &evidence.Frame{}
-		record = func(f evidence.Frame) { l.recordUnheard(f, late) }
+		record = func(f evidence.Frame) { s.recordUnheard(f, late) }
 	}
-	line = l.change(line, env, record)
+	line = s.change(line, env, record)
 	if len(answers) > 0 {
-		l.routeAnswers(line, answers, late)
+		s.routeAnswers(line, answers, late)
 		return nil
 	}
-	l.route(line, env.messages[0])
+	s.route(line, env.messages[0])
 	return nil
 }
 
-// isAsked says whether a line has nothing but answers that the agent asked for, whether it
-// still waits for them or not.
-func (l *link) isAsked(env envelope) bool {
+// isAsked reports whether a line holds nothing but answers that the agent asked for, even if it
+// no longer waits for them.
+func (s *stdioSession) isAsked(env envelope) bool {
 	late := 0
 	for _, m := range env.messages {
 		if m.kind != response {
 			return false
 		}
-		if l.pending[m.id.Key] == nil {
+		if s.pending[m.id.Key] == nil {
 			late++
 		}
 	}
-	if late > l.late {
+	if late > s.late {
 		return false
 	}
-	l.late -= late
+	s.late -= late
 	return true
 }
 
-// withhold answers the agent in the place of a server whose answers cannot be recorded.
-func (l *link) withhold(answers []message, why error) {
+// withhold answers the agent with an error, since the server's answers cannot be recorded.
+func (s *stdioSession) withhold(answers []message, why error) {
 	for _, answer := range answers {
-		if ex := l.pending[answer.id.Key]; ex != nil {
-			l.settle(ex, answer.id.Key)
-			l.answer(ex, answer.id, evidence.SyntheticBudget, codeBudget, why.Error(), len(ex.open) == 0)
+		if ex := s.pending[answer.id.Key]; ex != nil {
+			s.settle(ex, answer.id.Key)
+			s.answer(ex, answer.id, evidence.SyntheticBudget, codeBudget, why.Error(), len(ex.open) == 0)
 		}
 	}
 }
 
-// isUnheard says whether all calls that a message answers are left by the agent.
-func (l *link) isUnheard(answers []message) bool {
+// isUnheard reports whether the agent has left all calls that a message answers.
+func (s *stdioSession) isUnheard(answers []message) bool {
 	waited := false
 	for _, answer := range answers {
-		ex := l.pending[answer.id.Key]
+		ex := s.pending[answer.id.Key]
 		if ex == nil {
 			continue
 		}
 		here := !ex.abandoned || !ex.detached && !ex.queue.isClosed()
-		if here || l.asked(answer.id).method != methodCallTool {
+		if here || s.asked(answer.id).method != methodCallTool {
 			return false
 		}
 		waited = true
@@ -94,41 +94,41 @@ func (l *link) isUnheard(answers []message) bool {
 	return waited
 }
 
-// recordUnheard records what the server alone has seen, and keeps what the agent gets should
-// it come back.
-func (l *link) recordUnheard(f evidence.Frame, late *evidence.Frame) {
+// recordUnheard records a message that the server sent and the agent did not receive. It sets
+// late to the frame that is recorded if the agent comes back for it.
+func (s *stdioSession) recordUnheard(f evidence.Frame, late *evidence.Frame) {
 	*late = f
 	late.Side = evidence.SideAgent
 	if f.Side != evidence.SideAgent {
 		f.Side = evidence.SideServer
-		l.record(f)
+		s.record(f)
 	}
 }
 
-// recordLate records, once, that the agent came back for an answer.
-func (l *link) recordLate(late *evidence.Frame) {
+// recordLate records, once, that the agent received an answer late.
+func (s *stdioSession) recordLate(late *evidence.Frame) {
 	if late == nil {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if late.Raw != nil {
-		l.record(*late)
+		s.record(*late)
 		late.Raw = nil
 	}
 }
 
-// change records a line and returns what the agent gets in its place.
-func (l *link) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
-	return l.bridge.change(line, env.batch, answers{
-		lists:  func(key jsonrpc.ID) bool { return l.asked(key).method == methodListTools },
-		called: func(key jsonrpc.ID) injections { return l.asked(key).injects },
+// change records a line, and returns the line that the agent gets.
+func (s *stdioSession) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
+	return s.bridge.change(line, env.batch, answers{
+		lists:  func(key jsonrpc.ID) bool { return s.asked(key).method == methodListTools },
+		called: func(key jsonrpc.ID) injections { return s.asked(key).injects },
 	}, record)
 }
 
-// asked is the request in flight with an id; empty where there is none.
-func (l *link) asked(key jsonrpc.ID) message {
-	if ex := l.pending[key.Key]; ex != nil {
+// asked returns the request in flight with an id; empty if there is none.
+func (s *stdioSession) asked(key jsonrpc.ID) message {
+	if ex := s.pending[key.Key]; ex != nil {
 		for _, m := range ex.asked {
 			if m.id.Key == key.Key {
 				return m
@@ -138,69 +138,68 @@ func (l *link) asked(key jsonrpc.ID) message {
 	return message{}
 }
 
-// routeAnswers hands line to the exchanges whose requests it answers. An answer
-// that nobody waits for is recorded and goes nowhere: it is late, twice, or made
-// up.
-func (l *link) routeAnswers(line []byte, answers []message, late *evidence.Frame) {
+// routeAnswers passes line to the exchanges whose requests it answers. An answer without a waiting
+// request, because it is late, repeated or made up, is recorded and not passed on.
+func (s *stdioSession) routeAnswers(line []byte, answers []message, late *evidence.Frame) {
 	var touched []*exchange
 	var status int
 	var failed bool
 	for _, answer := range answers {
-		l.lateIDs.drop(answer.id.Key)
-		ex := l.pending[answer.id.Key]
+		s.lateIDs.drop(answer.id.Key)
+		ex := s.pending[answer.id.Key]
 		if ex == nil {
-			if answer.id.Key == "" && len(l.order) == 1 {
-				touched = append(touched, l.order[0])
+			if answer.id.Key == "" && len(s.order) == 1 {
+				touched = append(touched, s.order[0])
 			}
 			continue
 		}
 		if !slices.Contains(touched, ex) {
 			touched = append(touched, ex)
 		}
-		status, failed = ex.status(l, answer), answer.isError
-		l.learn(ex, line, answer)
-		l.settle(ex, answer.id.Key)
+		status, failed = ex.status(s, answer), answer.isError
+		s.learn(ex, line, answer)
+		s.settle(ex, answer.id.Key)
 	}
 	for _, ex := range touched {
-		l.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status, late: late})
+		s.deliver(ex, item{raw: line, last: len(ex.open) == 0, failed: failed, status: status, late: late})
 	}
-	l.wake()
+	s.wake()
 }
 
-// learn keeps the version that initialize agreed on, and which arguments of tools
+// learn notes the protocol version that initialize negotiated, and which arguments of tools
 // have headers.
-func (l *link) learn(ex *exchange, line []byte, answer message) {
+func (s *stdioSession) learn(ex *exchange, line []byte, answer message) {
 	if answer.isError || len(ex.asked) != 1 {
 		return
 	}
 	switch {
 	case ex.asked[0].method == methodInitialize:
-		l.version = jsontext.Word(jsontext.Member(jsontext.Member(line, "result"), "protocolVersion"))
-	case ex.asked[0].method == methodListTools && l.isShared():
-		l.bridge.mirrors.learn(line)
+		s.version = jsontext.Word(jsontext.Member(jsontext.Member(line, "result"), "protocolVersion"))
+	case ex.asked[0].method == methodListTools && s.isShared():
+		s.bridge.mirrors.learn(line)
 	}
 }
 
-// deliver queues a message for the agent's stream. Where the queue is full the
-// stream ends, as it would if the connection broke; the record has it all.
-func (l *link) deliver(ex *exchange, it item) {
+// deliver queues a message for the agent's stream. If the queue is full the stream ends, as if the
+// connection broke; the message is recorded all the same.
+func (s *stdioSession) deliver(ex *exchange, it item) {
 	switch {
 	case ex.detached:
 		ex.sending(it)
 	case !ex.queue.push(it):
-		l.overflow(ex)
+		s.overflow(ex)
 	}
 	if it.last {
 		ex.queue.close()
-		l.retire(ex)
+		s.retire(ex)
 	}
 }
 
-func (l *link) overflow(ex *exchange) {
+func (s *stdioSession) overflow(ex *exchange) {
 	if ex.queue.isClosed() {
 		return // the agent left
 	}
-	l.bridge.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": l.conn})
+	s.bridge.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": s.conn})
 	ex.queue.close()
 }
 
@@ -215,60 +214,60 @@ func (l *link) overflow(ex *exchange) {
 //     stream that it came on ends;
 //   - all else goes to the newest request in flight, and without one to the
 //     session's own stream, where it waits until the agent opens it.
-func (l *link) route(line []byte, m message) {
-	if l.isShared() && m.method == methodCancelled {
-		if ex := l.pending[m.cancels.Key]; ex != nil && ex.endless {
-			l.giveUp(ex) // the server tears a subscription down: its stream closes
+func (s *stdioSession) route(line []byte, m message) {
+	if s.isShared() && m.method == methodCancelled {
+		if ex := s.pending[m.cancels.Key]; ex != nil && ex.endless {
+			s.giveUp(ex) // the server tears a subscription down: its stream closes
 			ex.queue.close()
 			return
 		}
 	}
-	ex := l.target(m)
+	ex := s.target(m)
 	switch {
 	case ex != nil:
-		l.deliver(ex, item{raw: line})
-	case l.isShared():
-		l.bridge.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
-			map[string]any{"conn": l.conn})
-	case !l.own.queue.push(item{raw: line}):
-		l.bridge.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
-			map[string]any{"conn": l.conn})
+		s.deliver(ex, item{raw: line})
+	case s.isShared():
+		s.bridge.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
+			map[string]any{"conn": s.conn})
+	case !s.own.queue.push(item{raw: line}):
+		s.bridge.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
+			map[string]any{"conn": s.conn})
 	}
 }
 
-// target is the exchange a message of the server's belongs to, nil for none.
-func (l *link) target(m message) *exchange {
+// target returns the exchange that a message of the server's belongs to, or nil.
+func (s *stdioSession) target(m message) *exchange {
 	if m.subscription.Key != "" {
-		if ex := l.pending[m.subscription.Key]; ex != nil {
+		if ex := s.pending[m.subscription.Key]; ex != nil {
 			return ex
 		}
 	}
-	if m.kind == request && l.isShared() {
+	if m.kind == request && s.isShared() {
 		return nil // 2026-07-28 has no requests to the client
 	}
 	if m.method == methodProgress {
-		return l.progressing(m.token.Key)
+		return s.progressing(m.token.Key)
 	}
-	if l.own.holder != nil && isAboutNoRequest(m.method) {
+	if s.own.holder != nil && isAboutNoRequest(m.method) {
 		return nil
 	}
 	var newest *exchange
-	for _, ex := range slices.Backward(l.order) {
+	for _, ex := range slices.Backward(s.order) {
 		switch {
 		case !ex.streams || ex.endless || ex.detached || ex.queue.isClosed():
 		case newest == nil:
 			newest = ex
-		case m.kind == request && l.own.holder != nil:
+		case m.kind == request && s.own.holder != nil:
 			return nil
 		}
 	}
 	return newest
 }
 
-// progressing is the exchange that asked for progress under a token, nil where
-// there is none or it takes no stream.
-func (l *link) progressing(token string) *exchange {
-	for _, ex := range l.order {
+// progressing returns the exchange that asked for progress under a token, or nil if there is
+// none or it accepts no stream.
+func (s *stdioSession) progressing(token string) *exchange {
+	for _, ex := range s.order {
 		if slices.Contains(ex.tokens, token) && ex.streams && !ex.queue.isClosed() {
 			return ex
 		}
@@ -276,7 +275,7 @@ func (l *link) progressing(token string) *exchange {
 	return nil
 }
 
-// isAboutNoRequest says whether a notification is about the server's state.
+// isAboutNoRequest reports whether a notification is about the server's state.
 func isAboutNoRequest(method string) bool {
 	return method == "notifications/resources/updated" || strings.HasSuffix(method, "/list_changed")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// server is a declared server: what is known of it and counted, whatever it speaks.
+// server is what the proxy has of a declared server, whatever its transport.
 type server struct {
 	Server
 	proxy   *Proxy
@@ -27,7 +27,7 @@ type server struct {
 	injects injections
 	allowed *allowance
 
-	refused sync.Mutex // keeps a refused request and its answer side by side
+	refused sync.Mutex // held to record a refused request and its answer next to each other
 }
 
 func newServer(p *Proxy, s Server) (*server, error) {
@@ -39,9 +39,9 @@ func newServer(p *Proxy, s Server) (*server, error) {
 	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
-		srv.handler = &passThrough{server: srv, dialogues: newDialogues(srv)}
+		srv.handler = &passThrough{server: srv, sessions: newHTTPSessions(srv)}
 	} else {
-		srv.handler = &bridge{server: srv, sessions: map[string]*link{}}
+		srv.handler = &bridge{server: srv, sessions: map[string]*stdioSession{}}
 	}
 	return srv, nil
 }
@@ -55,18 +55,18 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// refusedConn is the conversation of what never reached a process.
+// refusedConn returns the name of the conversation of messages that reached no process.
 func (s *server) refusedConn() string { return s.Name + "/0" }
 
-// refusal is why a POST is not forwarded.
+// refusal is why a request is not forwarded.
 type refusal struct {
 	status int // HTTP
 	code   int // JSON-RPC
 	text   string
 }
 
-// withBody reads a request's body and has handle work on it, unless the body is
-// over a limit or the proxy is closed, which it answers itself.
+// withBody reads a request's body and calls handle with it. If the body exceeds a limit, or the
+// proxy is closed, it answers the request itself.
 func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
 	body, ok := s.readPost(w, r)
 	defer body.Release()
@@ -81,8 +81,8 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 	handle(body.Bytes)
 }
 
-// readPost reads the body of a POST within the limits. Where it fails it has
-// answered. The caller releases the holding.
+// readPost reads a request's body within the limits. If that fails, it has answered the
+// request. The caller must release the body.
 func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buffer, bool) {
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
@@ -109,8 +109,8 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buff
 	return body, false
 }
 
-// understand reads a body. What cannot be read as one meaning is not forwarded:
-// a server that reads it otherwise would do what the record does not show.
+// understand parses a body. It refuses one that can be read in two ways: the server might do
+// something else than the record shows.
 func (s *server) understand(raw []byte) (envelope, *refusal) {
 	env, err := parse(raw)
 	switch {
@@ -140,9 +140,9 @@ func repeatsID(env envelope) bool {
 	return false
 }
 
-// refuse answers a call that reaches no server with an HTTP status, and records both.
-func (s *server) refuse(w http.ResponseWriter, c call, no refusal) {
-	answers := s.recordRefusal(c, s.recordRefused, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
+// refuse answers a request that reaches no server with an HTTP status, and records both.
+func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
+	answers := s.recordRefusal(in, s.recordRefused, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, no.code, no.text)}
 	}
@@ -150,39 +150,38 @@ func (s *server) refuse(w http.ResponseWriter, c call, no refusal) {
 }
 
 // refuseSpent answers a message beyond the allowance, which reaches no server.
-func (s *server) refuseSpent(w http.ResponseWriter, c call, why string) {
+func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	s.proxy.overspent.CompareAndSwap(nil, &why)
 	s.events.Add("limit", why+"; it was refused", nil)
 	record := s.recordRefused
-	if s.allowed.said.share.Over() || !s.allowed.refused.take(1, int64(len(c.raw))) {
+	if s.allowed.fromAgent.share.Over() || !s.allowed.refused.take(1, int64(len(in.raw))) {
 		record = func(evidence.Frame) {}
 	}
-	answers := s.recordRefusal(c, agentSide(record), evidence.SyntheticBudget, codeBudget, func(message) string { return why })
+	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticBudget, codeBudget, func(message) string { return why })
 	if len(answers) == 0 {
 		s.writeJSON(w, http.StatusTooManyRequests, errorResponse(nil, codeBudget, why))
 		return
 	}
-	s.writeAnswers(w, c, answers)
+	s.writeAnswers(w, in, answers)
 }
 
-// refuseHidden answers a message that calls a tool which the agent does not see, as
-// a server does that has no such tool.
-func (s *server) refuseHidden(w http.ResponseWriter, c call, record func(evidence.Frame)) {
-	answers := s.recordRefusal(c, agentSide(record), evidence.SyntheticHidden, codeInvalidParams, func(m message) string { return unknownTool(m.name) })
+// refuseHidden answers a message that calls a hidden tool as a server without that tool does.
+func (s *server) refuseHidden(w http.ResponseWriter, in inbound, record func(evidence.Frame)) {
+	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticHidden, codeInvalidParams, func(m message) string { return unknownTool(m.name) })
 	if len(answers) == 0 {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	s.writeAnswers(w, c, answers)
+	s.writeAnswers(w, in, answers)
 }
 
 // recordRefusal records a message that reaches no server and, next to it, an error
 // for each of its requests. It returns the errors.
-func (s *server) recordRefusal(c call, record func(evidence.Frame), why evidence.Synthetic, code int, text func(message) string) (answers [][]byte) {
+func (s *server) recordRefusal(in inbound, record func(evidence.Frame), why evidence.Synthetic, code int, text func(message) string) (answers [][]byte) {
 	s.refused.Lock()
 	defer s.refused.Unlock()
-	record(evidence.Frame{Dir: evidence.ToServer, Raw: c.raw, Peer: &c.peer})
-	for _, m := range c.env.of(request) {
+	record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &in.peer})
+	for _, m := range in.env.of(request) {
 		raw := errorResponse(m.id.Raw, code, text(m))
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 		answers = append(answers, raw)
@@ -195,7 +194,7 @@ func (s *server) recordRefused(f evidence.Frame) {
 	s.proxy.rec.Frame(f)
 }
 
-// agentSide returns a record of frames that only the agent sees.
+// agentSide returns a function that records frames as seen by the agent alone.
 func agentSide(record func(evidence.Frame)) func(evidence.Frame) {
 	return func(f evidence.Frame) {
 		f.Side = evidence.SideAgent
@@ -203,10 +202,10 @@ func agentSide(record func(evidence.Frame)) func(evidence.Frame) {
 	}
 }
 
-// writeAnswers sends answers to the requests of c: an array where c is a batch.
-func (s *server) writeAnswers(w http.ResponseWriter, c call, answers [][]byte) {
+// writeAnswers sends answers to the requests of in: an array if that is a batch.
+func (s *server) writeAnswers(w http.ResponseWriter, in inbound, answers [][]byte) {
 	raw := answers[0]
-	if c.env.batch {
+	if in.env.batch {
 		raw = batchOf(answers)
 	}
 	s.writeJSON(w, http.StatusOK, raw)
@@ -224,7 +223,7 @@ func batchOf(messages [][]byte) []byte {
 	return append(raw, ']')
 }
 
-// batchSize is the size of a batch in bytes.
+// batchSize returns the size of a batch in bytes.
 func batchSize(messages [][]byte) int {
 	size := len(messages) + 1
 	for _, m := range messages {
@@ -233,8 +232,8 @@ func batchSize(messages [][]byte) int {
 	return size
 }
 
-// unknownTool is the text of the error for a tool that there is none of;
-// 2025-11-25 server/tools, Error Handling.
+// unknownTool returns the text of the error for an unknown tool; 2025-11-25 server/tools, Error
+// Handling.
 func unknownTool(name string) string { return "Unknown tool: " + strings.ToValidUTF8(name, "\uFFFD") }
 
 func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
@@ -248,14 +247,15 @@ func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
 	}
 }
 
-// watch has the recorder hear of the calls in a message of the agent's.
-func (s *server) watch(c call) (over func()) {
+// watchCalls reports the calls in a message of the agent's to the recorder, if that is a
+// [Watcher], and returns a function that reports their end.
+func (s *server) watchCalls(in inbound) (over func()) {
 	watcher, ok := s.proxy.rec.(Watcher)
 	if !ok {
 		return func() {}
 	}
 	var under []func()
-	for _, m := range c.env.of(request) {
+	for _, m := range in.env.of(request) {
 		if m.method == methodCallTool {
 			under = append(under, watcher.Called(s.Name, m.name))
 		}

@@ -5,11 +5,36 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// isSessionless says whether a message is of a revision without sessions. A
+// statelessVersion is the first revision without sessions.
+const statelessVersion = "2026-07-28"
+
+// lastSessionVersion is the last revision with sessions.
+const lastSessionVersion = "2025-11-25"
+
+// isStateless reports whether version is a revision without sessions. Revisions are
+// dates, so they compare as text.
+func isStateless(version string) bool {
+	_, err := time.Parse(time.DateOnly, version)
+	return err == nil && version >= statelessVersion
+}
+
+// isSessionVersion reports whether version is a revision with sessions. 2024-11-05
+// has no streamable HTTP, but clients that negotiated it over this transport
+// name it.
+func isSessionVersion(version string) bool {
+	switch version {
+	case "2024-11-05", "2025-03-26", "2025-06-18", lastSessionVersion:
+		return true
+	}
+	return false
+}
+
+// isSessionless reports whether a message is of a revision without sessions. A
 // version in _meta decides, and so does the header of a revision that requires
 // one; 2026-07-28 basic/versioning. A lone initialize that has no such version in
 // _meta begins a session, whatever the header says.
@@ -26,8 +51,8 @@ func isSessionless(h http.Header, env envelope) bool {
 
 // checkSessionless holds the headers against the body, as 2026-07-28
 // basic/transports/streamable-http (Server Validation) asks of every server.
-func (s *bridge) checkSessionless(h http.Header, c call) *refusal {
-	env := c.env
+func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
+	env := in.env
 	m := env.messages[0]
 	switch {
 	case env.batch:
@@ -58,16 +83,16 @@ func (s *bridge) checkSessionless(h http.Header, c call) *refusal {
 			return mismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
 		}
 	}
-	return s.checkMirrored(h, c.raw, m)
+	return b.checkMirrored(h, in.raw, m)
 }
 
 // checkMirrored holds the headers of a call to a tool against its arguments, as
 // far as the server's list of tools has been seen.
-func (s *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
+func (b *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 	if m.method != methodCallTool {
 		return nil
 	}
-	for _, mirrored := range s.mirrors.of(m.name) {
+	for _, mirrored := range b.mirrors.of(m.name) {
 		if wrong := mirrored.check(h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
 			return mismatch(wrong)
 		}
@@ -79,7 +104,7 @@ func mismatch(what string) *refusal {
 	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
 }
 
-// mirroredName is what Mcp-Name must repeat, empty where the method needs none.
+// mirroredName returns what Mcp-Name must repeat, empty where the method needs none.
 func mirroredName(m message) string {
 	switch m.method {
 	case methodCallTool, "resources/read", "prompts/get":
@@ -106,7 +131,7 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), true
 }
 
-// isPlainHeader says whether a value is of visible ASCII, spaces and tabs.
+// isPlainHeader reports whether a value is of visible ASCII, spaces and tabs.
 func isPlainHeader(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool {
 		return r != '\t' && (r < ' ' || r > '~')

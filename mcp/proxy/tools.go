@@ -31,7 +31,7 @@ func newToolFilter(tools []string) toolFilter {
 	return f
 }
 
-// hides says whether a tool's object, or the parameters of a call, name a tool that
+// hides reports whether a tool's object, or the parameters of a call, name a tool that
 // the agent does not see. Every key that any parser may take for the name counts.
 func (f toolFilter) hides(object []byte) bool {
 	named := false
@@ -50,7 +50,7 @@ func (f toolFilter) hides(object []byte) bool {
 	return !named
 }
 
-// hidden are the calls in a message of the agent's that the filter refuses. Where
+// hidden returns the calls in a message of the agent's that the filter refuses. Where
 // there is one in a batch the whole batch is: its parts cannot be told apart on
 // the way.
 func (f toolFilter) hidden(raw []byte, env envelope) bool {
@@ -77,12 +77,12 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	return false
 }
 
-// mayCall says whether some parser takes a method for a call of a tool.
+// mayCall reports whether some parser takes a method for a call of a tool.
 func mayCall(method string) bool {
 	return !isText(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
-// hiddenByHeader says whether the headers of a call name a tool that the agent does
+// hiddenByHeader reports whether the headers of a call name a tool that the agent does
 // not see. A server holds them against the body (2026-07-28
 // basic/transports/streamable-http, Server Validation), and one that does not may
 // go by them.
@@ -114,7 +114,7 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []b
 	return edited(raw, gone)
 }
 
-// listed is where the hidden tools of a result lie in raw. Keys that differ in case
+// listed returns where the hidden tools of a result lie in raw. Keys that differ in case
 // alone count too, since some clients read them.
 func (f toolFilter) listed(raw, object []byte) (gone []edit) {
 	for key, result := range jsontext.Members(object) {
@@ -130,7 +130,7 @@ func (f toolFilter) listed(raw, object []byte) (gone []edit) {
 	return gone
 }
 
-// unseen is where the hidden elements of a list lie in raw, each with one of the
+// unseen returns where the hidden elements of a list lie in raw, each with one of the
 // commas beside it. What lies side by side is one span, so that a list of many
 // small elements costs no more than its bytes.
 func (f toolFilter) unseen(raw, tools []byte) (gone []edit) {

@@ -1,10 +1,10 @@
 // Package sse reads and writes event streams (server-sent events) as the HTML standard
-// describes them in section 9.2. Whoever reads such a stream reads it through this package,
-// so that what is passed on and what is recorded of it agree.
+// describes them in section 9.2. All code reads such streams through this package, so that what
+// is passed on and what is recorded agree.
 //
-// It reads from nothing and holds nothing: a [Scanner] finds where an event ends in bytes
-// that come in pieces, the caller keeps them within bounds of its own, and [Parse] reads
-// the event where it stands. It does not reconnect.
+// It does no I/O and no buffering: a [Scanner] finds the end of an event in bytes that come in
+// pieces, the caller buffers them within limits of its own, and [Parse] reads the event in
+// place. It does not reconnect.
 package sse
 
 import (
@@ -31,18 +31,17 @@ const byteOrderMark = "\xef\xbb\xbf"
 // outside of any event, a blank line by itself, or the byte order mark that a stream may
 // begin with. Put together, the parts are the stream. The zero value is at its beginning.
 type Scanner struct {
-	mark      int  // bytes of the byte order mark that have come
-	begun     bool // past where the mark may be
+	mark      int  // bytes of the byte order mark so far
+	begun     bool // past the place of the mark
 	inLine    bool // the line has begun
 	inEvent   bool // the part has a line that has ended
 	inComment bool // the part is a comment
 	afterCR   bool // a line feed that comes next belongs to the end of the last line
 }
 
-// Scan returns how many bytes of chunk belong to the part that is under way, and whether it
-// ends with them. What is left of chunk begins the next. A part ends with the carriage
-// return of its last line if the line feed is not in the chunk, and then the next begins
-// with the line feed.
+// Scan returns how many bytes of chunk belong to the current part, and whether the part ends
+// with them. The rest of chunk belongs to the next parts. If a chunk ends between the carriage
+// return and the line feed of a part's last line, the line feed belongs to the next part.
 func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 	if !s.begun {
 		if n, whole = s.scanMark(chunk); whole || n == len(chunk) {
@@ -83,7 +82,8 @@ func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 	return n, false
 }
 
-// scanMark takes the byte order mark. Bytes that only begin like it begin the first line.
+// scanMark skips the byte order mark. Bytes that are only the beginning of one belong to the
+// first line.
 func (s *Scanner) scanMark(chunk []byte) (n int, whole bool) {
 	for n < len(chunk) && s.mark < len(byteOrderMark) && chunk[n] == byteOrderMark[s.mark] {
 		n++
@@ -95,7 +95,7 @@ func (s *Scanner) scanMark(chunk []byte) (n int, whole bool) {
 	return n, whole
 }
 
-// Event is one part of a stream as a client sees it. It refers to what it was read from.
+// Event is one part of a stream as a client sees it. It refers to the bytes it was read from.
 type Event struct {
 	Type []byte // empty where the stream does not say
 	// HasID reports whether the event sets the stream's last event ID, so that the stream
@@ -108,7 +108,7 @@ type Event struct {
 	size  int    // of all data
 }
 
-// Parse reads one part of a stream. It holds no copy of anything.
+// Parse reads one part of a stream without copying it.
 func Parse(raw []byte) Event {
 	e := Event{raw: raw}
 	for line := range fields(raw) {
@@ -128,13 +128,14 @@ func Parse(raw []byte) Event {
 	return e
 }
 
-// IsMessage reports whether the event has data for those who listen to messages.
+// IsMessage reports whether clients dispatch the event as a message: it has data, and the type
+// message or none.
 func (e Event) IsMessage() bool {
 	return e.size > 0 && (len(e.Type) == 0 || string(e.Type) == "message")
 }
 
-// Data returns the data of all data lines, nil without one. It is part of what was parsed
-// where there is one line, as there nearly always is.
+// Data returns the data of all data lines; nil if there is none. With a single line, as nearly
+// always, it is a slice of the parsed bytes.
 func (e Event) Data() []byte {
 	if e.lines < 2 {
 		return e.data
@@ -156,8 +157,7 @@ func (e Event) DataCost() int64 {
 	return int64(e.size) + int64(len("\n"))
 }
 
-// WithData returns what was parsed with other data in place of its own, and all lines that
-// are not data as they were.
+// WithData returns the event with its data replaced, and all other lines unchanged.
 func (e Event) WithData(data []byte) []byte {
 	var out []byte
 	replaced := false
@@ -175,8 +175,8 @@ func (e Event) WithData(data []byte) []byte {
 	return out
 }
 
-// field is one line of an event: raw with its end, and the name and value that it gives. A
-// comment's and a blank line's name is empty.
+// field is one line of an event: raw with its line end, and its name and value. The name of
+// comments and blank lines is empty.
 type field struct{ raw, name, value []byte }
 
 func fields(raw []byte) iter.Seq[field] {
@@ -202,8 +202,8 @@ func fields(raw []byte) iter.Seq[field] {
 	}
 }
 
-// dataLines yields the lines that data is written as. A carriage return and a line feed each
-// end one: the reader gets a line feed for either, which in JSON is the same white space.
+// dataLines yields the lines in which data is sent. Carriage returns and line feeds each end a
+// line; the reader gets a line feed for either, which in JSON is equivalent white space.
 func dataLines(data []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
@@ -228,7 +228,7 @@ type Message struct {
 	Data  []byte
 }
 
-// WriteTo writes m, without a copy of its data.
+// WriteTo implements [io.WriterTo], without copying the data.
 func (m Message) WriteTo(w io.Writer) (int64, error) {
 	var head []byte
 	if m.ID != "" {

@@ -6,10 +6,10 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 )
 
-func TestJournal(t *testing.T) {
+func TestReplayBuffer(t *testing.T) {
 	memory := bounded.NewBudget(10)
-	j := &journal{max: 3, memory: memory}
-	f := &agentStream{journal: j, stream: 4}
+	j := &replayBuffer{max: 3, memory: memory}
+	f := &agentStream{replay: j, stream: 4}
 	for range 5 {
 		f.sending(item{raw: []byte("ab")})
 	}
@@ -42,7 +42,7 @@ func TestJournal(t *testing.T) {
 	j.close()
 	f.sending(item{raw: []byte("ab")})
 	if len(j.events) != 0 || memory.Used() != 0 {
-		t.Error("a closed journal keeps")
+		t.Error("a closed buffer keeps")
 	}
 }
 

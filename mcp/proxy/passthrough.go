@@ -25,20 +25,20 @@ import (
 // passThrough serves a server that speaks streamable HTTP itself.
 type passThrough struct {
 	*server
-	dialogues *dialogues
+	sessions *httpSessions
 }
 
-// proxiedRequest is one request of the agent's on its way to a server that speaks HTTP,
-// and the response on its way back. Bytes pass as they are; a copy is recorded.
+// proxiedRequest is one HTTP request of the agent's to a server on streamable HTTP, and its
+// response. Bytes pass through unchanged; a copy is recorded.
 type proxiedRequest struct {
 	*passThrough
-	ctx  context.Context // ends with the agent's request, the time limit, and the proxy
-	w    http.ResponseWriter
-	r    *http.Request
-	call call
-	d    *httpSession
+	ctx     context.Context // ends with the agent's request, the time limit, and the proxy
+	w       http.ResponseWriter
+	r       *http.Request
+	inbound inbound
+	session *httpSession
 
-	waiting   []*asked // what the response has to answer
+	waiting   []*asked // requests that the response has to answer
 	stateless bool     // of a revision without sessions
 	resumable bool     // the response was a stream with event ids
 }
@@ -59,24 +59,24 @@ func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.withBody(w, r, func(raw []byte) {
 		x := &proxiedRequest{passThrough: s, w: w, r: r}
-		x.call = call{ctx: r.Context(), raw: raw, peer: peerOf(r)}
+		x.inbound = inbound{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
-		x.call.env, no = s.readEnvelope(raw)
-		if why := s.spend(x.call); why != "" {
-			s.refuseSpent(w, x.call, why)
+		x.inbound.env, no = s.readEnvelope(raw)
+		if why := s.spend(x.inbound); why != "" {
+			s.refuseSpent(w, x.inbound, why)
 			return
 		}
 		if no != nil {
-			s.refuse(w, x.call, *no)
+			s.refuse(w, x.inbound, *no)
 			return
 		}
-		defer s.watch(x.call)()
-		x.stateless = len(x.call.env.messages) > 0 && isSessionless(r.Header, x.call.env)
+		defer s.watchCalls(x.inbound)()
+		x.stateless = len(x.inbound.env.messages) > 0 && isSessionless(r.Header, x.inbound.env)
 		x.run()
 	})
 }
 
-// passedMethods are the HTTP methods that reach a server. TRACE is not among them: a
+// passedMethods returns the HTTP methods that reach a server. TRACE is not among them: a
 // server answers it with the request as it came, and so with the headers that the
 // runner added; RFC 9110, section 9.3.8.
 func passedMethods() []string {
@@ -85,9 +85,9 @@ func passedMethods() []string {
 	}
 }
 
-// readEnvelope reads what the agent sent. What it cannot read as one meaning goes on
-// to the server all the same, as it is, unless that might be a call of a tool that
-// the agent is not to have.
+// readEnvelope parses a body of the agent's. A body that is unreadable, or can be read in two
+// ways, is still passed on to the server, unless tools are hidden from the agent: it might call
+// one of them.
 func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 	if len(raw) == 0 {
 		return envelope{}, nil
@@ -108,26 +108,26 @@ func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 
 func (x *proxiedRequest) run() {
 	var err error
-	if x.d, x.waiting, err = x.dialogues.join(x.r.Header.Get(headerSession), x.call.env); err != nil {
-		x.refuse(x.w, x.call, *refusalFor(err))
+	if x.session, x.waiting, err = x.sessions.join(x.r.Header.Get(headerSession), x.inbound.env); err != nil {
+		x.refuse(x.w, x.inbound, *refusalFor(err))
 		return
 	}
-	defer func() { x.dialogues.leave(x.d, x.waiting, x.resumable && !x.stateless) }()
-	x.call.peer.Session = x.d.session
-	if x.tools.hidden(x.call.raw, x.call.env) || x.tools.hiddenByHeader(x.r.Header, x.call.env) {
-		x.refuseHidden(x.w, x.call, x.record)
+	defer func() { x.sessions.leave(x.session, x.waiting, x.resumable && !x.stateless) }()
+	x.inbound.peer.Session = x.session.id
+	if x.tools.hidden(x.inbound.raw, x.inbound.env) || x.tools.hiddenByHeader(x.r.Header, x.inbound.env) {
+		x.refuseHidden(x.w, x.inbound, x.record)
 		return
 	}
-	if defence.RecordedRequests && len(x.call.raw) > 0 {
-		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.call.raw, Peer: &x.call.peer})
+	if defence.RecordedRequests && len(x.inbound.raw) > 0 {
+		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.inbound.raw, Peer: &x.inbound.peer})
 	}
 	cancel := x.limit()
 	defer cancel(nil)
-	if x.allowed.heard.over() {
+	if x.allowed.fromServer.over() {
 		x.fail(transport.ErrFlooded)
 		return
 	}
-	response, err := x.Upstream.Send(outgoing(x.ctx, x.Upstream, x.r, x.isOwnHost), x.call.raw)
+	response, err := x.Upstream.Send(outgoing(x.ctx, x.Upstream, x.r, x.isOwnHost), x.inbound.raw)
 	if err != nil {
 		x.fail(err)
 		return
@@ -136,7 +136,7 @@ func (x *proxiedRequest) run() {
 	x.answer(response)
 }
 
-// limit bounds x in time, but for streams that have no end of their own.
+// limit sets the time limit of x, except for streams without an end of their own.
 func (x *proxiedRequest) limit() context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx = ctx
@@ -169,23 +169,23 @@ func (x *proxiedRequest) answer(response *http.Response) {
 		x.fail(errStatus)
 		return
 	}
-	initialize := len(x.call.env.messages) > 0 && x.call.env.isInitialize()
-	x.dialogues.learn(x.d, x.r.Method, initialize, response)
+	initialize := len(x.inbound.env.messages) > 0 && x.inbound.env.isInitialize()
+	x.sessions.learn(x.session, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-		x.events.Add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.d.conn})
+		x.events.Add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.session.conn})
 	}
 	if x.r.Method != http.MethodHead && endtoend.IsEncoded(response.Header) {
-		x.events.Add("gap", transport.ErrEncoded.Error(), map[string]any{"conn": x.d.conn})
+		x.events.Add("gap", transport.ErrEncoded.Error(), map[string]any{"conn": x.session.conn})
 		x.fail(transport.ErrEncoded)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == sse.ContentType && x.r.Method != http.MethodHead {
-		x.stream(response)
+		x.passStream(response)
 		return
 	}
 	if kind == "application/json" && response.ContentLength < 0 {
-		x.messages(response)
+		x.passMessages(response)
 		return
 	}
 	body, err := transport.ReadBody(response.Body, response.ContentLength, x.Message, x.proxy.memory)
@@ -194,12 +194,12 @@ func (x *proxiedRequest) answer(response *http.Response) {
 		x.fail(err)
 		return
 	}
-	x.whole(response, body)
+	x.passBody(response, body)
 }
 
-// messages passes JSON on message by message, where its server does not tell how long it is: it
-// may go on like a stream.
-func (x *proxiedRequest) messages(response *http.Response) {
+// passMessages passes a JSON body of unknown length on message by message: it may be used like a
+// stream.
+func (x *proxiedRequest) passMessages(response *http.Response) {
 	in := transport.NewMessageReader(response.Body, x.Message, x.proxy.memory)
 	var out *eventWriter // once something is out
 	for more := true; more; {
@@ -208,7 +208,7 @@ func (x *proxiedRequest) messages(response *http.Response) {
 		ended := errors.Is(err, io.EOF)
 		if err == nil || ended && out != nil && len(jsontext.TrimSpace(raw)) > 0 {
 			var refused error
-			if raw, refused = x.hear(raw, response.StatusCode); refused != nil {
+			if raw, refused = x.recordBody(raw, response.StatusCode); refused != nil {
 				err, ended = refused, false
 			}
 		}
@@ -220,27 +220,27 @@ func (x *proxiedRequest) messages(response *http.Response) {
 		more = err == nil
 		switch {
 		case out == nil && ended:
-			x.whole(response, body)
+			x.passBody(response, body)
 		case out == nil:
 			x.fail(err)
 		case (more || ended) && !out.write(raw):
 			x.abandon()
 			more = false
 		case !more:
-			x.cut(err)
+			x.breakOff(err)
 		}
 		body.Release()
 	}
 }
 
-// whole passes a response on that has come to its end.
-func (x *proxiedRequest) whole(response *http.Response, body *bounded.Buffer) {
-	raw, err := x.hear(body.Bytes, response.StatusCode)
+// passBody passes a response with its whole body on.
+func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer) {
+	raw, err := x.recordBody(body.Bytes, response.StatusCode)
 	if err != nil {
 		x.fail(err)
 		return
 	}
-	x.lose(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.Bytes))
+	x.recordUnanswered(evidence.SyntheticTransport, codeTransport, httpText(response.StatusCode, body.Bytes))
 	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	if len(raw) > 0 {
 		x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
@@ -253,43 +253,42 @@ func (x *proxiedRequest) whole(response *http.Response, body *bounded.Buffer) {
 	}
 }
 
-// hear records the body of a response, and returns what of it the agent gets.
-// What is no message is of no interest where the server says that it failed, or
-// had nothing to answer. It fails where there is no room for the record, or where the server has
-// sent all that it may.
-func (x *proxiedRequest) hear(raw []byte, status int) ([]byte, error) {
-	if len(raw) > 0 && !x.allowed.heard.take(1, int64(len(raw))) {
+// recordBody records the body of a response, and returns the body that the agent gets. A body
+// that is no message is recorded only if the response is a success that had requests to answer.
+// It fails if there is no room for the record, or the server has used up its allowance.
+func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
+	if len(raw) > 0 && !x.allowed.fromServer.take(1, int64(len(raw))) {
 		return nil, transport.ErrFlooded
 	}
 	env, err := parse(raw)
 	if err == nil {
-		if err := x.keep(raw, x.isAsked(env)); err != nil {
+		if err := x.keepFromServer(raw, x.isAsked(env)); err != nil {
 			return nil, err
 		}
-		return x.heard(raw, env), nil
+		return x.recordMessage(raw, env), nil
 	}
 	if len(raw) > 0 && status < 300 && len(x.waiting) > 0 {
-		if err := x.keep(raw, false); err != nil {
+		if err := x.keepFromServer(raw, false); err != nil {
 			return nil, err
 		}
-		x.events.Add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(raw)})
+		x.events.Add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(raw)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 	}
 	return raw, nil
 }
 
-// isAsked says whether a message has nothing but answers that the agent waits for.
+// isAsked reports whether a body holds nothing but answers that the agent waits for.
 func (x *proxiedRequest) isAsked(env envelope) bool {
-	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.dialogues.awaits(x.d, m.id.Key) })
+	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id.Key) })
 }
 
-// heard records a message of the server's, and returns what of it the agent gets.
-func (x *proxiedRequest) heard(raw []byte, env envelope) []byte {
+// recordMessage records a message of the server's, and returns the message that the agent gets.
+func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	listed, injects := map[string]bool{}, map[string]injections{}
 	for _, m := range env.of(response) {
-		// An answer that nobody waits for may be one to tools/list all the same, sent
-		// again where a stream is resumed.
-		a := x.dialogues.answer(x.d, m.id.Key)
+		// An answer without a waiting request may still be one to tools/list, repeated on a
+		// stream that is resumed.
+		a := x.sessions.answer(x.session, m.id.Key)
 		if a == nil || a.method == methodListTools {
 			listed[m.id.Key] = true
 		}
@@ -304,12 +303,12 @@ func (x *proxiedRequest) heard(raw []byte, env envelope) []byte {
 }
 
 func (x *proxiedRequest) record(f evidence.Frame) {
-	f.Server, f.Conn = x.Name, x.d.conn
+	f.Server, f.Conn = x.Name, x.session.conn
 	x.proxy.rec.Frame(f)
 }
 
-// isOwnHost says whether a Host is the one by which the agent found the server:
-// its name, or the address that the proxy listens on.
+// isOwnHost reports whether a Host header names the server as the agent knows it: by its name,
+// or by the address that the proxy listens on.
 func (x *proxiedRequest) isOwnHost(host string) bool {
 	return hostName(host) == x.hostKey() || isListener(x.r, host)
 }

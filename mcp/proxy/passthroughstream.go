@@ -11,9 +11,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// stream passes an event stream on, event by event, with a comment whenever the
-// server is silent for long.
-func (x *proxiedRequest) stream(response *http.Response) {
+// passStream passes an event stream on, event by event, with a comment whenever the server is
+// silent for long.
+func (x *proxiedRequest) passStream(response *http.Response) {
 	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	out := newEventWriter(x.w, response.StatusCode, x.proxy.limits.Write)
 	defer out.close()
@@ -33,12 +33,12 @@ func (x *proxiedRequest) stream(response *http.Response) {
 				x.finish(out, source.err)
 				return
 			}
-			if !x.allowed.hear(e) {
+			if !x.allowed.takeEvent(e) {
 				e.Release()
 				x.finish(out, transport.ErrFlooded)
 				return
 			}
-			raw, err := x.event(e)
+			raw, err := x.recordEvent(e)
 			if err != nil {
 				e.Release()
 				x.finish(out, err)
@@ -62,7 +62,7 @@ func (x *proxiedRequest) stream(response *http.Response) {
 	}
 }
 
-// source is an event stream that is read.
+// source reads an event stream in a goroutine of its own.
 type source struct {
 	events chan transport.Event
 	stop   chan struct{}
@@ -91,7 +91,7 @@ func (x *proxiedRequest) readEvents(body io.Reader) *source {
 	return s
 }
 
-// discard sees the reader off. Its stream is closed.
+// discard ends the reader, whose stream is closed, and drops what it has read.
 func (s *source) discard() {
 	close(s.stop)
 	for e := range s.events {
@@ -99,36 +99,37 @@ func (s *source) discard() {
 	}
 }
 
-// event records the message of an event, and returns what the agent gets of it. It fails
-// where there is no room for the record.
-func (x *proxiedRequest) event(e transport.Event) ([]byte, error) {
+// recordEvent records the message of an event, and returns the event that the agent gets. It
+// fails if there is no room for the record.
+func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	x.resumable = x.resumable || e.HasID
 	if len(e.Data) == 0 {
 		return e.Raw, nil
 	}
 	env, err := parse(e.Data)
 	if err == nil || e.IsMessage() {
-		if err := x.keep(e.Data, err == nil && x.isAsked(env)); err != nil {
+		if err := x.keepFromServer(e.Data, err == nil && x.isAsked(env)); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case err != nil && e.IsMessage():
-		x.events.Add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.d.conn, "bytes": len(e.Data)})
+		x.events.Add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(e.Data)})
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.Data})
 		return e.Raw, nil
 	case err != nil:
-		return e.Raw, nil // no client takes it for a message
+		return e.Raw, nil // no client reads it as a message
 	case !e.IsMessage():
-		x.events.Add("gap", "the server sent a message in an event of type "+transport.Clip(e.Type), map[string]any{"conn": x.d.conn})
+		x.events.Add("gap", "the server sent a message in an event of type "+transport.Clip(e.Type), map[string]any{"conn": x.session.conn})
 	}
-	if seen := x.heard(e.Data, env); len(seen) != len(e.Data) {
+	if seen := x.recordMessage(e.Data, env); len(seen) != len(e.Data) {
 		return e.WithData(seen), nil
 	}
 	return e.Raw, nil
 }
 
-// finish answers what the stream did not, where its end says that it will not.
+// finish answers the requests that the stream did not, unless they can still be answered on a
+// resumed stream.
 func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
@@ -139,7 +140,7 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	case errors.Is(cause, ErrClosed):
 		x.abandon()
 	case errors.Is(cause, io.ErrUnexpectedEOF):
-		x.events.Add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.d.conn})
+		x.events.Add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.session.conn})
 	}
 	if ended && x.resumable && !x.stateless {
 		return // the agent may fetch the rest
@@ -148,7 +149,7 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 		cause = errCut
 	}
 	_, code, why := x.classify(cause)
-	for _, raw := range x.lose(why, code, x.sentence(cause)) {
+	for _, raw := range x.recordUnanswered(why, code, x.describe(cause)) {
 		if !ended {
 			out.message("", raw)
 		}

@@ -19,9 +19,10 @@ var (
 	errStatus  = errors.New("its response has a status that is no final one")
 )
 
-// lose records that the requests which are not answered will not be.
-func (x *proxiedRequest) lose(why evidence.Synthetic, code int, text string) (answers [][]byte) {
-	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
+// recordUnanswered records an error as the answer to each request that is not answered yet, and
+// returns the errors.
+func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text string) (answers [][]byte) {
+	for _, a := range x.sessions.unanswered(x.session, x.waiting) {
 		raw := errorResponse(a.id.Raw, code, text)
 		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 		answers = append(answers, raw)
@@ -29,9 +30,9 @@ func (x *proxiedRequest) lose(why evidence.Synthetic, code int, text string) (an
 	return answers
 }
 
-// cut records that the requests which are not answered will not be, since a response of which
-// something is out goes no further.
-func (x *proxiedRequest) cut(err error) {
+// breakOff records errors for the requests that are not answered yet: part of the response has been
+// sent, and no more will come.
+func (x *proxiedRequest) breakOff(err error) {
 	cause := x.reason(err)
 	switch {
 	case errors.Is(cause, errLeft), errors.Is(cause, ErrClosed):
@@ -41,12 +42,11 @@ func (x *proxiedRequest) cut(err error) {
 	}
 	if !errors.Is(cause, errLeft) {
 		_, code, why := x.classify(cause)
-		x.lose(why, code, x.sentence(cause))
+		x.recordUnanswered(why, code, x.describe(cause))
 	}
 }
 
-// fail answers in the place of a server that did not. Nothing of a response is out
-// yet.
+// fail answers in the server's place. Nothing of a response has been sent yet.
 func (x *proxiedRequest) fail(err error) {
 	cause := x.reason(err)
 	if errors.Is(cause, errLeft) {
@@ -57,8 +57,8 @@ func (x *proxiedRequest) fail(err error) {
 		x.abandon()
 	}
 	status, code, why := x.classify(cause)
-	text := x.sentence(cause)
-	answers := x.lose(why, code, text)
+	text := x.describe(cause)
+	answers := x.recordUnanswered(why, code, text)
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, code, text)}
 	}
@@ -69,7 +69,7 @@ func (x *proxiedRequest) fail(err error) {
 	x.writeJSON(x.w, status, answers[0])
 }
 
-// reason is why a request failed.
+// reason returns why a request failed.
 func (x *proxiedRequest) reason(err error) error {
 	if x.ctx.Err() != nil {
 		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, ErrClosed) {
@@ -87,24 +87,24 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 	case errors.Is(cause, errAgentShare):
 		return http.StatusOK, codeBudget, evidence.SyntheticBudget
 	case errors.Is(cause, transport.ErrFlooded):
-		x.events.Add("limit", cause.Error(), map[string]any{"conn": x.d.conn})
+		x.events.Add("limit", cause.Error(), map[string]any{"conn": x.session.conn})
 	case errors.Is(cause, transport.ErrTooLong), errors.Is(cause, transport.ErrNoMemory):
-		x.events.Add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.d.conn})
+		x.events.Add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.session.conn})
 	case errors.Is(cause, transport.ErrRedirect):
-		x.events.Add("redirect", cause.Error(), map[string]any{"conn": x.d.conn})
+		x.events.Add("redirect", cause.Error(), map[string]any{"conn": x.session.conn})
 	}
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
 }
 
-// sentence is what the agent is told. How the runner came to fail at a remote server
-// is no affair of the agent's: errors of the network hold names and addresses.
-func (x *proxiedRequest) sentence(cause error) string {
+// describe returns the message for the agent. It leaves network errors at a remote server out,
+// which hold names and addresses of the runner's.
+func (x *proxiedRequest) describe(cause error) string {
 	for _, own := range []error{errOverdue, ErrClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}
 	}
-	x.events.Add("upstream", cause.Error(), map[string]any{"conn": x.d.conn})
+	x.events.Add("upstream", cause.Error(), map[string]any{"conn": x.session.conn})
 	if x.Upstream.Remote {
 		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
 	}
@@ -119,15 +119,15 @@ func (x *proxiedRequest) abandon() {
 	if !x.stateless {
 		x.resumable, why = true, evidence.SyntheticAbandoned
 	}
-	for _, a := range x.dialogues.unanswered(x.d, x.waiting) {
+	for _, a := range x.sessions.unanswered(x.session, x.waiting) {
 		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
 		if x.stateless {
-			x.events.Add("cancelled", reasonLeft, map[string]any{"conn": x.d.conn, "id": string(a.id.Raw)})
+			x.events.Add("cancelled", reasonLeft, map[string]any{"conn": x.session.conn, "id": string(a.id.Raw)})
 		}
 	}
 }
 
-// httpText says what a response without an answer was.
+// httpText describes a response without an answer.
 func httpText(status int, body []byte) string {
 	text := fmt.Sprintf("HTTP %d %s without an answer", status, http.StatusText(status))
 	if len(body) > 0 && status >= 400 {

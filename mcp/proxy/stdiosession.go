@@ -1,0 +1,433 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
+	"github.com/waza-isolate/waza/mcp/transport"
+)
+
+var (
+	errBusy    = errors.New("too many requests at once")
+	errInUse   = errors.New("another request with this id is not answered yet")
+	errTimeout = errors.New("the server did not take the message in time")
+)
+
+// stdioSession is a conversation with one process: a session, or all requests without one, which
+// share a process.
+type stdioSession struct {
+	bridge *bridge
+	conn   string
+	id     string // empty where shared
+	lines  *transport.Lines
+	own    *agentStream  // messages for the agent that belong to no request
+	replay *replayBuffer // nil where shared
+
+	mu      sync.Mutex
+	version string               // negotiated by initialize; guarded by mu
+	pending map[string]*exchange // by id key; guarded by mu
+	order   []*exchange          // in flight, oldest first; guarded by mu
+	waiting int                  // requests that wait for their ids; guarded by mu
+	lateIDs lateIDs              // ids whose answer may still come; guarded by mu
+	late    int                  // requests that were given up and are not answered yet; guarded by mu
+	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
+	over    bool                 // no answer will come any more; guarded by mu
+
+	streams    map[uint64]*exchange // in flight, by the number of their stream; guarded by mu
+	lastStream uint64               // guarded by mu
+}
+
+// startStdioSession launches a process and begins the conversation with it. An empty session is the
+// shared one.
+func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
+	p := b.proxy
+	s := &stdioSession{
+		bridge:  b,
+		conn:    conn,
+		id:      session,
+		own:     &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
+		streams: map[uint64]*exchange{},
+		pending: map[string]*exchange{},
+		lateIDs: lateIDs{memory: p.memory},
+		changed: make(chan struct{}),
+	}
+	if session != "" {
+		s.replay = &replayBuffer{max: p.limits.Queue, memory: p.replay}
+		s.own.replay = s.replay
+	}
+	started := make(chan struct{}) // before it lines is not set
+	lines, err := transport.Open(p.ctx, b.Server.Server, b.Launcher(p.memory), transport.Handler{
+		Memory: p.memory,
+		Stderr: transport.NewStderr(b.stderr),
+		Line:   func(line []byte) error { <-started; return s.receive(line) },
+		Ended:  func(e transport.Ending) { <-started; s.end(e) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.lines = lines
+	p.adopt(s)
+	close(started)
+	return s, nil
+}
+
+// open records the requests of a POST, and returns the exchange that receives their answers. It
+// waits while another request uses one of their ids.
+func (s *stdioSession) open(in inbound) (*exchange, error) {
+	ex := newExchange(s, in)
+	ctx, cancel := context.WithTimeout(in.ctx, s.bridge.Timeout)
+	defer cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.order)+s.waiting >= s.bridge.proxy.limits.InFlight {
+		s.bridge.events.Add("limit", fmt.Sprintf("%d requests at once are the most", s.bridge.proxy.limits.InFlight),
+			map[string]any{"conn": s.conn})
+		return nil, errBusy
+	}
+	s.waiting++
+	defer func() { s.waiting-- }()
+	for {
+		if s.over {
+			return nil, transport.ErrEnded
+		}
+		turn, taken := s.conflict(ex)
+		if !taken {
+			break
+		}
+		if err := s.wait(ctx, turn); err != nil {
+			return nil, err
+		}
+	}
+	if !s.bridge.proxy.memory.Take(ex.held) {
+		return nil, transport.ErrNoMemory
+	}
+	s.begin(ex, in)
+	return ex, nil
+}
+
+// conflict reports whether an id of ex is in use, and for how long: turn is 0 if a request in
+// flight has it, and else how long the id of a request that was given up stays reserved.
+func (s *stdioSession) conflict(ex *exchange) (turn time.Duration, taken bool) {
+	for key := range ex.open {
+		if s.pending[key] != nil {
+			return 0, true
+		}
+		if left := s.lateIDs.left(key); left > 0 {
+			return left, true
+		}
+	}
+	return 0, false
+}
+
+// wait releases the lock until an id becomes free, turn has passed if it is not 0, or ctx ends.
+func (s *stdioSession) wait(ctx context.Context, turn time.Duration) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	var timer <-chan time.Time
+	if turn > 0 {
+		t := time.NewTimer(turn)
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-changed:
+	case <-timer:
+	case <-ctx.Done():
+		return errInUse
+	}
+	return nil
+}
+
+// wake makes waiting requests check again whether their ids are free.
+func (s *stdioSession) wake() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *stdioSession) begin(ex *exchange, in inbound) {
+	for key := range ex.open {
+		s.pending[key] = ex
+	}
+	s.order = append(s.order, ex)
+	s.lastStream++
+	ex.stream = s.lastStream
+	s.streams[ex.stream] = ex
+	s.recordClient(in)
+	if defence.Timeouts && !ex.endless {
+		ex.timer = time.AfterFunc(s.bridge.Timeout, func() { s.expire(ex) })
+	}
+}
+
+// giveUp makes ex accept no more answers, and returns the ids that it still waited for.
+func (s *stdioSession) giveUp(ex *exchange) []jsonrpc.ID {
+	var given []jsonrpc.ID
+	for key, id := range ex.open {
+		given = append(given, id)
+		s.late++
+		if !s.over {
+			s.lateIDs.add(key)
+		}
+		s.settle(ex, key)
+	}
+	return given
+}
+
+// settle marks one id of ex as answered.
+func (s *stdioSession) settle(ex *exchange, key string) {
+	delete(ex.open, key)
+	delete(s.pending, key)
+	s.wake()
+	if len(ex.open) > 0 {
+		return
+	}
+	s.order = slices.DeleteFunc(s.order, func(other *exchange) bool { return other == ex })
+	if ex.timer != nil {
+		ex.timer.Stop()
+	}
+	s.bridge.proxy.memory.Give(ex.held)
+	ex.settled()
+}
+
+// answerRest gives up ex, and answers the ids that it still waited for with an error. It
+// returns them.
+func (s *stdioSession) answerRest(ex *exchange, why evidence.Synthetic, code int, text string) []jsonrpc.ID {
+	given := s.giveUp(ex)
+	for i, id := range given {
+		s.answer(ex, id, why, code, text, i == len(given)-1)
+	}
+	return given
+}
+
+// answer gives ex an error of the proxy's own, and records it as synthetic.
+func (s *stdioSession) answer(ex *exchange, id jsonrpc.ID, why evidence.Synthetic, code int, text string, last bool) {
+	raw := errorResponse(id.Raw, code, text)
+	s.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+	s.deliver(ex, item{raw: raw, last: last, failed: true})
+}
+
+func (s *stdioSession) isShared() bool { return s.id == "" }
+
+func (s *stdioSession) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+func (s *stdioSession) speaks(version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return isSessionVersion(version) || version == s.version
+}
+
+// sendNotice records a POST without requests, and writes it to the server.
+func (s *stdioSession) sendNotice(in inbound) error {
+	s.mu.Lock()
+	s.recordClient(in)
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(in.ctx), s.bridge.Timeout, errTimeout)
+	defer cancel()
+	err := s.lines.Send(ctx, in.raw)
+	if err != nil {
+		s.bridge.events.Add("undelivered", fmt.Sprintf("to the server: %v", err), map[string]any{"conn": s.conn})
+	}
+	return err
+}
+
+// sendRequests writes the requests of ex to the server. If there is no memory for that it answers
+// them itself; after any other failure the end of the process or the time limit does.
+func (s *stdioSession) sendRequests(ex *exchange, in inbound) {
+	ctx, cancel := context.WithCancel(ex.ctx)
+	defer cancel()
+	if s.isShared() { // a closed connection cancels
+		defer context.AfterFunc(in.ctx, cancel)()
+	}
+	if err := s.lines.Send(ctx, in.raw); errors.Is(err, transport.ErrNoMemory) {
+		s.refuse(ex, err)
+	}
+}
+
+// refuse answers the requests of ex, which did not reach the server.
+func (s *stdioSession) refuse(ex *exchange, why error) {
+	s.bridge.events.Add("limit", "a request was "+why.Error(), map[string]any{"conn": s.conn})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answerRest(ex, evidence.SyntheticTransport, codeTransport, "the message is "+why.Error())
+}
+
+// reasonLeft is the reason why a request is cancelled or abandoned.
+const reasonLeft = "the client closed the response stream"
+
+// abandon is called when the agent has closed the connection of ex. Up to
+// 2025-11-25 that cancels nothing, and the agent may come back for the rest. From
+// 2026-07-28 it cancels the requests, which on stdio is a message of its own.
+func (s *stdioSession) abandon(ex *exchange) {
+	s.mu.Lock()
+	s.recordLeft(ex)
+	if !s.detach(ex) {
+		ex.queue.discard() // nothing is pushed to a closed queue: routing passes it by
+	}
+	if !s.isShared() {
+		s.mu.Unlock()
+		return
+	}
+	given := s.giveUp(ex)
+	s.mu.Unlock()
+	for _, id := range given {
+		s.bridge.events.Add("cancelled", reasonLeft, map[string]any{"conn": s.conn, "id": string(id.Raw)})
+	}
+	s.cancelOnStdio(given, reasonLeft)
+}
+
+// expire answers what ex still waits for with a timeout. In revisions without sessions that also
+// cancels the requests at the server.
+func (s *stdioSession) expire(ex *exchange) {
+	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, s.bridge.Timeout)
+	s.mu.Lock()
+	given := s.answerRest(ex, evidence.SyntheticTimeout, codeTimeout, reason)
+	if s.isShared() {
+		s.recordCancel(given, evidence.SyntheticTimeout, reason)
+	}
+	s.mu.Unlock()
+	if s.isShared() {
+		s.cancelOnStdio(given, reason)
+	}
+}
+
+// recordLeft records, once, that the agent has left before the answers that ex waits for.
+func (s *stdioSession) recordLeft(ex *exchange) {
+	if ex.abandoned {
+		return
+	}
+	ex.abandoned = true
+	why := evidence.SyntheticAbandoned
+	if s.isShared() {
+		why = evidence.SyntheticCancelled
+	}
+	s.recordCancel(slices.Collect(maps.Values(ex.open)), why, reasonLeft)
+}
+
+// recordCancel records cancellations as synthetic; cancelOnStdio writes them to the server.
+func (s *stdioSession) recordCancel(given []jsonrpc.ID, why evidence.Synthetic, reason string) {
+	for _, id := range given {
+		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(id, reason), Synthetic: why})
+	}
+}
+
+// cancelOnStdio cancels requests at the server.
+func (s *stdioSession) cancelOnStdio(given []jsonrpc.ID, reason string) {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.bridge.Grace, errTimeout)
+	defer cancel()
+	for _, id := range given {
+		_ = s.lines.Send(ctx, cancellation(id, reason))
+	}
+}
+
+// end is called once, after the process has ended and all of its output was routed.
+func (s *stdioSession) end(e transport.Ending) {
+	text := fmt.Sprintf("server %q %s", s.bridge.Name, e)
+	s.mu.Lock()
+	s.over = true
+	for len(s.order) > 0 {
+		ex := s.order[0]
+		if e.Asked { // the session was deleted, or the agent's time is over
+			s.recordLeft(ex)
+		}
+		s.answerRest(ex, evidence.SyntheticTransport, codeTransport, text)
+	}
+	s.lateIDs.clear()
+	s.wake()
+	s.own.queue.close()
+	if s.own.holder == nil {
+		s.own.queue.discard()
+	}
+	s.mu.Unlock()
+	if s.replay != nil {
+		s.replay.close()
+	}
+
+	s.bridge.drop(s)
+	if errors.Is(e.Err, transport.ErrTooLong) || errors.Is(e.Err, transport.ErrNoMemory) || errors.Is(e.Err, transport.ErrFlooded) {
+		e.Cause = e.Err
+	}
+	switch {
+	case errors.Is(e.Cause, transport.ErrFlooded):
+		s.bridge.events.Add("limit", "the server was ended: "+e.Cause.Error(), map[string]any{"conn": s.conn})
+	case e.Cause != nil:
+		s.bridge.events.Add("limit", "the server was ended: its message was "+e.Cause.Error(), map[string]any{"conn": s.conn})
+	}
+	data := e.Data()
+	data["conn"] = s.conn
+	s.bridge.events.Add("server_exit", e.String(), data)
+	s.bridge.proxy.forget(s)
+}
+
+func (s *stdioSession) record(f evidence.Frame) {
+	f.Server, f.Conn = s.bridge.Name, s.conn
+	s.bridge.proxy.rec.Frame(f)
+}
+
+func (s *stdioSession) recordClient(in inbound) {
+	peer := in.peer
+	peer.Session = s.id
+	if defence.RecordedRequests {
+		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: in.raw, Peer: &peer})
+	}
+}
+
+// lateGrace is how long the id of a request that was given up stays reserved, so that its late
+// answer does not reach another request.
+const lateGrace = 5 * time.Second
+
+// lateIDs are the ids of requests that were given up. If the memory budget is used up, an id is not
+// remembered: that happens only to an agent that floods.
+type lateIDs struct {
+	memory *bounded.Budget
+	until  map[string]time.Time
+}
+
+func (ids *lateIDs) add(key string) {
+	now := time.Now()
+	maps.DeleteFunc(ids.until, func(key string, until time.Time) bool {
+		if !until.Before(now) {
+			return false
+		}
+		ids.memory.Give(idCost(key))
+		return true
+	})
+	if _, there := ids.until[key]; !there && !ids.memory.Take(idCost(key)) {
+		return
+	}
+	if ids.until == nil {
+		ids.until = map[string]time.Time{}
+	}
+	ids.until[key] = now.Add(lateGrace)
+}
+
+// left returns how long key stays reserved.
+func (ids *lateIDs) left(key string) time.Duration { return time.Until(ids.until[key]) }
+
+func (ids *lateIDs) drop(key string) {
+	if _, there := ids.until[key]; there {
+		delete(ids.until, key)
+		ids.memory.Give(idCost(key))
+	}
+}
+
+func (ids *lateIDs) clear() {
+	for key := range ids.until {
+		ids.drop(key)
+	}
+}
+
+// idCost returns an upper bound of the memory for an id.
+func idCost(key string) int64 { return int64(len(key)) + 128 }
