@@ -35,32 +35,32 @@ type Container struct {
 }
 
 // Limits returns the limits, as evidence has them.
-func (b Container) Limits() evidence.Limits {
+func (c Container) Limits() evidence.Limits {
 	return evidence.Limits{
-		CPUs: b.CPUs, Memory: b.Memory, Pids: b.Pids, OpenFiles: b.OpenFiles,
-		Disk: b.Disk, Scratch: b.Scratch,
+		CPUs: c.CPUs, Memory: c.Memory, Pids: c.Pids, OpenFiles: c.OpenFiles,
+		Disk: c.Disk, Scratch: c.Scratch,
 	}
 }
 
 // String names the image and the limits.
-func (b Container) String() string {
-	image := b.Image
+func (c Container) String() string {
+	image := c.Image
 	if image == "" {
 		image = "waza's own"
 	}
 	user := ""
-	if b.User != "" {
-		user = ", user " + b.User
+	if c.User != "" {
+		user = ", user " + c.User
 	}
-	if b.Pull != "" {
-		image += " (pull " + b.Pull + ")"
+	if c.Pull != "" {
+		image += " (pull " + c.Pull + ")"
 	}
-	text := fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, b.CPUs, units.BytesSize(float64(b.Memory)), units.BytesSize(float64(b.Disk)), b.Pids)
-	if b.Scratch != b.Disk {
-		text += ", scratch " + units.BytesSize(float64(b.Scratch))
+	text := fmt.Sprintf("image %s%s, cpus %g, memory %s, disk %s, pids %d", image, user, c.CPUs, units.BytesSize(float64(c.Memory)), units.BytesSize(float64(c.Disk)), c.Pids)
+	if c.Scratch != c.Disk {
+		text += ", scratch " + units.BytesSize(float64(c.Scratch))
 	}
-	if b.OpenFiles != DefaultOpenFiles {
-		text += fmt.Sprintf(", open files %d", b.OpenFiles)
+	if c.OpenFiles != DefaultOpenFiles {
+		text += fmt.Sprintf(", open files %d", c.OpenFiles)
 	}
 	return text
 }
@@ -101,8 +101,7 @@ func ContainerLayout() Layout {
 	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath, Models: "http://" + ModelHost}
 }
 
-// Ours returns the paths in the agent's container that links of ours in its workspace lead
-// to.
+// Ours returns the targets of the links that waza itself puts into the agent's workspace.
 func (l Layout) Ours() []string { return []string{l.MCPConfig, l.At(SkillsDir)} }
 
 // At returns the path at which a program finds a planned one.

@@ -55,12 +55,12 @@ type Endpoint struct {
 	Host   string // what stands for the server in its URL; empty for its name
 }
 
-// Placer is a [Sandbox] whose programs do not find things where [ContainerLayout] has them.
+// Placer is a [Sandbox] whose layout is not [ContainerLayout].
 type Placer interface {
 	Layout(container string) Layout
 }
 
-// LayoutOf returns where programs in a container find things.
+// LayoutOf returns the layout of a container.
 func LayoutOf(s Sandbox, container string) Layout {
 	if p, ok := s.(Placer); ok {
 		return p.Layout(container)

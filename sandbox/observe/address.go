@@ -45,7 +45,7 @@ func Address(raw []byte) (family, address string) {
 
 func port(raw []byte) uint16 { return binary.BigEndian.Uint16(raw[2:]) }
 
-// unixAddress is a path, or a name that is no file's, which begins with @ as ss(8) has
+// unixAddress returns a path, or a name that is no file's, which begins with @ as ss(8) has
 // it.
 func unixAddress(raw []byte) string {
 	if len(raw) > 0 && raw[0] == 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ReadUsage reads a container's own control groups from what it has at /sys/fs/cgroup.
-// What is not there, or not as the kernel writes it, stays nil.
+// ReadUsage reads a container's own control groups from root, its /sys/fs/cgroup. Values that are
+// missing or malformed are nil.
 func ReadUsage(root fs.FS) Usage {
 	g := group{root}
 	if _, err := fs.Stat(root, "cgroup.controllers"); err == nil {
@@ -18,7 +18,7 @@ func ReadUsage(root fs.FS) Usage {
 	return g.version1()
 }
 
-// group is a directory of files as the kernel's documentation has them:
+// group is a directory of control group files; see the kernel's documentation,
 // admin-guide/cgroup-v1 and admin-guide/cgroup-v2.
 type group struct{ root fs.FS }
 
@@ -44,8 +44,8 @@ func (g group) version2() Usage {
 	}
 }
 
-// level takes what is now for the peak where the kernel keeps none: Linux before
-// 5.19 for memory and before 6.6 for pids.
+// level reads a value and its peak. If the kernel keeps no peak (Linux before 5.19 for memory and
+// before 6.6 for pids), the current value stands in for it.
 func (g group) level(now, peak string) *Level {
 	current, highest := g.number(now), g.number(peak)
 	switch {
@@ -57,7 +57,7 @@ func (g group) level(now, peak string) *Level {
 	return &Level{Peak: max(*highest, *current), Now: *current}
 }
 
-// pids is at its limit when a process is refused, whether or not somebody looked.
+// pids reads the number of processes. If the kernel has refused one, the peak is the limit.
 func (g group) pids(dir string) *Level {
 	l := g.level(dir+"pids.current", dir+"pids.peak")
 	refused, limit := g.keyed(dir+"pids.events", "max"), g.number(dir+"pids.max")
@@ -75,7 +75,7 @@ func inSeconds(n *int64, unit time.Duration) *float64 {
 	return &s
 }
 
-// maxFile is longer than any of the files that are read.
+// maxFile is how many bytes of a file are read; all are shorter.
 const maxFile = 16 << 10
 
 func (g group) read(name string) string {
@@ -91,11 +91,10 @@ func (g group) read(name string) string {
 	return string(text)
 }
 
-// number reads a file that holds one; "max" is none.
+// number reads a file with a single number; nil for "max".
 func (g group) number(name string) *int64 { return parseNumber(g.read(name)) }
 
-// keyed reads the number behind a key of a file with a key and a number on each
-// line.
+// keyed reads the number of a key in a file that has a key and a number on each line.
 func (g group) keyed(name, key string) *int64 {
 	for line := range strings.Lines(g.read(name)) {
 		if value, ok := strings.CutPrefix(line, key+" "); ok {

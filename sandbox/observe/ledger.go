@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// Ledger counts programs and connections as they come, each kind once. However many
-// come, it holds no more than [MaxPrograms] and [MaxConnections].
+// Ledger counts program starts and connections. It lists each program and address once, and no more
+// than [MaxPrograms] and [MaxConnections] of them.
 type Ledger struct {
 	mu      sync.Mutex
 	seen    Seen              // without files; guarded by mu
-	program map[string]int    // where it stands, by path; guarded by mu
-	place   map[[2]string]int // where a connection stands, by network and address; guarded by mu
-	inside  int               // connections that lead nowhere outside; guarded by mu
+	program map[string]int    // index in seen.Programs, by path; guarded by mu
+	place   map[[2]string]int // index in seen.Connections, by network and address; guarded by mu
+	inside  int               // listed connections to addresses inside the container; guarded by mu
 }
 
-// NewLedger is one in which nothing stands.
+// NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{seen: Seen{More: map[string]int{}}, program: map[string]int{}, place: map[[2]string]int{}}
 }
 
-// Program counts a start. args is asked where the program is new.
+// Program counts the start of a program. args is called if the program was not listed before.
 func (l *Ledger) Program(path string, args func() []string) {
 	path = Text(path)
 	l.mu.Lock()
@@ -38,7 +38,7 @@ func (l *Ledger) Program(path string, args func() []string) {
 	}
 }
 
-// Connection counts a try to connect.
+// Connection counts an attempt to connect.
 func (l *Ledger) Connection(network, address string) {
 	key := [2]string{network, Text(address)}
 	l.mu.Lock()
@@ -55,8 +55,8 @@ func (l *Ledger) Connection(network, address string) {
 	}
 }
 
-// hasRoomLocked keeps half of the room for what leads outside: no number of other
-// connections hides such.
+// hasRoomLocked reports whether c can be listed. Half of the list is reserved for connections
+// to the outside, so that others cannot hide them.
 func (l *Ledger) hasRoomLocked(c Connection) bool {
 	switch {
 	case len(l.seen.Connections) == MaxConnections:
@@ -70,21 +70,21 @@ func (l *Ledger) hasRoomLocked(c Connection) bool {
 	return true
 }
 
-// Missing counts a try to start what is not there.
+// Missing counts an attempt to start a program that does not exist.
 func (l *Ledger) Missing() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen.More[Missing]++
 }
 
-// Lack says why a list lacks something. The first reason stays.
+// Lack records why a list is incomplete. The first reason counts.
 func (l *Ledger) Lack(list, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen.Lack(list, why)
 }
 
-// Seen is what stands in the ledger, which goes on.
+// Seen returns a copy of what was counted so far.
 func (l *Ledger) Seen() Seen {
 	l.mu.Lock()
 	defer l.mu.Unlock()

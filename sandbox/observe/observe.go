@@ -52,7 +52,7 @@ type Seen struct {
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
-// FileChange is a file of a container that is another at the trial's end than at its begin.
+// FileChange is a file of a container that differs between the trial's begin and its end.
 type FileChange struct {
 	Path string `json:"path"`
 	What string `json:"what"`           // created, changed or removed
@@ -75,7 +75,7 @@ type Connection struct {
 	Count   int    `json:"count"`
 }
 
-// Outside says whether the connection was to lead out of the container.
+// Outside reports whether the connection was to lead out of the container.
 func (c Connection) Outside() bool {
 	if c.Network == "unix" {
 		return false
@@ -111,7 +111,7 @@ func Parse(said []byte) (Seen, error) {
 	return s.bounded(), nil
 }
 
-// bounded is s without what is more than a guest of ours says.
+// bounded returns s without what is more than a guest of ours says.
 func (s Seen) bounded() Seen {
 	b := Seen{More: map[string]int{}, Unseen: map[string]string{}}
 	for name, count := range s.More {
@@ -142,7 +142,7 @@ func (s Seen) bounded() Seen {
 // other stands for a word that no guest of ours says: what reads it may be a terminal.
 const other = "other"
 
-// known is word where it is one of these.
+// known returns word where it is one of these.
 func known(word string, words ...string) string {
 	if slices.Contains(words, word) {
 		return word
@@ -150,7 +150,7 @@ func known(word string, words ...string) string {
 	return other
 }
 
-// network is the name of one, as [Address] has them and those who carry it.
+// network returns the name of one, as [Address] has them and those who carry it.
 func network(name string) string {
 	if number, ok := strings.CutPrefix(name, "family-"); ok {
 		if _, err := strconv.ParseUint(number, 10, 16); err == nil {
@@ -168,10 +168,10 @@ func first[T any](all []T, most int, more map[string]int, name string) []T {
 	return all
 }
 
-// Text is a name as it is kept: cut where it is long, and whole characters.
+// Text returns a name as it is kept: cut where it is long, and whole characters.
 func Text(s string) string { return cut(s, maxText) }
 
-// Args are a program's arguments as they are kept.
+// Args returns a program's arguments as they are kept.
 func Args(all []string) []string {
 	var kept []string
 	for _, arg := range all[:min(len(all), maxArgs)] {
@@ -192,7 +192,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s, "?") + more
 }
 
-// Nothing is what is seen of a container that is not watched.
+// Nothing returns what is seen of a container that is not watched.
 func Nothing(why string) (s Seen) {
 	for _, list := range []string{Files, Programs, Connections} {
 		s.Lack(list, why)

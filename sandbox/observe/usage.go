@@ -32,7 +32,7 @@ type Disk struct {
 	Full bool  `json:"full,omitempty"` // it had no room left for a byte, or for a file
 }
 
-// With is u as it goes on: levels and counts as in later, where that knows them,
+// With returns u as it goes on: levels and counts as in later, where that knows them,
 // peaks the higher of both.
 func (u Usage) With(later Usage) Usage {
 	merged := Usage{
@@ -65,7 +65,7 @@ func higher(before, later *Level) *Level {
 	return &Level{Peak: max(before.Peak, later.Peak, later.Now), Now: later.Now}
 }
 
-// Only is u without directories that are not among dirs.
+// Only returns u without directories that are not among dirs.
 func (u Usage) Only(dirs []string) Usage {
 	u.Disks = maps.Clone(u.Disks)
 	maps.DeleteFunc(u.Disks, func(dir string, _ Disk) bool { return !slices.Contains(dirs, dir) })
@@ -85,7 +85,7 @@ type Breach struct {
 	What string // what happened, as a sentence goes on that names the container
 }
 
-// Breaches are the limits that a container ran into.
+// Breaches returns the limits that a container ran into.
 func (u Usage) Breaches() []Breach {
 	var all []Breach
 	if u.OOMKills != nil && *u.OOMKills > 0 {

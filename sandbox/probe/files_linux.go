@@ -184,7 +184,7 @@ func planted(ctx context.Context, a Aims) result {
 	return result{Refused, "none in " + plural(len(environs), "process") + " and " + plural(looked, "file")}
 }
 
-// contains says whether a file of moderate size holds a mark. Our own executable is
+// contains reports whether a file of moderate size holds a mark. Our own executable is
 // larger.
 func contains(path string, mark []byte) bool {
 	info, err := os.Stat(path)

@@ -27,7 +27,7 @@ func riskyAttempts() []attempt {
 	return []attempt{on(GuestMemory, memory), on(GuestPtrace, ptrace), on(GuestFreeze, freeze), on(GuestSignals, signals)}
 }
 
-// isGuest says whether a process is the guest: nobody else is to be hurt.
+// isGuest reports whether a process is the guest: nobody else is to be hurt.
 func isGuest(pid int) bool {
 	line, err := os.ReadFile(proc(pid, "cmdline"))
 	return err == nil && bytes.HasSuffix(line, []byte("\x00guest\x00"))

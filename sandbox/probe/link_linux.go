@@ -122,7 +122,7 @@ func (a Aims) datagram(aim string, prepare func(fd int) error, send func(fd int,
 
 var errNoInterface = errors.New("no interface")
 
-// ownInterface is the first but loopback, with its IPv4 address.
+// ownInterface returns the first but loopback, with its IPv4 address.
 func ownInterface() (*net.Interface, netip.Addr, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -285,7 +285,7 @@ func packetSocket(_ context.Context, a Aims) result {
 	}, nil)
 }
 
-// everybody is the link's broadcast address.
+// everybody returns the link's broadcast address.
 func everybody(protocol uint16) (*unix.SockaddrLinklayer, error) {
 	i, _, err := ownInterface()
 	if err != nil {
@@ -296,7 +296,7 @@ func everybody(protocol uint16) (*unix.SockaddrLinklayer, error) {
 	}, nil
 }
 
-// network16 is n as the kernel wants it in a field of network byte order.
+// network16 returns n as the kernel wants it in a field of network byte order.
 func network16(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
@@ -329,7 +329,7 @@ func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, p
 	return r
 }
 
-// udpPacket is a datagram with its IP header.
+// udpPacket returns a datagram with its IP header.
 func udpPacket(from, to netip.Addr, port int, content string) []byte {
 	length := 28 + len(content)
 	p := []byte{0x45, 0, byte(length >> 8), byte(length), 0, 1, 0, 0, 64, unix.IPPROTO_UDP, 0, 0}

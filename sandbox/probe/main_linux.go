@@ -48,7 +48,7 @@ const (
 	attackLimit = time.Second
 )
 
-// result is what came of one attack.
+// result is the result of one attack.
 type result struct {
 	state  State
 	detail string
@@ -58,7 +58,7 @@ func refused(err error) result              { return result{Refused, err.Error()
 func out(format string, args ...any) result { return result{Out, fmt.Sprintf(format, args...)} }
 func untried(why string) result             { return result{Untried, why} }
 
-// unless is out where something that must be refused was not.
+// unless returns a refusal with err, or [Out] if there is no error.
 func unless(err error, done string) result {
 	if err != nil {
 		return refused(err)
@@ -66,15 +66,15 @@ func unless(err error, done string) result {
 	return result{Out, done}
 }
 
-// attempt is one attack. Each has a thread of its own, which ends with it: what it
-// does to its thread stays there.
+// attempt is one attack. Each runs on an operating system thread of its own, which ends with it, so
+// that changes to the thread affect nothing else.
 type attempt struct {
 	name string
 	try  func(ctx context.Context, a Aims) result
 }
 
-// attackAll tries everything side by side, and at last what may end the guest, and
-// with it us.
+// attackAll tries all attacks in parallel, and at last those that may end the guest, and with it
+// this process.
 func attackAll(a Aims, stdout io.Writer) error {
 	awaitAddresses()
 	found := make(chan Finding)
@@ -123,8 +123,8 @@ const (
 	tentative = 0x40
 )
 
-// awaitAddresses waits until our interfaces can use their IPv6 addresses. An attack
-// that came before would be held by nothing but the time of day.
+// awaitAddresses waits until the IPv6 addresses of our interfaces can be used. Before that, an
+// attack would fail only because it came too early.
 func awaitAddresses() {
 	for until := time.Now().Add(settling); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		table, err := os.ReadFile("/proc/net/if_inet6")

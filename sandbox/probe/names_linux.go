@@ -32,8 +32,8 @@ func nameAttempts() []attempt {
 	}
 }
 
-// resolveAll asks each server for each name, over TCP and UDP. A name that resolves
-// is a way out, and where nobody should be, any answer at all.
+// resolveAll asks each server for each name, over TCP and UDP. The attack got out if a name
+// resolves or, with anyAnswer, if any server answers at all.
 func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer bool) result {
 	type question struct{ network, server, name string }
 	var all []question
@@ -75,8 +75,7 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 	return result{Refused, summary(errs)}
 }
 
-// Lookup asks one server for the IPv4 addresses of a name and returns how many it
-// told.
+// Lookup asks one server for the IPv4 addresses of a name, and returns how many it answered.
 func Lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode, int, error) {
 	asked, err := dnsmessage.NewName(name + ".")
 	if err != nil {
@@ -109,8 +108,8 @@ func Lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode
 	return answer.RCode, len(answer.Answers), nil
 }
 
-// converse sends a question and reads the answer; over TCP each has its length
-// before it (RFC 1035, 4.2.2).
+// converse sends a question and reads the answer. Over TCP, each is preceded by its length
+// (RFC 1035, 4.2.2).
 func converse(conn net.Conn, network string, question []byte) ([]byte, error) {
 	if network == "udp" {
 		if _, err := conn.Write(question); err != nil {

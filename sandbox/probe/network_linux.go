@@ -106,7 +106,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	return r
 }
 
-// beside is the addresses of the task network that addr is on.
+// beside returns the addresses of the task network that addr is on.
 func beside(addr string) []string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
@@ -206,7 +206,7 @@ func summary(errs []error) string {
 	return strings.Join(order, ", ")
 }
 
-// reason is the heart of an error, without the addresses that it names.
+// reason returns the heart of an error, without the addresses that it names.
 func reason(err error) string {
 	var errno unix.Errno
 	var timeout interface{ Timeout() bool }
@@ -247,7 +247,7 @@ func interfaces() []string {
 	return names
 }
 
-// gateways are where the host would stand on our networks: the first address of
+// gateways returns where the host would stand on our networks: the first address of
 // each.
 func gateways() []string {
 	all, _ := net.InterfaceAddrs()

@@ -2,9 +2,9 @@
 // outside that notice. They are part of our own executable, so they run wherever a guest
 // does.
 //
-// An attack breaks nothing: what it opens it closes, what it adds it removes, and it
-// writes nothing to what it must not have. It says what it saw; what arrived is for
-// the listeners to say, and which attacks count as holes for package selftest.
+// An attack is harmless: it closes what it opens, removes what it adds, and writes to nothing
+// that it should not have access to. It reports what it saw, listeners report what arrived, and
+// package selftest decides which attacks got out.
 package probe
 
 import "slices"
@@ -12,28 +12,28 @@ import "slices"
 // Subcommand is the argument of our executable that leads to [Main].
 const Subcommand = "probe"
 
-// What Main does, by its first argument.
+// Programs of [Main], by its first argument.
 const (
 	Attack = "attack" // reads Aims, writes a Finding for each attack
-	Watch  = "watch"  // writes a Place, then an Arrival for each that came, until its stdin ends
-	Shared = "shared" // writes a Finding once it is marked, and one for each attack on what is shared after a line
-	Knock  = "knock"  // reads Aims, and tries to reach their Host with no wall between
+	Watch  = "watch"  // listens: writes its Place, then an Arrival for each attack that arrives, until its stdin ends
+	Shared = "shared" // marks shared resources, writes a Finding, and after a line on stdin one for each attack on such resources
+	Knock  = "knock"  // reads Aims, and sends to their Host from outside of any sandbox
 )
 
-// Place is where something listens. Ports are those of every address.
+// Place is where a listener listens: ports, which are the same on every address, and addresses.
 type Place struct {
 	TCP4  int      `json:"tcp4,omitempty"`
 	UDP4  int      `json:"udp4,omitempty"`
 	TCP6  int      `json:"tcp6,omitempty"`
 	UDP6  int      `json:"udp6,omitempty"`
-	Addrs []string `json:"addrs,omitempty"` // of all interfaces but loopback; no zones
+	Addrs []string `json:"addrs,omitempty"` // of all interfaces except loopback, without zones
 	// Resolvers are the name servers of the place.
 	Resolvers []string `json:"resolvers,omitempty"`
 }
 
-// Aims is what attacks are directed at.
+// Aims is what the attacks from one container are directed at.
 type Aims struct {
-	Nonce      string   `json:"nonce"`     // what listeners know an attack by
+	Nonce      string   `json:"nonce"`     // identifies the attacks at listeners
 	Host       Place    `json:"host"`      // the engine's host
 	Neighbour  Place    `json:"neighbour"` // the agent of another trial
 	Sibling    Place    `json:"sibling"`   // another server of the same trial
@@ -51,7 +51,7 @@ func Reversed(s string) string {
 	return string(b)
 }
 
-// State is what an attack saw of itself.
+// State is the result of an attack as far as its own container can tell.
 type State string
 
 const (
@@ -61,7 +61,7 @@ const (
 	Untried State = "untried"
 )
 
-// Finding is what came of one attack in one container.
+// Finding is the result of one attack from one container.
 type Finding struct {
 	Attack string `json:"attack"`
 	State  State  `json:"state"`
@@ -76,7 +76,7 @@ type Arrival struct {
 	Over   string `json:"over"`
 }
 
-// Control is the name that Knock gives its own attempts.
+// Control is the attack's name in what [Knock] sends.
 const Control = "control"
 
 // Names of the attacks.

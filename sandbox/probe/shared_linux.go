@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What two containers have in common tells the one something of the other. So whoever
-// attacks or listens leaves a mark on what might be common to all, for as long as it runs,
-// and whoever attacks looks for the marks of others.
+// A resource that two containers share lets one learn about the other. So every attacker and
+// listener marks resources that may be shared, for as long as it runs, and attackers look for
+// the marks of others.
 
 func sharedAttempts() []attempt {
 	return []attempt{
@@ -31,16 +31,16 @@ func sharedAttempts() []attempt {
 	}
 }
 
-// commonFiles are files that a container may have in common with another.
+// commonFiles lists files that a container may share with another.
 func commonFiles() []string {
 	return []string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}
 }
 
 const (
-	// markStart and markLen are where a file is locked, behind its end.
+	// markStart and markLen are the locked range of a file, which is behind its end.
 	markStart = 1 << 40
 	markLen   = 1 << 10
-	// markTimers is how many timers a mark is. Few programs have one.
+	// markTimers is how many timers a mark has. Few programs have any.
 	markTimers = 64
 )
 
@@ -66,7 +66,7 @@ var mark = sync.OnceValue(func() map[string]*os.File {
 	return marked
 })
 
-// MakeTimer makes a timer that tells nobody, and that is there until the process ends.
+// MakeTimer creates a timer that is never armed and exists until the process ends.
 func MakeTimer() error {
 	event := struct {
 		value          uint64
@@ -114,14 +114,13 @@ func sharedUser() result {
 }
 
 const (
-	// bufferConns is how many connections are filled, and bufferMost how much one may hold
-	// in a direction: what waza allows, and what the kernel adds to it.
+	// bufferConns is how many connections are filled, and bufferMost how many bytes one may hold in
+	// a direction: what waza allows and what the kernel adds.
 	bufferConns = 8
 	bufferMost  = 128 << 10
 )
 
-// memoryTCP fills connections to itself, whose buffers may be outside of what limits the
-// memory of its container.
+// memoryTCP fills connections to itself, whose buffers may not count as its container's memory.
 func memoryTCP() result {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -153,7 +152,7 @@ func memoryTCP() result {
 	return out("%s beside the memory of its container", says)
 }
 
-// FillConnections fills as many connections to itself as it may have, or a thousand.
+// FillConnections fills as many connections to itself as it can, up to a thousand.
 func FillConnections() {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -166,8 +165,8 @@ func FillConnections() {
 	}
 }
 
-// fillOne connects to a listener of its own, fills the connection, and returns what it
-// holds and what closes it.
+// fillOne connects to ln, fills the connection, and returns how many bytes it holds and a function
+// that closes it.
 func fillOne(ln net.Listener) (held int, done func(), err error) {
 	conn, err := net.DialTimeout("tcp4", ln.Addr().String(), patience)
 	if err != nil {
@@ -188,7 +187,7 @@ func wantBuffers(fd uintptr) {
 	}
 }
 
-// fill writes until nothing more goes in, and says how much went.
+// fill writes until the buffers are full, and returns how many bytes they hold.
 func fill(conn *net.TCPConn) (held int) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -214,7 +213,7 @@ func fill(conn *net.TCPConn) (held int) {
 	return held
 }
 
-// memoryUsed is what counts as the container's memory, -1 where that cannot be seen.
+// memoryUsed returns how many bytes count as the container's memory, or -1 if that cannot be read.
 func memoryUsed() int {
 	for _, name := range []string{"/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory.current"} {
 		if text, err := os.ReadFile(name); err == nil {
@@ -226,8 +225,8 @@ func memoryUsed() int {
 	return -1
 }
 
-// shared leaves a mark, says so, and looks for those of others once it is told a line. It
-// ends with its stdin.
+// shared marks shared resources, reports that, and looks for the marks of others once it reads a
+// line. It ends with its stdin.
 func shared(stdin io.Reader, stdout io.Writer) error {
 	mark()
 	out, in := json.NewEncoder(stdout), bufio.NewReader(stdin)

@@ -19,7 +19,7 @@ const (
 	maxOpen     = 64   // connections at once
 )
 
-// Payload is what attacks send: who sent it, under what name, and to which address.
+// Payload returns what attacks send: who sent it, under what name, and to which address.
 func Payload(a Aims, attack, aim string) string {
 	return strings.Join([]string{magic, a.Nonce, attack, aim}, " ") + "\n"
 }
@@ -34,8 +34,8 @@ func readPayload(line, over string) (Arrival, bool) {
 	return Arrival{Nonce: fields[1], Attack: fields[2], Aim: fields[3], Over: over}, true
 }
 
-// watch listens on every address, over TCP and UDP as far as sockets can be had, and
-// tells what comes in until stdin ends.
+// watch listens on every address, over TCP and, if that is possible, UDP, and reports arrivals
+// until stdin ends.
 func watch(stdin io.Reader, stdout io.Writer) error {
 	mark()
 	w := &watcher{out: json.NewEncoder(stdout), open: make(chan struct{}, maxOpen)}
@@ -79,7 +79,7 @@ func (w *watcher) tell(line, over string) {
 	}
 }
 
-// stream listens on a port of the kernel's choice and returns it, or 0.
+// stream listens for connections on a free port and returns it, or 0 if that fails.
 func (w *watcher) stream(network string) int {
 	ln, err := net.Listen(network, ":0")
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *watcher) stream(network string) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// packets is stream for datagrams.
+// packets is stream, but for datagrams.
 func (w *watcher) packets(network string) int {
 	conn, err := net.ListenPacket(network, ":0")
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *watcher) packets(network string) int {
 	return conn.LocalAddr().(*net.UDPAddr).Port
 }
 
-// ownAddrs is every address of this machine but those of loopback.
+// ownAddrs returns every address of this machine except those of loopback.
 func ownAddrs() []string {
 	all, _ := net.InterfaceAddrs()
 	var addrs []string
@@ -152,8 +152,8 @@ func resolvers() []string {
 	return found
 }
 
-// knock reaches for every address of the host as an attack would, so that a
-// listener there shows that it would hear one. It is run where no wall is between.
+// knock sends to every address of the host as an attack would. It is run outside of any sandbox, so
+// the listener there must receive it.
 func knock(a Aims) error {
 	var errs []error
 	for _, aim := range a.Host.over(4) {
@@ -185,7 +185,7 @@ func sayTo(a Aims, attack, network, aim string, port int) error {
 
 func isLinkLocal(addr string) bool { return net.ParseIP(addr).IsLinkLocalUnicast() }
 
-// over lists the addresses of a version of IP.
+// over returns the addresses of a version of IP.
 func (p Place) over(version int) []string {
 	var found []string
 	for _, addr := range p.Addrs {

@@ -11,17 +11,17 @@ import (
 // Spec is a program to start.
 type Spec struct {
 	Args []string // Args[0] is looked up in the container's PATH
-	// OfImage has Args follow the entrypoint of the container's image, in place of
-	// its CMD where there are any.
+	// OfImage runs the entrypoint of the container's image, with Args in place of its CMD if there
+	// are any.
 	OfImage bool
 	Env     []string // "KEY=value", added to the container's own; may hold secrets
 	Dir     string   // working directory; empty is the container's
-	// PathFirst is a directory in which programs are looked for before those of PATH.
+	// PathFirst is a directory that is searched for programs before those of PATH.
 	PathFirst string
 }
 
-// WithPath returns an environment in which PATH begins with a directory; with none it is env.
-// The last PATH of env counts.
+// WithPath returns env with first put in front of PATH, or env if first is empty. If env has
+// several PATHs, the last one counts.
 func WithPath(env []string, first string) []string {
 	if first == "" {
 		return env

@@ -9,10 +9,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// wall is what attacks of a kind run into.
+// wall is what stops attacks of one kind.
 type wall struct {
-	means string // what it is to a run where one gets out
-	mend  string
+	means string // what a run risks if an attack gets out
+	mend  string // how to mend that
 }
 
 var (
@@ -62,13 +62,14 @@ var (
 	}
 )
 
-// attack is one entry of what is tried, in the order of reports.
+// attack is one of the attacks that are tried.
 type attack struct {
 	name  string
-	tries string
+	tries string // to do what
 	wall  wall
 }
 
+// attacks lists all attacks in the order of reports.
 func attacks() []attack {
 	return []attack{
 		{probe.HostTCP, "connect to a listener on every address of the engine's host", hostNetwork},
@@ -124,7 +125,7 @@ func attacks() []attack {
 	}
 }
 
-// Names lists the attacks.
+// Names lists the names of the attacks.
 func Names() []string {
 	var names []string
 	for _, a := range attacks() {
@@ -133,7 +134,7 @@ func Names() []string {
 	return names
 }
 
-// CheckNames refuses the name of an attack that there is not.
+// CheckNames returns an error if there is no attack of one of the names.
 func CheckNames(names []string) error {
 	known := Names()
 	for _, name := range names {
@@ -144,8 +145,8 @@ func CheckNames(names []string) error {
 	return nil
 }
 
-// Allow marks what got out and is let, and returns a sentence for everything else
-// that got out.
+// Allow marks attacks that got out and whose names are allowed, and returns a sentence about each
+// other one that got out.
 func Allow(c *evidence.Certificate, names []string) []string {
 	var holes []string
 	for i := range c.Attacks {
@@ -160,8 +161,7 @@ func Allow(c *evidence.Certificate, names []string) []string {
 	return holes
 }
 
-// Explain says of an attack that got out what it did, what that means, and how to
-// mend it.
+// Explain says what an attack that got out did, what that means for a run, and how to mend it.
 func Explain(a evidence.Attack) string {
 	for _, known := range attacks() {
 		if known.name == a.Name {
@@ -171,7 +171,7 @@ func Explain(a evidence.Attack) string {
 	return a.Name + " got out: " + a.Detail
 }
 
-// Tries says what an attack tries to do, as a sentence goes on.
+// Tries says what an attack tries to do, as the continuation of "it tries to".
 func Tries(name string) string {
 	for _, known := range attacks() {
 		if known.name == name {

@@ -18,23 +18,23 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Validity is how long a certificate holds.
+// Validity is how long a certificate is valid.
 const Validity = 24 * time.Hour
 
-// maxFile is more than any certificate takes.
+// maxFile is the size of the largest certificate that is read.
 const maxFile = 256 << 10
 
-// Cache keeps certificates in a directory, each under what it is for. The zero Cache
-// keeps none.
+// Cache keeps certificates in a directory, by engine and kind of sandbox. The zero Cache keeps
+// none.
 type Cache struct{ dir string }
 
 var errNoCache = errors.New("there is no directory for it")
 
-// OpenCache uses dir/waza/certificates, made when it is first needed; dir is a
-// directory of the user's for what can be made anew.
+// OpenCache returns a cache in dir/waza/certificates, which is made when it is first needed; dir is
+// the user's cache directory.
 func OpenCache(dir string) Cache { return Cache{filepath.Join(dir, "waza", "certificates")} }
 
-// path is where the certificate for an engine and a kind of sandbox lies.
+// path returns the path of the certificate for an engine and a kind of sandbox.
 func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string {
 	key, _ := json.Marshal(struct { // of strings: it cannot fail
 		Engine map[string]string
@@ -44,7 +44,8 @@ func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string 
 	return filepath.Join(c.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// Find is the certificate for an engine and a kind, where there is a valid one.
+// Find returns the certificate for an engine and a kind. Certificates that are expired, dated
+// in the future, incomplete or of another user are ignored.
 func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now time.Time) (evidence.Certificate, bool) {
 	data, err := readOwn(c.path(engine, kind))
 	if c.dir == "" || err != nil {
@@ -59,7 +60,7 @@ func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now tim
 	return found, true
 }
 
-// Keep writes a certificate, whole or not at all.
+// Keep writes a certificate atomically.
 func (c Cache) Keep(cert evidence.Certificate) error {
 	cert.Attacks = slices.Clone(cert.Attacks)
 	for i := range cert.Attacks {
@@ -78,7 +79,7 @@ func (c Cache) Keep(cert evidence.Certificate) error {
 	return evidence.WriteFile(c.path(cert.Engine, cert.Kind), data)
 }
 
-// readOwn reads a file that belongs to this user and that nobody else can write to.
+// readOwn reads a file that belongs to this user and that nobody else can write.
 func readOwn(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -95,7 +96,7 @@ func readOwn(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// parse reads a certificate that tells of every attack, once and in order.
+// parse reads a certificate, which must list every attack once and in order.
 func parse(data []byte) (evidence.Certificate, error) {
 	var c evidence.Certificate
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -119,11 +120,11 @@ func parse(data []byte) (evidence.Certificate, error) {
 	return c, nil
 }
 
-// Obtain is the certificate for a kind of sandbox: one that is kept, or a new one,
-// which it keeps. allow names attacks that may get out; they are marked, and of all
-// others that got out holes has a sentence each. A certificate with holes is probed
-// anew each time, since they may be mended by then. say is told what takes a while,
-// and what could not be kept.
+// Obtain returns a certificate for a kind of sandbox: a cached one, or a new one, which it
+// caches. allow names attacks that may get out; they are marked, and holes has a sentence about
+// each other one that got out. If there are holes, the sandbox is probed again each time, since
+// they may have been mended. say is called with what takes a while, and if the certificate cannot
+// be cached.
 func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKind, cache Cache, allow []string, say func(string)) (_ evidence.Certificate, holes []string, err error) {
 	usable := func() (evidence.Certificate, bool) {
 		c, ok := cache.Find(b.Describe(), kind, time.Now())

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// attacker is a container that attacks, and what it found.
+// attacker is a container that attacks, and its findings.
 type attacker struct {
 	container string
 	nonce     string
@@ -39,36 +39,36 @@ func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aim
 	return err
 }
 
-// judge says of each attack what came of it.
-func (g *ground) judge() []evidence.Attack {
+// judge returns the result of each attack.
+func (b *testbed) judge() []evidence.Attack {
 	var all []evidence.Attack
 	for _, known := range attacks() {
 		judged := evidence.Attack{Name: known.name, Tries: known.tries}
-		var of []single
-		for _, a := range g.attackers {
-			of = append(of, g.judgeOne(known.name, a))
+		var of []finding
+		for _, a := range b.attackers {
+			of = append(of, b.judgeOne(known.name, a))
 		}
-		judged.Result, judged.Detail = together(of)
+		judged.Result, judged.Detail = worstOf(of)
 		all = append(all, judged)
 	}
 	return all
 }
 
-// single is what came of an attack from one container.
-type single struct {
+// finding is the result of an attack from one container.
+type finding struct {
 	container string
 	result    evidence.AttackResult
 	detail    string
 }
 
-func (g *ground) judgeOne(name string, a *attacker) single {
+func (b *testbed) judgeOne(name string, a *attacker) finding {
 	where := "the agent's container"
 	if a.container != sandbox.Agent {
 		where = "a server's container"
 	}
-	s := single{container: where, result: evidence.AttackNotTried}
+	s := finding{container: where, result: evidence.AttackNotTried}
 	f, reported := a.found[name]
-	arrived, at := g.arrived(name, a.nonce)
+	arrived, at := b.arrived(name, a.nonce)
 	switch {
 	case arrived != nil:
 		s.result, s.detail = evidence.AttackGotOut, "it arrived at "+at+", sent to "+arrived.Aim+" over "+arrived.Over
@@ -78,44 +78,44 @@ func (g *ground) judgeOne(name string, a *attacker) single {
 		s.detail = "the probe said nothing of it"
 	case f.State == probe.Out:
 		s.result, s.detail = evidence.AttackGotOut, f.Detail
-	case f.State == probe.Refused && overTCP(name) && !g.heard["tcp4"]:
+	case f.State == probe.Refused && overTCP(name) && !b.reachable["tcp4"]:
 		s.detail = f.Detail + "; but the listener on the host could not be heard from beside it"
 	case f.State == probe.Refused:
 		s.result, s.detail = evidence.AttackHeld, f.Detail
-	case f.State == probe.Sent && g.listens(name):
+	case f.State == probe.Sent && b.listens(name):
 		s.result, s.detail = evidence.AttackHeld, f.Detail+", and did not arrive"
 	case f.State == probe.Sent:
 		s.detail = f.Detail + ", and the listener on the host could not be heard from beside it"
 	default:
 		s.detail = f.Detail
-		if g.host == nil && g.noHostProbe != nil {
-			s.detail += ": " + g.noHostProbe.Error()
+		if b.host == nil && b.hostProbeErr != nil {
+			s.detail += ": " + b.hostProbeErr.Error()
 		}
 	}
 	return s
 }
 
-// overTCP says whether an attack is on the host's listener over TCP, where silence
-// may be the listener's.
+// overTCP reports whether an attack is on the host's listener over TCP. If it is refused, the
+// listener must have been reachable, or that proves nothing.
 func overTCP(name string) bool {
 	return name == probe.HostTCP || name == probe.BridgeTCP || name == probe.DeviceTCP
 }
 
-// listens says whether a datagram of an attack would have been heard.
-func (g *ground) listens(name string) bool {
+// listens reports whether the host's listener would have received a datagram of an attack.
+func (b *testbed) listens(name string) bool {
 	if name == probe.HostIPv6 {
-		return g.heard["tcp6"]
+		return b.reachable["tcp6"]
 	}
-	return g.heard["udp4"]
+	return b.reachable["udp4"]
 }
 
-// arrived is what a listener heard of an attack, and where.
-func (g *ground) arrived(name, nonce string) (*probe.Arrival, string) {
+// arrived returns the arrival of an attack at a listener, and where that is; nil if there is none.
+func (b *testbed) arrived(name, nonce string) (*probe.Arrival, string) {
 	match := func(a probe.Arrival) bool { return a.Attack == name && a.Nonce == nonce }
 	for _, at := range []struct {
-		post *post
+		post *listener
 		is   string
-	}{{g.host, "the engine's host"}, {g.neighbour, "another trial"}, {g.sibling, "another server"}} {
+	}{{b.host, "the engine's host"}, {b.neighbour, "another trial"}, {b.sibling, "another server"}} {
 		if a := at.post.find(match); a != nil {
 			return a, at.is
 		}
@@ -123,10 +123,10 @@ func (g *ground) arrived(name, nonce string) (*probe.Arrival, string) {
 	return nil, ""
 }
 
-// together joins what came of an attack from all containers: the worst counts.
-func together(of []single) (evidence.AttackResult, string) {
+// worstOf joins the results of an attack from all containers: the worst counts.
+func worstOf(of []finding) (evidence.AttackResult, string) {
 	order := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackNotTried, evidence.AttackGotOut}
-	worst := slices.MaxFunc(of, func(a, b single) int {
+	worst := slices.MaxFunc(of, func(a, b finding) int {
 		return cmp.Compare(slices.Index(order, a.result), slices.Index(order, b.result))
 	}).result
 	var details, containers []string

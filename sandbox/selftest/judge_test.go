@@ -11,7 +11,7 @@ import (
 
 // What an attack says of itself, and what listeners heard, decide together.
 func TestJudge(t *testing.T) {
-	heard := controls{"tcp4": true, "udp4": true}
+	heard := reachability{"tcp4": true, "udp4": true}
 	agent := func(f ...probe.Finding) *attacker {
 		a := &attacker{container: sandbox.Agent, nonce: "n.agent", ended: true, found: map[string]probe.Finding{}}
 		for _, one := range f {
@@ -19,29 +19,29 @@ func TestJudge(t *testing.T) {
 		}
 		return a
 	}
-	listener := func(a ...probe.Arrival) *post { return &post{arrivals: a} }
+	listener := func(a ...probe.Arrival) *listener { return &listener{arrivals: a} }
 	sent := probe.Finding{Attack: probe.DeviceUDP, State: probe.Sent, Detail: "2 datagrams went out"}
 	tests := []struct {
 		name   string
 		attack string
-		ground ground
+		ground testbed
 		of     *attacker
 		want   evidence.AttackResult
 		says   string
 	}{
-		{"refused", probe.Mount, ground{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Refused, Detail: "no"}), evidence.AttackHeld, "no"},
-		{"its own word", probe.Mount, ground{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Out, Detail: "yes"}), evidence.AttackGotOut, "yes"},
-		{"sent and heard", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP, Aim: "192.0.2.9", Over: "udp4"})},
+		{"refused", probe.Mount, testbed{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Refused, Detail: "no"}), evidence.AttackHeld, "no"},
+		{"its own word", probe.Mount, testbed{}, agent(probe.Finding{Attack: probe.Mount, State: probe.Out, Detail: "yes"}), evidence.AttackGotOut, "yes"},
+		{"sent and heard", probe.DeviceUDP, testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP, Aim: "192.0.2.9", Over: "udp4"})},
 			agent(sent), evidence.AttackGotOut, "arrived at the engine's host, sent to 192.0.2.9 over udp4"},
-		{"refused, it says, and yet heard", probe.DeviceUDP, ground{heard: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP})},
+		{"refused, it says, and yet heard", probe.DeviceUDP, testbed{reachable: heard, neighbour: listener(probe.Arrival{Nonce: "n.agent", Attack: probe.DeviceUDP})},
 			agent(probe.Finding{Attack: probe.DeviceUDP, State: probe.Refused}), evidence.AttackGotOut, "another trial"},
-		{"heard from another container", probe.DeviceUDP, ground{heard: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
-		{"sent, and nobody listens", probe.DeviceUDP, ground{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
-		{"sent over what is not heard", probe.DeviceUDP, ground{heard: controls{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
-		{"no answer of a listener that is deaf", probe.HostTCP, ground{heard: controls{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
-		{"no answer", probe.HostTCP, ground{heard: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
-		{"not told", probe.Mount, ground{}, agent(), evidence.AttackNotTried, "said nothing"},
-		{"the container ended", probe.GuestSignals, ground{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
+		{"heard from another container", probe.DeviceUDP, testbed{reachable: heard, host: listener(probe.Arrival{Nonce: "n.one", Attack: probe.DeviceUDP})}, agent(sent), evidence.AttackHeld, "did not arrive"},
+		{"sent, and nobody listens", probe.DeviceUDP, testbed{}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"sent over what is not heard", probe.DeviceUDP, testbed{reachable: reachability{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
+		{"no answer of a listener that is deaf", probe.HostTCP, testbed{reachable: reachability{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
+		{"no answer", probe.HostTCP, testbed{reachable: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
+		{"not told", probe.Mount, testbed{}, agent(), evidence.AttackNotTried, "said nothing"},
+		{"the container ended", probe.GuestSignals, testbed{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,12 +55,12 @@ func TestJudge(t *testing.T) {
 
 // The worst of all containers counts, and says where it was.
 func TestTogether(t *testing.T) {
-	held := single{"a", evidence.AttackHeld, "refused"}
-	result, detail := together([]single{held, {"b", evidence.AttackHeld, "refused"}})
+	held := finding{"a", evidence.AttackHeld, "refused"}
+	result, detail := worstOf([]finding{held, {"b", evidence.AttackHeld, "refused"}})
 	if result != evidence.AttackHeld || detail != "refused" {
 		t.Errorf("%s, %q", result, detail)
 	}
-	result, detail = together([]single{held, {"b", evidence.AttackGotOut, "arrived"}, {"c", evidence.AttackNotTried, "?"}})
+	result, detail = worstOf([]finding{held, {"b", evidence.AttackGotOut, "arrived"}, {"c", evidence.AttackNotTried, "?"}})
 	if result != evidence.AttackGotOut || detail != "from b: arrived" {
 		t.Errorf("%s, %q", result, detail)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// ownAlone says whether a file is this user's, and only this user can write to it.
+// ownAlone reports whether a file is this user's, and only this user can write to it.
 func ownAlone(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o022 == 0

@@ -27,27 +27,27 @@ const (
 	hearTimeout = 2 * time.Second
 )
 
-// post is a listener and what it heard.
-type post struct {
+// listener is a listener of package probe, and what arrived there.
+type listener struct {
 	process process.Process
 	place   probe.Place
 	reading sync.WaitGroup
 
 	mu       sync.Mutex
 	arrivals []probe.Arrival // guarded by mu
-	heard    chan struct{}   // closed and made anew at each arrival; guarded by mu
+	heard    chan struct{}   // closed and replaced at each arrival; guarded by mu
 }
 
-// watch starts a listener, which holds a planted secret, and returns once it
+// startListener starts a listener, with a planted secret in its environment, and returns once it
 // listens.
-func (g *ground) watch(ctx context.Context, start starter, where string) (*post, error) {
-	spec := program(probe.Watch, g.foreign())
-	spec.Env = []string{"PLANTED=" + g.secret() + "-" + where}
+func (b *testbed) startListener(ctx context.Context, start starter, where string) (*listener, error) {
+	spec := program(probe.Watch, b.foreign())
+	spec.Env = []string{"PLANTED=" + b.secret() + "-" + where}
 	running, err := start(ctx, spec)
 	if err != nil {
 		return nil, fmt.Errorf("listener (%s): %w", where, err)
 	}
-	p := &post{process: running, heard: make(chan struct{})}
+	p := &listener{process: running, heard: make(chan struct{})}
 	complaint := p.collectStderr()
 	lines := newLines(running.Stdout())
 	if err := lines.next(&p.place); err != nil {
@@ -71,8 +71,9 @@ func (g *ground) watch(ctx context.Context, start starter, where string) (*post,
 	return p, nil
 }
 
-// collectStderr reads it to its end and returns what gives the beginning.
-func (p *post) collectStderr() func() string {
+// collectStderr reads stderr to its end, and returns a function that waits for that and returns its
+// beginning.
+func (p *listener) collectStderr() func() string {
 	said := make(chan string, 1)
 	p.reading.Go(func() { said <- beginning(p.process.Stderr()) })
 	return func() string { return <-said }
@@ -86,7 +87,7 @@ func beginning(r io.Reader) string {
 }
 
 // end ends the listener and waits for it.
-func (p *post) end() {
+func (p *listener) end() {
 	if p == nil {
 		return
 	}
@@ -96,8 +97,8 @@ func (p *post) end() {
 	_, _ = p.process.Wait()
 }
 
-// await waits until an arrival matches, as long as one may be on its way.
-func (p *post) await(ctx context.Context, match func(probe.Arrival) bool) bool {
+// await reports whether an arrival matches, and waits for one for a while.
+func (p *listener) await(ctx context.Context, match func(probe.Arrival) bool) bool {
 	late := time.After(hearTimeout)
 	for {
 		p.mu.Lock()
@@ -117,8 +118,8 @@ func (p *post) await(ctx context.Context, match func(probe.Arrival) bool) bool {
 	}
 }
 
-// find is the first arrival that matches, or nil; also of a post that is none.
-func (p *post) find(match func(probe.Arrival) bool) *probe.Arrival {
+// find returns the first arrival that matches, or nil. A nil listener has none.
+func (p *listener) find(match func(probe.Arrival) bool) *probe.Arrival {
 	if p == nil {
 		return nil
 	}
@@ -127,7 +128,7 @@ func (p *post) find(match func(probe.Arrival) bool) *probe.Arrival {
 	return p.findLocked(match)
 }
 
-func (p *post) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
+func (p *listener) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
 	for _, a := range p.arrivals {
 		if match(a) {
 			return &a
@@ -136,7 +137,7 @@ func (p *post) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
 	return nil
 }
 
-// lines are the JSON lines of a program, bounded in length and number.
+// lines reads the JSON lines of a program, bounded in length and number.
 type lines struct {
 	scanner *bufio.Scanner
 	read    int
@@ -162,8 +163,8 @@ func (l *lines) next(into any) error {
 }
 
 // plant puts a secret into the other trial's workspace and into its server.
-func (g *ground) plant(ctx context.Context) error {
-	content := []byte(g.secret() + "-workspace\n")
+func (b *testbed) plant(ctx context.Context) error {
+	content := []byte(b.secret() + "-workspace\n")
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "secret.txt", Mode: 0o600, Size: int64(len(content))}); err != nil {
@@ -175,39 +176,39 @@ func (g *ground) plant(ctx context.Context) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return g.other.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &buf)
+	return b.otherTrial.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &buf)
 }
 
-// controls is whether the host's listener heard who stands beside it, by transport
-// and address.
-type controls map[string]bool
+// reachability says over which networks, such as tcp4, the host's listener can be reached from the
+// host's own network.
+type reachability map[string]bool
 
-// knock has the host probe reach for the host's listener, and waits for it to be heard:
-// that shows that the listener hears, and, after the attacks, that it has heard
-// whatever came before.
-func (g *ground) knock(ctx context.Context, when string) error {
-	if g.host == nil {
+// checkListener has the host probe send to the host's listener, and waits for the arrivals. They
+// show that the listener can be reached and, after the attacks, that it has reported everything
+// that arrived before.
+func (b *testbed) checkListener(ctx context.Context, when string) error {
+	if b.host == nil {
 		return nil
 	}
-	aims := probe.Aims{Nonce: g.nonce + "." + when, Host: g.host.place}
-	ended, err := runProgram(ctx, g.hostProbe.Start, probe.Knock, aims, func(*lines) error { return nil })
+	aims := probe.Aims{Nonce: b.nonce + "." + when, Host: b.host.place}
+	ended, err := runProgram(ctx, b.hostProbe.Start, probe.Knock, aims, func(*lines) error { return nil })
 	if err != nil || !ended {
 		return errors.Join(err, ctx.Err())
 	}
-	g.heard = controls{}
+	b.reachable = reachability{}
 	for _, over := range []string{"tcp4", "udp4", "tcp6"} {
-		g.heard[over] = g.host.await(ctx, func(a probe.Arrival) bool {
+		b.reachable[over] = b.host.await(ctx, func(a probe.Arrival) bool {
 			return a.Nonce == aims.Nonce && a.Attack == probe.Control && a.Over == over
 		})
-		if over == "udp4" && !g.heard["tcp4"] && !g.heard[over] {
+		if over == "udp4" && !b.reachable["tcp4"] && !b.reachable[over] {
 			return nil
 		}
 	}
 	return nil
 }
 
-// runProgram runs one of the probe's programs, has read take what it wrote, and reports whether
-// it came to its end: its container may be gone.
+// runProgram runs a program of package probe, and lets read read its output. It reports whether the
+// program ran to its end: its container may have ended before.
 func runProgram(ctx context.Context, start starter, name string, aims probe.Aims, read func(*lines) error) (ended bool, err error) {
 	input, err := json.Marshal(aims)
 	if err != nil {
