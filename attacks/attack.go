@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// Role is who attacks.
+// Role says what kind of program attacks.
 type Role string
 
 const (
@@ -33,31 +33,30 @@ type Attack struct {
 	Promise Promise
 	Without Defence // without it the attack succeeds
 
-	// In is the attack in whose trial, and run, this one takes place too; empty for a trial
-	// of its own, whose task has the attack's name.
+	// In names another attack whose trial, and so run, this one shares; empty for a trial of its
+	// own, whose task has the attack's name.
 	In string
-	// Task changes the task of the trial; nil leaves it as it is: an agent that calls the
-	// tool poke of the server evil, both played by the hostile program.
+	// Task changes the task of the trial; nil leaves it as it is: an agent calls the tool poke of
+	// the server evil, and both are the hostile program.
 	Task func(Ground, *eval.Task)
 	// Alone is set where the attack needs a run of its own.
 	Alone *Alone
 	// Browse has a browser open the report of the run.
 	Browse bool
-	// Won says whether the attack succeeded, and what shows it.
+	// Won reports whether the attack succeeded, and what shows it.
 	Won func(Scene) (bool, string)
-	// Tried says whether the attack took place, where Won cannot tell that from one that
-	// was held. Nil is yes.
+	// Tried reports whether the attack took place, for attacks where Won is false in both cases.
+	// Nil means that it did.
 	Tried func(Scene) bool
 }
 
-// Alone is a run for one attack, because it aims at the runner, or the eval must differ.
+// Alone is a run of its own for an attack, because it aims at the runner or needs another eval.
 type Alone struct {
 	Eval    func(Ground, *eval.Eval) // changes the eval; nil leaves it as it is
 	Args    []string                 // more arguments of waza run
-	Kill    bool                     // waza is ended by SIGKILL once something of the trial lingers
+	Kill    bool                     // kill waza once a process of the trial lingers
 	Hostile bool                     // process 1 of containers attacks, as package hostileguest says
-	// Engine changes what the engine is asked for when it makes a container; nil leaves it
-	// as it is.
+	// Engine changes requests to the engine to create a container; nil leaves them as they are.
 	Engine func(create []byte) []byte
 }
 
@@ -88,7 +87,7 @@ func All() []Attack {
 	)
 }
 
-// taskOf is the task in whose trial an attack takes place.
+// taskOf returns the task in whose trial an attack takes place.
 func (a Attack) taskOf() string {
 	if a.In != "" {
 		return a.In

@@ -15,9 +15,9 @@ import (
 // serveAway starts hostile remote servers, and what they send the runner to, which is on
 // the loopback of this machine. It returns the URL of the servers and what hears of it.
 // Behind the URL stand the run's nonce, the task and the attack.
-func serveAway(t *testing.T) (string, *post) {
+func serveAway(t *testing.T) (string, *listener) {
 	t.Helper()
-	heard := &post{at: "the host's loopback"}
+	heard := &listener{at: "the host's loopback"}
 	inside := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if parts := strings.Split(r.URL.Path, "/"); len(parts) > 3 {
 			heard.mu.Lock()

@@ -96,7 +96,7 @@ func bombAttacks() []Attack {
 	}
 }
 
-// used is what a container of the trial used; without figures where nobody saw that.
+// used returns what a container of the trial used; without figures where nobody saw that.
 func (s Scene) used(container string) evidence.Usage {
 	trial, err := s.Dir.Trial()
 	if err != nil || trial.Resources[container].Used == nil {

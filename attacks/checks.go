@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// leadsOut says whether a file of the tar came to stand on the host, or where a grader's
+// leadsOut reports whether a file of the tar came to stand on the host, or where a grader's
 // program finds it.
 func leadsOut(s Scene) (bool, string) {
 	for dir := string(s.Dir); dir != "/"; dir = filepath.Dir(dir) {

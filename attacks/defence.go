@@ -24,10 +24,10 @@ const (
 	laxBuild   = "lax"   // limits, and what makes texts harmless
 )
 
-// without is a defence that goes with constants.
+// without returns a defence that goes with constants.
 func without(build, name string, constants ...string) Defence {
 	return Defence{Name: name, Build: build, Constants: constants}
 }
 
-// kept is a defence that cannot be taken out.
+// kept returns a defence that cannot be taken out.
 func kept(name, why string) Defence { return Defence{Name: name, Kept: why} }

@@ -78,7 +78,7 @@ func (g Ground) eval() eval.Eval {
 	}
 }
 
-// task is the trial of an attack: the agent gets its name as the prompt.
+// task returns the trial of an attack: the agent gets its name as the prompt.
 func (g Ground) task(a Attack) eval.Task {
 	t := eval.Task{ID: a.Name, Inputs: eval.Inputs{Prompt: a.Name}}
 	switch a.As {
@@ -107,7 +107,7 @@ func besideCalm(g Ground, t *eval.Task) {
 	}
 }
 
-// Program is a grader whose program attacks.
+// Program returns a grader whose program attacks.
 func (g Ground) Program(name, attack string) eval.Grader {
 	config, _ := json.Marshal(map[string]any{ // of strings
 		"image": g.Image, "command": program, "args": []string{"grader", attack, g.Aims},
@@ -115,7 +115,7 @@ func (g Ground) Program(name, attack string) eval.Grader {
 	return eval.Grader{Type: "program", Name: name, Config: config}
 }
 
-// neighbour is a trial that passes.
+// neighbour returns a trial that passes.
 func neighbour(id string) eval.Task {
 	return eval.Task{
 		ID: id, Inputs: eval.Inputs{Prompt: part.Honest},

@@ -43,7 +43,7 @@ func allowOne(g Ground, e *eval.Eval) {
 	e.Config.Isolation.Agent.Egress = []mcpconfig.Egress{{Host: part.Allowed + ":443", Address: at}, {Host: part.Allowed + ":80", Address: at}}
 }
 
-// egress is what of the agent's left its trial, by the runner's record.
+// egress returns what of the agent's left its trial, by the runner's record.
 func (s Scene) egress() []evidence.Egress {
 	var all []evidence.Egress
 	events, _ := s.Dir.Events()
@@ -57,7 +57,7 @@ func (s Scene) egress() []evidence.Egress {
 	return all
 }
 
-// carried says whether anything left for a host, where nothing should.
+// carried reports whether anything left for a host, where nothing should.
 func carried(name string, port int) func(Scene) (bool, string) {
 	return func(s Scene) (bool, string) {
 		for _, reported := range s.egress() {
@@ -69,7 +69,7 @@ func carried(name string, port int) func(Scene) (bool, string) {
 	}
 }
 
-// carriedElsewhere says whether a request left for another host than the one that is
+// carriedElsewhere reports whether a request left for another host than the one that is
 // allowed.
 func carriedElsewhere(s Scene) (bool, string) {
 	for _, reported := range s.egress() {

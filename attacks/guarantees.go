@@ -12,7 +12,7 @@ import (
 // unfilteredPids marks the container that its engine gives no filter.
 const unfilteredPids = 77
 
-// unfiltered is what the engine is asked for without the filter of that container.
+// unfiltered returns what the engine is asked for without the filter of that container.
 func unfiltered(create []byte) []byte {
 	var all, host map[string]json.RawMessage
 	if json.Unmarshal(create, &all) != nil || json.Unmarshal(all["HostConfig"], &host) != nil || string(host["PidsLimit"]) != strconv.Itoa(unfilteredPids) {
@@ -34,7 +34,7 @@ func guaranteeAttacks() []Attack {
 	}}
 }
 
-// calledFiltered says whether a server that ran under no filter is on record as one that
+// calledFiltered reports whether a server that ran under no filter is on record as one that
 // did.
 func calledFiltered(s Scene) (bool, string) {
 	trial, err := s.Dir.Trial()

@@ -117,7 +117,7 @@ func filling(name, what string, held Defence) Attack {
 	}
 }
 
-// entries are the headers of the workspace that was collected.
+// entries returns the headers of the workspace that was collected.
 func (s Scene) entries() []*tar.Header {
 	file, err := os.Open(filepath.Join(string(s.Dir), evidence.WorkspaceFile))
 	if err != nil {
@@ -147,7 +147,7 @@ func collected(name string) func(Scene) bool {
 	return func(s Scene) bool { return s.entry(name) != nil }
 }
 
-// hasFile says whether a name of the workspace is collected as a regular file.
+// hasFile reports whether a name of the workspace is collected as a regular file.
 func hasFile(name string) func(Scene) (bool, string) {
 	return func(s Scene) (bool, string) {
 		h := s.entry(name)
@@ -158,7 +158,7 @@ func hasFile(name string) func(Scene) (bool, string) {
 	}
 }
 
-// noWorkspace says whether graders are without the workspace.
+// noWorkspace reports whether graders are without the workspace.
 func noWorkspace(s Scene) (bool, string) {
 	trial, err := s.Dir.Trial()
 	if err != nil {
@@ -168,7 +168,7 @@ func noWorkspace(s Scene) (bool, string) {
 	return lost, strings.Join(trial.Gaps, "; ")
 }
 
-// agentErred says whether the agent ran into a limit.
+// agentErred reports whether the agent ran into a limit.
 func agentErred(s Scene) bool { return s.Result().Outcome == evidence.ClassAgentError }
 
 func (s Scene) sizeOf(name string) int64 {
@@ -179,7 +179,7 @@ func (s Scene) sizeOf(name string) int64 {
 	return info.Size()
 }
 
-// passed says whether a grader of the trial is content.
+// passed reports whether a grader of the trial is content.
 func (s Scene) passed(grader string) (bool, string) {
 	v, there := s.Result().Validations[grader]
 	if !there {

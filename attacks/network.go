@@ -58,7 +58,7 @@ func tunnelled(s Scene) (bool, string) {
 	return true, "no question is on record"
 }
 
-// anyOfGrader says whether any attack of the probe got out of a grader's program.
+// anyOfGrader reports whether any attack of the probe got out of a grader's program.
 func anyOfGrader(s Scene) (bool, string) {
 	for _, a := range s.Run.Arrivals {
 		if strings.HasPrefix(a.Nonce, part.Nonce(s.Run.ID, s.Task, "grader")) {

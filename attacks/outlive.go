@@ -34,7 +34,7 @@ func outlivingAttacks() []Attack {
 	}
 }
 
-// marked says whether the workspace holds what was written after the agent's end.
+// marked reports whether the workspace holds what was written after the agent's end.
 func marked(s Scene) (bool, string) {
 	workspace, err := s.Dir.Workspace()
 	if err != nil {
@@ -54,7 +54,7 @@ func marked(s Scene) (bool, string) {
 
 func timedOut(s Scene) bool { return s.Result().Outcome == evidence.ClassTimeout }
 
-// alive says whether what a trial left is among the host's processes.
+// alive reports whether what a trial left is among the host's processes.
 func alive(s Scene) (bool, string) {
 	from := part.Nonce(s.Run.ID, s.Task, "")
 	for _, line := range s.Run.Alive {
@@ -78,5 +78,5 @@ func aliveOrStanding(s Scene) (bool, string) {
 	return false, "no process and no container is left"
 }
 
-// isContainer says whether an object on the engine is one.
+// isContainer reports whether an object on the engine is one.
 func isContainer(object string) bool { return strings.HasPrefix(object, "container ") }

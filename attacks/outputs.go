@@ -98,7 +98,7 @@ func ofJUnit(s Scene) judged { return readJUnit(s.Run.written("junit.xml")) }
 
 func ofMarkdown(s Scene) judged { return readMarkdown([]byte(s.Run.comment())) }
 
-// misread is where a text shows what its references to characters stand for.
+// misread returns where a text shows what its references to characters stand for.
 func misread(s Scene) (j judged) {
 	if strings.Contains(s.Run.report().text(), "<b>entity-mark") {
 		j.stray("entity-mark is not shown as it was said")
@@ -138,7 +138,7 @@ func hugeAttacks() []Attack {
 	return all
 }
 
-// beyond says whether a trial takes more of the page than so many bytes.
+// beyond reports whether a trial takes more of the page than so many bytes.
 func (p page) beyond(task string, most int) (bool, string) {
 	if p.root == nil {
 		return true, fmt.Sprint(p.strays)
@@ -167,7 +167,7 @@ func among(strays []string, mark string) (bool, string) {
 	return false, ""
 }
 
-// report is the run's report as a browser takes it.
+// report returns the run's report as a browser takes it.
 func (r *Run) report() page {
 	if r.reported == nil {
 		p := readPage(r.written("report.html"))
@@ -176,7 +176,7 @@ func (r *Run) report() page {
 	return *r.reported
 }
 
-// comment is what is said of the run on a pull request.
+// comment returns what is said of the run on a pull request.
 func (r *Run) comment() string {
 	if r.commented == "" {
 		r.commented = r.printed("report", "--format", "github-comment", r.Dir)
@@ -184,13 +184,13 @@ func (r *Run) comment() string {
 	return r.commented
 }
 
-// written is an output that the run wrote at its end.
+// written returns an output that the run wrote at its end.
 func (r *Run) written(name string) []byte {
 	data, _ := os.ReadFile(filepath.Join(r.Dir, name))
 	return data
 }
 
-// printed is what waza prints when asked.
+// printed returns what waza prints when asked.
 func (r *Run) printed(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -63,10 +63,10 @@ func (j *judged) characters(raw []byte) {
 	}
 }
 
-// around is what stands before and behind a place.
+// around returns what stands before and behind a place.
 func around(raw []byte, at int) []byte { return raw[max(at-40, 0):min(at+120, len(raw))] }
 
-// both are the findings of several outputs together.
+// both returns the findings of several outputs together.
 func both(all ...judged) (j judged) {
 	for _, one := range all {
 		j.strays, j.odd = append(j.strays, one.strays...), append(j.odd, one.odd...)
@@ -163,7 +163,7 @@ func (p *page) special(n *html.Node) {
 	}
 }
 
-// allows says whether a directive of the page's policy has a source.
+// allows reports whether a directive of the page's policy has a source.
 func (p *page) allows(directive, source string) bool {
 	for one := range strings.SplitSeq(p.policy, ";") {
 		if words := strings.Fields(one); len(words) > 0 && words[0] == directive {
@@ -190,7 +190,7 @@ func (p *page) links() {
 	}
 }
 
-// value is that of an attribute; empty where there is none.
+// value returns that of an attribute; empty where there is none.
 func value(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -200,7 +200,7 @@ func value(n *html.Node, key string) string {
 	return ""
 }
 
-// text is all text of the page; empty where there is none.
+// text returns all text of the page; empty where there is none.
 func (p page) text() string {
 	if p.root == nil {
 		return ""
@@ -208,7 +208,7 @@ func (p page) text() string {
 	return text(p.root)
 }
 
-// text is all text below n.
+// text returns all text below n.
 func text(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {

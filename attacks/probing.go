@@ -46,13 +46,13 @@ func probeHeld() []held {
 	}
 }
 
-// elsewhere is a defence that the tests of package containers take out, where it is the
+// elsewhere returns a defence that the tests of package containers take out, where it is the
 // engine's, which has no constant of ours.
 func elsewhere(name, with string) Defence {
 	return kept(name, "it is the engine's; tests of containers let the same attack try it with "+with)
 }
 
-// probeAttacks are those that every run's certificate is made of. Here they are carried
+// probeAttacks returns those that every run's certificate is made of. Here they are carried
 // out by the agent and by a server of one trial, which are started as any other, while
 // other trials run.
 func probeAttacks() []Attack {
@@ -81,7 +81,7 @@ func probeAttacks() []Attack {
 	return all
 }
 
-// guestEnded says whether process 1 of a container ended; who ended it can say nothing
+// guestEnded reports whether process 1 of a container ended; who ended it can say nothing
 // any more.
 func guestEnded(s Scene) (bool, string) {
 	r := s.Result()

@@ -16,7 +16,7 @@ type order struct {
 	pattern string
 }
 
-// obeyed is what of a saying must not be printed, where that is not all of it.
+// obeyed returns what of a saying must not be printed, where that is not all of it.
 func obeyed() map[string]order {
 	return map[string]order{
 		"ci-command":  {"ci-mark", `^::error::ci-mark`},
@@ -64,7 +64,7 @@ func sayingAttacks() []Attack {
 	return all
 }
 
-// printed says whether a saying stands in what was printed so that it is obeyed.
+// printed reports whether a saying stands in what was printed so that it is obeyed.
 func (s Scene) printed(saying, text string) (bool, string) {
 	order, special := obeyed()[saying]
 	if !special {
@@ -80,7 +80,7 @@ func (s Scene) printed(saying, text string) (bool, string) {
 	return false, ""
 }
 
-// shown is all that waza prints of the trial: when it ran, and later when asked.
+// shown returns all that waza prints of the trial: when it ran, and later when asked.
 func (s Scene) shown() string {
 	if said, known := s.Run.shown[s.Task]; known {
 		return said

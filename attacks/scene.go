@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// Run is a run of waza that is over, as one finds it.
+// Run is a finished run of waza, and everything that judging its attacks needs.
 type Run struct {
 	ID         string // nonce of its attacks
 	Dir        string // the run directory
@@ -24,14 +24,14 @@ type Run struct {
 	PeakRSS    int64  // bytes of waza's own process
 	Took       time.Duration
 	Results    results.Results // empty where there is none
-	Arrivals   []Arrival       // all that reached listeners outside
-	Left       []string        // containers, networks and volumes that are still there
-	Alive      []string        // command lines of attackers' processes that are still there
+	Arrivals   []Arrival       // what reached listeners outside
+	Left       []string        // containers, networks and volumes that still exist
+	Alive      []string        // command lines of attackers' processes that still run
 	Harmed     []string        // harmless trials that did not pass
 	Neighbours int             // harmless trials in all
 	Killed     bool            // it was ended by SIGKILL while it was attacked
 	Browsed    string          // the text of the report, where a browser opened it
-	Noted      []string        // what the browser then noted that a quiet page does not do
+	Noted      []string        // what the page did that it must not
 
 	shown     map[string]string // what waza prints of a task, once it was asked
 	reported  *page             // its report, once it was read
@@ -45,7 +45,7 @@ type Arrival struct {
 	At string // which listener
 }
 
-// Scene is where an attack took place.
+// Scene is an attack and the trial in which it took place.
 type Scene struct {
 	Run    *Run
 	Attack string
@@ -53,20 +53,20 @@ type Scene struct {
 	Dir    evidence.Dir // of the trial
 }
 
-// Words are what attackers said of this attack: in the agent's output, in results of
+// Words returns what attackers reported of this attack: in the agent's output, in results of
 // servers' tools, and in the output of graders' programs.
 func (s Scene) Words() []part.Word {
 	said := s.File(evidence.StdoutFile) + "\n" + s.servers() + "\n" + s.programs()
 	return slices.DeleteFunc(part.Hear(said), func(w part.Word) bool { return w.Attack != s.Attack })
 }
 
-// File is what a file of the trial's directory holds; empty where there is none.
+// File returns the content of a file of the trial's directory; empty if there is none.
 func (s Scene) File(name string) string {
 	data, _ := os.ReadFile(filepath.Join(string(s.Dir), name))
 	return string(data)
 }
 
-// servers is the text that servers' tools answered.
+// servers returns the text that servers' tools answered.
 func (s Scene) servers() string {
 	var b strings.Builder
 	calls, _ := s.Dir.Calls()
@@ -95,10 +95,10 @@ func (s Scene) programs() string {
 	return b.String()
 }
 
-// Result is the trial in the results; zero where it is not there.
+// Result returns the trial in the results; zero where it is not there.
 func (s Scene) Result() results.RunResult { return s.Run.Trial(s.Task) }
 
-// Trial is the last attempt of a task's trial in the results.
+// Trial returns the last attempt of a task's trial in the results.
 func (r *Run) Trial(task string) results.RunResult {
 	for _, t := range r.Results.Tasks {
 		if t.TestID == task && len(t.Runs) > 0 {
@@ -108,7 +108,7 @@ func (r *Run) Trial(task string) results.RunResult {
 	return results.RunResult{}
 }
 
-// Arrived says what of this attack reached a listener outside.
+// Arrived reports whether this attack reached a listener outside, and which one.
 func (s Scene) Arrived() (bool, string) {
 	from := part.Nonce(s.Run.ID, s.Task, "")
 	for _, a := range s.Run.Arrivals {
@@ -119,8 +119,7 @@ func (s Scene) Arrived() (bool, string) {
 	return false, ""
 }
 
-// SaidSo is how an attack is judged that leaves no trace outside: by what its program
-// saw.
+// SaidSo judges an attack that leaves no trace outside, by what its program reported.
 func SaidSo(s Scene) (bool, string) {
 	var details []string
 	for _, w := range s.Words() {
@@ -132,7 +131,7 @@ func SaidSo(s Scene) (bool, string) {
 	return false, strings.Join(slices.Compact(details), "; ")
 }
 
-// ArrivedOrSaidSo is either.
+// ArrivedOrSaidSo judges an attack by arrivals and by what its program reported.
 func ArrivedOrSaidSo(s Scene) (bool, string) {
 	if won, detail := s.Arrived(); won {
 		return won, detail
@@ -140,5 +139,5 @@ func ArrivedOrSaidSo(s Scene) (bool, string) {
 	return SaidSo(s)
 }
 
-// Reported reports whether anybody said anything of the attack.
+// Reported reports whether an attacker reported anything of the attack.
 func Reported(s Scene) bool { return len(s.Words()) > 0 }

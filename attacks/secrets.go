@@ -49,7 +49,7 @@ func leakingAttacks() []Attack {
 	}
 }
 
-// written says whether the secret of the run is in any file of its directory, or was
+// written reports whether the secret of the run is in any file of its directory, or was
 // printed.
 func written(s Scene) (bool, string) {
 	forms := formsOf(part.Secret(s.Run.ID))
@@ -82,7 +82,7 @@ func written(s Scene) (bool, string) {
 	return found != "", found
 }
 
-// formsOf are the forms in which a secret would be recognised.
+// formsOf returns the forms in which a secret would be recognised.
 func formsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // of a string
 	return []string{

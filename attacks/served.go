@@ -23,7 +23,7 @@ type site struct {
 // maxPages is how many pages of a run are looked at.
 const maxPages = 40
 
-// served is the run as waza serve shows it: the pages of a task, those that they lead to,
+// served returns the run as waza serve shows it: the pages of a task, those that they lead to,
 // its files and the API.
 func (r *Run) served(task string) site {
 	if s, known := r.sites[task]; known {
@@ -69,7 +69,7 @@ func (s *site) visit(waza, dir, task string) (err error) {
 	return v.err
 }
 
-// address is what the server says that it is found under.
+// address returns what the server says that it is found under.
 func address(out io.Reader) (*url.URL, error) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {

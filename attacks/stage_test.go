@@ -38,14 +38,15 @@ const (
 	dying = 30 * time.Second
 )
 
-// stage is what attacks need around waza: their image, and listeners outside.
+// stage is what runs of attacks share: the executable, the image of the hostile program, and
+// listeners outside of all sandboxes.
 type stage struct {
-	t     *testing.T
-	waza  string // the executable as it is
-	image string
-	posts []*post
-	away  string // URL of hostile remote servers
-	cache string // the directory of caches, which has the certificate of whole executables
+	t         *testing.T
+	waza      string // the executable as it is
+	image     string
+	listeners []*listener
+	away      string // URL of hostile remote servers
+	cache     string // the directory of caches, which has the certificate of whole executables
 }
 
 func newStage(t *testing.T) *stage {
@@ -53,17 +54,17 @@ func newStage(t *testing.T) *stage {
 	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12], cache: t.TempDir()}
 	dockertest.ScratchImage(t, s.image, "hostile", dockertest.Program(t, "attacks/hostile", "hostile"))
 	docker := dockertest.Tool(t, "docker")
-	s.posts = []*post{
+	s.listeners = []*listener{
 		watch(t, "the host", s.waza, probe.Subcommand, probe.Watch),
 		watch(t, "another network", docker, "run", "--interactive", "--rm", "--network", "bridge", "--memory", "64m", s.image, program, probe.Subcommand, probe.Watch),
 	}
 	away, heard := serveAway(t)
-	s.away, s.posts = away, append(s.posts, heard)
+	s.away, s.listeners = away, append(s.listeners, heard)
 	return s
 }
 
-// post is a listener outside of all trials.
-type post struct {
+// listener is a listener outside of all sandboxes, and what arrived there.
+type listener struct {
 	at    string
 	place probe.Place
 
@@ -72,7 +73,7 @@ type post struct {
 }
 
 // watch starts a listener, which ends with its stdin.
-func watch(t *testing.T, at string, command ...string) *post {
+func watch(t *testing.T, at string, command ...string) *listener {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
@@ -87,7 +88,7 @@ func watch(t *testing.T, at string, command ...string) *post {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &post{at: at}
+	p := &listener{at: at}
 	reported := json.NewDecoder(out)
 	var reading sync.WaitGroup
 	t.Cleanup(func() {
@@ -115,10 +116,10 @@ func watch(t *testing.T, at string, command ...string) *post {
 	return p
 }
 
-// arrivals are all that came from the run of a nonce.
+// arrivals returns everything that arrived from the run with a nonce.
 func (s *stage) arrivals(nonce string) []Arrival {
 	var all []Arrival
-	for _, p := range s.posts {
+	for _, p := range s.listeners {
 		p.mu.Lock()
 		for _, a := range p.arrivals {
 			if strings.HasPrefix(a.Nonce, nonce+".") {
@@ -135,10 +136,10 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	t.Helper()
 	nonce := strings.ToLower(rand.Text())[:12]
 	aims, err := json.Marshal(probe.Aims{
-		Nonce: nonce, Host: s.posts[0].place, Neighbour: s.posts[1].place,
+		Nonce: nonce, Host: s.listeners[0].place, Neighbour: s.listeners[1].place,
 		Sibling: probe.Place{TCP4: part.Port}, SiblingAt: calm,
 		Names:   []string{nonce + ".invalid", "host.docker.internal", "gateway.docker.internal"},
-		Planted: reversed("planted-" + nonce), Foreigners: reversed("foreign-" + nonce),
+		Planted: probe.Reversed("planted-" + nonce), Foreigners: probe.Reversed("foreign-" + nonce),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -181,8 +182,8 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	return r
 }
 
-// front stands between a run and the engine, and changes what is asked for when a
-// container is made. It returns what DOCKER_HOST is for it.
+// front starts a proxy before the engine that changes requests to create containers, and returns
+// its address for DOCKER_HOST.
 func front(t *testing.T, change func(create []byte) []byte) string {
 	t.Helper()
 	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
@@ -200,8 +201,8 @@ func front(t *testing.T, change func(create []byte) []byte) string {
 	})
 }
 
-// browse opens the report in a browser. A page that does what it must not may lead the
-// browser away, so it is asked nothing more.
+// browse opens the report in a browser, and keeps its text. If the page did something that it must
+// not, the browser may be elsewhere, and is not asked for the text.
 func (r *Run) browse(t *testing.T) {
 	t.Helper()
 	page := browsertest.Start(t).Open(t, "file://"+filepath.Join(r.Dir, "report.html"), browsertest.View{})
@@ -212,7 +213,7 @@ func (r *Run) browse(t *testing.T) {
 	r.Noted = page.Notes()
 }
 
-// keptDir is a directory that goes when the test ends, unless it failed.
+// keptDir returns a directory that is removed when the test ends, unless it failed.
 func keptDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "waza-attacks-")
@@ -260,7 +261,7 @@ func (r *Run) carryOut(t *testing.T, dir string, args, env []string, kill bool) 
 	}
 }
 
-// killed ends waza by SIGKILL once a process lingers, and says whether one did.
+// killed kills waza once a process of an attacker lingers, and reports whether one did.
 func killed(t *testing.T, waza *os.Process, nonce string) bool {
 	t.Helper()
 	for until := time.Now().Add(runLimit); time.Now().Before(until); time.Sleep(pollEvery) {
@@ -271,8 +272,8 @@ func killed(t *testing.T, waza *os.Process, nonce string) bool {
 	return false
 }
 
-// lingering are the command lines of processes that attackers of a run left to outlive
-// something. What runs in containers of an engine on this machine is among its processes.
+// lingering returns the command lines of processes that attackers of a run started to outlive it.
+// Processes in containers of an engine on this machine are among its processes.
 func lingering(t *testing.T, nonce string) []string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -289,8 +290,8 @@ func lingering(t *testing.T, nonce string) []string {
 	return found
 }
 
-// look sees what is left. After a runner that was killed it waits for what ends by
-// itself.
+// look records what is left on the engine. After a killed runner it first waits for containers to
+// end by themselves.
 func (r *Run) look(t *testing.T, eval string) {
 	t.Helper()
 	engine := dockertest.Engine(t)
@@ -306,8 +307,7 @@ func (r *Run) look(t *testing.T, eval string) {
 	}
 }
 
-// removeRuns takes away what runs of an eval left, as those do that were killed or
-// weakened.
+// removeRuns removes what runs of an eval left, since killed and weakened ones may leave something.
 func removeRuns(t *testing.T, eval string) {
 	t.Helper()
 	engine := dockertest.Engine(t)
@@ -316,17 +316,7 @@ func removeRuns(t *testing.T, eval string) {
 	}
 }
 
-// reversed is s backwards, so that who is told what to look for does not find it in
-// itself.
-func reversed(s string) string {
-	b := []byte(s)
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
-	}
-	return string(b)
-}
-
-// scene is where an attack of a run took place.
+// scene returns the trial in which an attack of a run took place.
 func (r *Run) scene(a Attack) Scene {
 	return Scene{Run: r, Attack: a.Name, Task: a.taskOf(), Dir: runner.TrialDir(r.Dir, a.taskOf(), 1)}
 }

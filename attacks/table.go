@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Table is the list as SECURITY.md shows it: the attacks of each promise, and what is not
+// Table returns the list as SECURITY.md shows it: the attacks of each promise, and what is not
 // taken out.
 func Table() string {
 	var b strings.Builder
@@ -38,8 +38,8 @@ func (d Defence) label() string {
 	return d.Name
 }
 
-// heading is a promise without its last stop.
+// heading returns a promise without its last stop.
 func heading(p Promise) string { return strings.TrimSuffix(string(p), ".") }
 
-// cell is text as it stands in a cell of a Markdown table.
+// cell returns text as it stands in a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -40,7 +40,7 @@ func takeoverAttacks() []Attack {
 	return all
 }
 
-// heardOut says whether a guest that broke the rules was heard to its end: the session
+// heardOut reports whether a guest that broke the rules was heard to its end: the session
 // with it should have ended, and said why. The runner should have come to its own end, and
 // within bounds.
 func heardOut(s Scene) (bool, string) {

@@ -45,7 +45,7 @@ func ambiguousAttacks() []Attack {
 	return all
 }
 
-// forbids is a grader's config that passes where no call is on record that an ambiguous
+// forbids returns a grader's config that passes where no call is on record that an ambiguous
 // one is carried out as.
 func forbids(server string) json.RawMessage {
 	config := map[string]any{"server": server, "reject_tools": []string{part.Kept}}
@@ -135,7 +135,7 @@ func routingAttacks() []Attack {
 	)
 }
 
-// forgingAttacks are answers that are none, and lines that parsers have broken at.
+// forgingAttacks returns answers that are none, and lines that parsers have broken at.
 func forgingAttacks() []Attack {
 	won := map[string]Attack{
 		part.Forging:          {Tries: "answer with an id of another type", Without: typedIDs(), Won: believed},

@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/client"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // apiCall is one request to the engine.
@@ -111,7 +112,7 @@ func (b *bench) measureAPICalls(ctx context.Context) (figures []Figure, err erro
 	}
 	defer func() { err = errors.Join(err, os.Setenv(client.EnvOverrideHost, own)) }()
 	counted := *b
-	counted.run = newRunID()
+	counted.run = runner.NewID("bench")
 	if counted.backend, err = containers.Open(ctx, containers.Options{Run: counted.run, Guest: b.waza}); err != nil {
 		return nil, err
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,25 +11,26 @@ import (
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/runner"
 )
 
-// cleanupTimeout bounds taking away what all of it made.
+// cleanupTimeout bounds removing everything that the benchmark made.
 const cleanupTimeout = 2 * time.Minute
 
-// bench is one benchmark under way.
+// bench is a running benchmark.
 type bench struct {
 	options
 	stderr  io.Writer
 	engine  *engine
 	backend *containers.Backend
 	secrets *redact.Set
-	run     string   // id of the run that backend's objects and the floor's belong to
-	other   []string // ids of runs of executables that were measured
+	run     string   // run id of the objects of backend and of the floor
+	other   []string // ids of measured runs of the executable
 	image   string   // of the peer
 	dir     string
-	compose *compose // nil where nothing is measured against it
+	compose *compose // nil if nothing is compared with it
 	env     []string // more of the environment of executables
-	trials  int      // run so far, so that no two have one name
+	trials  int      // run so far; makes names unique
 }
 
 // part is a group of figures that are measured together.
@@ -62,14 +61,14 @@ func partNames() []string {
 	return names
 }
 
-// open finds everything that is needed, or says what is missing.
+// open finds everything that is needed. Its error says what is missing.
 func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
 	for _, file := range []string{o.waza, o.peer, o.attacker} {
 		if _, err := os.Stat(file); err != nil {
 			return nil, fmt.Errorf("%s is missing: run make bench, which builds it", file)
 		}
 	}
-	b := &bench{options: o, stderr: stderr, secrets: &redact.Set{}, run: newRunID()}
+	b := &bench{options: o, stderr: stderr, secrets: &redact.Set{}, run: runner.NewID("bench")}
 	defer func() {
 		if err != nil {
 			_, closeErr := b.close(context.WithoutCancel(ctx))
@@ -94,15 +93,8 @@ func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error
 	return b, err
 }
 
-// newRunID is one that no other run has.
-func newRunID() string {
-	var random [4]byte
-	_, _ = rand.Read(random[:])
-	return time.Now().UTC().Format("20060102-150405") + "-bench-" + hex.EncodeToString(random[:])
-}
-
-// measure measures all that was asked for. A part that fails does not take the others
-// with it: the report is what came out.
+// measure measures the selected parts. If a part fails, the others are measured all the same, and
+// the report has their figures.
 func (b *bench) measure(ctx context.Context) (*Report, error) {
 	report := newReport(b)
 	var errs []error
@@ -122,7 +114,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// close takes everything away and counts what stands nevertheless.
+// close removes everything, and counts what is left on the engine.
 func (b *bench) close(ctx context.Context) (Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()

@@ -78,7 +78,7 @@ func (b *bench) loadArgs(calls int) []string {
 	return []string{"-calls", fmt.Sprint(calls), "-warm", fmt.Sprint(b.sizes.Warm)}
 }
 
-// commandAgent is the configuration of an agent that is the peer.
+// commandAgent returns the configuration of an agent that is the peer.
 func commandAgent(load []string) string {
 	args, _ := json.Marshal(append([]string{"load"}, load...))
 	return fmt.Sprintf("  executor: command\n  agent: {command: /peer, args: %s, prompt: stdin}", args)
@@ -143,7 +143,7 @@ func readReport(dir evidence.Dir) (mcppeer.Report, error) {
 	return r, json.Unmarshal(said, &r)
 }
 
-// pooled is all calls of some reports, in milliseconds.
+// pooled returns all calls of some reports, in milliseconds.
 func pooled(reports []mcppeer.Report) []float64 {
 	var all []float64
 	for _, r := range reports {

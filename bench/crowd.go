@@ -22,8 +22,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// measureCrowd has the executable run many trials at once, whose agents wait for each
-// other and then call together, and looks at how much memory it takes meanwhile.
+// measureCrowd has the executable run many trials at once, whose agents wait for each other and
+// then call at the same time, and measures the memory of the runner.
 func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 	place, err := serveMeeting()
 	if err != nil {
@@ -69,7 +69,8 @@ func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// meeting is a server on this machine's loopback, which trials reach as a remote one.
+// meeting is an MCP server at which agents wait for each other. It listens on this machine's
+// loopback, and trials reach it as a remote server.
 type meeting struct {
 	net.Listener
 	served *http.Server
@@ -173,7 +174,7 @@ func graded(dir string) (all []time.Time) {
 	return all
 }
 
-// peakOf is the highest resident memory that a process has had, in KiB; 0 where that
+// peakOf returns the highest resident memory that a process has had, in KiB; 0 where that
 // cannot be seen.
 func peakOf(pid int) int {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))

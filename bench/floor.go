@@ -21,9 +21,8 @@ const (
 	subnetTries = 64
 )
 
-// floor makes a shape by bare calls, as fast as the engine does it, and takes it
-// away again: the network, all containers side by side, and back. It returns how
-// long that took.
+// floor creates a shape by bare calls, as fast as the engine can, and removes it again: first the
+// network, then all containers in parallel, and back. It returns how long that took.
 func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error) {
 	name := fmt.Sprintf("waza-%s-floor-%08x", b.run, rand.Uint32())
 	began := time.Now()
@@ -69,13 +68,13 @@ func (b *bench) createBare(ctx context.Context, x recordedContainer, network str
 	return made.ID, err
 }
 
-// uncancelled is the context of a call that creates something. The end of ctx does not
-// cancel it: the engine would go on, and what it makes would come after the sweep.
+// uncancelled returns the context of a call that creates something. It does not end with ctx: the
+// engine would go on creating, and the sweep would miss the object.
 func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
-// removeBare removes the network as soon as nobody is on it any more.
+// removeBare removes the containers in parallel, and the network once no container is on it.
 func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network string) error {
 	var group errgroup.Group
 	var inNetwork sync.WaitGroup
@@ -99,7 +98,7 @@ func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network s
 	return group.Wait()
 }
 
-// makeNetwork makes a network in a subnet that is free.
+// makeNetwork creates a network in a free subnet.
 func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOptions) (netip.Prefix, error) {
 	for range subnetTries {
 		n := rand.Uint32N(1<<16/subnetSize) * subnetSize
@@ -119,7 +118,7 @@ func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOp
 	return netip.Prefix{}, errors.New("no free subnet in 10.214.0.0/16")
 }
 
-// floors makes count floors, so many at once, and returns how many a minute that is.
+// floors runs count floors, atOnce at a time, and returns how many a minute that is.
 func (b *bench) floors(ctx context.Context, s shape, count, atOnce int) (perMinute float64, err error) {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

@@ -94,5 +94,5 @@ func (b *bench) measureThroughput(ctx context.Context) ([]Figure, error) {
 	return []Figure{f.atLeast(0.85)}, nil
 }
 
-// seconds is d in seconds, as JSON shows it.
+// seconds returns d in seconds, as JSON shows it.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }

@@ -40,7 +40,7 @@ func (f Figure) atLeast(aim float64) Figure {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// verdict says whether the aim is met; empty where there is none.
+// verdict reports whether the aim is met; empty where there is none.
 func (f Figure) verdict() string {
 	switch {
 	case f.Met == nil:
@@ -83,7 +83,7 @@ func wazaVersion(path string) string {
 	return strings.TrimPrefix(strings.TrimSpace(string(out)), "waza ")
 }
 
-// machine is this machine in a few words. Its load is that before anything began.
+// machine returns this machine in a few words. Its load is that before anything began.
 func machine() map[string]string {
 	m := map[string]string{"cpus": strconv.Itoa(runtime.NumCPU()), "arch": runtime.GOARCH}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -98,7 +98,7 @@ func machine() map[string]string {
 	return m
 }
 
-// valueOf is the first value of a key in a file such as /proc/cpuinfo.
+// valueOf returns the first value of a key in a file such as /proc/cpuinfo.
 func valueOf(file []byte, key string) string {
 	for lines := bufio.NewScanner(bytes.NewReader(file)); lines.Scan(); {
 		if name, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(name) == key {
@@ -125,7 +125,7 @@ func (r *Report) write(path string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// String is the report as Markdown.
+// String returns the report as Markdown.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s × %s, load %s before; Docker %s, kernel %s; waza %s, Go %s; %.0f s\n\n",

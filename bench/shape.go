@@ -17,14 +17,14 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// shape is what a trial has on the engine, as the engine tells it, so that the same
-// can be made again by bare calls.
+// shape is the network and containers of a trial as the engine describes them, so that the same can
+// be created by bare calls.
 type shape struct {
-	network    *network.CreateOptions // nil where there is none
+	network    *network.CreateOptions // nil if there is none
 	containers []recordedContainer
 }
 
-// container is one container of a shape.
+// recordedContainer is one container of a shape.
 type recordedContainer struct {
 	role   string // the container's name in its trial
 	conf   container.Config
@@ -32,10 +32,10 @@ type recordedContainer struct {
 	offset int // of its address in the network's subnet; 0 where it has none
 }
 
-// shapeOf looks at a trial that runs. A network has a second container on it in every
-// shape, as trials had once, so that figures can be compared over time. Its containers' programs are not part of it:
-// in their place comes the peer, which waits and does nothing, so that the floor
-// holds the engine's cost alone.
+// shapeOf returns the shape of a running trial. The shape's containers run the peer, which
+// waits and does nothing, in place of the trial's programs, so that the floor is the cost of
+// the engine alone. A network has a second container on it, as trials once had, so that figures
+// can be compared over time.
 func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 	var s shape
 	with := filters.NewArgs(filters.Arg("label", labelRun+"="+b.run), filters.Arg("label", labelTrial+"="+trial))
@@ -97,7 +97,7 @@ func (b *bench) labels() map[string]string {
 	return map[string]string{labelRun: b.run, labelBench: b.run}
 }
 
-// on is the container in a network, or in none where that is empty.
+// on returns the container in a network, or in none where that is empty.
 func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostConfig, *network.NetworkingConfig) {
 	host := x.host
 	if x.offset == 0 {
@@ -109,7 +109,7 @@ func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostC
 	}}
 }
 
-// addr is the container's address in a subnet.
+// addr returns the container's address in a subnet.
 func (x recordedContainer) addr(subnet netip.Prefix) netip.Addr {
 	addr := subnet.Addr().As4()
 	addr[3] += byte(x.offset)

@@ -12,7 +12,7 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// percentile is the smallest value that p percent of values do not exceed.
+// percentile returns the smallest value that p percent of values do not exceed.
 func percentile(values []float64, p int) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]

@@ -27,7 +27,7 @@ type settings struct {
 	servers string // more servers
 }
 
-// evalText is an eval with one stdio and one HTTP server.
+// evalText returns an eval with one stdio and one HTTP server.
 func (b *bench) evalText(s settings) string {
 	return fmt.Sprintf(`name: bench
 config:
@@ -50,7 +50,7 @@ func (b *bench) agentImage(s settings) string {
 	return fmt.Sprintf("image: %q", b.image)
 }
 
-// oneCall is an eval whose agent makes one call.
+// oneCall returns an eval whose agent makes one call.
 func oneCall(network string) settings {
 	return settings{network: network, agent: "  executor: script", script: `script:
   - call: {server: stock, tool: echo, arguments: {text: hello}}

@@ -54,7 +54,7 @@ func postAll(tricks []trick, server string) []part.Word {
 
 const called = `{"jsonrpc":"2.0","id":1,"method":"tools/call",`
 
-// ambiguous are calls that are recorded as one thing and carried out as another.
+// ambiguous returns calls that are recorded as one thing and carried out as another.
 func ambiguous() []trick {
 	return []trick{
 		{attack: part.Ambiguous, how: firstWins, body: called + `"params":{"name":"hidden","name":"open","arguments":{%s}}}`},
@@ -66,7 +66,7 @@ func ambiguous() []trick {
 	}
 }
 
-// hiding are calls of a tool that the agent is not to have.
+// hiding returns calls of a tool that the agent is not to have.
 func hiding() []trick {
 	plain := called + `"params":{"name":"hidden","arguments":{%s}}}`
 	shown := called + `"params":{"name":"open","arguments":{%s}}}`

@@ -119,7 +119,7 @@ func keys() (n int) {
 	return n
 }
 
-// forks is how many children there are at once. They wait, in nothing but the kernel:
+// forks returns how many children there are at once. They wait, in nothing but the kernel:
 // what a fork leaves of Go's runtime cannot do more.
 func forks(context.Context) []part.Word {
 	var children []int
@@ -202,7 +202,7 @@ func spin(ctx context.Context) []part.Word {
 	return []part.Word{{Attack: "cpu-hog", Detail: "it went on for 4 s"}}
 }
 
-// floodOutput is a line without end, but for this end.
+// floodOutput returns a line without end, but for this end.
 func floodOutput(context.Context) []part.Word { return flood(os.Stdout, more(part.AgentOutput)) }
 
 func floodStderr(context.Context) []part.Word { return flood(os.Stderr, more(part.ServerStderr)) }

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// checkActs are graders' programs that want a verdict which they do not deserve.
+// checkActs returns graders' programs that want a verdict which they do not deserve.
 func checkActs() map[string]act {
 	return map[string]act{
 		"grader-claims-pass":     {grader: claim},
@@ -32,7 +32,7 @@ func claim(context.Context) []part.Word {
 	return nil
 }
 
-// planted are places that a later grader's program might see.
+// planted returns places that a later grader's program might see.
 func planted() []string {
 	return []string{
 		filepath.Join(workspace, part.Planted), "/tmp/" + part.Planted, "/home/agent/" + part.Planted,
@@ -47,7 +47,7 @@ func plant(context.Context) []part.Word {
 	return nil
 }
 
-// find is an honest program, which passes where it sees what another planted.
+// find returns an honest program, which passes where it sees what another planted.
 func find(context.Context) []part.Word {
 	for _, name := range planted() {
 		if _, err := os.Lstat(name); err == nil {

@@ -51,7 +51,7 @@ func forge() error {
 	}
 }
 
-// versionFor is what a server says of its protocol version.
+// versionFor returns what a server says of its protocol version.
 func versionFor(mark string) string {
 	switch mark {
 	case "version-future":
@@ -129,7 +129,7 @@ func pour(mark string, size, many int, piece string) {
 	}
 }
 
-// odd is a line that parsers have broken at.
+// odd returns a line that parsers have broken at.
 func odd(mark string) string {
 	const head = `{"jsonrpc":"2.0","method":"notifications/message","params":`
 	switch mark {
@@ -218,7 +218,7 @@ func answerElsewhere(mark string) {
 	post(server, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"mark":"%s"}}`, mark), "Mcp-Session-Id: "+session)
 }
 
-// sessionOf is the session that an answer's headers name.
+// sessionOf returns the session that an answer's headers name.
 func sessionOf(answer string) string {
 	_, rest, _ := strings.Cut(strings.ToLower(answer), "mcp-session-id: ")
 	start := len(answer) - len(rest)

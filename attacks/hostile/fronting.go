@@ -17,7 +17,7 @@ func otherSNI(ctx context.Context) part.Word {
 	return part.Word{Attack: part.OtherSNI, Detail: fmt.Sprint(err)}
 }
 
-// helloFor is a ClientHello for a host.
+// helloFor returns a ClientHello for a host.
 func helloFor(host string) []byte {
 	var hello bytes.Buffer
 	near, far := net.Pipe()

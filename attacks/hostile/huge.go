@@ -18,7 +18,7 @@ func hugeActs() map[string]act {
 	return map[string]act{part.Huge: {agent: askHuge, server: serveHuge, grader: sayHugely}}
 }
 
-// hugeAnswers are results of tools, by name.
+// hugeAnswers returns results of tools, by name.
 func hugeAnswers() map[string]string {
 	text := func(s string) string {
 		quoted, _ := json.Marshal(s) // a string

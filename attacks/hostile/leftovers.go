@@ -31,7 +31,7 @@ func leftoverActs() map[string]act {
 	}
 }
 
-// said is a word on an attack that won where err is nil.
+// said returns a word on an attack that won where err is nil.
 func said(attack string, err error) part.Word {
 	if err != nil {
 		return part.Word{Attack: attack, Detail: err.Error()}
@@ -59,7 +59,7 @@ func strangeFiles(context.Context) []part.Word {
 	return []part.Word{said("hard-link", hard), said("device-node", device)}
 }
 
-// setuidHere is a grader's program that looks at the file whose rights the agent set.
+// setuidHere returns a grader's program that looks at the file whose rights the agent set.
 func setuidHere(context.Context) []part.Word {
 	var stat unix.Stat_t
 	err := unix.Stat(filepath.Join(workspace, part.Setuid), &stat)
@@ -136,7 +136,7 @@ func fillAll(ctx context.Context) []part.Word {
 	return words
 }
 
-// fill is how many bytes go into a file. It ends well above the limit.
+// fill returns how many bytes go into a file. It ends well above the limit.
 func fill(ctx context.Context, name string) (written int) {
 	file, err := os.Create(name)
 	if err != nil {

@@ -75,7 +75,7 @@ type message struct {
 	header string
 }
 
-// messages are those of a body, read in the habit that it names.
+// messages returns those of a body, read in the habit that it names.
 func messages(body []byte) []message {
 	how := firstMatch(habits, body)
 	if how == string(dropBytes) {

@@ -24,7 +24,7 @@ type act struct {
 	grader func(context.Context) []part.Word
 }
 
-// acts are all attacks, by name.
+// acts returns all attacks, by name.
 func acts() map[string]act {
 	all := map[string]act{}
 	for _, some := range []map[string]act{
@@ -121,7 +121,7 @@ func (a act) asAgent(ctx context.Context) error {
 	return nil
 }
 
-// aims are what a part of the trial aims at.
+// aims returns what a part of the trial aims at.
 func aims(role string) (probe.Aims, error) {
 	text := os.Getenv(part.AimsEnv)
 	if role == grader && len(os.Args) > 3 { // graders' programs have no environment of their own

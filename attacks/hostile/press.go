@@ -13,7 +13,7 @@ import (
 // back. It prints a line once it has had all of it.
 const press = "press"
 
-// presses are what is taken, by name. Burn takes the processor alone.
+// presses returns what is taken, by name. Burn takes the processor alone.
 func presses() map[string]func() {
 	return map[string]func(){
 		"burn": func() {

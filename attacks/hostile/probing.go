@@ -17,7 +17,7 @@ func probingActs() map[string]act {
 	}
 }
 
-// probing is every attack of the probe, as one part of a trial.
+// probing returns every attack of the probe, as one part of a trial.
 func probing(role string) func(context.Context) []part.Word {
 	return func(context.Context) []part.Word {
 		aims, err := aims(role)

@@ -31,7 +31,7 @@ func sendFor(limit time.Duration, server, request string) string {
 	return string(answer)
 }
 
-// post is a request of its own connection; headers are lines.
+// post returns a request of its own connection; headers are lines.
 func post(server, body string, headers ...string) string {
 	return send(server, request(server, body, headers...))
 }

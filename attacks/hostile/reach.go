@@ -131,7 +131,7 @@ func ports(ctx context.Context) part.Word {
 
 func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// everywhere is every address that a task network may have.
+// everywhere returns every address that a task network may have.
 func everywhere() []netip.Addr {
 	all := netip.MustParsePrefix(part.Subnets)
 	var addrs []netip.Addr
@@ -141,7 +141,7 @@ func everywhere() []netip.Addr {
 	return addrs
 }
 
-// ownPrefixes are our addresses but loopback's, each with its network.
+// ownPrefixes returns our addresses but loopback's, each with its network.
 func ownPrefixes() []netip.Prefix {
 	all, _ := net.InterfaceAddrs()
 	var own []netip.Prefix

@@ -28,7 +28,7 @@ func routingActs() map[string]act {
 	}
 }
 
-// marked is a call that a server carries out whoever it is.
+// marked returns a call that a server carries out whoever it is.
 func marked(mark string) string {
 	return fmt.Sprintf(called+`"params":{"name":"open","arguments":{"mark":"%s"}}}`, mark)
 }
@@ -56,7 +56,7 @@ func routing(context.Context) []part.Word {
 	return words
 }
 
-// smuggling are requests in which another one is hidden, for those who find the end of
+// smuggling returns requests in which another one is hidden, for those who find the end of
 // the first elsewhere.
 func smuggling() map[string]string {
 	inner := func(mark string) string { return request(part.Right, marked(mark)) }
@@ -85,7 +85,7 @@ func smuggling() map[string]string {
 	}
 }
 
-// valuesAlone is a call whose parameters are that many bytes of keys.
+// valuesAlone returns a call whose parameters are that many bytes of keys.
 func valuesAlone(size int) string {
 	b := []byte(called + `"params":{"name":"open"`)
 	for i := 0; len(b) < size; i++ {

@@ -28,7 +28,7 @@ func sayingActs() map[string]act {
 	}
 }
 
-// sayings are the texts one by one.
+// sayings returns the texts one by one.
 func sayings() []string {
 	all := part.Sayings()
 	maps.Copy(all, part.Markups())

@@ -102,7 +102,7 @@ func goElsewhere(ctx context.Context, attack, role string) []part.Word {
 	return []part.Word{tell(attack, role, last)}
 }
 
-// proxyHost is where the proxy is; empty where there is none.
+// proxyHost returns where the proxy is; empty where there is none.
 func proxyHost() string {
 	proxy, err := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err != nil {

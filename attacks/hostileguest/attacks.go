@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// floods are frames of attacks, one for each number.
+// floods returns frames of attacks, one for each number.
 func floods() map[string]func(i uint32) frame {
 	return map[string]func(uint32) frame{
 		part.MuxStreams:   func(i uint32) frame { return newFrame(frameWindowUpdate, flagSYN, 2*i+1000, 0) },
@@ -35,7 +35,7 @@ func (m *middle) flood(attack string) {
 	}
 }
 
-// planted are files, as a tar without its end, that lead out of the workspace.
+// planted returns files, as a tar without its end, that lead out of the workspace.
 func planted() []byte {
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)

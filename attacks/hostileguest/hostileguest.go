@@ -106,7 +106,7 @@ func (m *middle) between(runner io.Reader, toGuest io.Writer, fromGuest io.Reade
 	})
 }
 
-// own is another descriptor of a file, that stays with us.
+// own returns another descriptor of a file, that stays with us.
 func own(fd uintptr) (*os.File, error) {
 	own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
 	return os.NewFile(uintptr(own), "runner"), err
@@ -141,7 +141,7 @@ const (
 	kindData    = 4
 )
 
-// begins says whether the data of a frame begins with a message of a kind.
+// begins reports whether the data of a frame begins with a message of a kind.
 func (f frame) begins(kind byte) bool {
 	return f[1] == frameData && len(f) > frameHeader+messageHeader && f[frameHeader] == kind
 }

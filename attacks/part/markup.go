@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Markups are texts that a page, a JUnit file or Markdown would take for more than text,
+// Markups returns texts that a page, a JUnit file or Markdown would take for more than text,
 // by the attack. Each has its mark in it, as Sayings have.
 func Markups() map[string]string {
 	return map[string]string{
@@ -25,7 +25,7 @@ func Markups() map[string]string {
 	}
 }
 
-// Said is every saying and markup, each on lines of its own.
+// Said returns every saying and markup, each on lines of its own.
 func Said() string {
 	all := Sayings()
 	maps.Copy(all, Markups())

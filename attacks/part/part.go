@@ -54,7 +54,7 @@ const (
 // Honest is the name of the attack that is none.
 const Honest = "honest"
 
-// Nonce is what an attacker signs with: the run, the task, and its part there.
+// Nonce returns what an attacker signs with: the run, the task, and its part there.
 func Nonce(run, task, role string) string { return run + "." + task + "." + role }
 
 // Word is what an attacker says of an attack. Where somebody outside can tell, it counts
@@ -65,7 +65,7 @@ type Word struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Say is words as lines.
+// Say returns words as lines.
 func Say(words []Word) string {
 	var b strings.Builder
 	for _, w := range words {

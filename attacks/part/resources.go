@@ -33,7 +33,7 @@ const (
 	Finds   = "grader-finds"
 )
 
-// Sayings are texts that a terminal or a CI system would obey, by the attack: each has
+// Sayings returns texts that a terminal or a CI system would obey, by the attack: each has
 // its mark in it, which stands there as it is only where nothing was taken out.
 func Sayings() map[string]string {
 	return map[string]string{

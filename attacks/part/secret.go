@@ -7,5 +7,5 @@ const (
 	Token     = "TOKEN"
 )
 
-// Secret is what only one server of a run may know, by the run's nonce.
+// Secret returns what only one server of a run may know, by the run's nonce.
 func Secret(run string) string { return "only-for-evil/" + run + `+"quoted" & <marked>` }

@@ -20,7 +20,7 @@ const (
 // SlowReader is the attack that asks for much and reads nothing.
 const SlowReader = "slow-reader"
 
-// Talkers are the servers that it asks.
+// Talkers returns the servers that it asks.
 func Talkers() []string { return []string{Left, Right, "third"} }
 
 // Servers of attacks by protocol. Filtered shows the tool Shown alone; Left and Right
@@ -39,14 +39,14 @@ const (
 	Unsafe = "/etc"
 )
 
-// Ran is what such a server tells on its stderr, which is outside of all protocols, of a
+// Ran returns what such a server tells on its stderr, which is outside of all protocols, of a
 // call that it carried out. The mark is who the call is an attack of.
 func Ran(tool, path, mark string) string { return "ran " + tool + " " + path + " for " + mark }
 
-// Flooded is what a server tells there that was heard to the end of a flood.
+// Flooded returns what a server tells there that was heard to the end of a flood.
 func Flooded(mark string) string { return "nobody stopped " + mark }
 
-// Forgeries are the attacks that forging servers carry out, one call each.
+// Forgeries returns the attacks that forging servers carry out, one call each.
 func Forgeries() []string {
 	return slices.Concat([]string{
 		Forging, "answer-twice", "answer-ahead", "ask-with-agents-id", "answer-after-cancel", "never-answer",
@@ -54,7 +54,7 @@ func Forgeries() []string {
 	}, Oddities(), Floods())
 }
 
-// Oddities are those of them that are answered in the end, by the server Patient, which
+// Oddities returns those of them that are answered in the end, by the server Patient, which
 // may take its time: some are megabytes, and the machine may be busy.
 func Oddities() []string {
 	return []string{
@@ -67,5 +67,5 @@ func Oddities() []string {
 // Patient is the server that [Oddities] are said by.
 const Patient = "patient"
 
-// Floods are those of them that have a server of their own.
+// Floods returns those of them that have a server of their own.
 func Floods() []string { return []string{"long-line", "small-frames", "noise-lines"} }

@@ -55,7 +55,7 @@ func (c *httpClient) exchange(ctx context.Context, message []byte, _ bool) ([]by
 	return body, nil
 }
 
-// eventData is the data of the last event of a stream.
+// eventData returns the data of the last event of a stream.
 func eventData(body []byte) []byte {
 	var data []byte
 	for line := range bytes.Lines(body) {

@@ -110,7 +110,7 @@ func (l load) meetOthers(ctx context.Context) error {
 	return ask(ctx, c, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"meet","arguments":{"count":%d}}}`, l.count))
 }
 
-// callOf is a request of that many bytes, or a few more where that is too short.
+// callOf returns a request of that many bytes, or a few more where that is too short.
 func callOf(bytes int) []byte {
 	const head, tail = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"`, `"}}}`
 	return []byte(head + strings.Repeat("x", max(0, bytes-len(head)-len(tail))) + tail)

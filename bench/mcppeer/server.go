@@ -40,7 +40,7 @@ type Handler struct {
 // NewHandler returns a server with no caller waiting.
 func NewHandler() *Handler { return &Handler{met: make(chan struct{})} }
 
-// answer is the response to a message; nil where it needs none.
+// answer returns the response to a message; nil where it needs none.
 func (h *Handler) answer(ctx context.Context, message []byte) []byte {
 	var r request
 	if err := json.Unmarshal(message, &r); err != nil {
