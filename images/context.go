@@ -16,8 +16,8 @@ import (
 //go:embed npm/*.Dockerfile pypi/*.Dockerfile
 var dockerfiles embed.FS
 
-// Network is what a build needs of this machine to reach a registry. It is part
-// of no tag and of no image.
+// Network is what a build needs from this machine to reach a registry. It does not become part
+// of a tag or of an image.
 type Network struct {
 	// CA is certificates in PEM to trust beside or in place of the usual ones; may
 	// be empty.
@@ -38,13 +38,14 @@ type Context struct {
 	Labels map[string]string
 }
 
-// ManifestPath is the file that the image of a [Resolution] holds.
+// ManifestPath is the file with the resolved versions in an image built from
+// [Image.ResolveContext].
 const ManifestPath = "/manifest.json"
 
 // file is one file of a context that decides about the image.
 type file struct{ Name, Content string }
 
-// Context is what the image is built from. It must be resolved.
+// Context returns the build context of the image, which must be resolved.
 func (i Image) Context(n Network) (Context, error) {
 	if i.Entry == nil {
 		return Context{}, fmt.Errorf("%s is not resolved yet", i)
@@ -65,9 +66,8 @@ func (i Image) files() []file {
 	return append(i.npmFiles(), recipe)
 }
 
-// ResolveContext is what an image is built from that holds, as [ManifestPath],
-// what the package comes to today. Where lock has it for another platform, its
-// versions are kept.
+// ResolveContext returns the build context of an image that resolves the package's versions and
+// writes them to [ManifestPath]. Versions that lock has for another platform are kept.
 func (i Image) ResolveContext(lock *Lock, n Network) (Context, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return newContext(i.Base, []file{
@@ -83,7 +83,7 @@ func (i Image) ResolveContext(lock *Lock, n Network) (Context, error) {
 }
 
 func dockerfile(name string) string {
-	content, _ := dockerfiles.ReadFile(name) // embedded under this name, or it does not compile into tests
+	content, _ := dockerfiles.ReadFile(name) // it is embedded
 	return string(content)
 }
 
@@ -108,7 +108,7 @@ func newContext(base string, files []file, n Network) (Context, error) {
 	return Context{Tar: buf.Bytes(), Args: args}, errors.Join(err, w.Close())
 }
 
-// script is the settings as a POSIX shell reads them.
+// script returns the settings as commands of a POSIX shell.
 func (n Network) script() (string, error) {
 	env := maps.Clone(n.Env)
 	if env == nil {
@@ -127,7 +127,7 @@ func (n Network) script() (string, error) {
 	return b.String(), nil
 }
 
-// ReadManifest reads what the image of i's [Image.ResolveContext] held.
+// ReadManifest reads the manifest of an image built from [Image.ResolveContext].
 func (i Image) ReadManifest(data []byte, platform string) (Entry, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return i.readReport(data, platform)

@@ -21,7 +21,7 @@ const (
 	DefaultPyPI = "python:3.11-slim-bookworm"
 )
 
-// Where images are kept on an engine: those of servers' packages, and of agents'.
+// Repositories of images on an engine: of servers' packages, and of agents.
 const (
 	Repository      = "waza-server"
 	AgentRepository = "waza-agent"
@@ -35,7 +35,7 @@ type Image struct {
 	Agent   *Agent // whose image this is; nil for a server's
 }
 
-// Agent is what an agent's image has beside its packages.
+// Agent is what an agent's image has besides its packages.
 type Agent struct {
 	Name  string
 	Setup string // commands of a POSIX shell that complete the image
@@ -44,8 +44,8 @@ type Agent struct {
 // Bases are the images that packages are built on; an empty one is the default.
 type Bases struct{ NPM, PyPI string }
 
-// New is the image of a package, with what lock has of it for an engine of the
-// platform, such as linux/amd64. A nil lock has nothing.
+// New returns the image of a package, resolved if lock has an entry for the platform, such as
+// linux/amd64.
 func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 	i := Image{Package: p, Base: cmp.Or(bases.NPM, DefaultNPM)}
 	if p.Ecosystem == mcpconfig.PyPI {
@@ -55,7 +55,7 @@ func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 	return i
 }
 
-// ForAgent is the image of an agent's packages of npm, which there is at least one of.
+// ForAgent returns the image of an agent's npm packages, of which there is at least one.
 func ForAgent(a Agent, p mcpconfig.Package, bases Bases, lock *Lock) Image {
 	i := New(p, bases, lock, "")
 	i.Agent = &a
@@ -70,8 +70,8 @@ func (i Image) String() string {
 	return i.Package.Ecosystem + ":" + i.Package.Wanted[0].Name + "@" + i.Entry.Version
 }
 
-// Tag is the reference of the image: a digest of all that it is built from, so
-// that what has the tag need not be built again. Empty until it is resolved.
+// Tag returns the reference of the image; empty until it is resolved. It has a digest of
+// everything that the image is built from, so an image with this tag need not be built again.
 func (i Image) Tag() string {
 	if i.Entry == nil {
 		return ""
@@ -92,8 +92,8 @@ func (i Image) repository() string {
 	return Repository
 }
 
-// Program is the path of the server's program in the image. Its error says that
-// the package has none, or none of that name.
+// Program returns the path of the server's program in the image. It fails if the package has no
+// program, or none of the requested name.
 func (i Image) Program() (string, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return path.Join(InstallDir, "bin", i.Package.Program), nil
@@ -108,11 +108,10 @@ func (i Image) Program() (string, error) {
 	return path.Join(InstallDir, "node_modules", ".bin", name), nil
 }
 
-// InstallDir is where a package is in its image, as the Dockerfiles have it.
+// InstallDir is the directory of a package in its image, as in the Dockerfiles.
 const InstallDir = "/opt/server"
 
-// Labels of images: what is in them, whose they are, and by which Dockerfile and setup
-// they are made.
+// Labels of images: the package with its version, the agent, and digests of Dockerfile and setup.
 const (
 	LabelContent = "waza.content"
 	LabelAgent   = "waza.agent"
@@ -120,7 +119,7 @@ const (
 	LabelSetup   = "waza.setup"
 )
 
-// Labels are those of the image, which must be resolved.
+// Labels returns the labels of the image, which must be resolved.
 func (i Image) Labels() map[string]string {
 	labels := map[string]string{LabelContent: i.String(), LabelRecipe: digestOf(dockerfile(i.recipe()))}
 	if i.Agent != nil {
@@ -129,7 +128,7 @@ func (i Image) Labels() map[string]string {
 	return labels
 }
 
-// recipe is the name of the image's Dockerfile.
+// recipe returns the name of the image's Dockerfile.
 func (i Image) recipe() string {
 	switch {
 	case i.Agent != nil:
@@ -145,9 +144,8 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// IsCurrent reports whether this waza may ask for an image with these labels: it would
-// make it in the same way, and an agent that comes with it in the same version. Agents
-// are the images of those, on any base.
+// IsCurrent reports whether this version of waza may use an image with these labels: it has the
+// same Dockerfile and, if it is the image of an agent in agents, the same packages and setup.
 func IsCurrent(labels map[string]string, agents []Image) bool {
 	recipes := []string{"npm/agent.Dockerfile", "npm/install.Dockerfile", "pypi/install.Dockerfile"}
 	made := slices.ContainsFunc(recipes, func(name string) bool { return digestOf(dockerfile(name)) == labels[LabelRecipe] })
@@ -159,7 +157,7 @@ func IsCurrent(labels map[string]string, agents []Image) bool {
 	return maps.Equal(current, within(labels, current))
 }
 
-// within is what of labels has a key of others.
+// within returns the labels whose keys are among those of others.
 func within(labels, others map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key := range others {

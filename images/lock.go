@@ -24,14 +24,14 @@ const MaxLockBytes = 16 << 20
 // lockVersion is the version of the format.
 const lockVersion = 1
 
-// Lock is what packages were resolved to, and what servers offered when somebody pinned
-// that. A nil lock is empty and cannot be put to.
+// Lock is the resolved versions of packages, and the catalogs of servers that were pinned. It is
+// immutable: With, Fill, Only and Pinned return a changed copy. A nil lock is empty.
 type Lock struct {
 	entries  []Entry                // no two of one key, in the order of keys
 	catalogs map[string]catalog.Pin // by server
 }
 
-// Entry is what one package was resolved to, with all it needs.
+// Entry is the resolved version of one package, with all of its dependencies.
 type Entry struct {
 	key
 	Version string                `json:"version"`
@@ -39,11 +39,11 @@ type Entry struct {
 	PyPI    []PyPIPackage         `json:"pypi,omitempty"`
 }
 
-// key is what an entry is found by.
+// key identifies an entry.
 type key struct {
 	Ecosystem string   `json:"ecosystem"`
 	Request   []string `json:"request"` // the packages as the eval writes them
-	// Platform is that of pypi's wheels; npm's entries serve all.
+	// Platform is the platform of PyPI wheels; entries of npm hold for all platforms.
 	Platform string `json:"platform,omitempty"`
 }
 
@@ -79,7 +79,7 @@ func (l *Lock) find(k key) *Entry {
 	return nil
 }
 
-// With is the lock with e in it, in place of what it has under e's key.
+// With returns the lock with e, which replaces an entry with the same key.
 func (l *Lock) With(e Entry) *Lock {
 	with := &Lock{catalogs: l.Catalogs()}
 	if l != nil {
@@ -90,7 +90,7 @@ func (l *Lock) With(e Entry) *Lock {
 	return with
 }
 
-// Fill is the lock with those entries whose place in it is empty.
+// Fill returns the lock with those entries added whose keys it lacks.
 func (l *Lock) Fill(entries []Entry) *Lock {
 	for _, e := range entries {
 		if l.find(e.key) == nil {
@@ -100,8 +100,8 @@ func (l *Lock) Fill(entries []Entry) *Lock {
 	return l
 }
 
-// Only is the lock without what none of the packages needs, on any platform. What is
-// pinned stays.
+// Only returns the lock with the entries of the packages alone, for every platform. Pinned
+// catalogs stay.
 func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 	only := &Lock{catalogs: l.Catalogs()}
 	if l == nil {
@@ -115,7 +115,7 @@ func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 	return only
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (l *Lock) Len() int {
 	if l == nil {
 		return 0
@@ -123,14 +123,14 @@ func (l *Lock) Len() int {
 	return len(l.entries)
 }
 
-// document is the lock as a file has it.
+// document is the lock as a JSON document.
 type document struct {
 	Version  int                    `json:"version"`
 	Packages []Entry                `json:"packages"`
 	Catalogs map[string]catalog.Pin `json:"catalogs,omitempty"`
 }
 
-// Bytes is the lock as a file: the same for the same lock.
+// Bytes returns the lock as a file. Equal locks give equal bytes.
 func (l *Lock) Bytes() []byte {
 	d := document{Version: lockVersion, Packages: []Entry{}, Catalogs: l.Catalogs()}
 	if l != nil {
@@ -180,8 +180,8 @@ func ParseLock(data []byte) (*Lock, error) {
 	return l, nil
 }
 
-// grammar is the words of a lock. Its patterns are large, and most commands and
-// every guest do without them.
+// grammar is the patterns that strings of a lock must match. They are compiled when they are first
+// needed: they are large, and most commands and every guest do without them.
 type grammar struct {
 	version, npmPath, integrity, program, pypiName, sha256Hex, platform *regexp.Regexp
 }
@@ -200,8 +200,8 @@ var lockGrammar = sync.OnceValue(func() *grammar {
 
 func (e Entry) named() string { return e.Ecosystem + ":" + strings.Join(e.Request, " ") }
 
-// check holds that e is whole and that its strings mean nothing but themselves to
-// npm and pip.
+// check returns an error if e is incomplete, or has a string that npm or pip might interpret as
+// something else than a name, version or digest.
 func (e Entry) check() error {
 	var err error
 	switch {
@@ -223,7 +223,7 @@ func (e Entry) check() error {
 	return nil
 }
 
-// checkRequested holds that what was asked for is among npm's packages.
+// checkRequested returns an error if a requested package is not among npm's packages.
 func (e Entry) checkRequested() error {
 	for i, text := range e.Request {
 		name := text

@@ -37,7 +37,7 @@ type NPMPackage struct {
 	HasInstallScript     bool                       `json:"hasInstallScript,omitempty"`
 }
 
-// wantedNPM is the package.json of what was asked for.
+// wantedNPM returns the package.json of the requested packages.
 func (i Image) wantedNPM() string {
 	wanted := map[string]string{}
 	for _, w := range i.Package.Wanted {
@@ -49,7 +49,7 @@ func (i Image) wantedNPM() string {
 	return text(map[string]any{"private": true, "dependencies": wanted})
 }
 
-// npmFiles are the package.json of exactly what the lock has, and its lock.
+// npmFiles returns a package.json with the exact versions of the lock, and the package-lock.json.
 func (i Image) npmFiles() []file {
 	exact := map[string]string{}
 	for _, w := range i.Package.Wanted {
@@ -65,7 +65,7 @@ func (i Image) npmFiles() []file {
 	}
 }
 
-// rebuild is a script that runs the install scripts of packages as npm install does: an
+// rebuild returns a script that runs the install scripts of packages as npm install does: an
 // optional package that cannot be installed here is left out.
 func (i Image) rebuild() string {
 	var b strings.Builder
@@ -83,15 +83,15 @@ func (i Image) rebuild() string {
 	return b.String()
 }
 
-// moduleName is the name of the package at a place.
+// moduleName returns the name of the package at a path such as node_modules/a/node_modules/b.
 func moduleName(at string) string {
 	return at[strings.LastIndex(at, "node_modules/")+len("node_modules/"):]
 }
 
 func modulePath(name string) string { return "node_modules/" + name }
 
-// npmProgram is the name of the program that npx would run: the one that was named,
-// else the package's only one, else the one called like the package.
+// npmProgram returns the name of the program that npx would run: the requested one, else the
+// package's only one, else the one with the name of the package.
 func (i Image) npmProgram() (string, error) {
 	var all []string
 	for _, w := range i.Package.Wanted {
@@ -114,7 +114,7 @@ func (i Image) npmProgram() (string, error) {
 	return "", fmt.Errorf("%s has no program %s; it has %s: name one, as in args: [-p, %s, %s]", i, name, strings.Join(all, ", "), i.Package.Wanted[0].Text, all[0])
 }
 
-// readPackageLock reads what npm resolved. What it has from elsewhere than a
+// readPackageLock reads the package-lock.json that npm wrote. Packages that do not come from a
 // registry cannot be locked.
 func (i Image) readPackageLock(data []byte) (Entry, error) {
 	var lock struct {
@@ -150,8 +150,8 @@ func (i Image) readPackageLock(data []byte) (Entry, error) {
 	return e, e.check()
 }
 
-// dropUnlocked takes the wish for optional packages that npm found nowhere from those
-// that have it: npm ci refuses a lock without them.
+// dropUnlocked removes optional dependencies that npm did not find: npm ci refuses a lock that
+// names packages it lacks.
 func (e Entry) dropUnlocked() {
 	there := map[string]bool{}
 	for at := range e.NPM {
@@ -162,8 +162,8 @@ func (e Entry) dropUnlocked() {
 	}
 }
 
-// words is a list of strings. npm takes a single one in its place, and for some
-// lists a truth value, which says nothing that must be kept.
+// words is a list of strings. npm also accepts a single string, and for some lists a boolean,
+// which is dropped.
 type words []string
 
 func (w *words) UnmarshalJSON(data []byte) error {
@@ -178,8 +178,8 @@ func (w *words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// programs is a package's programs: by name, or the path of the only one, which is
-// called like the package.
+// programs is a package's programs by name. npm also accepts the path of a single program, which
+// then has the name of the package.
 type programs map[string]string
 
 func (p *programs) UnmarshalJSON(data []byte) error {
@@ -194,7 +194,7 @@ func (p *programs) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// named is the programs with plain names, of the package at a place.
+// named returns the programs that have plain names, for the package at a path.
 func (p programs) named(at string) map[string]string {
 	named := map[string]string{}
 	for name, target := range p {
@@ -205,7 +205,7 @@ func (p programs) named(at string) map[string]string {
 	return named
 }
 
-// optionalPeers keeps the one thing that npm reads there.
+// optionalPeers returns the peer dependencies that are optional, which is all that npm reads there.
 func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 	var kept map[string]map[string]bool
 	for name, about := range meta {
@@ -221,7 +221,7 @@ func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 
 var errNPMPath = errors.New("is no place under node_modules")
 
-// checkNPM holds that a manifest is one that npm can have written.
+// checkNPM returns an error unless npm can have written the manifest.
 func checkNPM(packages map[string]NPMPackage) error {
 	for at, p := range packages {
 		if !lockGrammar().npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
@@ -254,7 +254,7 @@ type PyPIPackage struct {
 	SHA256  string `json:"sha256"`
 }
 
-// wantedPyPI is the requirements of what was asked for.
+// wantedPyPI returns the requirements.txt of the requested packages.
 func (i Image) wantedPyPI() string {
 	var b strings.Builder
 	for _, w := range i.Package.Wanted {
@@ -263,7 +263,7 @@ func (i Image) wantedPyPI() string {
 	return b.String()
 }
 
-// pypiFiles are the requirements with their digests, and the program's name.
+// pypiFiles returns a requirements.txt with exact versions and digests, and the program's name.
 func (i Image) pypiFiles() []file {
 	var b strings.Builder
 	for _, p := range i.Entry.PyPI {
@@ -272,8 +272,8 @@ func (i Image) pypiFiles() []file {
 	return []file{{"requirements.txt", b.String()}, {"program", i.Package.Program}}
 }
 
-// constraints holds a package to the versions that the lock has of it for another
-// platform.
+// constraints returns a constraints.txt with the versions that the lock has of a package for
+// another platform.
 func (l *Lock) constraints(p mcpconfig.Package) string {
 	var b strings.Builder
 	if l == nil {
@@ -290,7 +290,7 @@ func (l *Lock) constraints(p mcpconfig.Package) string {
 	return b.String()
 }
 
-// readReport reads what pip resolved.
+// readReport reads the installation report of pip.
 // (https://pip.pypa.io/en/stable/reference/installation-report/)
 func (i Image) readReport(data []byte, platform string) (Entry, error) {
 	var report struct {
@@ -325,7 +325,7 @@ func (i Image) readReport(data []byte, platform string) (Entry, error) {
 
 var separators = regexp.MustCompile(`[-_.]+`)
 
-// normal is a name as indexes compare names (PEP 503).
+// normal returns a name as indexes compare names (PEP 503).
 func normal(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
 
 func checkPyPI(packages []PyPIPackage) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Catalogs is what is pinned, by the server's name.
+// Catalogs returns the pinned catalogs, by server.
 func (l *Lock) Catalogs() map[string]catalog.Pin {
 	if l == nil {
 		return nil
@@ -16,7 +16,7 @@ func (l *Lock) Catalogs() map[string]catalog.Pin {
 	return maps.Clone(l.catalogs)
 }
 
-// Pin is what is pinned of a server; nil for nothing.
+// Pin returns the pinned catalog of a server; nil if there is none.
 func (l *Lock) Pin(server string) *catalog.Pin {
 	if l == nil {
 		return nil
@@ -27,10 +27,10 @@ func (l *Lock) Pin(server string) *catalog.Pin {
 	return nil
 }
 
-// Has says whether the lock has something under an entry's key.
+// Has reports whether the lock has an entry with the key of e.
 func (l *Lock) Has(e Entry) bool { return l.find(e.key) != nil }
 
-// Pinned is the lock with a server pinned, in place of what it has of it.
+// Pinned returns the lock with the catalog of a server, which replaces an earlier one.
 func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
 	with := &Lock{catalogs: map[string]catalog.Pin{}}
 	if l != nil {
@@ -41,7 +41,7 @@ func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
 	return with
 }
 
-// checkPin holds that a pin which a file has is whole.
+// checkPin returns an error if a pin that was read from a file is incomplete.
 func checkPin(server string, pin catalog.Pin) error {
 	if err := mcpconfig.CheckName(server); err != nil {
 		return fmt.Errorf("has a catalog of no server: %w", err)

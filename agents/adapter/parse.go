@@ -229,11 +229,15 @@ const (
 	Effort     = "reasoning_effort"
 )
 
-// The templates that commands, variables and files may have.
+// inCommand returns the templates that a command may have.
 func inCommand() []string {
 	return []string{Prompt, PromptFile, ModelName, ModelURL, Workspace, Home, MCPConfig}
 }
-func inEnv() []string   { return []string{ModelName, ModelURL, Workspace, Home, MCPConfig} }
+
+// inEnv returns the templates that an environment variable may have.
+func inEnv() []string { return []string{ModelName, ModelURL, Workspace, Home, MCPConfig} }
+
+// inFiles returns the templates that a file may have.
 func inFiles() []string { return append(inEnv(), MCPServers) }
 
 // placeholder matches anything in double braces: nothing else uses them.

@@ -151,13 +151,13 @@ func (m *model) send(ctx context.Context) (answer, error) {
 	request.Header.Set("User-Agent", "waza-llm/1")
 	response, err := m.http.Do(request)
 	if err != nil {
-		return answer{}, retry.Passing(&refusal{message: "cannot be reached: " + err.Error()}, 0)
+		return answer{}, retry.Transient(&refusal{message: "cannot be reached: " + err.Error()}, 0)
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return answer{}, retry.Passing(&refusal{message: "broke off in its answer: " + err.Error()}, 0)
+		return answer{}, retry.Transient(&refusal{message: "broke off in its answer: " + err.Error()}, 0)
 	case len(text) > maxBody:
 		return answer{}, &refusal{message: fmt.Sprintf("sends more than %d MiB for one answer", maxBody>>20)}
 	case response.StatusCode != http.StatusOK:
@@ -179,8 +179,8 @@ func refused(response *http.Response, body []byte) error {
 	case r.status/100 == 3:
 		r.message = fmt.Sprintf("redirects (%d), and redirects are not followed", r.status)
 	case said.spent, response.Header.Get("X-Should-Retry") == "false":
-	case retry.Status(r.status):
-		return retry.Passing(r, retry.After(response.Header))
+	case retry.TransientStatus(r.status):
+		return retry.Transient(r, retry.RetryAfter(response.Header))
 	}
 	return r
 }

@@ -70,7 +70,7 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// options are the library's own, and what keeps the browser on this machine.
+// options returns the library's own, and what keeps the browser on this machine.
 func options() []chromedp.ExecAllocatorOption {
 	own := map[string]any{
 		"host-resolver-rules":        "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -91,7 +91,7 @@ func options() []chromedp.ExecAllocatorOption {
 	return all
 }
 
-// root is the directory of the module, above that of the test.
+// root returns the directory of the module, above that of the test.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {

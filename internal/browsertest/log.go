@@ -57,7 +57,7 @@ func (l *log) hear(event any) {
 	}
 }
 
-// isOwn says whether an address is the page's own file, or on the page's server.
+// isOwn reports whether an address is the page's own file, or on the page's server.
 func (l *log) isOwn(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != l.own.Scheme || u.Host != l.own.Host {
@@ -80,7 +80,7 @@ func (l *log) all() []string {
 
 func (l *log) String() string { return strings.Join(l.all(), "\n") }
 
-// Notes are what the browser noted of the page.
+// Notes returns what the browser noted of the page.
 func (p *Page) Notes() []string { return p.log.all() }
 
 // Quiet fails the test where the page wrote to the console, threw, breached its policy,

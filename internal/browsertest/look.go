@@ -56,7 +56,7 @@ const overhanging = `(() => {
 	return out.length ? out.slice(-8).map(name) : ["the page, to " + root.scrollWidth + " of " + width];
 })()`
 
-// FirstPaint is when the page first showed something of what is in it, from when it was
+// FirstPaint returns when the page first showed something of what is in it, from when it was
 // asked for.
 func (p *Page) FirstPaint() time.Duration {
 	p.t.Helper()
@@ -76,7 +76,7 @@ func (p *Page) Before(script string) {
 	})
 }
 
-// PDF is the page as it is printed.
+// PDF returns the page as it is printed.
 func (p *Page) PDF() []byte {
 	p.t.Helper()
 	return Ask(p, chromedp.PrintToPDF())

@@ -46,7 +46,7 @@ func (b *Browser) Open(t testing.TB, url string, v View) *Page {
 	return p
 }
 
-// For is the page for a subtest, which fails in its place.
+// For returns the page for a subtest, which fails in its place.
 func (p *Page) For(t testing.TB) *Page { return &Page{t, p.ctx, p.log} }
 
 // Do does what the actions say.
@@ -59,7 +59,7 @@ func (p *Page) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Ask is what an action comes to.
+// Ask returns what an action comes to.
 func Ask[T any](p *Page, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -71,7 +71,7 @@ func Ask[T any](p *Page, action chromedp.Action[T]) T {
 	return got
 }
 
-// Eval is what an expression of JavaScript comes to in the page; promises are awaited.
+// Eval returns what an expression of JavaScript comes to in the page; promises are awaited.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -113,7 +113,7 @@ func (p *Page) Press(keys ...string) {
 	}
 }
 
-// stroke is a key down, with what it writes, and up.
+// stroke returns a key down, with what it writes, and up.
 func stroke(key rune) [2]input.DispatchKeyEventParams {
 	events := kb.Encode(key)
 	down := *events[0]

@@ -34,7 +34,7 @@ func Require(t testing.TB) {
 	}
 }
 
-// Engine is a client of the engine, closed when the test ends. It requires one as
+// Engine returns a client of the engine, closed when the test ends. It requires one as
 // [Require] does.
 func Engine(t testing.TB) *client.Client {
 	t.Helper()
@@ -68,7 +68,7 @@ func RequireRoot(t testing.TB, what string) {
 	}
 }
 
-// Tool is the path of a program that works on the engine too. It skips or fails the
+// Tool returns the path of a program that works on the engine too. It skips or fails the
 // test, as [Require] does, where the program is missing.
 func Tool(t testing.TB, name string) string {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Gateway is this machine's address on the engine's default bridge, where builds
+// Gateway returns this machine's address on the engine's default bridge, where builds
 // reach listeners of a test.
 func Gateway(t testing.TB) string {
 	t.Helper()
@@ -36,7 +36,7 @@ func Gateway(t testing.TB) string {
 	return ""
 }
 
-// ImageID is the id of an image on the engine, or empty where it is not there.
+// ImageID returns the id of an image on the engine, or empty where it is not there.
 func ImageID(t testing.TB, ref string) string {
 	t.Helper()
 	c := Engine(t)

@@ -186,7 +186,7 @@ func Runs(t testing.TB, c *client.Client, part string) []string {
 	return slices.Sorted(maps.Keys(runs))
 }
 
-// allLabels is the labels of every object of any run.
+// allLabels returns the labels of every object of any run.
 func allLabels(ctx context.Context, c *client.Client) ([]map[string]string, error) {
 	ours := filters.NewArgs(filters.Arg("label", RunLabel))
 	containers, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})

@@ -84,10 +84,10 @@ func requirePrivate(t testing.TB) {
 	}
 }
 
-// Host is what DOCKER_HOST says to use the engine.
+// Host returns what DOCKER_HOST says to use the engine.
 func (p *Private) Host() string { return "unix://" + filepath.Join(p.dir, "docker.sock") }
 
-// Client is a client of the engine.
+// Client returns a client of the engine.
 func (p *Private) Client() *client.Client { return p.api }
 
 func (p *Private) holdNamespaces() error {
@@ -110,7 +110,7 @@ func (p *Private) holdNamespaces() error {
 	return err
 }
 
-// enter is a command in the engine's namespaces.
+// enter returns a command in the engine's namespaces.
 func (p *Private) enter(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--target", p.inside, "--pid", "--mount", "--net", "--"}, args...)...)
 }

@@ -54,7 +54,7 @@ func ServeRegistry(t testing.TB, arch, user, password string) *Registry {
 	return r
 }
 
-// Asked is how often anything was asked of the registry.
+// Asked returns how often anything was asked of the registry.
 func (r *Registry) Asked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *Registry) Forget(t testing.TB, c *client.Client) {
 	}
 }
 
-// Pinned is the reference of the newest image by digest.
+// Pinned returns the reference of the newest image by digest.
 func (r *Registry) Pinned() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

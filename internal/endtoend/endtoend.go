@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Headers is a copy of h without what belongs to one connection. Upgrade and Trailer
-// are gone too: who passes headers on here does neither.
+// Headers returns a copy of h without the headers that belong to one connection. It drops Upgrade
+// and Trailer too, since the proxies here support neither.
 func Headers(h http.Header) http.Header {
 	passed := h.Clone()
 	for _, list := range h.Values("Connection") {

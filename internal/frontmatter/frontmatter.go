@@ -11,19 +11,18 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// SkillFile is what a skill's instructions are in.
+// SkillFile is the name of the file with a skill's instructions.
 const SkillFile = "SKILL.md"
 
-// Skill is what a SKILL.md says of itself that counts here. Other keys are agents' own
-// affair.
+// Skill is the part of the front matter that waza uses. Other keys are for agents.
 type Skill struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
 }
 
-// Read returns what a SKILL.md says of itself and the text behind it. Where the front
-// matter is no YAML, as with a colon in a plain description, its lines are read as agents
-// read them: a key, a colon and the rest.
+// Read returns the front matter of a SKILL.md and the text after it. If the front matter is not
+// valid YAML, as with a colon in an unquoted description, its lines are read as agents read them:
+// a key, a colon and the value.
 func Read(content string) (Skill, string, error) {
 	var s Skill
 	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
@@ -53,7 +52,7 @@ func Read(content string) (Skill, string, error) {
 	return s, body, nil
 }
 
-// unmarshal reads YAML. A panic of the parser is the file's fault.
+// unmarshal decodes YAML. A panic of the parser becomes an error.
 func unmarshal(text string, s *Skill) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -1,12 +1,12 @@
 package jsontext
 
-// MaxValues is how many values a document may have that anybody reads, keys and elements
-// counted.
+// MaxValues is how many values a JSON document may have before readers refuse it. Keys and elements
+// count too.
 const MaxValues = 1 << 20
 
-// MoreThan says whether raw, which need not be JSON, has more than so many values, keys
-// and elements counted. What else reads it holds many times the text of one that is made
-// of nothing else.
+// MoreThan reports whether raw has more than most values; keys and elements count too. Check it
+// before decoding: decoded, a document of many small values takes many times its size in memory.
+// Raw need not be valid JSON.
 func MoreThan(most int, raw []byte) bool {
 	values, quoted := 0, false
 	for i := 0; i < len(raw) && values <= most; i++ {

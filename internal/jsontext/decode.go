@@ -2,14 +2,14 @@ package jsontext
 
 import "encoding/json"
 
-// Decode is what json.Unmarshal makes of a value, with numbers as [json.Number]. It
-// takes one look at each byte.
+// Decode decodes a valid value as json.Unmarshal does into an any, with numbers as [json.Number].
+// It makes a single pass.
 func Decode(value []byte) any {
 	v, _ := decode(skipSpace(value))
 	return v
 }
 
-// decode decodes the value that b starts with, and returns what is behind it.
+// decode decodes the value that b starts with, and returns the rest of b.
 func decode(b []byte) (v any, rest []byte) {
 	switch b[0] {
 	case '{':

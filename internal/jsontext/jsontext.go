@@ -12,12 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is about how many bytes are looked at at once.
+// Piece is about how many bytes of a long string are processed at a time.
 const Piece = 32 << 10
 
-// Escaper writes what is written to it as the inside of a JSON string. Bytes that
-// are no UTF-8 become U+FFFD. Close must be called; it does not close what is
-// beneath.
+// Escaper writes what is written to it as the inside of a JSON string. Bytes that are not UTF-8
+// become U+FFFD. Close must be called; it does not close the underlying writer.
 type Escaper struct {
 	out  io.Writer
 	html bool
@@ -44,7 +43,7 @@ func (e *Escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is left.
+// Close writes what was held back.
 func (e *Escaper) Close() error {
 	err := e.write(e.held)
 	e.held = nil
@@ -63,8 +62,7 @@ func (e *Escaper) write(text []byte) error {
 	return err
 }
 
-// unfinished is how many bytes at the end of b begin a rune that more bytes may
-// finish.
+// unfinished returns how many bytes at the end of b may be the beginning of a rune.
 func unfinished(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) {
@@ -77,8 +75,7 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// Texts yields the text of a JSON string in pieces. quoted is valid, with its
-// quotes. What json.Unmarshal makes of the whole is what the pieces make together.
+// Texts yields the decoded text of a valid JSON string, which has its quotes, in pieces.
 func Texts(quoted []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for inside := quoted[1 : len(quoted)-1]; len(inside) > 0; {
@@ -94,8 +91,8 @@ func Texts(quoted []byte) iter.Seq[string] {
 	}
 }
 
-// pieceLength is where inside can be cut: neither in an escape nor in a rune, nor
-// between two escapes that may be one character.
+// pieceLength returns the length of a first piece of inside that ends neither within an escape or a
+// rune, nor between the two escapes of a surrogate pair.
 func pieceLength(inside []byte) int {
 	n := 0
 	for n < len(inside) && n < Piece {
@@ -107,8 +104,8 @@ func pieceLength(inside []byte) int {
 	return min(n, len(inside))
 }
 
-// tokenLength is the length of an escape, both halves of a surrogate pair counted,
-// or 1.
+// tokenLength returns the length of the escape that b starts with, both halves of a surrogate pair
+// included, or 1.
 func tokenLength(b []byte) int {
 	switch {
 	case b[0] != '\\':
@@ -121,8 +118,7 @@ func tokenLength(b []byte) int {
 	return 6
 }
 
-// half says whether b begins with an escape of one half of a surrogate pair, the
-// one whose second digit is among these.
+// half reports whether b begins with an escape of a surrogate whose second digit is among digits.
 func half(b []byte, digits string) bool {
 	return b[0] == '\\' && b[1] == 'u' && (b[2] == 'd' || b[2] == 'D') && strings.IndexByte(digits, b[3]) >= 0
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Depth is how many objects and arrays of value lie within each other.
+// Depth returns how deep the objects and arrays of a valid value are nested.
 func Depth(value []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(value); i++ {
@@ -22,9 +22,8 @@ func Depth(value []byte) (deepest int) {
 	return deepest
 }
 
-// Indent lays a document out as json.Indent does with two spaces, from compact JSON.
-// The values of the keys in whole stay on one line as they are: json.Indent makes
-// megabytes out of a few kilobytes that are nested deep.
+// Indent indents compact JSON by two spaces, as json.Indent does, but leaves the values of the keys
+// in whole on one line: json.Indent makes megabytes of a few kilobytes that are nested deep.
 func Indent(compact []byte, whole ...string) []byte {
 	l := layout{}
 	for rest := compact; len(rest) > 0; {
@@ -59,7 +58,7 @@ func Indent(compact []byte, whole ...string) []byte {
 	return l.Bytes()
 }
 
-// layout is a document as it is laid out so far.
+// layout is the document indented so far.
 type layout struct {
 	bytes.Buffer
 	depth int

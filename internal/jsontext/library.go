@@ -9,17 +9,17 @@ import (
 	v1 "github.com/go-json-experiment/json/v1"
 )
 
-// TypeError is the error of [Unmarshal] where a value is of another type than it should be.
-// All else is read.
+// TypeError is the error of [Unmarshal] for a value of the wrong type. All other values are
+// decoded.
 type TypeError = v1.UnmarshalTypeError
 
-// Unmarshal is json.Unmarshal, except that the case of a key counts: what crossed the wire
-// means what it says, and of {"text": "a", "Text": "b"} one is a text.
+// Unmarshal is json.Unmarshal, except that keys are matched with their case: MCP has a member
+// "text" and none called "Text".
 func Unmarshal(data []byte, into any) error {
 	return json.Unmarshal(data, into, v1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
 }
 
-// Valid is json.Valid, in less time.
+// Valid is json.Valid, but faster.
 func Valid(data []byte) bool {
 	return jsontext.Value(data).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }

@@ -9,7 +9,7 @@ type Scanner struct {
 	inText, escaped bool
 }
 
-// Scan returns how much of p belongs to the value, and whether that ends there.
+// Scan returns how many bytes of p belong to the value, and whether it ends with them.
 func (s *Scanner) Scan(p []byte) (end int, found bool) {
 	for i, c := range p {
 		switch {

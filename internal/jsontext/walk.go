@@ -14,7 +14,7 @@ import (
 
 const space = " \t\r\n"
 
-// TrimSpace is b without JSON's white space at its ends.
+// TrimSpace returns b without JSON's white space at its ends.
 func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
 
 func skipSpace(b []byte) []byte {
@@ -26,8 +26,7 @@ func skipSpace(b []byte) []byte {
 	return nil
 }
 
-// Members yields the keys and values of an object in order, and nothing where
-// value is no object.
+// Members yields the keys and values of an object in order, and nothing for any other value.
 func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
@@ -45,8 +44,8 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Member is the value of an object's key, and nil where it has none. Of several it is the
-// last one, as most parsers have it.
+// Member returns the value of an object's key, and nil if there is none. If the key is repeated,
+// the last value counts, as for most parsers.
 func Member(object []byte, key string) (found []byte) {
 	for k, value := range Members(object) {
 		if k == key {
@@ -56,15 +55,15 @@ func Member(object []byte, key string) (found []byte) {
 	return found
 }
 
-// FoldKey maps a key to the one that a careless parser takes it for: one that ignores
-// case, or that ends a text at a NUL, as those in C do. ToUpper comes first for letters
-// such as ſ, which are S in upper case only.
+// FoldKey maps a key to the one that a careless parser may read: one that ignores case, or that
+// ends a string at a NUL, as parsers in C do. ToUpper comes first for letters such as ſ, which
+// equal s only in upper case.
 func FoldKey(key string) string {
 	key, _, _ = strings.Cut(key, "\x00")
 	return strings.ToLower(strings.ToUpper(key))
 }
 
-// Elements yields the elements of an array, and nothing where value is none.
+// Elements yields the elements of an array, and nothing for any other value.
 func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest, ok := enter(value, '[')
@@ -94,7 +93,7 @@ func afterComma(rest []byte) []byte {
 	return rest
 }
 
-// valueLength is the length of the value that b starts with.
+// valueLength returns the length of the value that b starts with.
 func valueLength(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -108,7 +107,7 @@ func valueLength(b []byte) int {
 	return len(b)
 }
 
-// StringLength is the length of the JSON string that b starts with, its quotes counted.
+// StringLength returns the length of the JSON string that b starts with, including its quotes.
 func StringLength(b []byte) int {
 	for i := 1; i < len(b); {
 		n := bytes.IndexByte(b[i:], '"')
@@ -123,7 +122,7 @@ func StringLength(b []byte) int {
 	return len(b)
 }
 
-// endsEscaping says whether b ends with a backslash that escapes what comes next.
+// endsEscaping reports whether b ends with a backslash that escapes the next byte.
 func endsEscaping(b []byte) bool {
 	return (len(b)-len(bytes.TrimRight(b, `\`)))%2 == 1
 }
@@ -145,9 +144,9 @@ func nestedLength(b []byte) int {
 	return len(b)
 }
 
-// Word is the value of a JSON string that means something only where it is short: of a
-// longer one it is the beginning and a sign that there is more. It is empty for what is
-// no string.
+// Word returns the value of a JSON string, cut off with an ellipsis after about [Piece] bytes.
+// Use it for names and methods, where a longer string has no meaning. It is empty for any other
+// value.
 func Word(raw []byte) string {
 	if len(raw) <= Piece {
 		return Text(raw)
@@ -161,7 +160,7 @@ func Word(raw []byte) string {
 	return ""
 }
 
-// Text is the string that raw holds, and empty for any other value.
+// Text returns the value of a JSON string, and an empty string for any other value.
 func Text(raw []byte) string {
 	if plain, ok := plainText(raw); ok {
 		return plain
@@ -173,8 +172,7 @@ func Text(raw []byte) string {
 	return s
 }
 
-// plainText is the value of a string of printable ASCII without escapes, which most
-// are.
+// plainText returns the value of a string of printable ASCII without escapes, as most are.
 func plainText(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false

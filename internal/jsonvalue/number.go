@@ -100,7 +100,7 @@ func (d decimal) compareSize(other decimal) int {
 // MaxDigits is of a number that is not [IsHuge].
 const MaxDigits = 1000
 
-// IsHuge says whether a JSON number takes long to compute with, as a fraction say: it has
+// IsHuge reports whether a JSON number takes long to compute with, as a fraction say: it has
 // more than [MaxDigits], or would have them written without its exponent.
 func IsHuge(n string) bool {
 	if len(n) > MaxDigits {

@@ -73,7 +73,7 @@ func (e *Endpoint) Script(answer func(n int, asked Asked, w http.ResponseWriter)
 	e.answer = answer
 }
 
-// Asked is every request so far.
+// Asked returns every request so far.
 func (e *Endpoint) Asked() []Asked {
 	e.mu.Lock()
 	defer e.mu.Unlock()

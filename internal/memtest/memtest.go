@@ -157,7 +157,7 @@ func (v *Victim) Use() Use {
 	return use
 }
 
-// PeakRSS is how many bytes of memory a process had at the most; 0 where that cannot
+// PeakRSS returns how many bytes of memory a process had at the most; 0 where that cannot
 // be told.
 func PeakRSS(pid int) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -194,5 +194,5 @@ func WatchPeak(pid int) func() int64 {
 	}
 }
 
-// PID is the victim's.
+// PID returns the victim's.
 func (v *Victim) PID() int { return v.cmd.Process.Pid }

@@ -22,7 +22,7 @@ func (w Wheel) file() string {
 	return fmt.Sprintf("%s-%s-py3-none-any.whl", w.module(), w.Version)
 }
 
-// Bytes is the wheel (PEP 427), the same bytes for the same wheel.
+// Bytes returns the wheel (PEP 427), the same bytes for the same wheel.
 func (w Wheel) Bytes() []byte {
 	info := fmt.Sprintf("%s-%s.dist-info/", w.module(), w.Version)
 	metadata := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", w.Name, w.Version)
@@ -54,7 +54,7 @@ func (w Wheel) Bytes() []byte {
 //go:embed server.py
 var server string
 
-// Server is an MCP server on stdio that needs another wheel, which comes with it.
+// Server returns an MCP server on stdio that needs another wheel, which comes with it.
 // It has the tools greet, which answers with mark, and dial, which tries to reach
 // an address and answers what came of it.
 func Server(name, mark string) []Wheel {

@@ -20,21 +20,22 @@ const (
 	maxWait = time.Minute
 )
 
-// passing is an error that another attempt may not meet.
-type passing struct {
+// transient is an error after which another attempt may succeed.
+type transient struct {
 	error
 	after time.Duration
 }
 
-func (p *passing) Unwrap() error { return p.error }
+func (p *transient) Unwrap() error { return p.error }
 
-// Passing marks err as one that another attempt may not meet, after a time; 0 if that is not known.
-func Passing(err error, after time.Duration) error { return &passing{err, after} }
+// Transient marks err: another attempt may succeed, after some time if that is known,
+// else 0.
+func Transient(err error, after time.Duration) error { return &transient{err, after} }
 
-// givenUp is an error after which there is no further attempt, though what it wraps might pass.
-type givenUp struct{ error }
+// gaveUp is an error after which there is no further attempt, although it wraps a transient one.
+type gaveUp struct{ error }
 
-func (g *givenUp) Unwrap() error { return g.error }
+func (g *gaveUp) Unwrap() error { return g.error }
 
 // Policy says how often something is attempted.
 type Policy struct {
@@ -43,8 +44,8 @@ type Policy struct {
 	Wait func(context.Context, time.Duration) error
 }
 
-// Do attempts something until it succeeds, fails with an error that is not [Passing], or was
-// attempted often enough. Its error is that of the last attempt, with the reason why there is no
+// Do attempts something until it succeeds, fails with an error that is not [Transient], or the
+// attempts are used up. The error is that of the last attempt, with the reason why there is no
 // further one; or the cause of ctx, once that is done.
 func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, error)) (T, error) {
 	var none T
@@ -57,17 +58,17 @@ func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, 
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		again, ok := errors.AsType[*passing](err)
-		_, over := errors.AsType[*givenUp](err)
+		again, ok := errors.AsType[*transient](err)
+		_, over := errors.AsType[*gaveUp](err)
 		switch {
 		case err == nil:
 			return got, nil
 		case !ok || over:
 			return none, err
 		case again.after > maxWait:
-			return none, &givenUp{fmt.Errorf("%w; it asks to wait for %s, which is too long", err, again.after)}
+			return none, &gaveUp{fmt.Errorf("%w; it asks to wait for %s, which is too long", err, again.after)}
 		case n >= attempts:
-			return none, &givenUp{fmt.Errorf("%w, and so %d times in a row", err, n)}
+			return none, &gaveUp{fmt.Errorf("%w, and so %d times in a row", err, n)}
 		}
 		if err := wait(ctx, min(max(pause, again.after), maxWait)); err != nil {
 			return none, err
@@ -87,14 +88,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Status reports whether a request that got a status may succeed another time.
-func Status(status int) bool {
+// TransientStatus reports whether an HTTP status is transient: the same request may succeed later.
+func TransientStatus(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// After returns how long a response asks to wait (Retry-After; RFC 9110, section 10.2.3), in
-// seconds, which may have a fraction here, or until a date; 0 if it does not ask.
-func After(header http.Header) time.Duration {
+// RetryAfter returns how long a response asks to wait (Retry-After; RFC 9110, section 10.2.3),
+// given in seconds, which may have a fraction here, or as a date; else 0.
+func RetryAfter(header http.Header) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {
 		return time.Duration(min(seconds, 1e6) * float64(time.Second))

@@ -37,7 +37,7 @@ func TestDo(t *testing.T) {
 				began, n := time.Now(), 0
 				got, err := retry.Do(t.Context(), retry.Policy{Attempts: 4}, func(context.Context) (int, error) {
 					if n++; n <= len(test.fails) {
-						return 0, fmt.Errorf("try %d: %w", n, retry.Passing(errBusy, test.fails[n-1]))
+						return 0, fmt.Errorf("try %d: %w", n, retry.Transient(errBusy, test.fails[n-1]))
 					}
 					return n, nil
 				})
@@ -56,7 +56,7 @@ func TestDo(t *testing.T) {
 func TestLongestWait(t *testing.T) {
 	var waits []time.Duration
 	_, err := retry.Do(t.Context(), retry.Policy{Attempts: 10, Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }},
-		func(context.Context) (int, error) { return 0, retry.Passing(errBusy, 0) })
+		func(context.Context) (int, error) { return 0, retry.Transient(errBusy, 0) })
 	if want := "[1s 2s 4s 8s 16s 32s 1m0s 1m0s 1m0s]"; fmt.Sprint(waits) != want || !errors.Is(err, errBusy) {
 		t.Errorf("waited %v, want %s; %v", waits, want, err)
 	}
@@ -83,7 +83,7 @@ func TestGivenUp(t *testing.T) {
 					if n++; inAttempt {
 						<-ctx.Done()
 					}
-					return 0, retry.Passing(errBusy, 30*time.Second)
+					return 0, retry.Transient(errBusy, 30*time.Second)
 				})
 				if took := time.Since(began); !errors.Is(err, gone) || n != 1 || took != 100*time.Millisecond {
 					t.Errorf("%v after %d attempts and %s", err, n, took)
@@ -98,7 +98,7 @@ func TestWithinAnother(t *testing.T) {
 	n := 0
 	now := retry.Policy{Wait: func(context.Context, time.Duration) error { return nil }}
 	_, err := retry.Do(t.Context(), now, func(ctx context.Context) (int, error) {
-		return retry.Do(ctx, now, func(context.Context) (int, error) { n++; return 0, retry.Passing(errBusy, 0) })
+		return retry.Do(ctx, now, func(context.Context) (int, error) { n++; return 0, retry.Transient(errBusy, 0) })
 	})
 	if n != 4 || !errors.Is(err, errBusy) || !strings.HasSuffix(err.Error(), "and so 4 times in a row") {
 		t.Errorf("%v after %d attempts", err, n)
@@ -107,7 +107,7 @@ func TestWithinAnother(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	for status, want := range map[int]bool{200: false, 302: false, 400: false, 401: false, 404: false, 408: true, 429: true, 500: true, 503: true, 529: true} {
-		if retry.Status(status) != want {
+		if retry.TransientStatus(status) != want {
 			t.Errorf("%d: %v", status, !want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestAfter(t *testing.T) {
 			"Fri, 31 Dec 1999 23:59:59 GMT":                           0,
 			time.Now().UTC().Add(time.Minute).Format(http.TimeFormat): time.Minute,
 		} {
-			if got := retry.After(http.Header{"Retry-After": {text}}); got != want {
+			if got := retry.RetryAfter(http.Header{"Retry-After": {text}}); got != want {
 				t.Errorf("%q is %s, want %s", text, got, want)
 			}
 		}

@@ -89,7 +89,7 @@ func (t *Trial) tellAttack(i int, text string) {
 	)
 }
 
-// attackTurn is a model's turn that says text, and asks for a tool of that name.
+// attackTurn returns a model's turn that says text, and asks for a tool of that name.
 func attackTurn(seq int, text string, t *Trial) evidence.ModelCall {
 	request := map[string]any{"model": text, "messages": []any{map[string]any{"role": "user", "content": text}}}
 	answer := map[string]any{"id": text, "model": text, "choices": []any{map[string]any{"finish_reason": text, "message": map[string]any{

@@ -23,7 +23,7 @@ type Run struct {
 	t testing.TB
 }
 
-// Dir is a new directory for runs, in memory where the system has a place for that: what
+// Dir returns a new directory for runs, in memory where the system has a place for that: what
 // is tested of them is not how long a disk takes to sync thousands of files.
 func Dir(t testing.TB) string {
 	t.Helper()

@@ -7,7 +7,7 @@ const Pwned = "pwned"
 // in documents.
 const Outside = "http://192.0.2.1/"
 
-// Attacks are texts that are more than text where something shows them carelessly: markup,
+// Attacks returns texts that are more than text where something shows them carelessly: markup,
 // script, style, addresses, template language, what terminals and readers of text obey.
 func Attacks() []string {
 	const set = "window." + Pwned + "=1"

@@ -78,7 +78,7 @@ func (c *converter) number(k kind, pos Position, digits string) *node {
 	return &node{kind: k, pos: pos, text: digits, written: written, size: 1}
 }
 
-// plainOrText is a string, or one of the numbers that the parser takes for one:
+// plainOrText returns a string, or one of the numbers that the parser takes for one:
 // those with an exponent and no point, and integers beyond 64 bits.
 func plainOrText(n *ast.StringNode, pos Position) *node {
 	if n.Token.Type != token.StringType || !jsonNumber.MatchString(n.Value) {
@@ -111,7 +111,7 @@ func (c *converter) list(n *ast.SequenceNode, pos Position, depth int) *node {
 	return made
 }
 
-// joined is a plain string of a list within braces that the parser takes for a key and
+// joined returns a plain string of a list within braces that the parser takes for a key and
 // its value: a colon ends a key only where a blank, a comma or a bracket comes after it
 // (YAML 1.2.2, section 7.3.3), so host:443 is one word.
 func joined(item ast.Node) (*node, bool) {
@@ -171,7 +171,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 	return made
 }
 
-// merged are the mappings that a merge key (<<) lays below its own mapping: one, or those
+// merged returns the mappings that a merge key (<<) lays below its own mapping: one, or those
 // of a list, of which the first counts most.
 func (c *converter) merged(value ast.Node, pos Position, depth int) []*node {
 	n := c.node(value, depth)
@@ -188,7 +188,7 @@ func (c *converter) merged(value ast.Node, pos Position, depth int) []*node {
 	return all
 }
 
-// key is the text of a key.
+// key returns the text of a key.
 func (c *converter) key(key ast.MapKeyNode, pos Position) (string, bool) {
 	plain, ok := key.(*ast.StringNode)
 	if !ok {

@@ -263,7 +263,7 @@ func (n *node) isZero() bool {
 	return n.kind == null
 }
 
-// scalar is what a string is set to from n: every scalar that is there is one, as it is
+// scalar returns what a string is set to from n: every scalar that is there is one, as it is
 // written.
 func (n *node) scalar() (string, bool) {
 	switch n.kind {

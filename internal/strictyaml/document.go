@@ -46,7 +46,7 @@ type Document struct {
 // root of the file.
 type Path []any
 
-// String is p as people write it, such as graders[0].config.
+// String returns p as people write it, such as graders[0].config.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -63,7 +63,7 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// With is p with further steps behind it. It shares nothing with p.
+// With returns p with further steps behind it. It shares nothing with p.
 func (p Path) With(steps ...any) Path { return append(slices.Clone(p), steps...) }
 
 // Parse reads the one document in data. Errors name the file as file. What Parse
@@ -117,7 +117,7 @@ func (d *Document) warn(pos Position, message string) {
 	}
 }
 
-// Warnings are what was left out: keys that nothing knows, and what Warnf noted.
+// Warnings returns what was left out: keys that nothing knows, and what Warnf noted.
 func (d *Document) Warnings() []*Error { return d.warnings }
 
 // Add puts a string into the mapping at path, under key, and reports whether it could: the
@@ -157,7 +157,7 @@ func (d *Document) Lay(other *Document, path Path, key string) bool {
 	return true
 }
 
-// At is the position of the value at path, or of the nearest thing around it
+// At returns the position of the value at path, or of the nearest thing around it
 // that is there.
 func (d *Document) At(path ...any) Position {
 	n, _ := d.find(path)
@@ -170,7 +170,7 @@ func (d *Document) Has(path ...any) bool {
 	return found
 }
 
-// Key is the position of the key that path ends with, or what At gives where
+// Key returns the position of the key that path ends with, or what At gives where
 // path does not end with a key of the file.
 func (d *Document) Key(path ...any) Position {
 	if len(path) > 0 {
@@ -183,7 +183,7 @@ func (d *Document) Key(path ...any) Position {
 	return d.At(path...)
 }
 
-// find is the node at path, or the innermost one on the way that exists.
+// find returns the node at path, or the innermost one on the way that exists.
 func (d *Document) find(path Path) (*node, bool) {
 	n := d.root
 	for _, step := range path {
@@ -196,7 +196,7 @@ func (d *Document) find(path Path) (*node, bool) {
 	return n, true
 }
 
-// place is where a problem with the value at path is shown: at the value, or at
+// place returns where a problem with the value at path is shown: at the value, or at
 // the key of a list or mapping, which begins with something else. What is not
 // there is shown at what is around it.
 func (d *Document) place(path Path) Position {

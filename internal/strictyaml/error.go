@@ -77,7 +77,7 @@ func (l List[E]) Unwrap() []error {
 // excerptWidth is how many characters of a line are shown.
 const excerptWidth = 100
 
-// excerpt is the line at pos with a caret under it, and the line before it.
+// excerpt returns the line at pos with a caret under it, and the line before it.
 func excerpt(lines []string, pos Position) string {
 	if pos.Line < 1 || pos.Line > len(lines) {
 		return ""
@@ -97,7 +97,7 @@ func excerpt(lines []string, pos Position) string {
 	return b.String()
 }
 
-// window is the part of a line that is shown. Characters that could move the
+// window returns the part of a line that is shown. Characters that could move the
 // cursor or colour the terminal are replaced.
 func window(line string, start int) string {
 	shown := []rune(line)

@@ -67,7 +67,7 @@ func (n *node) lay(below *node, pos Position) {
 	}
 }
 
-// movedTo is n, and all in it, at another position.
+// movedTo returns n, and all in it, at another position.
 func (n *node) movedTo(pos Position) *node {
 	moved := n.clone()
 	moved.pos = pos
@@ -80,7 +80,7 @@ func (n *node) movedTo(pos Position) *node {
 	return moved
 }
 
-// clone is a copy of n with the same values in it.
+// clone returns a copy of n with the same values in it.
 func (n *node) clone() *node {
 	c := *n
 	c.items, c.pairs, c.index = slices.Clone(n.items), slices.Clone(n.pairs), maps.Clone(n.index)
@@ -163,14 +163,14 @@ func appendString(b *bytes.Buffer, s string) {
 	b.Truncate(b.Len() - 1)
 }
 
-// json is n as compact JSON.
+// json returns n as compact JSON.
 func (n *node) json() json.RawMessage {
 	var b bytes.Buffer
 	n.appendJSON(&b)
 	return b.Bytes()
 }
 
-// any is n as encoding/json would decode it with UseNumber.
+// any returns n as encoding/json would decode it with UseNumber.
 func (n *node) any() any {
 	switch n.kind {
 	case boolean:

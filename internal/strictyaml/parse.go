@@ -24,7 +24,7 @@ const (
 	maxNodes  = 200_000 // with every alias written out
 )
 
-// parse is the body of the one document in data, or nil with a problem reported.
+// parse returns the body of the one document in data, or nil with a problem reported.
 func (d *Document) parse(data []byte) ast.Node {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
@@ -103,7 +103,7 @@ func (d *Document) syntaxProblem(err error) {
 	d.fail(position(located.GetToken()), ErrInvalid, "this is not valid YAML: "+window(message, 0))
 }
 
-// single is the body of the file's only document.
+// single returns the body of the file's only document.
 func (d *Document) single(file *ast.File) ast.Node {
 	var body ast.Node
 	for _, doc := range file.Docs {
@@ -123,7 +123,7 @@ func (d *Document) single(file *ast.File) ast.Node {
 	return body
 }
 
-// start is where n starts: the token of a mapping is the colon in it.
+// start returns where n starts: the token of a mapping is the colon in it.
 func start(n ast.Node) Position {
 	switch n := n.(type) {
 	case *ast.MappingNode:

@@ -77,7 +77,7 @@ func LimitsOf(f reflect.StructField) Limits {
 	}
 }
 
-// bound is the number in a tag. One that is not a number is as good as none: a
+// bound returns the number in a tag. One that is not a number is as good as none: a
 // test of the type shows it.
 func bound(f reflect.StructField, tag string) *float64 {
 	number, err := strconv.ParseFloat(f.Tag.Get(tag), 64)
@@ -87,7 +87,7 @@ func bound(f reflect.StructField, tag string) *float64 {
 	return &number
 }
 
-// ofElements is what holds for each element of a list that l holds for.
+// ofElements returns what holds for each element of a list that l holds for.
 func (l Limits) ofElements() Limits {
 	l.Required = false
 	return l

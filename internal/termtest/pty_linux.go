@@ -91,7 +91,7 @@ func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	p.term.Resize(columns, rows)
 }
 
-// Text is what is on the terminal now.
+// Text returns what is on the terminal now.
 func (p *PTY) Text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

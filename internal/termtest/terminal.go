@@ -28,7 +28,7 @@ type row struct {
 	goes  bool   // on in the next: the line was broken. Only erasing it whole ends that.
 }
 
-// New is an empty terminal.
+// New returns an empty terminal.
 func New(columns, rows int) *Terminal {
 	return &Terminal{columns: columns, rows: rows, lines: make([]row, 1)}
 }
@@ -156,7 +156,7 @@ func (t *Terminal) Resize(columns, rows int) {
 	}
 }
 
-// Text is all that the terminal has shown and not erased, without the empty lines at the
+// Text returns all that the terminal has shown and not erased, without the empty lines at the
 // end.
 func (t *Terminal) Text() string {
 	var out strings.Builder

@@ -8,9 +8,8 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Inert is a text of one line without what would control a terminal, or the order in
-// which it shows characters, and without what a CI system would obey. Nothing in it ends
-// the line.
+// Inert returns a line of text without control characters and characters that change the order of
+// others, and with commands to CI systems broken up. The result is a single line.
 func Inert(s string) string {
 	if !defence.InertText {
 		return s
@@ -23,7 +22,7 @@ func Inert(s string) string {
 	}, s))
 }
 
-// InertLines is [Inert] for each line of a text.
+// InertLines applies [Inert] to each line of a text.
 func InertLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -33,20 +32,20 @@ func InertLines(s string) string {
 }
 
 var (
-	// anywhere is what begins a command wherever it stands: ##[error], ##vso[…],
-	// ##teamcity[…].
+	// anywhere matches the beginning of a command that CI systems find anywhere in a line:
+	// ##[error], ##vso[…], ##teamcity[…].
 	anywhere = regexp.MustCompile(`##([A-Za-z]*\[)`)
-	// ahead is what begins one at the beginning of a line: ::error::, ::add-mask::.
+	// ahead matches the beginning of a command at the beginning of a line: ::error::, ::add-mask::.
 	ahead = regexp.MustCompile(`^::([A-Za-z])`)
 )
 
-// Indented is [InertLines] of a text, set in below its first line.
+// Indented applies [InertLines] to a text, and indents all lines but the first.
 func Indented(s string) string {
 	return strings.ReplaceAll(InertLines(strings.TrimRight(s, "\n")), "\n", "\n    ")
 }
 
-// disobeyed puts a blank into what a CI system would take for a command. Indenting does
-// not do: GitHub's runner looks behind blanks at the beginning.
+// disobeyed inserts a blank into commands to CI systems, so that they are not executed. Indenting
+// a line does not suffice: GitHub's runner skips blanks.
 func disobeyed(line string) string {
 	if strings.Contains(line, "##") {
 		line = anywhere.ReplaceAllString(line, "# #$1")

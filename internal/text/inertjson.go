@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// InertJSON returns a writer that passes JSON on with the same values, in characters that
-// neither a terminal nor a CI system obeys: others stand as escapes, which they can
-// only be in strings. It holds back less than a character; Close writes that.
+// InertJSON returns a writer that passes JSON on with the same values, and escapes all characters
+// that control a terminal or begin a command to a CI system; in valid JSON they stand in strings
+// only. Close must be called: up to a character is held back.
 func InertJSON(w io.Writer) io.WriteCloser { return &jsonWriter{w: w} }
 
 type jsonWriter struct {
@@ -44,8 +44,8 @@ func (j *jsonWriter) Close() error {
 	return err
 }
 
-// obeyed says whether r behind the last character is to be escaped. Blanks between
-// values control, too, and are JSON's own.
+// obeyed reports whether r, after the last character, must be escaped. Line breaks and tabs between
+// values are left.
 func (j *jsonWriter) obeyed(r rune) bool {
 	switch r {
 	case '\n', '\r', '\t':

@@ -11,10 +11,11 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Visible is s on one line: a line break is written out too, as \n.
+// Visible returns s on one line, with characters that are not visible written out; a line break
+// becomes \n.
 func Visible(s string) string { return write(s, false) }
 
-// VisibleLines is s with its own line breaks.
+// VisibleLines is [Visible], but keeps line breaks.
 func VisibleLines(s string) string { return write(s, true) }
 
 func write(s string, breaks bool) string {
@@ -40,11 +41,11 @@ func write(s string, breaks bool) string {
 	return b.String()
 }
 
-// blank are characters that are letters or marks to Unicode and show nothing.
+// blank are characters that Unicode classes as letters or marks, and that are not visible.
 var blank = map[rune]bool{0x034F: true, 0x115F: true, 0x1160: true, 0x17B4: true, 0x17B5: true, 0x3164: true, 0xFFA0: true, 0x2800: true}
 
-// Hidden says whether a character of a text takes no room, or looks like a space and is
-// none. Line breaks and tabs are not hidden, and neither is what chooses how an emoji looks.
+// Hidden reports whether a character takes no space, or looks like a space without being one. Line
+// breaks, tabs and the variation selectors of emoji are not hidden.
 func Hidden(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r' || r == 0xFE0F || r == 0xFE0E:

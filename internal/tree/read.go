@@ -38,12 +38,10 @@ func (e Entry) Kind() string {
 	return Special
 }
 
-// Cut says why a directory that was packed has nothing of what is in it; empty where it
-// is whole.
+// Cut says why the content of a packed directory was left out; empty if it is there.
 func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
 
-// HasHoles reports whether a file is one of which parts are left out, so that it may be far
-// larger than its tar.
+// HasHoles reports whether a file is sparse, so that it may be far larger than its tar.
 func (e Entry) HasHoles() bool {
 	if e.Typeflag == tar.TypeGNUSparse {
 		return true
@@ -56,7 +54,7 @@ func (e Entry) HasHoles() bool {
 	return false
 }
 
-// Head returns the entry's header, and what stands before it, as a tar has them.
+// Head returns the bytes of the entry's header in a tar, with extended headers before it.
 func (e Entry) Head() ([]byte, error) {
 	var out bytes.Buffer
 	err := tar.NewWriter(&out).WriteHeader(e.Header)
@@ -85,7 +83,7 @@ func Entries(r io.Reader) iter.Seq2[Entry, error] {
 	}
 }
 
-// First returns the first entry of a tar. It fails with io.EOF where there is none.
+// First returns the first entry of a tar. It fails with io.EOF if the tar is empty.
 func First(r io.Reader) (Entry, error) {
 	for e, err := range Entries(r) {
 		return e, err

@@ -20,9 +20,9 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Unpack writes a tar's tree into root and nowhere else: names that lead out of
-// it, also through links, fail. So do those that takes, where it is not nil, does
-// not take. Everything belongs to whoever runs it.
+// Unpack writes a tar's tree into root and nowhere else: names that lead out of it, also through
+// links, fail. So do names that takes refuses, unless it is nil. The files belong to the user of
+// this process.
 func Unpack(root *os.Root, r io.Reader, takes func(name string) bool) error {
 	for e, err := range Entries(r) {
 		if err == nil && takes != nil && !takes(e.Path) {
@@ -72,19 +72,17 @@ func unpackEntry(root *os.Root, e Entry) error {
 	}
 }
 
-// MaxDepth is how many directories in directories are packed. A name at each level is
-// walked but once, and a descriptor is held for each.
+// MaxDepth is how deep nested directories are packed. A file descriptor is held for each level.
 const MaxDepth = 128
 
-// cutRecord is the record in a directory's header that says why it is packed without
-// what is in it.
+// cutRecord is the PAX record of a directory that says why its content was left out.
 const cutRecord = "WAZA.cut"
 
-// Pack writes the tree under root as tar. Links are told, not followed; of what is
-// neither file, directory nor link, that it is there. Links to a path of omit are
-// left out, and so is a directory with nothing else in it. What its owner made
-// unreadable is made readable first: nothing hides by its mode. Of a directory that is
-// deeper than [MaxDepth], or that cannot be listed, [Entry.Cut] tells.
+// Pack writes the tree under root as tar. Links are packed as links, never followed; sockets,
+// devices and pipes are packed as empty entries. Links to a path of omit are left out, and so are
+// directories that hold nothing else. Unreadable files are made readable first, so that nothing
+// hides by its mode. The content of a directory that is deeper than [MaxDepth], or that cannot be
+// listed, is left out; its [Entry.Cut] says why.
 func Pack(root *os.Root, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
 	names, err := list(root)
@@ -97,9 +95,9 @@ func Pack(root *os.Root, omit []string, w io.Writer) error {
 	return p.out.Close()
 }
 
-// PackOne writes what stands at a path under root as a tar of that one entry: a file
-// with its content, of a directory nothing that is in it. Where nothing is there the
-// tar is empty; where a link stands on the way, it has the link.
+// PackOne writes the file, directory or link at a path under root as a tar of one entry, a
+// directory without its content. If nothing is there, the tar is empty. If the path leads through
+// a link, the tar has that link.
 func PackOne(root *os.Root, name string, w io.Writer) error {
 	p := &packer{out: tar.NewWriter(w)}
 	if err := p.one(root, strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
@@ -135,7 +133,7 @@ type packer struct {
 	out  *tar.Writer
 }
 
-// found is what stands in a directory under a name there; path is that in the tree.
+// found is an entry of a directory, by its name there and its path in the tree.
 type found struct {
 	dir  *os.Root
 	name string
@@ -157,8 +155,8 @@ func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
 	return nil
 }
 
-// list is the names in a directory, in order. [fs.ReadDir] would refuse directories
-// whose own names are no UTF-8.
+// list returns the names in a directory, sorted. The function fs.ReadDir would refuse directories
+// whose own names are not UTF-8.
 func list(dir *os.Root) ([]string, error) {
 	file, err := dir.Open(".")
 	if err != nil {
@@ -244,12 +242,12 @@ func unlock(f found, want fs.FileMode) error {
 	return f.dir.Chmod(f.name, f.info.Mode().Perm()|want)
 }
 
-// special tells of a socket, a device or a pipe, all of them as a pipe.
+// special packs a socket, a device or a pipe as a pipe.
 func (p *packer) special(f found) error {
 	return p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: f.path, Mode: int64(f.info.Mode().Perm()), ModTime: f.info.ModTime().Truncate(time.Second)})
 }
 
-// onlyOmitted says whether a directory holds links to leave out and nothing else.
+// onlyOmitted reports whether a directory holds nothing but links to omit.
 func (p *packer) onlyOmitted(dir *os.Root, names []string) bool {
 	for _, name := range names {
 		target, err := dir.Readlink(name)

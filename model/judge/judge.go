@@ -190,7 +190,7 @@ func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, withSchema boo
 // unreached returns the error of a request that got no answer.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return retry.Passing(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
+		return retry.Transient(failed("the judge's endpoint does not answer within %s", c.timeout), 0)
 	}
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
@@ -198,7 +198,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return failed("the judge's endpoint cannot be trusted: %s", c.clip(untrusted.Error()))
 	}
-	return retry.Passing(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
+	return retry.Transient(failed("the judge's endpoint cannot be reached: %s", c.clip(err.Error())), 0)
 }
 
 // refused returns the error of an answer with another status than 200.
@@ -218,8 +218,8 @@ func (c *Client) refused(response *http.Response, content []byte, withSchema boo
 			status, strconv.Quote(c.clip(response.Header.Get("Location"))))
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
 		f.schemaless = withSchema
-	case retry.Status(status):
-		return retry.Passing(f, retry.After(response.Header))
+	case retry.TransientStatus(status):
+		return retry.Transient(f, retry.RetryAfter(response.Header))
 	}
 	return f
 }

@@ -14,7 +14,7 @@ type Entry struct {
 	Kind                byte
 }
 
-// Tar is entries as tar, in their order and with their names as they are.
+// Tar returns entries as tar, in their order and with their names as they are.
 func Tar(t testing.TB, mode int64, entries ...Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
