@@ -213,7 +213,7 @@ func openSandbox(t *testing.T, b *Backend, trial *plan.Trial, observe func(evide
 // after undo has taken a defence out of its plan.
 func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*network.CreateOptions), undo func(*containerPlan)) *guest.Guest {
 	t.Helper()
-	s, err := b.scene(t.Context(), b.lease.current(), trial)
+	s, err := b.planInputOf(t.Context(), b.lease.current(), trial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	if err != nil {
 		return nil, b.blame(ctx, nil, err)
 	}
-	on, err := b.scene(ctx, held, t)
+	on, err := b.planInputOf(ctx, held, t)
 	if err != nil {
 		return nil, b.blame(ctx, held, err)
 	}
@@ -189,16 +189,16 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	return s, nil
 }
 
-func (b *Backend) newSandbox(held *tenure, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
+func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
 		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.take(), observe: observe,
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}
 }
 
-// scene collects what planning the trial needs: its images, user numbers, and the seccomp
+// planInputOf collects what planning the trial needs: its images, user numbers, and the seccomp
 // profile.
-func (b *Backend) scene(ctx context.Context, held *tenure, t *plan.Trial) (s scene, err error) {
+func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Trial) (s planInput, err error) {
 	s.user = held.users.take
 	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
 		return s, err
@@ -217,7 +217,7 @@ func (b *Backend) scene(ctx context.Context, held *tenure, t *plan.Trial) (s sce
 
 // blame marks a failure to open a sandbox with sandbox.ErrEngineGone if the engine went
 // away meanwhile. Held is the lease held before it, or nil.
-func (b *Backend) blame(ctx context.Context, held *tenure, err error) error {
+func (b *Backend) blame(ctx context.Context, held *heldLease, err error) error {
 	lives := b.engine.answers
 	if held != nil {
 		lives = held.engineLives
@@ -292,7 +292,7 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	c := planContainer(containerRequest{
 		run: b.run, trial: wholeRun, container: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
 		limits: sandbox.Container{CPUs: 1, Memory: hostProbeMemory, Pids: hostProbePids}, image: b.images.guest, mode: "none",
-		scene: scene{user: userRangeOf(b.engine.info).lease},
+		input: planInput{user: userRangeOf(b.engine.info).lease},
 	})
 	c.host.NetworkMode = "host"
 	c.host.Sysctls = nil       // they would be the host's

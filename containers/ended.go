@@ -65,7 +65,7 @@ func (s *trialSandbox) cut() {
 
 // engineLives asks the engine, and the lease that the run held when a sandbox was
 // opened: with that lease every container of the time has gone.
-func (t *tenure) engineLives(ctx context.Context) error {
+func (t *heldLease) engineLives(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := t.answers(ctx); err != nil {

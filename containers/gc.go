@@ -134,7 +134,7 @@ func (o objects) labels() []map[string]string {
 }
 
 // without returns a run's objects except those that its lease holds.
-func (o objects) without(run string, held *tenure) objects {
+func (o objects) without(run string, held *heldLease) objects {
 	left := objects{networks: o.networks}
 	left.containers = slices.DeleteFunc(o.containers, func(c container.Summary) bool { return held != nil && c.ID == held.id })
 	left.volumes = slices.DeleteFunc(o.volumes, func(v *volume.Volume) bool {
@@ -186,7 +186,7 @@ func (s sweeper) liveRuns(ctx context.Context) (map[string]bool, error) {
 }
 
 // sweepRun removes everything of a run except what its lease holds.
-func (s sweeper) sweepRun(ctx context.Context, run string, held *tenure) error {
+func (s sweeper) sweepRun(ctx context.Context, run string, held *heldLease) error {
 	_, err := settled(ctx, func() (Garbage, error) {
 		all, err := s.find(ctx, ofRun(run))
 		if err != nil {

@@ -42,11 +42,11 @@ type lease struct {
 	guest imageInfo
 
 	mu   sync.Mutex
-	held *tenure // nil while there is none; guarded by mu
+	held *heldLease // nil while there is none; guarded by mu
 }
 
-// tenure is a lease that is held, and what the run has with it.
-type tenure struct {
+// heldLease is a lease that is held, with the resources that the run has while it holds it.
+type heldLease struct {
 	*startedContainer
 	users *pool  // numbers for the users of the run's containers
 	files string // where the engine keeps the volume of the run's files
@@ -54,7 +54,7 @@ type tenure struct {
 
 // hold returns the run's lease, and takes it anew if it has ended: with the engine, as a
 // rule.
-func (l *lease) hold(ctx context.Context) (*tenure, error) {
+func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held != nil {
@@ -71,7 +71,7 @@ func (l *lease) hold(ctx context.Context) (*tenure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
-	l.held = &tenure{startedContainer: started}
+	l.held = &heldLease{startedContainer: started}
 	files, err := l.engine.VolumeInspect(ctx, filesVolume(l.run))
 	if err == nil {
 		l.held.files = files.Mountpoint
@@ -88,7 +88,7 @@ func (l *lease) take(ctx context.Context) (*startedContainer, error) {
 	c := planContainer(containerRequest{
 		run: l.run, trial: wholeRun, container: roleLease, role: roleLease, name: "waza-" + l.run + "-" + roleLease,
 		limits: sandbox.Container{CPUs: 0.5, Memory: leaseMemory, Pids: leasePids}, image: l.guest, mode: "none",
-		scene: scene{user: userRangeOf(l.engine.info).lease},
+		input: planInput{user: userRangeOf(l.engine.info).lease},
 	})
 	c.conf.NetworkDisabled = true
 	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // under SELinux, the files that it writes are for all
@@ -156,7 +156,7 @@ func dropDeadLease(ctx context.Context, e *engine, run string) error {
 }
 
 // current returns the lease that is held; nil if none is.
-func (l *lease) current() *tenure {
+func (l *lease) current() *heldLease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held

@@ -31,8 +31,8 @@ const (
 	networkAirtight = "airtight"
 )
 
-// scene is the input of a trial's plan besides the trial: what the run has ready.
-type scene struct {
+// planInput is what the plan of a trial depends on besides the trial itself.
+type planInput struct {
 	images  map[string]imageInfo // by reference; "" is the guest's own image
 	users   map[userKey]string   // numbers of the users that are given by name
 	user    func() string        // returns a user that no other container has; empty if there is none
@@ -63,7 +63,7 @@ type trialPlan struct {
 }
 
 // planTrial decides what to create for t.
-func planTrial(t *plan.Trial, s scene) trialPlan {
+func planTrial(t *plan.Trial, s planInput) trialPlan {
 	label := TrialLabel(t.Task, t.Number, t.Attempt)
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	if t.Attempt > 1 { // of what was cancelled something may still come into being
@@ -85,7 +85,7 @@ func planTrial(t *plan.Trial, s scene) trialPlan {
 	build := func(ctr, role string, b sandbox.Container, mode container.NetworkMode) containerPlan {
 		return planContainer(containerRequest{
 			run: t.Run, trial: label, container: ctr, role: role, name: base + "-" + fileName(ctr),
-			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, scene: s,
+			limits: b, image: s.images[b.Image], mode: mode, runtime: t.Runtime, input: s,
 		})
 	}
 	if !t.ServersOnly {
@@ -116,15 +116,15 @@ type containerRequest struct {
 	image                             imageInfo
 	mode                              container.NetworkMode
 	runtime                           string
-	scene                             scene
+	input                             planInput
 }
 
 // planContainer gives every container the same walls: no capability, no way to
 // gain one, a read-only root, hard limits, no name server except its own guest.
 func planContainer(r containerRequest) containerPlan {
-	user, insists := r.scene.userOf(r.limits.User, r.image)
+	user, insists := r.input.userOf(r.limits.User, r.image)
 	if insists == "" {
-		user = r.scene.usual()
+		user = r.input.usual()
 	}
 	if !defence.Unprivileged {
 		user = "0:0"
@@ -157,7 +157,7 @@ func planContainer(r containerRequest) containerPlan {
 	if !defence.SizedSharedMemory {
 		host.ShmSize *= 8
 	}
-	if profile := r.scene.profile(); profile != "" {
+	if profile := r.input.profile(); profile != "" {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
 	}
 	if r.limits.Disk > 0 {
@@ -293,7 +293,7 @@ func (p trialPlan) giveBack(to *pool) {
 	}
 }
 
-func (s scene) profile() string {
+func (s planInput) profile() string {
 	if !defence.SeccompFilter {
 		return "unconfined"
 	}
@@ -303,7 +303,7 @@ func (s scene) profile() string {
 // userOf returns who runs in a container of an image, as "uid:gid", if the eval or the
 // image insists on a user, and which of them does; else both are empty. Nobody can insist
 // on root, and an image alone not on its group.
-func (s scene) userOf(wanted string, i imageInfo) (user, insists string) {
+func (s planInput) userOf(wanted string, i imageInfo) (user, insists string) {
 	name := wanted
 	insists = "the eval"
 	if wanted == "" {
@@ -323,7 +323,7 @@ func (s scene) userOf(wanted string, i imageInfo) (user, insists string) {
 }
 
 // usual returns who runs in a container if nobody insists on a user.
-func (s scene) usual() string {
+func (s planInput) usual() string {
 	if !defence.OwnUsers {
 		return "1000:1000"
 	}

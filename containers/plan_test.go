@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// planned is a trial with an agent and two servers, and the scene of its run.
-func planned() (*plan.Trial, scene) {
+// planned is a trial with an agent and two servers, and the planInput of its run.
+func planned() (*plan.Trial, planInput) {
 	t := &plan.Trial{
 		Run: "r1", Task: "price", Number: 2, Network: networkBridge, Workspace: "tmpfs",
 		Agent: plan.Agent{Container: sandbox.Container{Image: "team/agent", CPUs: 2, Memory: 1 << 30, Disk: 512 << 20, Pids: 256}},
@@ -25,7 +25,7 @@ func planned() (*plan.Trial, scene) {
 		{Name: "cache", Container: sandbox.Container{Image: "team/stock", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{6379}},
 		{Name: "db", Container: sandbox.Container{Image: "team/stock", User: "26:26", CPUs: 1, Memory: 64 << 20, Disk: 16 << 20, Pids: 32}, Ports: []int{5432}, Writable: []string{"/data"}},
 	}
-	return t, scene{
+	return t, planInput{
 		images: map[string]imageInfo{
 			"":           {id: "sha256:guest", layer: "sha256:guest"},
 			"team/agent": {id: "sha256:agent", layer: "sha256:agent+"},
@@ -40,10 +40,10 @@ func planned() (*plan.Trial, scene) {
 func TestPlan(t *testing.T) {
 	tests := []struct {
 		name   string
-		change func(*plan.Trial, *scene)
+		change func(*plan.Trial, *planInput)
 		want   string
 	}{
-		{"bridge", func(*plan.Trial, *scene) {}, `
+		{"bridge", func(*plan.Trial, *planInput) {}, `
 trial price/2
   network waza-r1-price-2 (internal, no address on the host)
   container waza-r1-price-2-agent
@@ -78,7 +78,7 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"airtight", func(t *plan.Trial, _ *scene) { t.Network = networkAirtight }, `
+		{"airtight", func(t *plan.Trial, _ *planInput) { t.Network = networkAirtight }, `
 trial price/2
   container waza-r1-price-2-agent
     image sha256:agent+ user 7000:7000 network none
@@ -112,7 +112,7 @@ trial price/2
     /tmp <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
     /var/lib/stock <- tmpfs size=16777216,nr_inodes=16384,mode=0700,uid=26,gid=26,exec
 `},
-		{"volume workspace of a numeric user, guest's own image", func(t *plan.Trial, s *scene) {
+		{"volume workspace of a numeric user, guest's own image", func(t *plan.Trial, s *planInput) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
 			t.Agent.Image, t.Agent.User = "", "4711:12"
 			s.images["team/node"] = imageInfo{id: "sha256:node", layer: "sha256:node+", user: "65532"}
@@ -226,7 +226,7 @@ func TestWithAddresses(t *testing.T) {
 }
 
 func TestUserOf(t *testing.T) {
-	on := scene{users: map[userKey]string{{"i", "node"}: "1001:1002", {"i", "app:app"}: "7:8"}}
+	on := planInput{users: map[userKey]string{{"i", "node"}: "1001:1002", {"i", "app:app"}: "7:8"}}
 	tests := []struct{ wanted, image, want, insists string }{
 		{"", "", "", ""},
 		{"", "root", "", ""},

@@ -34,7 +34,7 @@ const (
 // every optional interface of a sandbox's that containers can.
 type trialSandbox struct {
 	backend    *Backend
-	lease      *tenure // of the run when the sandbox was opened
+	lease      *heldLease // of the run when the sandbox was opened
 	trial      *plan.Trial
 	plan       trialPlan
 	dir        string // of its files in the run's volume

@@ -35,14 +35,14 @@ type weakened struct {
 
 func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (_ sandbox.Sandbox, err error) {
 	held := w.lease.current()
-	scene, err := w.scene(ctx, held, t)
+	input, err := w.planInputOf(ctx, held, t)
 	if err != nil {
 		return nil, err
 	}
 	if w.user != "" {
-		scene.user = func() string { return w.user }
+		input.user = func() string { return w.user }
 	}
-	p := planTrial(t, scene)
+	p := planTrial(t, input)
 	s := w.newSandbox(held, t, p, observe)
 	defer func() {
 		if err != nil {
