@@ -59,7 +59,7 @@ func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills
 	if len(dirs) == 0 {
 		dir := filepath.Join(project.Dir, project.SkillsDir())
 		f.lookIn(dir)
-		f.looked = append(f.looked, nearer(dir))
+		f.looked = append(f.looked, FromHere(dir))
 	}
 	if e.start != "" {
 		f.lookIn(e.start)
@@ -118,16 +118,6 @@ func (f *skillFinder) look(dir string) {
 	}
 }
 
-// nearer returns dir relative to the current directory if it is below that.
-func nearer(dir string) string {
-	here, err := filepath.Abs(".")
-	abs, errDir := filepath.Abs(dir)
-	if rel, errRel := filepath.Rel(here, abs); err == nil && errDir == nil && errRel == nil && filepath.IsLocal(rel) {
-		return rel
-	}
-	return dir
-}
-
 // nameIn returns the name that the skill in dir gives itself, or "" if it cannot be read.
 func nameIn(dir string) string {
 	content, err := readSkillFile(dir)
@@ -144,7 +134,7 @@ func nameIn(dir string) string {
 // take adds the skill in a directory, unless there is one of its name. A skill that cannot be
 // read is left out with a warning.
 func (f *skillFinder) take(dir string) {
-	dir = nearer(dir)
+	dir = FromHere(dir)
 	skill, err := readSkill(f.eval, dir, true)
 	if err != nil {
 		f.doc.Warnf(strictyaml.Path{"skill"}, "the skill in %s is left out: %v", show(dir), err)

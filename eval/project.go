@@ -128,3 +128,13 @@ func isWithin(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
+
+// FromHere returns path relative to the current directory if it is below that.
+func FromHere(path string) string {
+	here, err := filepath.Abs(".")
+	abs, errPath := filepath.Abs(path)
+	if rel, errRel := filepath.Rel(here, abs); err == nil && errPath == nil && errRel == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return path
+}

@@ -164,7 +164,7 @@ func (b Batch) print(jobs []*Job) error {
 // place names the directories of the runs. That of a run without skills is beside the other.
 func (b Batch) place(jobs []*Job) error {
 	if b.Dir != "" && len(jobs) > 1 {
-		if err := isNewOrEmpty(b.Dir); err != nil {
+		if err := checkNewOrEmpty(b.Dir); err != nil {
 			return err
 		}
 	}
@@ -196,18 +196,28 @@ func (j *Job) place(dir string) error {
 		j.Dir = filepath.Join(".waza", "runs", j.ID)
 		return nil
 	}
-	return isNewOrEmpty(dir)
+	return checkNewOrEmpty(dir)
 }
 
-func isNewOrEmpty(dir string) error {
-	entries, err := os.ReadDir(dir)
+func checkNewOrEmpty(dir string) error {
+	ok, err := IsNewOrEmpty(dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0:
-		return nil
 	case err != nil:
 		return mistake("run directory: %w", err)
+	case !ok:
+		return mistake("run directory %s is not empty; name a new one with --run-dir", dir)
 	}
-	return mistake("run directory %s is not empty; name a new one with --run-dir", dir)
+	return nil
+}
+
+// IsNewOrEmpty reports whether a directory does not exist or is empty, so that evidence can be
+// written there.
+func IsNewOrEmpty(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return len(entries) == 0, err
 }
 
 // run runs a job, after the same run without skills where it has one. That has to come to an

@@ -101,7 +101,14 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 	if len(o.exercises) > 0 && len(t.names) > 1 {
 		return q, usage("--%s is for one server; choose it with --server: %s", o.exercises[0].What, strings.Join(t.names, ", "))
 	}
-	return q, isNewOrEmpty(q.Dir, "--out")
+	ok, err := runner.IsNewOrEmpty(q.Dir)
+	switch {
+	case err != nil:
+		return q, usage("--out: %w", err)
+	case !ok:
+		return q, usage("--out: %s is not empty; name a new directory", q.Dir)
+	}
+	return q, nil
 }
 
 // inspected prints the report of an inspection into dir, whose error may be of servers that
@@ -120,18 +127,6 @@ func (s inspectCommand) inspected(report inspection.Report, err error, dir strin
 		return exitWith(exitInfra)
 	}
 	return nil
-}
-
-// isNewOrEmpty checks that a directory can take what a flag has written there.
-func isNewOrEmpty(dir, flag string) error {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0:
-		return nil
-	case err != nil:
-		return usage("%s: %w", flag, err)
-	}
-	return usage("%s: %s is not empty; name a new directory", flag, dir)
 }
 
 // inspectOptions is the command line of waza inspect, except what is inspected.

@@ -54,7 +54,7 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	if !filepath.IsLocal(name) {
 		return nil, usage("%s: there is no such file", name)
 	}
-	evals, skill := relative(filepath.Join(project.Dir, project.EvalsDir())), relative(filepath.Join(project.Dir, project.SkillsDir(), name))
+	evals, skill := eval.FromHere(filepath.Join(project.Dir, project.EvalsDir())), eval.FromHere(filepath.Join(project.Dir, project.SkillsDir(), name))
 	if found := first(filepath.Join(evals, name, file), filepath.Join(skill, "evals", file), filepath.Join(skill, "tests", file), filepath.Join(skill, file)); found != "" {
 		return []string{found}, nil
 	}
@@ -67,7 +67,7 @@ func evalsOf(project *eval.Project) ([]string, error) {
 	if isFile(file) {
 		return []string{file}, nil
 	}
-	evals, skills := relative(filepath.Join(project.Dir, project.EvalsDir())), relative(filepath.Join(project.Dir, project.SkillsDir()))
+	evals, skills := eval.FromHere(filepath.Join(project.Dir, project.EvalsDir())), eval.FromHere(filepath.Join(project.Dir, project.SkillsDir()))
 	var all []string
 	for _, pattern := range [][]string{{evals, file}, {evals, "*", file}, {skills, "*", "evals", file}, {skills, "*", "tests", file}, {skills, "*", file}} {
 		found, err := filepath.Glob(filepath.Join(pattern...))
@@ -129,16 +129,6 @@ func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) 
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
-}
-
-// relative is a path as it is written from here, where it is below.
-func relative(path string) string {
-	here, err := os.Getwd()
-	rel, errRel := filepath.Rel(here, path)
-	if err != nil || errRel != nil || !filepath.IsLocal(rel) {
-		return path
-	}
-	return rel
 }
 
 // choose keeps the tasks that match a glob of each list that is not empty.
