@@ -92,7 +92,17 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 		}
 	}
 	verdicts, err := grade(dir)
-	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
+	result := &Result{Dir: dir, Trial: *record, Verdicts: verdicts}
+	result.lighten()
+	return result, err
+}
+
+// lighten drops what is large and in the trial's files: a run holds all results to its end.
+func (r *Result) lighten() {
+	r.Trial.Plan, r.Trial.Graders = nil, nil
+	for i := range r.Verdicts.Verdicts {
+		r.Verdicts.Verdicts[i].Details = nil
+	}
 }
 
 // trialOptions returns the options of a trial of the run.
