@@ -189,15 +189,15 @@ func (r *reading) callTexts(row *Row, call *evidence.Call) {
 		again, _ := call.Result.Raw() // so that rows hold no large results
 		return string(again)
 	}
-	told := func() string { return capture.Text(json.RawMessage(whole())) }
+	readable := func() string { return capture.Text(json.RawMessage(whole())) }
 	switch text := capture.Text(result); {
 	case len(result) == 0:
 	case text == "":
 		row.later("Result", where, whole, (*budget).json)
 	case isTextAlone(result):
-		row.later("Result", where, told, (*budget).either)
+		row.later("Result", where, readable, (*budget).either)
 	default:
-		row.later("Result", where, told, (*budget).either)
+		row.later("Result", where, readable, (*budget).either)
 		row.later("Whole result", where, whole, (*budget).json)
 		row.Parts[len(row.Parts)-1].Folded = true
 	}
