@@ -26,7 +26,8 @@ func (c *PromptConfig) Validate() error {
 	return nil
 }
 
-// judgement has waza's rule that no criterion may fail as the least score.
+// inquiry returns the question to the judge. Without a min_score no criterion may fail, as in
+// upstream waza.
 func (c *PromptConfig) inquiry() (judgement, bool) {
 	q := judgement{rubric: c.Prompt, model: c.Model, effort: c.ReasoningEffort, conversation: c.ContinueSession, pairwise: c.Mode == modePairwise}
 	if c.Judge != nil {

@@ -29,7 +29,7 @@ const (
 // lenient reads what a results.json holds of others' JSON, which may repeat names.
 var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// fileOutline, fileTask and fileTrial are what is read of a results.json.
+// fileOutline is the part of a results.json that a comparison reads.
 type fileOutline struct {
 	EvalName label `json:"eval_name"`
 	Config   struct {

@@ -173,6 +173,7 @@ func SizeOf(files []plan.File) (n int64) {
 	return n
 }
 
+// LeastShare returns how many bytes a trial must be able to record, at least.
 func LeastShare(t *plan.Trial) int64 { return minShare * int64(1+len(t.Servers)) }
 
 // SharesOf divides each, in bytes, between the agent, who has half, and the servers. Nobody gets

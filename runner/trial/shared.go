@@ -29,6 +29,7 @@ type SharedServers struct {
 	slots map[string]*slot // by configuration; guarded by mu
 }
 
+// NewSharedServers returns a set without servers, which opens them on a backend.
 func NewSharedServers(b Backend) *SharedServers {
 	return &SharedServers{backend: b, slots: map[string]*slot{}}
 }
