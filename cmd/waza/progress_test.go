@@ -54,6 +54,13 @@ func TestLiveView(t *testing.T) {
 		dockertest.Await(t, time.Minute, "the terminal shows "+what, func() bool { return strings.Contains(pty.Text(), what) })
 	}
 
+	// A terminal that changes its size between a look at it and a drawing shows remains.
+	resize := func(columns, rows int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		pty.Resize(t, columns, rows)
+	}
+
 	var all sync.WaitGroup
 	for number := range 3 {
 		all.Go(func() {
@@ -68,7 +75,7 @@ func TestLiveView(t *testing.T) {
 	all.Wait()
 	p.update(came("price", 1, evidence.PhaseAgent))
 	shows("price/1  inventory.find")
-	pty.Resize(t, 100, 10)
+	resize(100, 10)
 	shows("calling inventory.find")
 	shows("1000 calls")
 	shows("0 of 9 trials done")
@@ -78,7 +85,7 @@ func TestLiveView(t *testing.T) {
 	fmt.Fprint(s, "said by ")
 	fmt.Fprintln(s, "somebody else")
 	shows("said by somebody else")
-	pty.Resize(t, 30, 10)
+	resize(30, 10)
 	interrupt()
 	shows("stopping: ending 1 trial")
 	p.close()
