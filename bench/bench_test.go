@@ -52,7 +52,7 @@ func TestEveryFigure(t *testing.T) {
 		}
 	}
 	want := []string{
-		"trial_vs_floor.bridge", "trial_vs_floor.airtight", "trial_vs_compose", "throughput_vs_floor",
+		"trial_vs_floor.bridge", "trial_vs_floor.airtight", "trial_vs_compose", "throughput_vs_floor.bridge", "throughput_vs_floor.airtight",
 		"between_vs_floor", "prepared_processor_time",
 		"call_added_ms.http.p50", "call_added_ms.http.p99", "call_added_vs_echoes.http", "calls_per_second.http.1",
 		"call_added_ms.stdio.p50", "call_added_ms.stdio.p99", "call_added_vs_echoes.stdio", "calls_per_second.stdio.1",

@@ -123,14 +123,16 @@ func (w *way) figures(echo float64) []Figure {
 		elapsed += time.Duration(r.Ended-r.Began) * time.Microsecond
 	}
 	p50 := added(50)
-	return []Figure{p50.atMost(0.7), added(99), {
+	vs := Figure{
 		Name: "call_added_vs_echoes." + w.name, Samples: map[string][]float64{"echo_p50_ms": {echo}},
-		What:  fmt.Sprintf("that p50, against %d echoes of as many bytes by an attached container: the engine's own share", passes),
+		What:  fmt.Sprintf("that p50, against %d echoes of as many bytes over the engine's pipe to an attached container", passes),
 		Value: p50.Value / (passes * echo),
-	}, {
+	}
+	perSecond := Figure{
 		Name: "calls_per_second." + w.name + ".1", What: "captured calls a second of one agent over " + w.name,
 		Value: float64(len(captured)) / elapsed.Seconds(),
-	}}
+	}
+	return []Figure{p50.atMost(0.3), added(99), vs.atMost(1), perSecond.atLeast(2500)}
 }
 
 // readReport reads what the peer printed as an agent.
