@@ -25,12 +25,12 @@ const discardTimeout = 90 * time.Second
 type ahead struct {
 	trial.Backend
 	dir    string // run directory
+	most   int    // sandboxes that are prepared at once
 	ctx    context.Context
 	cancel context.CancelFunc
-	room   chan struct{} // holds a value for each prepared sandbox
 
 	mu       sync.Mutex
-	coming   []*plan.Trial        // not begun, in order; guarded by mu
+	coming   []*plan.Trial        // not begun, and may be prepared, in order; guarded by mu
 	prepared map[string]*prepared // by trial; guarded by mu
 }
 
@@ -44,7 +44,10 @@ type prepared struct {
 
 // newAhead returns a backend that prepares at most most sandboxes at once of trials.
 func newAhead(ctx context.Context, b trial.Backend, dir string, trials []*plan.Trial, most int) *ahead {
-	a := &ahead{Backend: b, dir: dir, room: make(chan struct{}, most), coming: slices.Clone(trials), prepared: map[string]*prepared{}}
+	a := &ahead{Backend: b, dir: dir, most: most, prepared: map[string]*prepared{}}
+	if most > 0 {
+		a.coming = slices.DeleteFunc(slices.Clone(trials), hasServices)
+	}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	return a
 }
@@ -64,26 +67,22 @@ func (a *ahead) begins(t *plan.Trial) {
 func (a *ahead) prepareNext() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.coming) > 0 && memoryIsFree() {
-		select {
-		case a.room <- struct{}{}:
-		default:
-			return
-		}
-		next := *a.coming[0]
-		a.coming = a.coming[1:]
-		earlier, err := TrialDir(a.dir, next.Task, next.Number).Earlier()
-		if next.Attempt = len(earlier) + 1; err != nil || !canPrepare(&next) {
-			<-a.room
-			continue
-		}
-		p := &prepared{done: make(chan struct{})}
-		a.prepared[keyOf(&next)] = p
-		go func() {
-			defer close(p.done)
-			p.sandbox, p.err = a.Backend.Open(a.ctx, &next, p.events.send)
-		}()
+	if len(a.coming) == 0 || len(a.prepared) >= a.most || !memoryIsFree() {
+		return
 	}
+	next := *a.coming[0]
+	a.coming = a.coming[1:]
+	earlier, err := TrialDir(a.dir, next.Task, next.Number).Earlier()
+	if err != nil {
+		return // the trial itself says why
+	}
+	next.Attempt = len(earlier) + 1
+	p := &prepared{done: make(chan struct{})}
+	a.prepared[keyOf(&next)] = p
+	go func() {
+		defer close(p.done)
+		p.sandbox, p.err = a.Backend.Open(a.ctx, &next, p.events.send)
+	}()
 }
 
 // memoryIsFree reports whether an eighth of this machine's memory is free, as far as it can
@@ -101,9 +100,10 @@ func memoryIsFree() bool {
 	return free >= total/8
 }
 
-// canPrepare reports whether nothing foreign starts with the sandbox of a trial.
-func canPrepare(t *plan.Trial) bool {
-	return !slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return len(s.Services) > 0 })
+// hasServices reports whether something foreign starts with the sandbox of a trial: a service
+// of one of its servers.
+func hasServices(t *plan.Trial) bool {
+	return slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return len(s.Services) > 0 })
 }
 
 // Open implements trial.Backend. It returns the sandbox that was prepared for the trial, or
@@ -116,7 +116,6 @@ func (a *ahead) Open(ctx context.Context, t *plan.Trial, observe func(evidence.E
 	if p == nil {
 		return a.Backend.Open(ctx, t, observe)
 	}
-	defer func() { <-a.room }()
 	select {
 	case <-p.done:
 	case <-ctx.Done():
