@@ -71,6 +71,12 @@ func (o Outcome) Resumable() bool {
 // Load reads an eval, and plans its trials. It starts nothing. What is wrong with the
 // request or with the files is a [Mistake], or [strictyaml.Errors].
 func Load(q Request) (*Job, error) {
+	switch {
+	case q.Governed && !q.Isolated:
+		return nil, mistake("--workers auto needs --isolate: without it trials may disturb each other")
+	case q.Prepare > 0 && !q.Isolated: // of a run that is resumed
+		return nil, mistake("--prepare is about containers: it needs --isolate")
+	}
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
 		ContextDir: q.ContextDir, Overlay: q.Overlay, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,

@@ -153,6 +153,8 @@ func TestResumeRefuses(t *testing.T) {
 		{name: "timeout", args: []string{"--timeout", "3s"}, want: "waza: --timeout cannot be given with --resume: a run goes on as it was begun\n"},
 		{name: "run directory", args: []string{"--run-dir", "other"}, want: "waza: --run-dir cannot be given with --resume: a run goes on as it was begun\n"},
 		{name: "isolation", args: []string{"--isolate"}, want: "waza: --isolate cannot be changed with --resume: a run goes on as it was begun\n"},
+		{name: "as many as the machine bears", args: []string{"--workers", "auto"}, want: "waza: --workers auto needs --isolate: without it trials may disturb each other\n"},
+		{name: "sandboxes ahead", args: []string{"--prepare", "2"}, want: "waza: --prepare is about containers: it needs --isolate\n"},
 		{name: "two evals", args: []string{"eval.yaml", "eval.yaml"}, want: "waza: run --resume takes no eval file, or the one that the run began with; see waza run --help\n"},
 		{name: "another eval", args: []string{"tasks/1.yaml"}, want: "waza: tasks/1.yaml has changed since the run began: begin a new run\n"},
 	}

@@ -264,8 +264,6 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 		return o, usage("--pins must be warn, fail or off")
 	case c.IsSet("pins") && !o.Isolated:
 		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
-	case o.Governed && !o.Isolated:
-		return o, usage("--workers auto needs --isolate: without it trials may disturb each other")
 	case c.IsSet("prepare") && !o.Isolated:
 		return o, usage("--prepare is about containers: it needs --isolate")
 	case c.IsSet("pull") && !o.Isolated:
