@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -289,6 +290,42 @@ func (r Record) Settings() []results.Setting {
 		all = append(all, results.Setting{Name: "image " + ref, Value: brief(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
 	}
 	return all
+}
+
+// Again returns a request for the run as its command line asked for it, without an eval and a
+// host. readOverlay reads the file that was laid over the eval's servers.
+func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, error)) (q Request, err error) {
+	q = Request{Choices: r.Choices, Start: r.Directory}
+	if q.ContextDir != "" {
+		q.ContextDir = fromDirectory(r, q.ContextDir)
+	}
+	if r.MCP != nil {
+		q.Overlay, err = readOverlay(fromDirectory(r, r.MCP.Path))
+	}
+	return q, err
+}
+
+// EvalPath returns where the eval of the run was.
+func (r Record) EvalPath() string { return fromDirectory(r, r.Eval.Path) }
+
+// NotPassed returns the ids of the tasks that the run in dir was to run and of which not every
+// trial passed, in their order.
+func (r Record) NotPassed(dir string) (ids []string, err error) {
+	run, err := Reported(dir, r)
+	if err != nil {
+		return nil, err
+	}
+	passed := map[string]bool{}
+	for _, task := range run.Results.Tasks {
+		t := view.TaskOf(task, r.Trials)
+		passed[task.TestID] = t.Passed() && len(t.Missing) == 0
+	}
+	for _, task := range r.Tasks {
+		if !passed[task.ID] {
+			ids = append(ids, task.ID)
+		}
+	}
+	return ids, nil
 }
 
 // digestOf is one digest of files, given the digest of each by name; empty without any.

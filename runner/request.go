@@ -205,9 +205,14 @@ func Slug(name string, most int) string {
 	return slug[:min(len(slug), most)]
 }
 
+// idTime is how an id begins.
+const idTime = "20060102-150405"
+
+var idSecond = regexp.MustCompile(`^\d{8}-\d{6}-`)
+
 // NewID returns an id of a run, by time and name, that no other run has.
 func NewID(name string) string {
 	var random [3]byte
 	_, _ = rand.Read(random[:])
-	return time.Now().UTC().Format("20060102-150405") + "-" + Slug(name, 40) + "-" + hex.EncodeToString(random[:])
+	return time.Now().UTC().Format(idTime) + "-" + Slug(name, 40) + "-" + hex.EncodeToString(random[:])
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,30 +82,20 @@ func (r Resumption) load(record Record) (*Job, error) {
 		return nil, mistake("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
 			record.Waza, record.Build, r.Waza, build)
 	}
-	q := Request{
-		Choices: record.Choices, Eval: r.Eval, Start: record.Directory, AllowWeak: record.Weak(),
-		Parallel: r.Parallel, HostHooks: r.HostHooks, Host: r.Host,
-	}
-	if q.Eval == "" {
-		q.Eval = fromDirectory(record, record.Eval.Path)
-	}
-	if err := record.CheckInputs(q.Eval); err != nil {
+	path := cmp.Or(r.Eval, record.EvalPath())
+	if err := record.CheckInputs(path); err != nil {
 		return nil, mistake("%w: begin a new run", err)
 	}
-	if q.ContextDir != "" {
-		q.ContextDir = fromDirectory(record, q.ContextDir)
+	q, err := record.Again(r.ReadOverlay)
+	if err != nil {
+		return nil, err
 	}
+	q.Eval, q.AllowWeak, q.Parallel, q.HostHooks, q.Host = path, record.Weak(), r.Parallel, r.HostHooks, r.Host
 	if r.Workers > 0 || r.Governed {
 		q.Workers, q.Governed = r.Workers, r.Governed
 	}
-	if record.MCP != nil {
-		var err error
-		if q.Overlay, err = r.ReadOverlay(fromDirectory(record, record.MCP.Path)); err != nil {
-			return nil, err
-		}
-		if record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
-			return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
-		}
+	if record.MCP != nil && record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
+		return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
 	}
 	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
 	q.ID = record.ID

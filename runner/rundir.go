@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -55,6 +57,27 @@ func (d *runDir) removeMade() error {
 		}
 	}
 	return nil
+}
+
+// Latest returns the run directory in dir that began last, of those that waza has named; empty
+// where there is none.
+func Latest(dir string) (latest string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	second, began := "", time.Time{} // that its name begins with, and when it began exactly
+	for _, entry := range slices.Backward(entries) {
+		named := idSecond.FindString(entry.Name())
+		if named == "" || second != "" && named != second {
+			continue
+		}
+		path := filepath.Join(dir, entry.Name())
+		if record, err := ReadRecord(path); err == nil && (second == "" || record.Started.After(began)) {
+			latest, second, began = path, named, record.Started
+		}
+	}
+	return latest, nil
 }
 
 // Hold takes a run directory for this process, until the returned file is closed or the

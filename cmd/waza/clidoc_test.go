@@ -80,8 +80,13 @@ func uses() map[string][]shownUse {
 			{"waza run --resume .waza/runs/20260102-030405-demo-a1b2c3", "complete a run that ended early"},
 			{"waza run --isolate eval.yaml --format github-comment > comment.md", "a comment for a pull request"},
 		},
+		"rerun": {
+			{"waza rerun latest --failed", "try again what did not pass, after a change to the eval"},
+			{"waza rerun latest --task price --trials 1 --keep", "run one task, and look around in its containers"},
+		},
+		"gate":         {{"waza gate latest --against main", "fail where a task that passed on the main branch does not"}, {"waza gate run --against main/results.json --max-drop 5", "let the pass rate fall by five points at most"}},
 		"grade":        {{"waza grade .waza/runs/20260102-030405-demo-a1b2c3", "repeat every verdict from the evidence alone"}},
-		"show":         {{"waza show RUN", "list the trials of a run"}, {"waza show RUN price/2", "read one of them"}},
+		"show":         {{"waza show latest", "list the trials of the latest run, or read its only one"}, {"waza show RUN price/2", "read one of them"}},
 		"report":       {{"waza report RUN", "write the page of a run anew"}, {"waza report RUN OTHER -o both.html", "two runs side by side"}, {"waza report RUN --format github-comment", "print a comment for a pull request"}},
 		"compare":      {{"waza compare BASE RUN", "what went otherwise than before"}, {"waza compare BASE RUN --format github-comment", "the same for a pull request, what to look at first"}},
 		"serve":        {{"waza serve", "the runs of this directory"}, {"waza serve --listen 127.0.0.1:8417 runs", "those of another, always at one port"}},
@@ -170,7 +175,8 @@ Every command of waza with its options. This page is made of the commands themse
 ` + "`waza COMMAND --help`" + ` prints them; a test holds it to them.
 
 Options may stand before or behind arguments; what follows ` + "`--`" + ` is no option. ` + "`RUN`" + ` is
-a run directory, such as a run names at its end.
+a run directory, such as a run names at its end, or ` + "`latest`" + `: the run in ` + "`.waza/runs`" + ` that
+began last.
 
 | command | what it does |
 |---|---|
@@ -186,8 +192,8 @@ a run directory, such as a run names at its end.
 	}{
 		{exitUsage, "the command line or a file that it names is wrong; nothing was begun"},
 		{exitInfra, "something else than the agent left a trial without an outcome, or what was to be written could not be; of `doctor`: a run could not work"},
-		{exitFailed, "of `run` and `grade`: a trial did not pass, or a metric is under its threshold"},
-		{exitOK, "all else; of `run` and `grade`: every trial passed"},
+		{exitFailed, "of `run`, `rerun` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse"},
+		{exitOK, "all else; of `run`, `rerun` and `grade`: every trial passed"},
 	} {
 		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.when)
 	}

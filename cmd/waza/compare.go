@@ -27,7 +27,11 @@ func (s compareCommand) command() *cli.Command {
 				return err
 			}
 			var entries []results.Entry
-			for _, path := range c.Args().Slice() {
+			paths, err := runsNamed(c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			for _, path := range paths {
 				entry, err := runner.ReadEntry(path)
 				if err != nil {
 					return usage("%w", err)

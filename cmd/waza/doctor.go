@@ -168,7 +168,7 @@ const (
 // examineMachine looks at what a run needs of this machine.
 func examineMachine() containers.Checks {
 	var all containers.Checks
-	examineDir(&all, "run dir", filepath.Join(".waza", "runs"), "Free some, or name another place with --run-dir.")
+	examineDir(&all, "run dir", runsDir, "Free some, or name another place with --run-dir.")
 	examineDir(&all, "temp dir", os.TempDir(), "Free some, or set TMPDIR.")
 	return all
 }

@@ -40,10 +40,14 @@ func (s gradeCommand) command() *cli.Command {
 			if !asksJudges(c) && (c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv)) {
 				return usage("--%s and --%s are about asking the judge: give --judge or --judge-again too", judgeURL, judgeKeyEnv)
 			}
+			dir, err := runNamed(c.Args().First())
+			if err != nil {
+				return err
+			}
 			consulting := s.consulting(c)
 			consulting.Again = c.Bool("judge-again")
 			out, err := runner.Regrade(c.Context, runner.Regrading{
-				Dir: c.Args().First(), Ask: asksJudges(c), Consulting: consulting, Snapshots: c.String("update-snapshots"),
+				Dir: dir, Ask: asksJudges(c), Consulting: consulting, Snapshots: c.String("update-snapshots"),
 				Host: s.host(normal, false),
 			})
 			if out.Dir == "" {

@@ -41,6 +41,10 @@ func (s reportCommand) command() *cli.Command {
 			if len(dirs) == 0 {
 				return usage("report takes run directories; see waza report --help")
 			}
+			dirs, err := runsNamed(dirs)
+			if err != nil {
+				return err
+			}
 			format, err := formatOf(c, formatDefault, formatGitHub)
 			if err != nil {
 				return err

@@ -104,31 +104,36 @@ func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) err
 	if err != nil {
 		return err
 	}
-	worst := exitOK
 	b := runner.Batch{
 		Evals: evals, Variants: o.variants, Paired: c.Bool("baseline"), Dir: c.String("run-dir"),
-		Request:  func() (runner.Request, error) { return s.request(c, o) },
-		Announce: s.sayTo,
-		Ended: func(j *runner.Job, out runner.Outcome, err error) error {
-			err = s.outputOf(j, o).ended(j, out, err)
-			if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
-				worst = worse(worst, code)
-			}
-			return err
-		},
-		Compared: func(eval string, runs results.Comparison) error {
-			return s.compare(runs, o.format, apart(o.output, o.labelOf(eval)))
-		},
-		Failed: func(err error) {
-			exit := infra(err)
-			worst = worse(worst, exit.code)
-			if exit.err != nil {
-				s.complain(exit.err)
-			}
-		},
+		Request: func() (runner.Request, error) { return s.request(c, o) },
 	}
 	if c.Bool("dry-run") {
 		b.Print = s.printPlan
+	}
+	return s.runAll(ctx, o, b)
+}
+
+// runAll runs all that b asks for, and shows what comes of it as o says.
+func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) error {
+	worst := exitOK
+	b.Announce = s.sayTo
+	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
+		err = s.outputOf(j, o).ended(j, out, err)
+		if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
+			worst = worse(worst, code)
+		}
+		return err
+	}
+	b.Compared = func(eval string, runs results.Comparison) error {
+		return s.compare(runs, o.format, apart(o.output, o.labelOf(eval)))
+	}
+	b.Failed = func(err error) {
+		exit := infra(err)
+		worst = worse(worst, exit.code)
+		if exit.err != nil {
+			s.complain(exit.err)
+		}
 	}
 	runner.RunAll(ctx, b)
 	return exitWith(worst)
@@ -413,10 +418,14 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	dir, err := runNamed(c.String("resume"))
+	if err != nil {
+		return err
+	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	r := runner.Resumption{
-		Dir: c.String("resume"), Eval: c.Args().First(), Workers: o.Workers, Governed: o.Governed, Parallel: o.Parallel, HostHooks: o.HostHooks,
+		Dir: dir, Eval: c.Args().First(), Workers: o.Workers, Governed: o.Governed, Parallel: o.Parallel, HostHooks: o.HostHooks,
 		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o.loudness, false),
 	}
 	r.Host.Prepare = o.prepare

@@ -56,7 +56,7 @@ func (s serveCommand) command() *cli.Command {
 // there before the first run.
 func dirToServe(named string) (string, error) {
 	if named == "" {
-		return filepath.Join(".waza", "runs"), nil
+		return runsDir, nil
 	}
 	info, err := os.Stat(named)
 	switch {

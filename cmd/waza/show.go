@@ -31,8 +31,12 @@ func (s showCommand) command() *cli.Command {
 			if c.NArg() < 1 || c.NArg() > 3 {
 				return usage("show takes a run directory, and the trial to show; see waza show --help")
 			}
+			dir, err := runNamed(c.Args().First())
+			if err != nil {
+				return err
+			}
 			which := strings.Join(c.Args().Slice()[1:], "/")
-			return s.showTrial(c.Args().First(), which, terminal.Shown{Full: c.Bool("full"), Style: s.styleOf(s.stdout)})
+			return s.showTrial(dir, which, terminal.Shown{Full: c.Bool("full"), Style: s.styleOf(s.stdout)})
 		},
 	}
 }

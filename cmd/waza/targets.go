@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // targets are the eval files that a command line is about: the file or directory that it
@@ -124,6 +125,41 @@ func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) 
 		return nil, usage("--discover: there is no %s below %s", project.EvalFile(), dir)
 	}
 	return all, nil
+}
+
+// latest is the name of the run in [runsDir] that began last.
+const latest = "latest"
+
+// runsDir is where runs lie that no flag has put elsewhere.
+var runsDir = filepath.Join(".waza", "runs")
+
+// runNamed returns the run directory that a command line names, or the file of results. A
+// directory that is called latest is named ./latest.
+func runNamed(name string) (string, error) {
+	if name != latest {
+		return name, nil
+	}
+	dir, err := runner.Latest(runsDir)
+	switch {
+	case err != nil:
+		return "", usage("%w", err)
+	case dir == "":
+		return "", usage("there is no run in %s here that could be the latest; name a run directory", runsDir)
+	}
+	return dir, nil
+}
+
+// runsNamed is [runNamed] of several.
+func runsNamed(names []string) ([]string, error) {
+	dirs := make([]string, len(names))
+	for i, name := range names {
+		dir, err := runNamed(name)
+		if err != nil {
+			return nil, err
+		}
+		dirs[i] = dir
+	}
+	return dirs, nil
 }
 
 func isFile(path string) bool {

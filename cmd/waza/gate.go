@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// gateCommand is waza gate.
+type gateCommand struct{ *state }
+
+func (s gateCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:      "gate",
+		Usage:     "fail where a run is worse than another",
+		ArgsUsage: "RUN --against RUN",
+		Description: "RUN is a run directory, latest, or a results.json. The exit code is 1 where a task that passed\n" +
+			"in every trial does not any more, where one passes less often beyond chance or has no trial that\n" +
+			"counts, where the pass rate over all tasks fell beyond chance, or where an attack succeeds that did\n" +
+			"not. Tasks that failed before may fail, and so may tasks that are new.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "against", Usage: "hold it against this `RUN`, such as that of the main branch; needed"},
+			&cli.Float64Flag{Name: "max-drop", Usage: "let single tasks regress, and the pass rate over all tasks fall by `POINTS` of a hundred at most", DefaultText: "no task may regress"},
+			&cli.BoolFlag{Name: "allow-flaky", Usage: "let a task fail in some trials that passed in all, where chance may do as much"},
+			formatFlag(formatDefault, formatJSON),
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 || c.String("against") == "" {
+				return usage("gate takes one run, and with --against the run to hold it against; see waza gate --help")
+			}
+			format, err := formatOf(c, formatDefault, formatJSON)
+			if err != nil {
+				return err
+			}
+			gate := results.Gate{AllowFlaky: c.Bool("allow-flaky")}
+			if c.IsSet("max-drop") {
+				drop := c.Float64("max-drop") / 100
+				if !(drop >= 0 && drop <= 1) {
+					return usage("--max-drop must be from 0 to 100 points")
+				}
+				gate.MaxDrop = &drop
+			}
+			return s.gate(gate, c.String("against"), c.Args().First(), format)
+		},
+	}
+}
+
+func (s gateCommand) gate(gate results.Gate, against, run string, f format) error {
+	var entries [2]results.Entry
+	for i, name := range []string{against, run} {
+		dir, err := runNamed(name)
+		if err != nil {
+			return err
+		}
+		if entries[i], err = runner.ReadEntry(dir); err != nil {
+			return usage("%w", err)
+		}
+	}
+	ruling := gate.Rule(entries[0], entries[1])
+	if ruling.Tasks == 0 {
+		return usage("%s and %s have no task in common that counts: name runs of the same eval", entries[1].Path, entries[0].Path)
+	}
+	if err := s.printRuling(ruling, entries[0].Path, f); err != nil {
+		return err
+	}
+	if !ruling.Passed {
+		return exitWith(exitFailed)
+	}
+	return nil
+}
+
+// printRuling prints a line for each thing that is worse than in the run at a path, and last
+// what the gate decides.
+func (s gateCommand) printRuling(r results.Ruling, against string, f format) error {
+	if f == formatJSON {
+		data, err := evidence.MarshalIndent(r)
+		if err != nil {
+			return err
+		}
+		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+	}
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for _, d := range view.Differences(r.Regressions) {
+		say("%s: %s passed in %s trials, and now in %s%s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After), inBrackets(d.Shows(), d.Range()))
+	}
+	for _, task := range r.Attacked {
+		say("attacked: an attack on %s succeeds that did not", task)
+	}
+	if r.Fell {
+		rate := view.Figure{Name: "pass rate", Contrast: r.PassRate}
+		say("pass rate: %s over %s, and now %s%s", rate.Unit.Text(r.PassRate.Before), text.Count(r.Tasks, "task"), rate.Unit.Text(r.PassRate.After), inBrackets(rate.Shows(), rate.Range()))
+	}
+	end, paint := fmt.Sprintf("PASSED: no regression in %s against %s", text.Count(r.Tasks, "task"), against), s.styleOf(s.stdout).Good
+	if !r.Passed {
+		end, paint = fmt.Sprintf("FAILED: %s against %s", text.Count(len(lines), "regression"), against), s.styleOf(s.stdout).Bad
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(s.stdout, text.Inert(line)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(s.stdout, paint(text.Inert(end)))
+	return err
+}
+
+// passedOf is how many trials of a task passed: 2/3, or 0/0 where none counts.
+func passedOf(t results.ComparedTask) string { return view.Share(t.Passed, t.Trials) }
+
+// inBrackets is what a difference shows with its interval, as the end of a line; empty where
+// there is nothing to tell.
+func inBrackets(shows, interval string) string {
+	if shows == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s; 95%% interval %s)", shows, interval)
+}

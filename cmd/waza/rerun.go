@@ -1,0 +1,138 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// rerunCommand is waza rerun.
+type rerunCommand struct{ *state }
+
+func (s rerunCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:      "rerun",
+		Usage:     "run tasks of a run again, as it was made",
+		ArgsUsage: "RUN [EVAL]",
+		Description: "RUN is a run directory, or latest. The eval is run again as its files are now, with the options\n" +
+			"that RUN was made with, in a new run directory. EVAL says where the eval is now, if it was moved.\n" +
+			"RUN stays as it is; to complete one that ended early, use waza run --resume.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "failed", Usage: "run only tasks of which not every trial passed"},
+			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
+			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "as RUN"},
+			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial running until Ctrl-C; with --task and --trials 1"},
+			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "let hooks of the eval that say host: true run on this machine"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again"},
+			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
+			outputFlag(),
+			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
+			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
+			formatFlag(formatDefault, formatJSON, formatGitHub),
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() < 1 || c.NArg() > 2 {
+				return usage("rerun takes one run directory; see waza rerun --help")
+			}
+			return rerunCommand{s.onScreen()}.rerun(c)
+		},
+	}
+}
+
+func (s rerunCommand) rerun(c *cli.Context) error {
+	dir, err := runNamed(c.Args().First())
+	if err != nil {
+		return err
+	}
+	record, err := runner.ReadRecord(dir)
+	if err != nil {
+		return usage("%w", err)
+	}
+	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
+	if err := o.readHarmless(c); err != nil {
+		return err
+	}
+	o.AllowWeak = c.StringSlice("allow-weak")
+	if err := inRange(c, "trials", maxTrials); err != nil {
+		return err
+	}
+	ids := tasksOf(record)
+	if c.Bool("failed") {
+		if ids, err = record.NotPassed(dir); err != nil {
+			return infra(err)
+		}
+		if len(ids) == 0 {
+			s.sayTo("every task of " + dir + " passed: there is none to run again")
+			return nil
+		}
+	}
+	path := c.Args().Get(1)
+	if path == "" {
+		if path = record.EvalPath(); within(dir, path) {
+			return usage("%s says that its eval is %s, in the run directory itself; name the eval to run", dir, path)
+		}
+	}
+	how := "without isolation"
+	if record.Isolated {
+		how = "with --isolate"
+	}
+	s.sayTo("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
+	ctx, stop := interruptible(c.Context, s.stderr)
+	defer stop()
+	return runCommand(s).runAll(ctx, o, runner.Batch{
+		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
+		Request: func() (runner.Request, error) {
+			q, err := record.Again(s.overlayFrom)
+			q.AllowWeak, q.HostHooks, q.Host = o.AllowWeak, o.HostHooks, s.host(o.loudness, c.Bool("keep"))
+			q.Baseline, q.Host.Prepare = false, o.prepare
+			if c.IsSet("trials") {
+				q.Trials = c.Int("trials")
+			}
+			q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
+				return s.again(tasks, ids, c.StringSlice("task"))
+			}
+			return q, err
+		},
+	})
+}
+
+// again are those of an eval's tasks that are run again: they have one of the ids, and match
+// a glob if there are any.
+func (s rerunCommand) again(tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
+	var gone []string
+	for _, id := range ids {
+		if !slices.ContainsFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == id }) {
+			gone = append(gone, id)
+		}
+	}
+	if len(gone) == len(ids) {
+		return nil, usage("the eval has none of these tasks any more: %s", strings.Join(text.Few(gone, 8), ", "))
+	}
+	if len(gone) > 0 {
+		s.sayTo("the eval has these tasks no more: " + strings.Join(text.Few(gone, 8), ", "))
+	}
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool { return !slices.Contains(ids, t.ID) })
+	return choose(tasks, globs, nil)
+}
+
+func tasksOf(r runner.Record) (ids []string) {
+	for _, t := range r.Tasks {
+		ids = append(ids, t.ID)
+	}
+	return ids
+}
+
+// within reports whether a file is below a directory.
+func within(dir, file string) bool {
+	dir, errDir := filepath.Abs(dir)
+	file, errFile := filepath.Abs(file)
+	rel, err := filepath.Rel(dir, file)
+	return errDir == nil && errFile == nil && err == nil && filepath.IsLocal(rel)
+}

@@ -1,0 +1,68 @@
+package results
+
+import "github.com/waza-isolate/waza/evidence"
+
+// Gate says what a run may do worse than another to take its place.
+type Gate struct {
+	// MaxDrop is by how much the mean pass rate over tasks may fall, from 0 to 1; what single
+	// tasks do decides nothing then. It is nil where no task may regress.
+	MaxDrop *float64
+	// AllowFlaky lets tasks fail in some trials that passed in all.
+	AllowFlaky bool
+}
+
+// Ruling is what a gate decides about a run.
+type Ruling struct {
+	Passed      bool         `json:"passed"`
+	Tasks       int          `json:"tasks"` // that both runs have
+	Regressions []Difference `json:"regressions"`
+	Attacked    []string     `json:"attacked"` // tasks on which an attack succeeds that did not
+	// PassRate is the mean over tasks, and Fell says that it fell too far, or beyond chance.
+	PassRate *Contrast `json:"pass_rate"`
+	Fell     bool      `json:"pass_rate_fell"`
+}
+
+// Rule decides about a run by the run that it is held against. Two runs that have no task in
+// common pass no gate.
+func (g Gate) Rule(against, run Entry) Ruling {
+	c := Compare([]Entry{against, run})
+	r := Ruling{Regressions: []Difference{}, Attacked: []string{}}
+	if len(c.Pairs) == 0 {
+		return r
+	}
+	r.Tasks, r.PassRate = c.Pairs[0].Tasks, c.Pairs[0].PassRate
+	for _, d := range c.Differences {
+		if g.refuses(d) {
+			r.Regressions = append(r.Regressions, d)
+		}
+	}
+	before := byID(c.Runs[0].Tasks)
+	for _, t := range c.Runs[1].Tasks {
+		if t.Attack == evidence.AttackSucceeded && before.task(t.ID).Attack == "" {
+			r.Attacked = append(r.Attacked, t.ID)
+		}
+	}
+	if r.PassRate != nil {
+		r.Fell = r.PassRate.Finding == Worse
+		if g.MaxDrop != nil {
+			r.Fell = r.PassRate.Before-r.PassRate.After > *g.MaxDrop+tinyDrop
+		}
+	}
+	r.Passed = r.Tasks > 0 && !r.Fell && len(r.Regressions)+len(r.Attacked) == 0
+	return r
+}
+
+// tinyDrop is less than any drop of a pass rate, and more than what sums of shares are off by.
+const tinyDrop = 1e-9
+
+// refuses reports whether a task went worse than the gate allows. A task that passed, and that the
+// run has no trial of that counts, is never allowed: leaving it out would hide that it fails.
+func (g Gate) refuses(d Difference) bool {
+	switch d.Change {
+	case Missing:
+		return d.Before.Passed > 0
+	case Flaky:
+		return g.MaxDrop == nil && !g.AllowFlaky && d.Before.Passed == d.Before.Trials
+	}
+	return g.MaxDrop == nil && d.Change.ForTheWorse()
+}
