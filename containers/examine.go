@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
@@ -20,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // facts are what an examination finds out about an engine. assess decides what they mean,
@@ -188,4 +190,36 @@ func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
 	}
 	f.dead = len(dead)
 	return nil
+}
+
+// Absent returns the images of trials that the engine does not have, without those that a run
+// builds itself. It fails if no engine answers.
+func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err error) {
+	e, err := dialEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = e.Close() }()
+	built := map[string]bool{"": true}
+	for _, t := range trials {
+		if t.Agent.Build != nil {
+			built[t.Agent.Image] = true
+		}
+		for _, s := range t.Servers {
+			if s.Build != nil {
+				built[s.Image] = true
+			}
+		}
+	}
+	for _, t := range trials {
+		for _, ref := range imagesOf(t) {
+			if built[ref] || slices.Contains(absent, ref) {
+				continue
+			}
+			if _, err := e.ImageInspect(ctx, ref); errdefs.IsNotFound(err) {
+				absent = append(absent, ref)
+			}
+		}
+	}
+	return absent, nil
 }

@@ -250,6 +250,26 @@ func (c *ComplianceConfig) Servers() []string {
 	return filter(slices.Compact(names), func(name string) bool { return name != "" })
 }
 
+// tools implements tooled.
+func (c *ComplianceConfig) tools() (all []evidence.ToolRef) {
+	only := ""
+	if len(c.Server) == 1 {
+		only = c.Server[0]
+	}
+	add := func(tool match.Tool, server string) {
+		if name, isName := tool.Name(); isName && cmp.Or(server, only) != "" {
+			all = append(all, evidence.ToolRef{Server: cmp.Or(server, only), Tool: name})
+		}
+	}
+	for _, e := range c.ExpectToolsUsed {
+		add(e.Tool, e.Server)
+	}
+	for _, tool := range slices.Concat(append(c.Before, c.RejectTools)...) {
+		add(tool, "")
+	}
+	return all
+}
+
 func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	calls, err := c.lookedAt(s)
 	if err != nil {

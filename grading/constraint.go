@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading/match"
 )
 
 // ToolConstraintConfig configures the tool_constraint grader: which tools were
@@ -44,6 +46,16 @@ func (c *ToolConstraintConfig) Servers() []string {
 		}
 	}
 	return names
+}
+
+// tools implements tooled.
+func (c *ToolConstraintConfig) tools() (all []evidence.ToolRef) {
+	for _, p := range slices.Concat(c.ExpectTools, c.RejectTools, c.AllowOnly) {
+		if server, ok := (selector{source: p.Source}).server(); ok && !match.IsExpression(p.Tool) {
+			all = append(all, evidence.ToolRef{Server: server, Tool: p.Tool})
+		}
+	}
+	return all
 }
 
 func (c *ToolConstraintConfig) grade(s *subject) (report, error) {

@@ -129,6 +129,14 @@ func (c *StateConfig) asks() []any {
 	return all
 }
 
+// tools implements tooled.
+func (c *StateConfig) tools() (all []evidence.ToolRef) {
+	for _, call := range c.Calls {
+		all = append(all, evidence.ToolRef{Server: c.Server, Tool: call.Tool})
+	}
+	return all
+}
+
 func (c *StateConfig) grade(s *subject) (report, error) {
 	var r report
 	for _, f := range c.Files {

@@ -80,6 +80,7 @@ func uses() map[string][]shownUse {
 			{"waza run --resume .waza/runs/20260102-030405-demo-a1b2c3", "complete a run that ended early"},
 			{"waza run --isolate eval.yaml --format github-comment > comment.md", "a comment for a pull request"},
 		},
+		"check": {{"waza check", "check the eval.yaml here"}, {"waza check eval.yaml --strict --format json", "for a pipeline: warnings fail it too"}},
 		"rerun": {
 			{"waza rerun latest --failed", "try again what did not pass, after a change to the eval"},
 			{"waza rerun latest --task price --trials 1 --keep", "run one task, and look around in its containers"},
@@ -192,7 +193,7 @@ began last.
 	}{
 		{exitUsage, "the command line or a file that it names is wrong; nothing was begun"},
 		{exitInfra, "something else than the agent left a trial without an outcome, or what was to be written could not be; of `doctor`: a run could not work"},
-		{exitFailed, "of `run`, `rerun` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse"},
+		{exitFailed, "of `run`, `rerun` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse; of `check --strict`: there are warnings"},
 		{exitOK, "all else; of `run`, `rerun` and `grade`: every trial passed"},
 	} {
 		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.when)

@@ -19,7 +19,7 @@ import (
 // names, or the skill; without a name those of the project.
 func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	if c.NArg() > 1 {
-		return nil, usage("run takes one eval, directory or skill; see waza run --help")
+		return nil, usage("%[1]s takes one eval, directory or skill; see waza %[1]s --help", c.Command.Name)
 	}
 	project, err := eval.FindProject(".")
 	if err != nil {

@@ -62,6 +62,9 @@ func (t Tool) Matches(name string) bool {
 	return t.text == name
 }
 
+// Name returns the exact name; isName is false for an expression.
+func (t Tool) Name() (name string, isName bool) { return t.text, t.expression == nil }
+
 // String returns t for a sentence: a name in quotes, an expression between slashes.
 func (t Tool) String() string {
 	if t.expression != nil {

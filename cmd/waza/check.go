@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner"
+)
+
+// checkCommand is waza check.
+type checkCommand struct{ *state }
+
+func (s checkCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:      "check",
+		Usage:     "say everything about an eval that can be known without running it",
+		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
+		Description: "Without a name it checks the eval.yaml here, or the evals of the project. Errors are what a run\n" +
+			"would refuse: mistakes in the files, all at once. Warnings are tasks that nothing can fail, keys\n" +
+			"without effect, variables, keys of models and images that are missing here, tools that waza.lock\n" +
+			"does not list, servers that are never used. Nothing is started or written. Exit code 2 where there\n" +
+			"are errors.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "isolate", Value: true, Usage: "check it for waza run --isolate; --isolate=false for a run without"},
+			&cli.BoolFlag{Name: "strict", Usage: "exit code 1 where there are warnings"},
+			&cli.BoolFlag{Name: "strict-keys", Usage: "refuse every key that nothing knows, also where waza's format has others"},
+			formatFlag(formatDefault, formatJSON),
+		},
+		Action: func(c *cli.Context) error {
+			format, err := formatOf(c, formatDefault, formatJSON)
+			if err != nil {
+				return err
+			}
+			evals, err := runCommand(s).targets(c)
+			if err != nil {
+				return err
+			}
+			all := []runner.Checked{}
+			for _, path := range evals {
+				all = append(all, runner.Check(c.Context, runner.Checking{
+					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
+				}))
+			}
+			if err := s.printChecked(all, format); err != nil {
+				return infra(err)
+			}
+			errors, warnings := counted(all)
+			switch {
+			case errors > 0:
+				return exitWith(exitUsage)
+			case warnings > 0 && c.Bool("strict"):
+				return exitWith(exitFailed)
+			}
+			return nil
+		},
+	}
+}
+
+func counted(all []runner.Checked) (errors, warnings int) {
+	for _, c := range all {
+		errors += c.Count(runner.SeverityError)
+		warnings += c.Count(runner.SeverityWarning)
+	}
+	return errors, warnings
+}
+
+func (s checkCommand) printChecked(all []runner.Checked, f format) error {
+	errors, warnings := counted(all)
+	if f == formatJSON {
+		out := json.NewEncoder(s.stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(struct {
+			Errors   int              `json:"errors"`
+			Warnings int              `json:"warnings"`
+			Evals    []runner.Checked `json:"evals"`
+		}{errors, warnings, all})
+	}
+	style := s.styleOf(s.stdout)
+	for _, c := range all {
+		for _, found := range c.Findings {
+			place, paint := found.File, style.Bad
+			if found.Line > 0 {
+				place = fmt.Sprintf("%s:%d:%d", found.File, found.Line, found.Column)
+			}
+			if found.Severity == runner.SeverityWarning {
+				paint = style.Doubtful
+			}
+			fmt.Fprintf(s.stdout, "%s: %s: %s\n", text.Inert(place), paint(string(found.Severity)), text.Indented(found.Message))
+			if found.Excerpt != "" {
+				fmt.Fprintln(s.stdout, text.InertLines(found.Excerpt))
+			}
+		}
+		if c.Name == "" {
+			fmt.Fprintf(s.stdout, "%s: %s\n", text.Inert(c.Eval), said(c))
+			continue
+		}
+		fmt.Fprintf(s.stdout, "%s: %s, %s, executor %s: %s\n", text.Inert(c.Eval), text.Count(c.Tasks, "task"), text.Count(len(c.Servers), "server"), text.Inert(c.Executor), said(c))
+	}
+	if len(all) > 1 {
+		fmt.Fprintf(s.stdout, "%s, %s\n", text.Count(errors, "error"), text.Count(warnings, "warning"))
+	}
+	return nil
+}
+
+// said counts the findings of an eval.
+func said(c runner.Checked) string {
+	errors, warnings := c.Count(runner.SeverityError), c.Count(runner.SeverityWarning)
+	if errors+warnings == 0 {
+		return "nothing is wrong"
+	}
+	return text.Count(errors, "error") + ", " + text.Count(warnings, "warning")
+}

@@ -1,0 +1,62 @@
+package grading
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// emptyTar is an archive without files: two blocks of zeros.
+var emptyTar = make([]byte, 1024)
+
+// Idle returns the verdicts of graders on a trial whose agent said nothing, called nothing and
+// left an empty workspace. Graders that need more evidence, such as a judge's answer, give error.
+func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, err error) {
+	dir, err := os.MkdirTemp("", "waza-idle-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	trial := evidence.Trial{Executor: "mock", Graders: specs}
+	for _, name := range servers {
+		trial.Servers = append(trial.Servers, evidence.ServerRecord{Name: name})
+	}
+	err = evidence.Dir(dir).WriteTrial(trial)
+	for name, content := range map[string][]byte{evidence.FramesFile: nil, evidence.EventsFile: nil, evidence.WorkspaceFile: emptyTar} {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, err := Grade(evidence.Dir(dir))
+	return v.Verdicts, err
+}
+
+// tooled is a config that names tools of servers.
+type tooled interface {
+	// tools returns those whose name and server are written out.
+	tools() []evidence.ToolRef
+}
+
+// NamedTools returns the tools that graders are about, where a grader writes out the name and the
+// server.
+func NamedTools(specs []evidence.GraderSpec) (all []evidence.ToolRef) {
+	for _, g := range readable(specs) {
+		if names, ok := g.(tooled); ok {
+			all = append(all, names.tools()...)
+		}
+	}
+	return all
+}
+
+// NamedServers returns the servers that graders are about.
+func NamedServers(specs []evidence.GraderSpec) (all []string) {
+	for _, g := range readable(specs) {
+		if names, ok := g.(served); ok {
+			all = append(all, names.Servers()...)
+		}
+	}
+	return all
+}

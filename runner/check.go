@@ -1,0 +1,342 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// Checking asks what can be known of an eval before it is run.
+type Checking struct {
+	Eval       string // its path
+	Isolated   bool   // it is to be run in containers
+	StrictKeys bool
+	// Absent returns the images of trials that the engine does not have. It fails if no engine
+	// answers; then images are not checked.
+	Absent func(context.Context, []*plan.Trial) ([]string, error)
+
+	Host
+}
+
+// Checked is the result of a check.
+type Checked struct {
+	Eval     string    `json:"eval"` // its path
+	Name     string    `json:"name,omitempty"`
+	Executor string    `json:"executor,omitempty"`
+	Tasks    int       `json:"tasks"`
+	Servers  []string  `json:"servers"`
+	Findings []Finding `json:"findings"`
+}
+
+// Finding is one thing that is wrong with an eval, or worth a look.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	File     string   `json:"file"`
+	Line     int      `json:"line,omitempty"` // from 1; 0 for the file as a whole
+	Column   int      `json:"column,omitempty"`
+	Message  string   `json:"message"`
+	Excerpt  string   `json:"-"` // the place in the file, in lines
+}
+
+// Severity says how bad a finding is.
+type Severity string
+
+// Severities of findings. What is an error, a run refuses here and everywhere.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+)
+
+// Count returns how many of the findings have a severity.
+func (c Checked) Count(s Severity) (n int) {
+	for _, f := range c.Findings {
+		if f.Severity == s {
+			n++
+		}
+	}
+	return n
+}
+
+// checker is a check under way.
+type checker struct {
+	Checking
+	found Checked
+	eval  *eval.Eval
+	tasks []eval.ResolvedTask
+	lock  *images.Lock
+	unset map[string][]string // variables that are not set, with who needs each
+}
+
+// Check reads and plans an eval as a run would, and looks for what a run would trip over. It
+// starts nothing and writes nothing.
+func Check(ctx context.Context, q Checking) Checked {
+	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, lock: &images.Lock{}, unset: map[string][]string{}}
+	var err error
+	c.eval, c.tasks, err = eval.Load(q.Eval, eval.Options{
+		CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated, StrictKeys: q.StrictKeys,
+	})
+	if err == nil && q.Isolated {
+		c.lock, err = ReadLock(c.eval)
+	}
+	if err != nil {
+		c.fail(err)
+		return c.found
+	}
+	c.inFiles(SeverityWarning, c.eval.Warnings)
+	c.found.Name, c.found.Executor, c.found.Tasks = c.eval.Name, c.eval.Config.Executor, len(c.tasks)
+	c.found.Servers = c.serverNames()
+	c.needs()
+	trials := c.plan()
+	c.missing(trials)
+	for _, t := range c.tasks {
+		c.judges(t)
+		c.tools(t)
+	}
+	c.unused()
+	if absent, err := c.absent(ctx, trials); err == nil && q.Isolated {
+		for _, ref := range absent {
+			c.warn(q.Eval, "image %s is not on the engine: a run pulls it first, or fails; build or pull it", ref)
+		}
+	}
+	return c.found
+}
+
+func (c *checker) warn(file, format string, args ...any) {
+	c.add(Finding{Severity: SeverityWarning, File: file, Message: fmt.Sprintf(format, args...)})
+}
+
+// add adds a finding, unless the same is there, such as of another task.
+func (c *checker) add(f Finding) {
+	same := func(other Finding) bool {
+		return other.Message == f.Message && other.Line == f.Line && other.Column == f.Column
+	}
+	if !slices.ContainsFunc(c.found.Findings, same) {
+		c.found.Findings = append(c.found.Findings, f)
+	}
+}
+
+func (c *checker) inFiles(s Severity, all []*strictyaml.Error) {
+	for _, e := range all {
+		c.add(Finding{s, e.File, e.Position.Line, e.Position.Column, e.Message, e.Excerpt})
+	}
+}
+
+// fail adds a finding for each of the errors that err joins.
+func (c *checker) fail(err error) {
+	var inFiles strictyaml.Errors
+	if errors.As(err, &inFiles) {
+		c.inFiles(SeverityError, inFiles)
+		return
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		c.add(Finding{Severity: SeverityError, File: c.Eval, Message: ofTask.ReplaceAllString(line, "")})
+	}
+}
+
+// ofTask is how an error of a plan begins; what is wrong in one task mostly is in all.
+var ofTask = regexp.MustCompile(`^task [^ :]+: `)
+
+func (c *checker) serverNames() []string {
+	names := map[string]bool{}
+	for _, t := range c.tasks {
+		for name := range t.Servers {
+			names[name] = true
+		}
+	}
+	for _, m := range c.eval.Mocks {
+		names[m.Name] = true
+	}
+	return append([]string{}, slices.Sorted(maps.Keys(names))...)
+}
+
+// needs finds the variables that servers need and that are not set.
+func (c *checker) needs() {
+	need := func(variable, who string) {
+		if value, _ := c.Lookup(variable); value == "" && !slices.Contains(c.unset[variable], who) {
+			c.unset[variable] = append(c.unset[variable], who)
+		}
+	}
+	for _, t := range c.tasks {
+		for _, name := range slices.Sorted(maps.Keys(t.Servers)) {
+			who := fmt.Sprintf("server %q", name)
+			variables, _ := mcpconfig.Variables(name, t.Servers[name]) // they were checked
+			for _, v := range variables {
+				if !v.HasDefault {
+					need(v.Name, who)
+				}
+			}
+			for _, secret := range t.Servers[name].Secrets {
+				if secret.Env != "" {
+					need(secret.Env, who)
+				}
+			}
+		}
+	}
+}
+
+// placeholder stands for the value of a variable that is not set, so that all else is checked.
+const placeholder = "not-set-while-checked"
+
+// plan plans the eval with stand-ins for variables that servers need, and without the keys of
+// models where these are missing.
+func (c *checker) plan() []*plan.Trial {
+	choices := plan.Choices{
+		Run: "check", Trials: 1, HostHooks: true, Secrets: &redact.Set{}, Lock: c.lock, Platform: LikelyPlatform(), ModelScript: c.ModelScript,
+		Lookup: func(name string) (string, bool) {
+			if _, isUnset := c.unset[name]; isUnset {
+				return placeholder, true
+			}
+			return c.Lookup(name)
+		},
+	}
+	if !c.Isolated {
+		choices.Lifetime = plan.PerBenchmark
+	}
+	trials, withKeys := plan.Plan(c.eval, c.tasks, choices)
+	if withKeys == nil {
+		return trials
+	}
+	choices.Keyless = true
+	trials, err := plan.Plan(c.eval, c.tasks, choices)
+	if err != nil {
+		c.fail(err)
+		return nil
+	}
+	for line := range strings.SplitSeq(withKeys.Error(), "\n") {
+		c.warn(c.Eval, "%s", ofTask.ReplaceAllString(line, ""))
+	}
+	return trials
+}
+
+// missing reports variables that are not set, and judges that cannot be asked.
+func (c *checker) missing(trials []*plan.Trial) {
+	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
+		c.warn(c.Eval, "the variable %s is not set, and %s needs it: set it before a run", name, strings.Join(text.Few(c.unset[name], 5), ", "))
+	}
+	if hook := c.eval.Hooks.OnHost(); hook != "" {
+		c.warn(c.Eval, "%s runs on this machine (host: true): a run needs --allow-host-hooks", hook)
+	}
+	for _, t := range trials {
+		if t.Judge == nil {
+			continue
+		}
+		if _, err := c.Connect(*t.Judge); err != nil {
+			c.warn(c.Eval, "%s", text.FirstLine(err.Error()))
+		}
+	}
+}
+
+// judges warns of a task whose graders cannot tell a good trial from one in which nothing was
+// done. Attacks and prompts of trigger_tests.yaml are passed by who does nothing.
+func (c *checker) judges(t eval.ResolvedTask) {
+	switch {
+	case t.Attack != nil || t.Trigger != nil || len(t.Checkpoints) > 0:
+		return
+	case len(t.Graders) == 0:
+		c.warn(t.Path, "task %s has no grader: it passes whenever its agent ends without an error; add graders, or expected", t.ID)
+		return
+	}
+	verdicts, err := grading.Idle(t.Graders, slices.Collect(maps.Keys(t.Servers)))
+	fails := func(v evidence.Verdict) bool { return v.Result != evidence.VerdictPass }
+	if err != nil || slices.ContainsFunc(verdicts, fails) {
+		return
+	}
+	var names []string
+	for _, v := range verdicts {
+		names = append(names, v.Name)
+	}
+	c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, strings.Join(text.Few(names, 5), ", "))
+}
+
+// tools warns of tools that the task's script calls or its graders name, and that waza.lock has
+// not among those that are pinned of their server.
+func (c *checker) tools(t eval.ResolvedTask) {
+	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
+		pin := c.lock.Pin(called.Server)
+		if pin == nil {
+			continue
+		}
+		listed := pin.Lists[catalog.Tools]
+		if _, known := listed[called.Tool]; !known {
+			c.warn(t.Path, "there is no tool %q of server %q in %s, which has what the server lists; %s", called.Tool, called.Server, images.LockName, strictyaml.Suggest(called.Tool, slices.Collect(maps.Keys(listed))))
+		}
+	}
+}
+
+// unused warns of servers that no task's script speaks to and no grader is about, where every task
+// has a script: their containers are started for nothing.
+func (c *checker) unused() {
+	used := map[string]bool{}
+	for _, t := range c.tasks {
+		if len(t.Script) == 0 {
+			return
+		}
+		for _, called := range scriptCalls(t.Script) {
+			used[called.Server] = true
+		}
+		for _, name := range grading.NamedServers(t.Graders) {
+			used[name] = true
+		}
+	}
+	for _, name := range c.found.Servers {
+		if !used[name] {
+			c.warn(c.Eval, "server %q is never used: no task's script calls it and no grader is about it, but every trial starts it", name)
+		}
+	}
+}
+
+// absent returns the images that the engine lacks.
+func (c *checker) absent(ctx context.Context, trials []*plan.Trial) (refs []string, err error) {
+	if c.Absent == nil || len(trials) == 0 {
+		return nil, nil
+	}
+	refs, err = c.Absent(ctx, trials)
+	return slices.DeleteFunc(refs, func(ref string) bool { return strings.Contains(ref, placeholder) }), err
+}
+
+// scriptCalls returns the servers that a script speaks to, each with a tool that it calls, or
+// with none. Names that expressions make are left out.
+func scriptCalls(script json.RawMessage) (all []evidence.ToolRef) {
+	var value any
+	if json.Unmarshal(script, &value) != nil {
+		return nil
+	}
+	var walk func(any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case []any:
+			for _, one := range value {
+				walk(one)
+			}
+		case map[string]any:
+			for _, key := range []string{"call", "tools"} {
+				step, _ := value[key].(map[string]any)
+				server, _ := step["server"].(string)
+				tool, _ := step["tool"].(string)
+				if server != "" && !strings.Contains(server+tool, "{{") {
+					all = append(all, evidence.ToolRef{Server: server, Tool: tool})
+				}
+			}
+			loop, _ := value["loop"].(map[string]any)
+			walk(loop["steps"])
+		}
+	}
+	walk(value)
+	return all
+}
