@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -120,7 +121,6 @@ func (s *state) app() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
-		Suggest:                   true,
 		Commands:                  []*cli.Command{checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
@@ -129,7 +129,11 @@ func (s *state) app() *cli.App {
 
 func noCommand(c *cli.Context) error {
 	if name := c.Args().First(); name != "" {
-		return usage("no command %q; see waza --help", name)
+		var known []string
+		for _, command := range c.App.VisibleCommands() {
+			known = append(known, command.Name)
+		}
+		return usage("unknown command %q; %s", name, meant("", name, known, "waza"))
 	}
 	return cli.ShowAppHelp(c)
 }
@@ -139,7 +143,30 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "waza" {
 		name = "waza " + c.Command.Name
 	}
-	return usage("%v; see %s --help", err, name)
+	if flag, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
+		return usage("unknown flag --%s; %s", flag, meant("--", flag, flagNames(c.Command), name))
+	}
+	return usage("%s; see %s --help", strings.Replace(err.Error(), " for flag -", " for --", 1), name)
+}
+
+// meant says which of the known names, behind a prefix, was meant by one that is not known; where
+// none is near, whose help lists them.
+func meant(prefix, name string, known []string, whose string) string {
+	if near := strictyaml.Nearest(name, known); near != "" {
+		return "did you mean " + prefix + near + "?"
+	}
+	return "see " + whose + " --help"
+}
+
+// flagNames returns the long names of a command's flags.
+func flagNames(command *cli.Command) (names []string) {
+	if command == nil {
+		return nil
+	}
+	for _, flag := range command.VisibleFlags() {
+		names = append(names, slices.DeleteFunc(flag.Names(), func(name string) bool { return len(name) == 1 })...)
+	}
+	return names
 }
 
 // versionCommand is waza version.

@@ -141,7 +141,7 @@ func TestUsageErrors(t *testing.T) {
 		{"version 2", "version takes no arguments"},
 		{"schema", "schema takes one of: eval, task, results"},
 		{"schema run", "schema takes one of: eval, task, results"},
-		{"rnu a.yaml", `no command "rnu"`},
+		{"rnu a.yaml", `unknown command "rnu"; did you mean run?`}, {"run --worker 2", "unknown flag --worker; did you mean --workers?"},
 		{"--nonsense", "-nonsense"},
 	}
 	for _, test := range tests {

@@ -32,7 +32,7 @@ func (s imagesCommand) command() *cli.Command {
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
-				return usage("no command images %q; %s", name, strictyaml.Suggest(name, []string{"list", "build", "prune"}))
+				return usage("unknown command images %q; %s", name, strictyaml.Suggest(name, []string{"list", "build", "prune"}))
 			}
 			return cli.ShowSubcommandHelp(c)
 		},

@@ -97,7 +97,11 @@ func (l Limits) ofElements() Limits {
 func (l Limits) checkString(path Path, s string) (message string) {
 	switch {
 	case len(l.Enum) > 0 && !slices.Contains(l.Enum, s):
-		return fmt.Sprintf("%s must be %s, not %q", path, orList(l.Enum), s)
+		wrong := fmt.Sprintf("%s must be %s, not %q", path, orList(l.Enum), s)
+		if near := Nearest(s, l.Enum); near != "" {
+			wrong += fmt.Sprintf("; did you mean %q?", near)
+		}
+		return wrong
 	case l.Required && s == "":
 		return fmt.Sprintf("%s must not be empty", path)
 	}
