@@ -208,7 +208,7 @@ func TestServerThatExits(t *testing.T) {
 			if r.Verdicts.Class != evidence.ClassServerError || r.Trial.Attempt != 1 || len(r.Verdicts.Verdicts) > 0 || r.Trial.FailedServer != "stock" {
 				t.Errorf("%s in attempt %d of %q, %d verdicts", r.Verdicts.Class, r.Trial.Attempt, r.Trial.FailedServer, len(r.Verdicts.Verdicts))
 			}
-			for _, said := range []string{"exited before it answered", "no license\ntrace", "bytes left out", "\ngiving up"} {
+			for _, said := range []string{"before it answered", "no license\ntrace", "bytes left out", "\ngiving up"} {
 				if !strings.Contains(r.Verdicts.Message, said) {
 					t.Errorf("no %q in %s", said, r.Verdicts.Message)
 				}

@@ -212,7 +212,7 @@ func TestAdvice(t *testing.T) {
 				}
 				b.on[test.act] = fails(errors.New("broken"))
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.HasSuffix(r.Verdicts.Message, "\nnote: it has no roof"); got != test.advised || r.Verdicts.Class.OfAgent() {
+				if got := strings.HasSuffix(r.Verdicts.Message, "\nhint: it has no roof"); got != test.advised || r.Verdicts.Class.OfAgent() {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})
@@ -232,7 +232,7 @@ func TestAdviceForTheAgent(t *testing.T) {
 				b.advice = map[string]string{sandbox.Agent: "it has no roof"}
 				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.says); return 1 }}
 				r := runOne(t, b, testTrial(1), options(t))
-				if got := strings.Contains(r.Verdicts.Message, "code 1\nnote: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
+				if got := strings.Contains(r.Verdicts.Message, "code 1\nhint: it has no roof"); got != test.advised || r.Verdicts.Class != evidence.ClassAgentError {
 					t.Errorf("%s: %s", r.Verdicts.Class, r.Verdicts.Message)
 				}
 			})

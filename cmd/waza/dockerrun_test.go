@@ -85,7 +85,7 @@ tasks: [task.yaml]
 {id: x, inputs: {prompt: x}}
 `)
 	said := p.run(exitFailed).stdout.String()
-	for _, want := range []string{`MCP server "rooted" exited before it answered`, "its image names no user, so it ran as a user without rights", "set user to the user it is made for"} {
+	for _, want := range []string{`MCP server "rooted" exited with code`, "its image names no user, so it ran as a user without rights", "set user to the user it is made for"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is not in\n%s", want, said)
 		}

@@ -163,7 +163,7 @@ script: [{say: x}]
 		t.Errorf("dies: %+v", exits)
 	}
 	for task, reason := range map[string]string{
-		"exits":     "exited with code 7; its stderr:\nno database",
+		"exits":     "exited with code 7 before it answered; its stderr:\nno database",
 		"deaf":      "did not answer in time",
 		"elsewhere": "is /other the path of its endpoint?",
 		"misspelt":  `mcp_servers.web.tools names "eco"; the server has "echo"`,

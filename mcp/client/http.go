@@ -258,11 +258,11 @@ func (o *options) failure(ctx context.Context, err error) error {
 		if errors.Is(err, late) || errors.Is(err, ctx.Err()) {
 			return o.fail(ErrNoAnswer, late)
 		}
-		advice := ""
+		advice := "check its url"
 		if !up.Remote {
-			advice = fmt.Sprintf("; is %s the port that it listens on?", up.URL.Port())
+			advice = fmt.Sprintf("check that it listens on port %s", up.URL.Port())
 		}
-		return o.fail(ErrNoAnswer, fmt.Errorf("%w; at last: %w%s", late, transport.WithoutURL(err), advice))
+		return o.fail(ErrNoAnswer, fmt.Errorf("%w, and the last try failed: %w; %s", late, transport.WithoutURL(err), advice))
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok && up.Remote {
 		return o.fail(ErrUnreachable, fmt.Errorf("%w; check its url", transport.WithoutURL(err)))

@@ -69,6 +69,9 @@ func (c *linesConn) line(line []byte) error {
 	if err := c.log.received(line); err != nil {
 		return err
 	}
+	if _, _, err := jsonrpc.Parse(line); err != nil {
+		_, _ = c.stray.Write(append(line, '\n'))
+	}
 	select {
 	case c.said <- line:
 	case <-c.left:

@@ -34,21 +34,28 @@ type Error struct {
 	Cause  error         // may be nil
 	Exit   *process.Exit // of class ErrExited, if it is known; else nil
 	Stderr string        // the beginning and the end of what it wrote there
+	Stray  string        // likewise what it wrote to stdout that is no message, where stdout is for messages
 }
 
-// Error names the server, the reason, and the first and last lines of its stderr.
+// Error names the server and the reason, and quotes the first and last lines of what it printed.
 func (e *Error) Error() string {
 	said := fmt.Sprintf("MCP server %q %s", e.Server, e.reason())
-	if last := strings.TrimSpace(e.Stderr); last != "" {
-		said += "; its stderr:\n" + last
+	if printed := strings.TrimSpace(e.Stderr); printed != "" {
+		said += "; its stderr:\n" + printed
+	}
+	if printed := strings.TrimSpace(e.Stray); printed != "" {
+		said += "; its stdout, which is for MCP messages alone:\n" + printed
 	}
 	return said
 }
 
 // reason returns the class and the cause.
 func (e *Error) reason() string {
-	if e.Cause == nil {
+	switch {
+	case e.Cause == nil:
 		return e.Class.Error()
+	case e.Exit != nil:
+		return e.Cause.Error() + " before it answered"
 	}
 	return e.Class.Error() + ": " + e.Cause.Error()
 }
@@ -70,7 +77,7 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 		return ServerInfo{}, err
 	}
 	o.log = healthLog{o.events}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("%v have passed", o.server.Start))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
 	session, err := o.open(ctx)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
@@ -117,6 +118,7 @@ type options struct {
 	log     log
 	refusal string             // the answer to what the server asks; empty to answer nothing
 	program *transport.Program // the server's process; nil if that is not ours
+	stray   *bounded.Ends      // what it writes to stdout that is no message
 }
 
 // maxMessage is how many bytes one message may have, if the server's limit is not lower. Lists of
@@ -129,7 +131,7 @@ func newOptions(s transport.Server, rec transport.EventRecorder) (*options, erro
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	s.Message = min(s.Message, maxMessage)
-	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}}
+	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}, stray: &bounded.Ends{Head: 512, Tail: 512}}
 	if s.Upstream != nil && s.Upstream.Process != nil {
 		o.program = &s.Upstream.Process.Program
 	}
@@ -137,7 +139,7 @@ func newOptions(s transport.Server, rec transport.EventRecorder) (*options, erro
 }
 
 func (o *options) open(ctx context.Context) (*Session, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("%v have passed", o.server.Start))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
 	s, err := o.begin(ctx, EraSessions)
 	if errors.Is(err, ErrRefused) {
@@ -165,14 +167,14 @@ func (o options) begin(ctx context.Context, era Era) (_ *Session, err error) {
 
 // fail returns the error that the session's server is not usable.
 func (o *options) fail(class, cause error) error {
-	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: o.program.Output()}
+	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: o.program.Output(), Stray: o.stray.String()}
 }
 
 // exited returns the error that the server's program has ended.
 func (o *options) exited() error {
 	end, _ := o.program.Ended()
 	return &Error{
-		Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()), Exit: end.Known(), Stderr: o.program.Output(),
+		Server: o.server.Name, Class: ErrExited, Cause: errors.New(end.String()), Exit: end.Known(), Stderr: o.program.Output(), Stray: o.stray.String(),
 	}
 }
 

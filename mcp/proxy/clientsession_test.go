@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -131,7 +132,7 @@ func TestInquiryOfAProcess(t *testing.T) {
 		t.Errorf("%s, %v", reply.Result, err)
 	}
 	for range 2 {
-		if _, err := callNow(t, q, "end", ""); err == nil || !strings.Contains(err.Error(), client.ErrExited.Error()) {
+		if _, err := callNow(t, q, "end", ""); err == nil || !errors.Is(err, client.ErrExited) {
 			t.Errorf("after its end: %v", err)
 		}
 	}

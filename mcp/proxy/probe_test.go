@@ -48,7 +48,7 @@ func TestProbeFails(t *testing.T) {
 		says   string
 	}{
 		"broken": {launching(t, "broken"), client.ErrExited, &process.Exit{Code: 7}, "cannot open database"},
-		"deaf":   {launching(t, "deaf"), client.ErrNoAnswer, nil, "passed"},
+		"deaf":   {launching(t, "deaf"), client.ErrNoAnswer, nil, "startup_timeout is 2s"},
 		"absent": {func(context.Context) (process.Process, error) {
 			return nil, errors.New("no such file")
 		}, client.ErrNotStarted, nil, "no such file"},

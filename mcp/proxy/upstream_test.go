@@ -216,14 +216,14 @@ func TestProbeOverHTTP(t *testing.T) {
 			}
 			answer(w, r)
 		}, nil, nil, ""},
-		"never answers": {func(w http.ResponseWriter, r *http.Request) { readAll(r.Body); <-r.Context().Done() }, nil, client.ErrNoAnswer, "passed"},
+		"never answers": {func(w http.ResponseWriter, r *http.Request) { readAll(r.Body); <-r.Context().Done() }, nil, client.ErrNoAnswer, "startup_timeout is 1s"},
 		"endless stream": {func(w http.ResponseWriter, r *http.Request) {
 			readAll(r.Body)
 			for r.Context().Err() == nil {
 				written(w, "data: x\n\n")
 				time.Sleep(time.Millisecond)
 			}
-		}, nil, client.ErrNoAnswer, "passed"},
+		}, nil, client.ErrNoAnswer, "startup_timeout is 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -374,7 +374,7 @@ func TestProbeWhereNobodyListens(t *testing.T) {
 		says   string
 	}{
 		"remote":           {true, client.ErrUnreachable, "connection refused; check its url"},
-		"in its container": {false, client.ErrNoAnswer, fmt.Sprintf("; is %d the port that it listens on?", address.Port)},
+		"in its container": {false, client.ErrNoAnswer, fmt.Sprintf("check that it listens on port %d", address.Port)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

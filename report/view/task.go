@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -198,8 +199,34 @@ func (w Why) Line() string {
 	return line
 }
 
-// cutLine returns the first line of a text, all of it visible.
-func cutLine(s string) string { return text.Line(text.FirstLine(s), maxWhy) }
+// cutLine returns the first line of a text, all of it visible. Where that announces what a program
+// printed, the line of it that says most comes behind.
+func cutLine(s string) string {
+	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	if first = strings.TrimSpace(first); strings.HasSuffix(first, ":") && printed != "" {
+		first += " " + mostTelling(printed)
+	}
+	return text.Line(first, maxWhy)
+}
+
+// complaint matches a line in which a program says what is wrong.
+var complaint = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|unable|failed|missing|required|must be|not found|denied|refused|invalid|unknown|usage)\b`)
+
+// mostTelling returns the first line of a program's output that complains, or else the last one,
+// as it is also in a traceback of Python.
+func mostTelling(printed string) (line string) {
+	printed, _, _ = strings.Cut(printed, "\nhint: ")
+	traceback := strings.Contains(printed, "Traceback (most recent call last)")
+	for l := range strings.Lines(printed) {
+		if l = strings.TrimSpace(l); l != "" {
+			line = l
+		}
+		if !traceback && complaint.MatchString(l) {
+			break
+		}
+	}
+	return line
+}
 
 // Reasons returns all reasons: the trial's own, and each grader's.
 // Each may have several lines.

@@ -37,8 +37,13 @@ func TestWhy(t *testing.T) {
 		},
 		"attacked alone": {evidence.Verdicts{Class: evidence.ClassFail, Message: "the attack succeeded: x", Verdicts: verdicts[1:2]}, "the attack succeeded: x", []string{"the attack succeeded: x"}},
 		"no word of it":  {evidence.Verdicts{Class: evidence.ClassInfra, Reason: evidence.ReasonEngine}, "", nil},
-		"hidden words":   {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
-		"a long word":    {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},
+		"a program printed": {
+			evidence.Verdicts{Class: evidence.ClassServerError, Message: "it exited; its stderr:\nnode:internal/x:1\n  throw err;\n\nError: Cannot find module 'x'\n    at y\nNode.js v24\nhint: install x"},
+			"it exited; its stderr: Error: Cannot find module 'x'", []string{"it exited; its stderr:\nnode:internal/x:1\n  throw err;\n\nError: Cannot find module 'x'\n    at y\nNode.js v24\nhint: install x"},
+		},
+		"Python":       {evidence.Verdicts{Class: evidence.ClassServerError, Message: "it exited; its stderr:\nTraceback (most recent call last):\n  raise KeyError(\"missing\")\nKeyError: 'X'\n"}, "it exited; its stderr: KeyError: 'X'", []string{"it exited; its stderr:\nTraceback (most recent call last):\n  raise KeyError(\"missing\")\nKeyError: 'X'\n"}},
+		"hidden words": {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("\u202e", 300)}, strings.Repeat(`\u{202E}`, 29) + `\u{202E` + "…", []string{strings.Repeat("\u202e", 300)}},
+		"a long word":  {evidence.Verdicts{Class: evidence.ClassInfra, Message: strings.Repeat("x", 900)}, strings.Repeat("x", maxWhy-1) + "…", []string{strings.Repeat("x", 900)}},
 	} {
 		why := WhyOf(results.Graded(test.v))
 		if diff := cmp.Diff(test.line, why.Line()); diff != "" {

@@ -95,7 +95,7 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(advised(s.sandbox, planned.Name, err))
+	l.found.Failed = l.clean().error(hinted(s.sandbox, planned.Name, planned, err))
 	return nil
 }
 

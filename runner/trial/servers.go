@@ -112,8 +112,8 @@ func (s *servers) start(ctx context.Context, sb sandbox.Sandbox) error {
 func (s *servers) probe(ctx context.Context, h *host) error {
 	server := h.server(s.output(h.plan.Name))
 	_, err := client.Probe(ctx, s.rec, server.Server, server.Tools)
-	if errors.Is(err, client.ErrNotStarted) || errors.Is(err, client.ErrExited) {
-		return advised(h.sandbox, h.plan.Name, err)
+	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
+		return hinted(h.sandbox, h.plan.Name, h.plan, err)
 	}
 	if err == nil && h.plan.Pin != nil {
 		h.unpinned = s.listTools(ctx, h)
@@ -163,18 +163,6 @@ func (s *servers) closeRetained() {
 		}
 	}
 	all.Wait()
-}
-
-// advised returns err with the sandbox's hint on the container that it comes from.
-func advised(sb sandbox.Sandbox, container string, err error) error {
-	hinter, ok := sb.(sandbox.Hinter)
-	if !ok {
-		return err
-	}
-	if hint := hinter.Hint(container); hint != "" {
-		return fmt.Errorf("%w\nnote: %s", err, hint)
-	}
-	return err
 }
 
 // openLogs makes the files of what servers and their services write.

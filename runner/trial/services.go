@@ -92,7 +92,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	case err == nil:
 		return nil
 	case ended != nil: // and then no check succeeds
-		return advised(sb, container, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
+		return hinted(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, lastWords(stdout, stderr))
 	}

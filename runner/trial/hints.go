@@ -1,0 +1,140 @@
+package trial
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// hint says what to do about a server that did not come up.
+type hint struct {
+	on    *regexp.Regexp // matches what programs print for this reason
+	says  string         // SERVER stands for the server's name, and $1 for the group that was found
+	where where
+	weak  bool // gives way to the sandbox's own hint
+}
+
+// where says in which sandboxes a hint holds.
+type where int
+
+const (
+	anywhere where = iota
+	contained
+	local
+)
+
+// A variable's name, as programs print it.
+const variable = "`?'?\"?\\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\\b`?'?\"?"
+
+// What shells, env, Go, Node and Python print of a program that is not there.
+const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": executable file not found|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
+
+// hints are in the order in which they are looked for; the first one that fits is given.
+var hints = []hint{
+	{re(`\bmcp-remote\b`), "mcp-remote passes messages on to a remote server: give SERVER that server's url, and headers, in place of a command", anywhere, false},
+	{re(`ECONNREFUSED (?:127\.0\.0\.1|::1|localhost)(?::(\d+))?|connect(?:ion)? to (?:localhost|127\.0\.0\.1)\S* .*(?:refused|failed)`), "SERVER connects to its own machine, where nothing listens: run what it needs as one of its services", contained, false},
+	{re(`docker\.sock|Docker daemon|DOCKER_HOST`), "SERVER needs a Docker daemon, which no sandbox has: it cannot be run with --isolate", contained, false},
+	{re(`(?i)kubeconfig|KUBERNETES_|current-context|no configuration has been provided`), "SERVER needs a cluster: give it a kubeconfig with files, and reach the cluster with --egress SERVER=HOST:PORT", contained, false},
+	{re(`(?:getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|(?i:could not resolve host):|(?i:failed to resolve) ['"]?|lookup|host=['"]) ?([a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)+)`), "SERVER has no network in its sandbox: allow this host with --egress SERVER=$1, or with egress in its configuration", contained, false},
+	{re(`ENOTFOUND|EAI_AGAIN|ENETUNREACH|EHOSTUNREACH|(?i:fetch failed|network is unreachable|name or service not known|temporary failure in name resolution|no such host|name resolution|UND_ERR_CONNECT|connect(?:ion)? (?:error|timed? ?out))`), "SERVER has no network in its sandbox: allow the hosts that it needs with --egress SERVER=HOST, or with egress in its configuration", contained, false},
+	{re(`(?i)valid ICU package|libicu`), "SERVER needs the library libicu, which its image lacks: set image to one that has it, or build one", contained, false},
+	{re(`(?i)(?:could not|unable to|cannot) find (?:a |any |the )?(?:chrom|browser)|chromium? (?:distribution|executable|browser)|Executable doesn't exist at|launch the browser|no browser|playwright install|PUPPETEER_`), "SERVER needs a browser, which its image lacks: set image to one that has it, or build one", contained, false},
+	{re(`(?:error while loading shared libraries: |Error loading shared library )([\w.+-]+)`), "the program of SERVER needs the library $1, which its image lacks: set image to one that has it, or build one", contained, false},
+	{re(`version .?(GLIBC_[\d.]+).? not found`), "the program of SERVER needs $1, and its image is older: set image to a newer one", contained, false},
+	{re(`(?i)invalid ELF header|exec format error|cannot execute binary file`), "the program of SERVER is built for another kind of machine than its image: install it inside the image, or set platform", contained, false},
+	{re(`(?i)could not locate the bindings file|compiled against a different Node|\.node['"]?(?::|$)|cannot open shared object file`), "SERVER has a native module that is not built for its image: build an image in which it is, and set image", contained, false},
+	{re(`(?:Cannot find (?:module|package)|No module named) ['"]([^'"\s]+)['"]`), "SERVER does not find $1: check its command and args, or install it in its image", contained, false},
+	{re(`(?i)(?:requires|required|needs|unsupported|minimum).{0,40}\b(node(?:\.js)?|python) ?(?:version|v?\d)|\b(?:node(?:\.js)?|python) (?:version )?v?[\d.]+ (?:or (?:higher|later|newer)|is (?:not supported|required))`), "SERVER needs another version of what runs it: set image, or config.isolation.npm_image or uv_image, to one that has it", contained, false},
+	{re(missingProgram), "SERVER runs the program $1, which its image lacks: set image to one that has it, or build one", contained, false},
+	{re(missingProgram), "SERVER runs the program $1, which is not installed on this machine: install it, or run with --isolate and an image that has it", local, false},
+	{re(`(?i)\b(git|kubectl|docker|python3?|ffmpeg|java|psql|terraform|helm|uvx?|npx?|node|go|cargo|chrome)\b.{0,30}(?:is not installed|not installed|not found in (?:your )?path|is not in (?:your )?path|executable not found)|bad (git) executable`), "SERVER runs the program $1, which its image lacks: set image to one that has it, or build one", contained, false},
+	{re(`(?i)javascript heap out of memory|MemoryError|out of memory|ENOMEM`), "SERVER ran out of memory: set a larger memory", anywhere, false},
+	{re(`(?i)no space left on device|ENOSPC`), "SERVER wrote more than its sandbox takes: set a larger disk", contained, false},
+	{re(`(?:EROFS: read-only file system|EACCES: permission denied), \w+ '([^'\n]+)'|(?i:read-only file system|permission denied): '([^'\n]+)'|'([^'\n]+)': (?:Read-only file system|Permission denied)|\w+ (/\S+): (?:read-only file system|permission denied)`), "SERVER may not write $1: name a directory for it under writable", contained, true},
+	{re(`(?i)read-only file system|permission denied|operation not permitted|must be run as root`), "SERVER does what its user may not: set user to the one that its image is made for, and writable to the directories that it writes to", contained, true},
+	{re(variable + `[^\n]{0,80}(?i:require|must|not set|not found|missing|undefined|not provided|not configured|not defined|empty|unset|needed)`), "SERVER wants the variable $1: set it with env, or with secrets if it is one", anywhere, false},
+	{re(`(?i:missing|provide|set|requires?|specify|define|need|export|no|without|find)\b[^\n]{0,80}?` + variable), "SERVER wants the variable $1: set it with env, or with secrets if it is one", anywhere, false},
+	{re(`(?i)(?:api[ _-]?key|token|credentials?|password|secret)s?\b[^\n]{0,60}(?:require|must|missing|not (?:set|provided|found|configured|given)|invalid|needed)|(?:missing|no|provide|requires?|specify|need|without|invalid)\b[^\n]{0,60}(?:api[ _-]?key|token|credentials?|password)|\b(?:401|unauthori[sz]ed)\b`), "SERVER wants a credential: give it one with secrets, under the name that its documentation says", anywhere, false},
+	{re(`(?i)(?:open|visit|go to)\b[^\n]{0,60}https?://|\boauth\b|log ?in (?:with|to|in) `), "SERVER wants somebody to log in with a browser, which nobody can here: give it a token with secrets", anywhere, false},
+	{re(`(?i)(?:listening|running|started|serving|available|ready)\b[^\n]{0,80}?(?::|port:? )(\d{2,5})\b`), "SERVER serves HTTP on port $1: set type: http and port: $1, or give it the arguments by which it speaks on stdin and stdout", anywhere, false},
+	{re(`ENOENT: no such file or directory, \w+ '([^'\n]+)'|No such file or directory: '(/[^'\n]+)'|open (/\S+): no such file|(?i:directory|path|file)\b[^\n]{0,20}?['" ](/[\w./-]+)['"]?[^\n]{0,10}(?i:not exist|not found|not accessible|is not a|cannot be)|access(?:ing)? (?:directory )?['"]?(/[\w./-]+)`), "SERVER does not find $1: put it there with files, or name another place in args", contained, false},
+	{re(`(?i)config(?:uration)?(?: ?file)?\b[^\n]{0,60}(?:not found|missing|not exist|required|no such|cannot be read)|(?:missing|no|provide|specify|requires?)\b[^\n]{0,40}config(?:uration)?\b`), "SERVER wants a configuration: put its file there with files, and name it in args or env as its documentation says", anywhere, false},
+	{re(`(?im)^\s*usage:|required (?:argument|option|flag)|missing (?:required )?(?:argument|option|flag)|unknown (?:option|argument|command|flag)|arguments are required`), "SERVER does not take its arguments: check args", anywhere, false},
+	{re(`its stdout, which is for MCP messages alone`), "SERVER prints to stdout: have it print to stderr instead, or, if it serves HTTP, set type: http and port", anywhere, false},
+	{re(`code 0 before it answered$`), "a server on stdin and stdout must run until its stdin is closed: check command and args", anywhere, true},
+	{re(`before it answered$`), "SERVER printed nothing: check command and args", anywhere, true},
+	{re(`did not answer in time: startup_timeout is \S+$`), "SERVER printed nothing: if it serves HTTP, set type: http and port; if it starts slowly, raise startup_timeout", anywhere, true},
+}
+
+func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
+
+// hintOn returns the hint on a server by its command, what failed and what it printed; empty for
+// none. Special is the sandbox's own hint on the container.
+func hintOn(name, said, special string, isContained bool) string {
+	for _, h := range hints {
+		if h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
+			continue
+		}
+		found := h.on.FindStringSubmatch(said)
+		if found == nil {
+			continue
+		}
+		what := ""
+		if i := slices.IndexFunc(found[1:], func(group string) bool { return group != "" }); i >= 0 {
+			what = found[1+i]
+		}
+		return strings.NewReplacer("SERVER", name, "$1", what).Replace(h.says)
+	}
+	return special
+}
+
+// hinted returns err with a hint on why a container of the server did not come up: its own, or
+// that of a service.
+func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
+	special, isContained := specialOf(sb, container)
+	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
+		special = "" // its program came up
+	}
+	command := strings.Join(append([]string{server.Expanded.Command}, server.Expanded.Args...), " ")
+	return withHint(err, hintOn(server.Name, command+"\n"+err.Error(), special, isContained))
+}
+
+// specialOf returns the sandbox's own hint on a container, and whether it is one of an image.
+func specialOf(sb sandbox.Sandbox, container string) (hint string, isContained bool) {
+	hinter, isContained := sb.(sandbox.Hinter)
+	if isContained {
+		hint = hinter.Hint(container)
+	}
+	return hint, isContained
+}
+
+// agentHint returns the sandbox's own hint on the agent's container.
+func agentHint(sb sandbox.Sandbox) string {
+	hint, _ := specialOf(sb, sandbox.Agent)
+	return hint
+}
+
+// withHint returns err with a hint behind it, if there is one. What was printed cannot pass for
+// one.
+func withHint(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	return &hintedError{err, hint}
+}
+
+type hintedError struct {
+	err  error
+	hint string
+}
+
+func (e *hintedError) Error() string {
+	return strings.ReplaceAll(e.err.Error(), "\nhint: ", "\n hint: ") + "\nhint: " + e.hint
+}
+
+func (e *hintedError) Unwrap() error { return e.err }

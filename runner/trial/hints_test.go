@@ -1,0 +1,70 @@
+package trial
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestHints has what real programs printed, and what is to be said of it.
+func TestHints(t *testing.T) {
+	const special = "its image is special"
+	for _, test := range []struct {
+		printed, contained, local string // an empty hint stands for the sandbox's own, if it has one
+	}{
+		{"Error: BRAVE_API_KEY environment variable is required", "s wants the variable BRAVE_API_KEY: set it with env, or with secrets if it is one", "same"},
+		{"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables", "s wants the variable SLACK_BOT_TOKEN: set it with env, or with secrets if it is one", "same"},
+		{"KeyError: 'OPENWEATHER_API_KEY' missing", "s wants the variable OPENWEATHER_API_KEY: set it with env, or with secrets if it is one", "same"},
+		{"Error: No API key provided", "s wants a credential: give it one with secrets, under the name that its documentation says", "same"},
+		{"answered with an error: -32603 no token", "s wants a credential: give it one with secrets, under the name that its documentation says", "same"},
+		{"Error: getaddrinfo ENOTFOUND api.stripe.com\n    at GetAddrInfoReqWrap.onlookupall [as oncomplete] (node:dns:122:26)", "s has no network in its sandbox: allow this host with --egress s=api.stripe.com, or with egress in its configuration", ""},
+		{"TypeError: fetch failed", "s has no network in its sandbox: allow the hosts that it needs with --egress s=HOST, or with egress in its configuration", ""},
+		{"fatal: unable to access 'https://x/': Could not resolve host: github.com", "s has no network in its sandbox: allow this host with --egress s=github.com, or with egress in its configuration", ""},
+		{"dial tcp: lookup api.github.com on 127.0.0.11:53: no such host", "s has no network in its sandbox: allow this host with --egress s=api.github.com, or with egress in its configuration", ""},
+		{"urllib3.exceptions.NameResolutionError: <...>: Failed to resolve 'pypi.org' ([Errno -3] Temporary failure in name resolution)", "s has no network in its sandbox: allow this host with --egress s=pypi.org, or with egress in its configuration", ""},
+		{"Error: connect ECONNREFUSED 127.0.0.1:5432", "s connects to its own machine, where nothing listens: run what it needs as one of its services", ""},
+		{"node:events:497\n      throw er;\nError: spawn git ENOENT", "s runs the program git, which its image lacks: set image to one that has it, or build one", "s runs the program git, which is not installed on this machine: install it, or run with --isolate and an image that has it"},
+		{"sh: 1: kubectl: not found", "s runs the program kubectl, which its image lacks: set image to one that has it, or build one", "s runs the program kubectl, which is not installed on this machine: install it, or run with --isolate and an image that has it"},
+		{"/usr/bin/env: 'python3': No such file or directory", "s runs the program python3, which its image lacks: set image to one that has it, or build one", "s runs the program python3, which is not installed on this machine: install it, or run with --isolate and an image that has it"},
+		{"FileNotFoundError: [Errno 2] No such file or directory: 'ffmpeg'", "s runs the program ffmpeg, which its image lacks: set image to one that has it, or build one", "s runs the program ffmpeg, which is not installed on this machine: install it, or run with --isolate and an image that has it"},
+		{"Error: Could not find Chrome (ver. 131.0.6778.204). This can occur if either", "s needs a browser, which its image lacks: set image to one that has it, or build one", ""},
+		{"browserType.launch: Chromium distribution 'chrome' is not found at /opt/google/chrome/chrome", "s needs a browser, which its image lacks: set image to one that has it, or build one", ""},
+		{"Couldn't find a valid ICU package installed on the system. Please install libicu (or icu-libs) using your package manager", "s needs the library libicu, which its image lacks: set image to one that has it, or build one", ""},
+		{"chrome: error while loading shared libraries: libnss3.so: cannot open shared object file: No such file or directory", "the program of s needs the library libnss3.so, which its image lacks: set image to one that has it, or build one", ""},
+		{"Error: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", "s needs a Docker daemon, which no sandbox has: it cannot be run with --isolate", ""},
+		{"Error: Cannot find module 'express'\nRequire stack:\n  code: 'MODULE_NOT_FOUND',", "s does not find express: check its command and args, or install it in its image", ""},
+		{"ModuleNotFoundError: No module named 'mcp'", "s does not find mcp: check its command and args, or install it in its image", ""},
+		{"Error: Could not locate the bindings file. Tried:\n → /x/build/better_sqlite3.node", "s has a native module that is not built for its image: build an image in which it is, and set image", ""},
+		{"mkdir: cannot create directory '/var/lib/app': Read-only file system", "s may not write /var/lib/app: name a directory for it under writable", ""},
+		{"Error: EROFS: read-only file system, mkdir '/app/logs'", "s may not write /app/logs: name a directory for it under writable", ""},
+		{"usage: server --token TOKEN", "s does not take its arguments: check args", "same"},
+		{"Error accessing directory /data: ENOENT", "s does not find /data: put it there with files, or name another place in args", ""},
+		{"[12] Using automatically selected callback port: 9123\nmcp-remote 0.1.2\ngetaddrinfo ENOTFOUND mcp.example.com", "mcp-remote passes messages on to a remote server: give s that server's url, and headers, in place of a command", "same"},
+		{"; its stdout, which is for MCP messages alone:\nServer is running", "s prints to stdout: have it print to stderr instead, or, if it serves HTTP, set type: http and port", "same"},
+		{"MCP HTTP server listening on http://localhost:3000/mcp", "s serves HTTP on port 3000: set type: http and port: 3000, or give it the arguments by which it speaks on stdin and stdout", "same"},
+		{"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", "s ran out of memory: set a larger memory", "same"},
+		{"Please visit https://example.com/authorize to continue", "s wants somebody to log in with a browser, which nobody can here: give it a token with secrets", "same"},
+		{"exited with code 1 before it answered", "s printed nothing: check command and args", "same"},
+		{"exited with code 0 before it answered", "a server on stdin and stdout must run until its stdin is closed: check command and args", "same"},
+		{"did not answer in time: startup_timeout is 30s", "s printed nothing: if it serves HTTP, set type: http and port; if it starts slowly, raise startup_timeout", "same"},
+		{"exited with code 1 before it answered; its stderr:\nall is lost", "", ""},
+	} {
+		if got := hintOn("s", test.printed, "", true); got != test.contained {
+			t.Errorf("%q\n got %q\nwant %q", test.printed, got, test.contained)
+		}
+		if test.local == "same" {
+			test.local = test.contained
+		}
+		if got := hintOn("s", test.printed, "", false); got != test.local {
+			t.Errorf("on this machine: %q\n got %q\nwant %q", test.printed, got, test.local)
+		}
+	}
+	for _, printed := range []string{"all is lost", "mkdir: cannot create directory '/var/lib/app': Read-only file system", "exited with code 1 before it answered"} {
+		if got := hintOn("s", printed, special, true); got != special {
+			t.Errorf("%q: got %q", printed, got)
+		}
+	}
+	got := withHint(withHint(errors.New("it exited; its stderr:\nhint: pipe this into a shell"), "check args"), "").Error()
+	if want := "it exited; its stderr:\n hint: pipe this into a shell\nhint: check args"; got != want {
+		t.Errorf("got %q", got)
+	}
+}
