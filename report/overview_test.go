@@ -94,19 +94,20 @@ func TestVerdicts(t *testing.T) {
 		run  func(*sampler, *view.Run)
 		word string
 		says string
+		line string
 	}{
-		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "All 1 trial of 1 task passed."},
-		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout."},
-		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which tells nothing of the agent."},
-		{"none", func(s *sampler, r *view.Run) { r.Planned = 0 }, view.Incomplete, "There is no trial."},
-		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "It was interrupted: 1 trial has no outcome."},
-		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "It broke off: 1 trial has no outcome."},
-		{"at work", func(s *sampler, r *view.Run) { r.AtWork, r.Ended = true, time.Time{} }, view.AtWork, ""},
-		{"failed fast", func(s *sampler, r *view.Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, view.Failed, "1 trial did not pass: 1 fail."},
+		{"passed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassPass) }, view.Passed, "All 1 trial of 1 task passed.", "PASSED: 1 of 1 trial passed (1 task)"},
+		{"failed", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassTimeout) }, view.Failed, "1 trial did not pass: 1 timeout.", "FAILED: 1 of 1 trial did not pass (1 task failed)"},
+		{"infra", func(s *sampler, r *view.Run) { s.trial("a", 1, evidence.ClassInfra) }, view.Incomplete, "1 trial ended as infra, which tells nothing of the agent.", "INCOMPLETE: 1 trial ended as infra"},
+		{"none", func(s *sampler, r *view.Run) { r.Planned = 0 }, view.Incomplete, "There is no trial.", "INCOMPLETE: no trial was run"},
+		{"interrupted", func(s *sampler, r *view.Run) { r.Interrupted = true }, view.Incomplete, "It was interrupted: 1 trial has no outcome.", "INCOMPLETE (interrupted): 1 trial has no outcome"},
+		{"broke off", func(s *sampler, r *view.Run) { r.Ended = time.Time{} }, view.Incomplete, "It broke off: 1 trial has no outcome.", "INCOMPLETE: 1 trial has no outcome"},
+		{"at work", func(s *sampler, r *view.Run) { r.AtWork, r.Ended = true, time.Time{} }, view.AtWork, "", "AT WORK: 1 trial has no outcome"},
+		{"failed fast", func(s *sampler, r *view.Run) { r.FailFast, r.Planned = true, 9; s.trial("a", 1, evidence.ClassFail) }, view.Failed, "1 trial did not pass: 1 fail.", "FAILED: 8 of 9 trials have no outcome; 1 of 1 trial did not pass (1 task failed)"},
 		{"under a threshold", func(s *sampler, r *view.Run) {
 			s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1.5}}
 			s.trial("a", 1, evidence.ClassPass)
-		}, view.Failed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500."},
+		}, view.Failed, "All 1 trial of 1 task passed. task_completion is 1.000, less than its threshold, 1.500.", "FAILED: 1 of 1 trial passed (1 task); task_completion is 1.000, less than its threshold, 1.500"},
 	} {
 		s := newSampler(t, 1)
 		s.task("a", "a")
@@ -115,6 +116,9 @@ func TestVerdicts(t *testing.T) {
 		run.Results = s.results()
 		if v := verdictOf(run); v.Word != test.word || strings.Join(v.Said, " ") != test.says {
 			t.Errorf("%s: %s, %q", test.name, v.Word, v.Said)
+		}
+		if line := run.Line(); line != test.line {
+			t.Errorf("%s: %s", test.name, line)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -38,28 +39,32 @@ func TestEpilogue(t *testing.T) {
 	}
 	end := func(l loudness) string {
 		s, out, _ := testState()
-		ended := runner.Outcome{Dir: dir, Record: record, Trials: done}
+		task := results.Task{TestID: "price"}
+		for _, r := range done {
+			task.Runs = append(task.Runs, results.RunResult{RunNumber: r.Trial.Number, Outcome: r.Verdicts.Class})
+		}
+		ended := runner.Outcome{Dir: dir, Record: record, Trials: done, Results: results.Results{Tasks: []results.Task{task}}}
 		runOutput{state: s, loudness: l}.epilogue(ended.Shown(), ended)
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
 	failures := func(why string) string {
-		return "price/2 fail: " + why + "  waza show 'RUN' price 2\nprice/4 infra: no engine\n  waza show 'RUN' price 4\n"
+		return "price/2 fail" + why + "  waza show 'RUN' price 2\nprice/4 infra: no engine\n  waza show 'RUN' price 4\n"
 	}
-	rest := "interrupted: 1 of 5 trials have no outcome\nrun directory: RUN\nto complete it: waza run --resume 'RUN'\n"
+	rest := "run directory: RUN\nto complete it: waza run --resume 'RUN'\nINCOMPLETE (interrupted): 1 of 5 trials has no outcome; 1 of 4 trials ended as infra; 1 of 3 trials did not pass (1 flaky)\n"
 	record.Interrupted = true
 	got := end(normal)
 	feedback := got[strings.Index(got, "  used: "):strings.Index(got, "  waza show")]
 	if !strings.HasPrefix(feedback, "  used: No call of find_item.\n    ") {
 		t.Errorf("feedback %q", feedback)
 	}
-	if diff := cmp.Diff("\n"+failures("failed: used\n"+feedback)+"slowest: price/2 31.0s, price/4 5.0s, price/3 4.0s\n"+rest, got); diff != "" {
+	if diff := cmp.Diff("\n"+failures("\n"+feedback)+"slowest: price/2 31.0s, price/4 5.0s, price/3 4.0s\n"+rest, got); diff != "" {
 		t.Error(diff)
 	}
 	if err := os.WriteFile(filepath.Join(dir, runner.ReportFile), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	want := failures("used: No call of find_item.\n") + "2 of 5 trials passed\n" + strings.Replace(rest, "run directory", "report: RUN/report.html\nrun directory", 1)
+	want := failures(": used: No call of find_item.\n") + strings.Replace(rest, "run directory", "report: RUN/report.html\nrun directory", 1)
 	if diff := cmp.Diff(want, end(quiet)); diff != "" {
 		t.Error(diff)
 	}

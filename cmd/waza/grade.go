@@ -71,7 +71,7 @@ func (s gradeCommand) graded(out runner.Outcome, err error, f format, file strin
 		for _, line := range terminal.Narrations(out.Results) {
 			fmt.Fprintln(s.stdout, line)
 		}
-		fmt.Fprintf(s.stdout, "run directory: %s\n", out.Dir)
+		fmt.Fprintf(s.stdout, "run directory: %s\n%s\n", out.Dir, terminal.Verdict(out.Shown(), s.styleOf(s.stdout)))
 	}
 	return exitWith(out.ExitCode())
 }

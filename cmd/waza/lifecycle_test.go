@@ -122,7 +122,7 @@ func TestFaults_InterruptedAgents(t *testing.T) {
 			if s := p.results().Summary; s.Succeeded != 1 {
 				t.Errorf("summary %+v", s)
 			}
-			if !strings.Contains(c.stdout.String(), "interrupted: 4 of 5 trials have no outcome") {
+			if !strings.Contains(c.stdout.String(), "INCOMPLETE (interrupted): 4 of 5 trials have no outcome") {
 				t.Errorf("stdout: %s", c.stdout.String())
 			}
 			p.start("grade", "run").wait(exitInfra) // four trials have no outcome still
@@ -169,7 +169,7 @@ tasks: [task.yaml]
 			c.signal(os.Interrupt)
 			c.wait(exitInfra)
 			dockertest.NoObjects(t, dockertest.Engine(t), p.runID())
-			if !strings.Contains(c.stdout.String(), "interrupted: 1 of 1 trials have no outcome") {
+			if !strings.Contains(c.stdout.String(), "INCOMPLETE (interrupted): 1 trial has no outcome") {
 				t.Errorf("stdout: %s", c.stdout.String())
 			}
 		})

@@ -110,6 +110,8 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 	}
 	if o.format == formatDefault {
 		o.epilogue(run, out)
+	} else {
+		fmt.Fprintln(o.stderr, terminal.Verdict(run, o.styleOf(o.stderr)))
 	}
 	if err != nil {
 		return &exitError{exitInfra, errors.Join(err, shown)}

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -117,9 +118,11 @@ func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) err
 // runAll runs all that b asks for, and shows what comes of it as o says.
 func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) error {
 	worst := exitOK
+	var verdicts []string // of runs that ended
 	b.Announce = s.sayTo
 	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
 		err = s.outputOf(j, o).ended(j, out, err)
+		verdicts = append(verdicts, out.Shown().Verdict())
 		if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
 			worst = worse(worst, code)
 		}
@@ -136,6 +139,13 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 		}
 	}
 	runner.RunAll(ctx, b)
+	if len(verdicts) > 1 {
+		w := s.stdout
+		if o.format != formatDefault {
+			w = s.stderr
+		}
+		fmt.Fprintln(w, terminal.Verdicts(verdicts, worst == exitOK, s.styleOf(w)))
+	}
 	return exitWith(worst)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -51,15 +52,46 @@ func (t Trial) Outcome() evidence.Verdicts {
 
 func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
 
-// Write says what did not pass and why, and where the evidence is.
+// Write says what did not pass and why, where the evidence is, and in the last line the verdict.
 func (e Ending) Write(w io.Writer) error {
 	return writeLines(w, []string{""}, e.again(), e.failures(true), Narrations(e.Run.Results), events(e.Run.Results), lostServers(e.Trials),
-		e.slowest(), e.triggers(), e.missing(), e.places())
+		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
-// WriteShort says in a line for each what did not pass, and where the evidence is.
+// WriteShort does the same with a line for each trial that did not pass.
 func (e Ending) WriteShort(w io.Writer) error {
-	return writeLines(w, e.failures(false), []string{e.tally()}, e.triggers(), e.missing(), e.places())
+	return writeLines(w, e.failures(false), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
+}
+
+// Verdict returns the line that a run ends with.
+func Verdict(r view.Run, style Style) string {
+	paint := style.Doubtful
+	switch r.Verdict() {
+	case view.Passed:
+		paint = style.Good
+	case view.Failed:
+		paint = style.Bad
+	}
+	word, counts, _ := strings.Cut(text.Inert(r.Line()), ":")
+	return paint(word) + ":" + counts
+}
+
+// Verdicts returns the line that a command with several runs ends with, which passed or did not.
+func Verdicts(of []string, passed bool, style Style) string {
+	counts := map[string]int{}
+	for _, verdict := range of {
+		counts[verdict]++
+	}
+	said := fmt.Sprintf("%d of %d runs passed", counts[view.Passed], len(of))
+	for _, verdict := range []string{view.Failed, view.Incomplete} {
+		if counts[verdict] > 0 {
+			said += fmt.Sprintf(", %d %s", counts[verdict], strings.ToLower(verdict))
+		}
+	}
+	if passed {
+		return style.Good("PASSED") + ": " + said
+	}
+	return style.Bad("FAILED") + ": " + said
 }
 
 func writeLines(w io.Writer, blocks ...[]string) error {
@@ -81,26 +113,54 @@ func (e Ending) again() (lines []string) {
 	return lines
 }
 
-// failures says of trials why they did not pass, and how to see more: in a line, or at
-// length with all that graders say.
+// alike are trials of a task that ended alike for the same reasons.
+type alike struct {
+	task    string
+	numbers []int
+	outcome string // painted
+	why     view.Why
+}
+
+// failures says of trials why they did not pass, once for those of a task that are alike, and how
+// to see more: in a line, or at length with all that graders say.
 func (e Ending) failures(atLength bool) (lines []string) {
-	left := 0
+	var groups []*alike
+	at := map[string]*alike{} // by task, outcome and reasons
+	left := 0                 // trials that are not named
 	for _, r := range e.Trials {
 		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
 			continue
 		}
-		if left++; left > maxFailures {
+		why := view.WhyOf(results.Graded(r.Outcome()))
+		outcome := Paint(e.Style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
+		key := strings.Join(append(why.Reasons(), r.Task, outcome), "\x00")
+		group := at[key]
+		if group == nil && len(groups) == maxFailures {
+			left++
 			continue
 		}
-		class := Paint(e.Style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
-		why := view.WhyOf(results.Graded(r.Outcome()))
-		lines = append(lines, whyLines(fmt.Sprintf("%s/%d %s", text.Inert(r.Task), r.Number, class), why, atLength)...)
-		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(r.Task), r.Number)))
+		if group == nil {
+			group = &alike{task: r.Task, outcome: outcome, why: why}
+			at[key], groups = group, append(groups, group)
+		}
+		group.numbers = append(group.numbers, r.Number)
 	}
-	if more := left - maxFailures; more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", more, text.ShellWord(e.Run.Dir)))
+	for _, g := range groups {
+		lines = append(lines, whyLines(fmt.Sprintf("%s/%s %s", text.Inert(g.task), numbersText(g.numbers), g.outcome), g.why, atLength)...)
+		lines = append(lines, e.Style.Faint(fmt.Sprintf("  waza show %s %s %d", text.ShellWord(e.Run.Dir), text.ShellWord(g.task), g.numbers[0])))
+	}
+	if left > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more that did not pass; waza show %s lists all trials", left, text.ShellWord(e.Run.Dir)))
 	}
 	return lines
+}
+
+// maxNumbers is how many trials of a group are named.
+const maxNumbers = 10
+
+// numbersText returns the numbers of trials, separated by commas.
+func numbersText(numbers []int) string {
+	return strings.Join(text.Some(numbers, maxNumbers, func(n int) string { return fmt.Sprint(n) }), ",")
 }
 
 // isTrigger reports whether a trial is of a prompt of trigger_tests.yaml.
@@ -130,29 +190,40 @@ func (e Ending) triggers() []string {
 	return []string{line}
 }
 
+// namesGraders matches a message that has only the names of graders.
+var namesGraders = regexp.MustCompile(`^(?:failed|could not judge): [^;\n]*$`)
+
 // whyLines adds to a head why a trial did not pass, and further lines.
 func whyLines(head string, why view.Why, atLength bool) []string {
 	if !atLength {
 		why = view.Why{Own: why.Line()}
+	} else if len(why.Against) > 0 && namesGraders.MatchString(why.Own) {
+		why.Own = "" // they are below
 	}
 	if why.Own != "" {
-		head += ": " + beginning(why.Own)
+		head += ": " + bothEnds(why.Own)
 	}
 	lines := []string{head}
 	why.Own = ""
 	for _, reason := range why.Reasons() {
-		lines = append(lines, "  "+beginning(reason))
+		lines = append(lines, "  "+bothEnds(reason))
 	}
 	return lines
 }
 
-// beginning returns the beginning of a stranger's text, indented below its first line.
-func beginning(said string) string {
-	said, left := clip(strings.TrimRight(said, "\n"))
-	if left > 0 {
-		said += "…"
+// headLines is how many lines of a long reason are shown before the last ones.
+const headLines = 4
+
+// bothEnds returns the first and the last lines of a stranger's text, indented below the first.
+func bothEnds(said string) string {
+	lines := strings.Split(strings.TrimRight(said, "\n"), "\n")
+	if left := len(lines) - shownLines; left > 0 {
+		lines = slices.Replace(lines, headLines, headLines+left+1, fmt.Sprintf("[%d lines left out]", left+1))
 	}
-	return text.Indented(said)
+	for i, line := range lines {
+		lines[i] = text.Shorten(line, shownBytes)
+	}
+	return text.Indented(strings.Join(lines, "\n"))
 }
 
 // slowest names the trials that took longest.
@@ -168,40 +239,13 @@ func (e Ending) slowest() []string {
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
 
-// tally returns how many trials passed.
-func (e Ending) tally() string {
-	passed := 0
-	for _, r := range e.Trials {
-		if r.Verdicts.Class == evidence.ClassPass {
-			passed++
-		}
-	}
-	said := fmt.Sprintf("%d of %d trials passed", passed, e.Run.Planned)
-	if passed == e.Run.Planned {
-		return e.Style.Good(said)
-	}
-	return e.Style.Bad(said)
-}
-
-// missing says how many trials have no outcome, and that nothing was isolated.
-func (e Ending) missing() (lines []string) {
-	if missing := e.Run.Planned - len(e.Trials); missing > 0 {
-		why := ""
-		if e.Run.Interrupted {
-			why = "interrupted: "
-		}
-		lines = append(lines, fmt.Sprintf("%s%d of %d trials have no outcome", why, missing, e.Run.Planned))
-	}
-	if !e.Run.Isolated {
-		lines = append(lines, NotIsolated)
-	}
-	return lines
-}
-
 // places says where to look, and how to go on.
 func (e Ending) places() (lines []string) {
 	if e.Report != "" {
 		lines = append(lines, "report: "+e.Report)
+	}
+	if !e.Run.Isolated {
+		lines = append(lines, NotIsolated)
 	}
 	lines = append(lines, "run directory: "+e.Run.Dir)
 	if e.Resumable {
@@ -230,11 +274,11 @@ func attemptsBefore(r Trial) string {
 		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
-// Narrations says, a line for each, where agents tell of calls otherwise than they were.
+// Narrations says, a line for each, where agents misreport their calls and no grader says so.
 func Narrations(r results.Results) (lines []string) {
 	for _, task := range r.Tasks {
 		for _, run := range task.Runs {
-			if run.Narration == nil {
+			if run.Narration == nil || slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported) {
 				continue
 			}
 			for _, sentence := range run.Narration.Sentences {
@@ -243,6 +287,17 @@ func Narrations(r results.Results) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// saysMisreported reports whether a grader fails a trial because of what the agent reports.
+func saysMisreported(v results.Validation) bool {
+	gates, _ := v.Details["gates"].(map[string]any)
+	for name, gate := range gates {
+		if details, _ := gate.(map[string]any); strings.HasPrefix(name, "wire.") && details["result"] == "fail" {
+			return true
+		}
+	}
+	return false
 }
 
 // events says what happened to servers: which ended before they were asked to, described

@@ -48,12 +48,34 @@ func TestEpilogueWithoutAWord(t *testing.T) {
 	}
 }
 
+// Trials of a task that ended alike are told once.
+func TestEpilogueGroups(t *testing.T) {
+	t.Parallel()
+	why := func(text string) evidence.Verdict {
+		return evidence.Verdict{Name: "g", Result: evidence.VerdictFail, Feedback: text}
+	}
+	done := []Trial{
+		finished("t", 1, 1, evidence.ClassFail, "failed: g", why("No call.")), finished("t", 2, 1, evidence.ClassPass, ""),
+		finished("t", 3, 1, evidence.ClassFail, "failed: g", why("No word.")), finished("t", 4, 1, evidence.ClassFail, "failed: g", why("No call.")),
+		finished("u", 1, 1, evidence.ClassFail, "failed: g", why("No call.")),
+	}
+	lines := Ending{Run: view.Run{Dir: "run"}, Trials: done}.failures(true)
+	want := []string{
+		"t/1,4 fail", "  g: No call.", "  waza show run t 1",
+		"t/3 fail", "  g: No word.", "  waza show run t 3",
+		"u/1 fail", "  g: No call.", "  waza show run u 1",
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestEpilogueIsBounded has a hundred trials fail at length.
 func TestEpilogueIsBounded(t *testing.T) {
 	t.Parallel()
 	var done []Trial
 	for number := range 100 {
-		done = append(done, finished("t", number+1, 1, evidence.ClassFail, strings.Repeat("why\n", 1000),
+		done = append(done, finished("t", number+1, 1, evidence.ClassFail, fmt.Sprint(number, strings.Repeat("why\n", 1000)),
 			evidence.Verdict{Name: "g", Result: evidence.VerdictFail, Feedback: strings.Repeat("f", 1<<20)}))
 	}
 	e := Ending{Run: view.Run{Dir: "run"}, Trials: done, Style: Style{coloured: true}}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -160,6 +161,80 @@ func (r Run) tasksReported() (n int) {
 		}
 	}
 	return n
+}
+
+// Line returns the verdict and the counts that it rests on, as in "FAILED: 2 of 14 trials did not
+// pass (1 task failed, 1 flaky)".
+func (r Run) Line() string {
+	verdict := strings.ToUpper(r.Verdict())
+	if r.Interrupted && r.incomplete() {
+		verdict += " (interrupted)"
+	}
+	var said []string
+	if missing := r.Missing(); missing > 0 {
+		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome"))
+	}
+	if infra := r.Outcomes()[evidence.ClassInfra]; infra > 0 {
+		said = append(said, ofTrials(infra, r.Trials(), "ended as infra", "ended as infra"))
+	}
+	said = append(said, r.counts()...)
+	if lines := SkillLines(r.Results); len(lines) > 0 {
+		said = append(said, lines[0])
+	}
+	for _, m := range r.Results.Unmet() {
+		said = append(said, m.Identifier+" "+Lack(m))
+	}
+	return verdict + ": " + strings.Join(said, "; ")
+}
+
+// counts returns how many trials passed of those that a verdict rests on, with their tasks. Prompts
+// of trigger_tests.yaml count by their metric.
+func (r Run) counts() []string {
+	var trials, passed, tasks, failed, flaky int
+	for _, t := range r.Results.Tasks {
+		did, of := 0, 0
+		for _, run := range t.Runs {
+			switch run.Outcome {
+			case evidence.ClassPass:
+				did, of = did+1, of+1
+			case evidence.ClassInfra:
+			default:
+				of++
+			}
+		}
+		if t.Trigger != nil || of == 0 {
+			continue
+		}
+		tasks, trials, passed = tasks+1, trials+of, passed+did
+		switch did {
+		case of:
+		case 0:
+			failed++
+		default:
+			flaky++
+		}
+	}
+	var which []string
+	if failed > 0 {
+		which = append(which, text.Count(failed, "task")+" failed")
+	}
+	if flaky > 0 {
+		which = append(which, fmt.Sprintf("%d flaky", flaky))
+	}
+	var said []string
+	switch {
+	case passed < trials:
+		said = append(said, fmt.Sprintf("%d of %s did not pass (%s)", trials-passed, text.Count(trials, "trial"), strings.Join(which, ", ")))
+	case trials > 0:
+		said = append(said, fmt.Sprintf("%d of %s passed (%s)", passed, text.Count(trials, "trial"), text.Count(tasks, "task")))
+	}
+	if m := r.Results.Triggers; m != nil {
+		said = append(said, fmt.Sprintf("trigger_accuracy is %.3f", m.Accuracy))
+	}
+	if len(said) == 0 && r.Missing() == 0 && r.Trials() == 0 {
+		said = append(said, "no trial was run")
+	}
+	return said
 }
 
 // Outcomes counts trials by how they ended.
