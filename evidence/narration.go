@@ -10,7 +10,7 @@ import (
 // that were captured. It is there for trials with a transcript.
 type Narration struct {
 	// Reported is how many MCP calls the transcript has.
-	Reported int `json:"told"`
+	Reported int `json:"reported"`
 	// Unbacked are in the transcript and were never made. None is listed where calls may
 	// have gone unseen.
 	Unbacked []Claim `json:"unbacked,omitempty"`
@@ -38,7 +38,7 @@ func (n Narration) Agrees() bool {
 
 // Tokens is how many tokens models took, as the agent reports it and as the gateway saw it.
 type Tokens struct {
-	Reported dialect.Usage  `json:"told"`
+	Reported dialect.Usage  `json:"reported"`
 	Wire     *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
 }
 
