@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/agents/script"
@@ -25,6 +26,25 @@ const (
 // IsOurs reports whether an executor is one of them.
 func IsOurs(executor string) bool {
 	return executor == Mock || executor == Script || executor == LLM
+}
+
+// Main runs the agent that args name, in the agent's container.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
+	if len(args) != 1 {
+		return errors.New("usage: waza agent NAME; it is started by waza run")
+	}
+	var in Input
+	input := json.NewDecoder(stdin)
+	if err := input.Decode(&in); err != nil {
+		return fmt.Errorf("agent input: %w", err)
+	}
+	stdout = in.Talk(input, stdout)
+	transcript, err := os.OpenFile(in.Transcript, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, transcript.Close()) }()
+	return Run(context.Background(), args[0], in, stdout, stderr, transcript)
 }
 
 // Input is what the runner writes to an agent's stdin, as JSON.

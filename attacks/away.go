@@ -18,7 +18,7 @@ func awayAttacks() []Attack {
 	}
 	return []Attack{
 		{
-			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: Reported,
+			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: HasReport,
 			Tries: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
 		},
 		{

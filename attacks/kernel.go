@@ -5,7 +5,7 @@ import "github.com/waza-isolate/waza/attacks/part"
 // kernelAttacks ask the kernel, and process 1, for what no container needs.
 func kernelAttacks() []Attack {
 	asks := func(name, tries string, without Defence) Attack {
-		a := Attack{Name: name, As: Both, Tries: tries, Promise: HostHolds, Without: without, In: part.Kernel, Won: SaidSo, Tried: Reported}
+		a := Attack{Name: name, As: Both, Tries: tries, Promise: HostHolds, Without: without, In: part.Kernel, Won: SaidSo, Tried: HasReport}
 		if name == part.Kernel {
 			a.In = ""
 		}
@@ -35,11 +35,11 @@ func kernelAttacks() []Attack {
 func fileAttacks() []Attack {
 	return []Attack{
 		{
-			Name: part.OurFiles, As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: Reported,
+			Name: part.OurFiles, As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: HasReport,
 			Tries: "write, replace, rename or remove the agent's mcp.json",
 		},
 		{
-			Name: "guest-binary", As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: Reported, In: part.OurFiles,
+			Name: "guest-binary", As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: HasReport, In: part.OurFiles,
 			Tries: "change the executable of process 1",
 		},
 	}

@@ -10,7 +10,7 @@ import (
 
 // networkAttacks look for whoever else is there, beside what the probe tries.
 func networkAttacks() []Attack {
-	stands := Attack{As: Both, Promise: NoRoute, Without: serversStandAlone(), Won: SaidSo, Tried: Reported, In: part.Reaching}
+	stands := Attack{As: Both, Promise: NoRoute, Without: serversStandAlone(), Won: SaidSo, Tried: HasReport, In: part.Reaching}
 	as := func(a Attack, name string, role Role, tries string) Attack {
 		a.Name, a.As, a.Tries = name, role, tries
 		if name == a.In {
@@ -30,7 +30,7 @@ func networkAttacks() []Attack {
 		as(ports, part.ServerPorts, Agent, "connect to another port of its own guest than that of its servers"),
 		{
 			Name: part.Tunnel, As: Both, Promise: NamesStay, Without: unknownNames(),
-			Tries: "carry data out in names that it asks for", Won: tunnelled, Tried: Reported,
+			Tries: "carry data out in names that it asks for", Won: tunnelled, Tried: HasReport,
 		},
 		{
 			Name: "grader-gets-out", As: Grader, Promise: NoRoute, Without: graderAlone(),
@@ -38,7 +38,7 @@ func networkAttacks() []Attack {
 		},
 		{
 			Name: "call-from-another-process", As: Agent, Promise: AllRecorded, Without: recording(),
-			Tries: "call a server from another process than the agent, unrecorded", Won: unrecorded, Tried: Reported,
+			Tries: "call a server from another process than the agent, unrecorded", Won: unrecorded, Tried: HasReport,
 		},
 	}
 }

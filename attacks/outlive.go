@@ -15,7 +15,7 @@ func outlivingAttacks() []Attack {
 	short := func(_ Ground, t *eval.Task) { t.TimeoutSeconds = 3 }
 	return []Attack{
 		{
-			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: Reported,
+			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: HasReport,
 			Tries: "leave a process, forked twice, that changes the workspace after the agent's end, before graders see it",
 		},
 		{
@@ -23,7 +23,7 @@ func outlivingAttacks() []Attack {
 			Tries: "ignore SIGTERM, and go on when its time is over",
 		},
 		{
-			Name: "outlive-stdin", As: Server, Promise: NothingLeft, Without: ending(), Won: alive, Tried: Reported,
+			Name: "outlive-stdin", As: Server, Promise: NothingLeft, Without: ending(), Won: alive, Tried: HasReport,
 			Tries: "fork twice past the end of its stdin, and outlive its trial",
 		},
 		{

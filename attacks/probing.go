@@ -66,7 +66,7 @@ func probeAttacks() []Attack {
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		a := Attack{
 			Name: name, As: Both, Tries: selftest.Tries(name), Promise: by[name].promise, Without: by[name].without,
-			Won: ArrivedOrSaidSo, Tried: Reported,
+			Won: ArrivedOrSaidSo, Tried: HasReport,
 		}
 		if name == probe.HostTCP {
 			a.Task = besideCalm

@@ -139,5 +139,5 @@ func ArrivedOrSaidSo(s Scene) (bool, string) {
 	return SaidSo(s)
 }
 
-// Reported reports whether an attacker reported anything of the attack.
-func Reported(s Scene) bool { return len(s.Words()) > 0 }
+// HasReport reports whether an attacker reported anything of the attack.
+func HasReport(s Scene) bool { return len(s.Words()) > 0 }

@@ -25,7 +25,7 @@ func takeoverAttacks() []Attack {
 	for i := range all {
 		a := &all[i]
 		names[i] = a.Name
-		a.As, a.Promise, a.Won, a.Tried = Server, OthersGoOn, heardOut, Reported
+		a.As, a.Promise, a.Won, a.Tried = Server, OthersGoOn, heardOut, HasReport
 		if i > 0 {
 			a.In = all[0].Name
 		}

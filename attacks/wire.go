@@ -30,7 +30,7 @@ func ambiguousAttacks() []Attack {
 	for i := range all {
 		a := &all[i]
 		names[i] = a.Name
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, Reported
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, misjudged, HasReport
 		if i > 0 {
 			a.In = part.Ambiguous
 		}
@@ -74,7 +74,7 @@ func hidingAttacks() []Attack {
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, Reported
+		a.As, a.Promise, a.Won, a.Tried = Agent, AllRecorded, calledHidden, HasReport
 		if i > 0 {
 			a.In = part.Hidden
 		}
@@ -111,7 +111,7 @@ func routingAttacks() []Attack {
 	}
 	for i := range all {
 		a := &all[i]
-		a.As, a.Promise, a.Tried = Agent, AllRecorded, Reported
+		a.As, a.Promise, a.Tried = Agent, AllRecorded, HasReport
 		if a.Won == nil {
 			a.Won = unseen
 		}
@@ -125,11 +125,11 @@ func routingAttacks() []Attack {
 	all[0].Task = beside
 	return append(all,
 		Attack{
-			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: Reported, Task: beside,
+			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: HasReport, Task: beside,
 			Tries: "hold a hundred connections by a byte of a header a second",
 		},
 		Attack{
-			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: Reported, Task: beside,
+			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: HasReport, Task: beside,
 			Tries: "hold three hundred connections at once",
 		},
 	)
@@ -140,13 +140,13 @@ func forgingAttacks() []Attack {
 	won := map[string]Attack{
 		part.Forging:          {Tries: "answer with an id of another type", Without: typedIDs(), Won: believed},
 		"answer-twice":        {Tries: "answer once more, otherwise", Without: firstAnswer(), Won: overwritten},
-		"answer-ahead":        {Tries: "answer what will be asked", Without: inOrder(), Won: foretold},
+		"answer-ahead":        {Tries: "answer what will be asked", Without: inOrder(), Won: answeredEarly},
 		"ask-with-agents-id":  {Tries: "have the agent answer its own call, by a question with its id", Without: agentsAnswers(), Won: believed},
 		"answer-after-cancel": {Tries: "answer what was cancelled", Without: cancelled(), Won: believed},
 		"never-answer":        {Tries: "never answer", Without: timed(), Won: untimed},
 		part.OtherSession:     {Tries: "answer what is pending in another session of its server", Without: conversationsApart(), Won: believed},
 		part.OtherServer:      {As: Server, Tries: "answer what is pending at another server", Without: conversationsApart(), Won: believed},
-		"changing-tools":      {Tries: "describe a tool anew once it was listed", Without: compared(), Won: untold},
+		"changing-tools":      {Tries: "describe a tool anew once it was listed", Without: compared(), Won: unlisted},
 		"long-line":           {As: Server, Tries: "write a line of a gigabyte", Without: shortLines(), Won: unstopped},
 		"small-frames":        {As: Server, Tries: "write ten million small messages", Without: countedFrames(), Won: unstopped},
 		"noise-lines":         {As: Server, Tries: "write ten million lines that are no message", Without: countedFrames(), Won: unstopped},
@@ -166,7 +166,7 @@ func forgingAttacks() []Attack {
 		if tries, ok := lines[name]; ok {
 			a = Attack{Tries: tries + ", and have a call lost", Without: recorded(), Won: lost}
 		}
-		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, Reported
+		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, HasReport
 		if name != part.Forging {
 			a.In = part.Forging
 		}

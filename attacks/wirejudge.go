@@ -105,8 +105,8 @@ func overwritten(s Scene) (bool, string) {
 	return err == nil && strings.Contains(string(result), "forged"), string(result)
 }
 
-// foretold says whether a call has for its result what was said before it was made.
-func foretold(s Scene) (bool, string) {
+// answeredEarly says whether a call has for its result what was said before it was made.
+func answeredEarly(s Scene) (bool, string) {
 	calls, _ := s.Dir.Calls()
 	for _, c := range calls {
 		if string(c.ID) == "7" {
@@ -143,8 +143,8 @@ func unstopped(s Scene) (bool, string) {
 	return reported, fmt.Sprintf("heard beyond its limit: %v", reported)
 }
 
-// untold reports whether a description changed and no change is on record.
-func untold(s Scene) (bool, string) {
+// unlisted reports whether a description changed and no change is on record.
+func unlisted(s Scene) (bool, string) {
 	said := strings.Contains(s.File(evidence.FramesFile), "version 2")
 	reported := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)
 	return said && !reported, fmt.Sprintf("listed anew: %v; recorded: %v", said, reported)

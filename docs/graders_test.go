@@ -100,7 +100,12 @@ func gradeExample(t *testing.T, grader evidence.GraderSpec) {
 	}
 	for _, want := range []evidence.VerdictResult{evidence.VerdictPass, evidence.VerdictFail} {
 		files := filesOf(archive, string(want))
-		verdicts, err := grading.Grade(evidenceOf(t, files, grader))
+		dir := evidenceOf(t, files, grader)
+		trial, err := dir.Trial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdicts, err := grading.Grade(dir, trial)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,11 @@ func judge() *evidence.Judge {
 // of the questions.
 func answerJudge(t *testing.T, dir evidence.Dir, answers string) {
 	t.Helper()
-	questions, err := grading.Questions(dir)
+	trial, err := dir.Trial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions, err := grading.Questions(dir, trial)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxReported is how many attempts of a container are recorded one by one.
-	maxReported = 1000
+	// maxEvents is how many attempts of a container are recorded one by one.
+	maxEvents = 1000
 	// maxName is how many bytes are recorded of a name, which the container chose.
 	maxName = 255
 )
@@ -28,13 +28,13 @@ type ledger struct {
 
 	mu       sync.Mutex
 	reported int // guarded by mu
-	untold   int // guarded by mu
+	omitted  int // guarded by mu
 }
 
 func (l *ledger) add(e evidence.Egress) {
 	l.mu.Lock()
-	if l.reported == maxReported {
-		l.untold++
+	if l.reported == maxEvents {
+		l.omitted++
 		l.mu.Unlock()
 		return
 	}
@@ -60,9 +60,9 @@ func (l *ledger) rest() (evidence.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return evidence.Event{
-		Kind: "egress", Where: l.container, Message: fmt.Sprintf("%d more attempts to leave are not told one by one", l.untold),
-		Data: map[string]any{"untold": l.untold},
-	}, l.untold > 0
+		Kind: "egress", Where: l.container, Message: fmt.Sprintf("%d more attempts to leave are not on record one by one", l.omitted),
+		Data: map[string]any{evidence.DataOmitted: l.omitted},
+	}, l.omitted > 0
 }
 
 func sentence(e evidence.Egress) string {

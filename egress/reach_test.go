@@ -261,11 +261,11 @@ func TestClose(t *testing.T) {
 func TestAttemptsAreReported(t *testing.T) {
 	var events []evidence.Event
 	l := &ledger{container: "container", record: func(e evidence.Event) { events = append(events, e) }}
-	for range maxReported + 7 {
+	for range maxEvents + 7 {
 		l.add(evidence.Egress{Name: strings.Repeat("\xff", 1<<16), Port: 443, By: byTLS, Why: "no"})
 	}
 	l.close()
-	if len(events) != maxReported+1 || events[maxReported].Data["untold"] != 7 || len(events[0].Message) > 2<<10 {
+	if len(events) != maxEvents+1 || events[maxEvents].Data[evidence.DataOmitted] != 7 || len(events[0].Message) > 2<<10 {
 		t.Errorf("%d events, the last %+v", len(events), events[len(events)-1])
 	}
 }
@@ -281,19 +281,19 @@ func TestEveryAttemptIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range maxReported {
+	for range maxEvents {
 		c.refuse(asked{name: "decoy.example", port: 443, by: byTLS}, "no")
 	}
 	c.refuse(asked{name: "one.example", port: 443, by: byTLS}, "no")
 	if _, err := c.reach(t.Context(), asked{name: "two.example", port: 443, by: byTLS}); !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
-	if now := c.Underway(); len(now) != 1 || now[0].Data["untold"] != 2 {
+	if now := c.Underway(); len(now) != 1 || now[0].Data[evidence.DataOmitted] != 2 {
 		t.Errorf("under way: %+v", now)
 	}
 	c.Close()
 	last := named[max(0, len(named)-2):]
-	if len(named) != maxReported+2 || !slices.Equal(last, []string{"container one.example", "container two.example"}) || reported != maxReported+1 {
+	if len(named) != maxEvents+2 || !slices.Equal(last, []string{"container one.example", "container two.example"}) || reported != maxEvents+1 {
 		t.Errorf("%d named, the last %q, %d told", len(named), last, reported)
 	}
 }

@@ -20,6 +20,9 @@ type Injection struct {
 	Match  string `json:"match,omitempty"` // what a result must contain
 }
 
+// DataOmitted is what an event's data has the number of further ones under that are not on record.
+const DataOmitted = "omitted"
+
 // EventInjection is the kind of the event of an injection that came to where the agent
 // finds it; its data has the number under DataInjection.
 const (

@@ -176,8 +176,8 @@ func (r *Recorder) Step(s Step) error {
 	return explained(err)
 }
 
-// Reported writes e, which the agent reported, to out as a line of transcript.jsonl, redacted.
-func (r *Recorder) Reported(out io.Writer, e TranscriptEvent) error {
+// WriteTranscript writes e, which the agent reported, to out as a line of transcript.jsonl, redacted.
+func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent) error {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
 		return err

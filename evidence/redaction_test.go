@@ -43,7 +43,7 @@ func TestRedacted(t *testing.T) {
 	out, errTree := r.Tree(WorkspaceFile)
 	reported, errReported := r.Raw(TranscriptFile)
 	if err := errors.Join(errLog, errTree, errReported, write(log, secret[:5]), write(log, secret[5:]+secret), log.Close(),
-		write(out, tree.String()), out.Close(), r.Reported(reported, TranscriptEvent{Type: "assistant.message", Content: secret}), reported.Close(), r.Close()); err != nil {
+		write(out, tree.String()), out.Close(), r.WriteTranscript(reported, TranscriptEvent{Type: "assistant.message", Content: secret}), reported.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	count := func(spans int) Redaction { return Redaction{Spans: spans, Secrets: map[string]int{"it/TOKEN": spans}} }

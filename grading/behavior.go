@@ -61,7 +61,7 @@ func (c *BehaviorConfig) grade(s *subject) (report, error) {
 		}
 	}
 	if c.aboutTools() {
-		if err := s.reported(false); err != nil {
+		if err := s.builtinsKnown(false); err != nil {
 			return report{}, err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
@@ -62,7 +61,7 @@ func BenchmarkTenThousandCalls(b *testing.B) {
 			b.ReportAllocs()
 			peak, began := watchHeap(), processorTime(b)
 			for b.Loop() {
-				if got, err := grading.Grade(dir); err != nil || got.Class != evidence.ClassPass {
+				if got, err := gradeIn(dir); err != nil || got.Class != evidence.ClassPass {
 					b.Fatalf("%+v, %v", got, err)
 				}
 			}
@@ -109,7 +108,7 @@ func TestTenThousandCalls(t *testing.T) {
 	heavytest.Mark(t)
 	s := manyCalls(10_000)
 	s.trial.Graders = []evidence.GraderSpec{grader("mcp_compliance", thorough)}
-	got, err := grading.Grade(lay(t, s))
+	got, err := gradeIn(lay(t, s))
 	if err != nil || got.Class != evidence.ClassPass {
 		t.Fatalf("%+v, %v", got.Verdicts, err)
 	}
@@ -130,7 +129,7 @@ func BenchmarkBigResults(b *testing.B) {
 	runtime.GC()
 	peak := watchHeap()
 	for b.Loop() {
-		if got, err := grading.Grade(dir); err != nil || got.Class != evidence.ClassPass {
+		if got, err := gradeIn(dir); err != nil || got.Class != evidence.ClassPass {
 			b.Fatalf("%+v, %v", got, err)
 		}
 	}

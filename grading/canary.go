@@ -141,14 +141,13 @@ func (c *CanaryConfig) watched(s *subject) error {
 
 // missing returns what an event says is not on record, if that counts.
 func (c *CanaryConfig) missing(e evidence.Event) string {
-	figure := func(key string) float64 { n, _ := e.Data[key].(float64); return n }
+	omitted, _ := e.Data[evidence.DataOmitted].(float64)
 	switch {
-	case e.Kind == evidence.ByDNS && c.counts(e.Kind) && figure("untold_before") > 0:
-		return fmt.Sprintf("%s asked for so many names that %.0f of them are not on record", e.Where, figure("untold_before"))
-	case e.Kind == evidence.ByEgress && c.counts(e.Kind) && figure("untold") > 0:
-		return fmt.Sprintf("%s tried to leave so often that %.0f of its attempts are not on record", e.Where, figure("untold"))
-	case e.Kind == evidence.EventCanary && e.Data["canary"] == nil: // as runs were told where one canary could hide another
-		return "canaries were seen so often that not all sightings are on record"
+	case omitted == 0 || !c.counts(e.Kind):
+	case e.Kind == evidence.ByDNS:
+		return fmt.Sprintf("%s asked for so many names that %.0f of them are not on record", e.Where, omitted)
+	case e.Kind == evidence.ByEgress:
+		return fmt.Sprintf("%s tried to leave so often that %.0f of its attempts are not on record", e.Where, omitted)
 	}
 	return ""
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
 )
 
 // What servers listed is derived from the frames, as the calls are: what is in its file
@@ -21,7 +20,7 @@ func TestCatalogsAreRebuilt(t *testing.T) {
 	path := filepath.Join(string(dir), evidence.CatalogsFile)
 	var first string
 	for range 2 {
-		if _, err := grading.Grade(dir); err != nil {
+		if _, err := gradeIn(dir); err != nil {
 			t.Fatal(err)
 		}
 		catalogs, err := dir.Catalogs()

@@ -59,14 +59,14 @@ func FuzzGrade(f *testing.F) {
 			frames:     []evidence.Frame{{Server: "s", Conn: "c", Dir: evidence.ToServer, Raw: raw}},
 			transcript: transcript, workspace: workspace,
 		})
-		questions, err := grading.Questions(dir)
+		questions, err := questionsIn(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, q := range questions {
 			answer(t, dir, []grading.Question{q}, transcript)
 		}
-		got, err := grading.Grade(dir)
+		got, err := gradeIn(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

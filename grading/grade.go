@@ -7,9 +7,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Grade judges the trial whose evidence is in dir. It derives the calls from the frames anew and
-// writes them to calls.jsonl, and the lists of servers' tools to catalogs.jsonl. It does not write
-// the verdicts.
+// Grade judges a trial by its evidence in dir. It derives the calls from the frames anew and writes
+// them to calls.jsonl, and the lists of servers' tools to catalogs.jsonl. It does not write the
+// verdicts.
 //
 // A trial that ended as timeout or agent_error, or whose agent got no answer, keeps that class;
 // its graders run for the record. A trial that ended as infra or server_error is not graded. Any
@@ -21,13 +21,9 @@ import (
 // Verdicts of checkpoints do not change the trial's class, unless a checkpoint stopped the
 // conversation: then the trial takes the checkpoint's class.
 //
-// The error says that the directory is not that of a trial or could not be written. Missing
-// evidence is an error verdict, not an error.
-func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
-	trial, err := dir.Trial()
-	if err != nil {
-		return evidence.Verdicts{}, fmt.Errorf("grading: %w", err)
-	}
+// The error says that the directory could not be written. Missing evidence is an error verdict,
+// not an error.
+func Grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	if !trial.Class.OfAgent() {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message, Verdicts: []evidence.Verdict{}}, nil
 	}
@@ -52,7 +48,12 @@ func Grade(dir evidence.Dir) (evidence.Verdicts, error) {
 func reached(dir evidence.Dir, trial evidence.Trial) ([]evidence.CheckpointVerdicts, error) {
 	var all []evidence.CheckpointVerdicts
 	for _, c := range trial.Checkpoints {
-		v, err := Grade(dir.Checkpoint(c.AfterTurn))
+		at := dir.Checkpoint(c.AfterTurn)
+		then, err := at.Trial()
+		var v evidence.Verdicts
+		if err == nil {
+			v, err = Grade(at, then)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint after turn %d: %w", c.AfterTurn, err)
 		}

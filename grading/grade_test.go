@@ -27,6 +27,24 @@ type scene struct {
 	models     []evidence.ModelCall
 }
 
+// gradeIn grades the trial in a directory.
+func gradeIn(dir evidence.Dir) (evidence.Verdicts, error) {
+	trial, err := dir.Trial()
+	if err != nil {
+		return evidence.Verdicts{}, err
+	}
+	return grading.Grade(dir, trial)
+}
+
+// questionsIn returns the questions of the trial in a directory.
+func questionsIn(dir evidence.Dir) ([]grading.Question, error) {
+	trial, err := dir.Trial()
+	if err != nil {
+		return nil, err
+	}
+	return grading.Questions(dir, trial)
+}
+
 // lay writes s and returns its directory.
 func lay(t testing.TB, s scene) evidence.Dir {
 	t.Helper()
@@ -82,7 +100,7 @@ func grader(kind, config string) evidence.GraderSpec {
 func judge(t *testing.T, s scene, kind, config string) evidence.Verdict {
 	t.Helper()
 	s.trial.Graders = []evidence.GraderSpec{grader(kind, config)}
-	verdicts, err := grading.Grade(lay(t, s))
+	verdicts, err := gradeIn(lay(t, s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +218,7 @@ func TestClass(t *testing.T) {
 			if test.preset != "" {
 				trial.Message = "because"
 			}
-			got, err := grading.Grade(lay(t, scene{trial: trial}))
+			got, err := gradeIn(lay(t, scene{trial: trial}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +232,7 @@ func TestClass(t *testing.T) {
 func TestWeights(t *testing.T) {
 	pass, fail := grader("text", `{"contains":["done"]}`), grader("text", `{"contains":["nope"]}`)
 	pass.Weight = 3
-	got, err := grading.Grade(lay(t, scene{trial: evidence.Trial{FinalOutput: "Done.", Graders: []evidence.GraderSpec{pass, fail}}}))
+	got, err := gradeIn(lay(t, scene{trial: evidence.Trial{FinalOutput: "Done.", Graders: []evidence.GraderSpec{pass, fail}}}))
 	if err != nil || got.Score != 0.75 {
 		t.Errorf("score %v, error %v", got.Score, err)
 	}
@@ -234,7 +252,7 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 }
 
 func TestNoTrial(t *testing.T) {
-	if _, err := grading.Grade(evidence.Dir(t.TempDir())); err == nil {
+	if _, err := gradeIn(evidence.Dir(t.TempDir())); err == nil {
 		t.Error("no error")
 	}
 }
@@ -258,7 +276,7 @@ func TestSameEvidenceSameBytes(t *testing.T) {
 	for range 3 {
 		dir := lay(t, s)
 		for range 2 {
-			verdicts, err := grading.Grade(dir)
+			verdicts, err := gradeIn(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,7 +299,7 @@ func TestCallsAreRebuilt(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(string(dir), evidence.CallsFile), []byte("{\"tool\":\"forged\"}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := grading.Grade(dir); err != nil {
+	if _, err := gradeIn(dir); err != nil {
 		t.Fatal(err)
 	}
 	calls, err := dir.Calls()

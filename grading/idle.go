@@ -23,14 +23,13 @@ func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, 
 	for _, name := range servers {
 		trial.Servers = append(trial.Servers, evidence.ServerRecord{Name: name})
 	}
-	err = evidence.Dir(dir).WriteTrial(trial)
 	for name, content := range map[string][]byte{evidence.FramesFile: nil, evidence.EventsFile: nil, evidence.WorkspaceFile: emptyTar} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	if err != nil {
 		return nil, err
 	}
-	v, err := Grade(evidence.Dir(dir))
+	v, err := Grade(evidence.Dir(dir), trial)
 	return v.Verdicts, err
 }
 

@@ -78,13 +78,9 @@ type Question struct {
 // Raw returns the question as a step records it: equal questions are equal bytes.
 func (q Question) Raw() (json.RawMessage, error) { return Ask{What: q.Ask}.Raw() }
 
-// Questions lists what the graders of the trial in dir ask of judges. It sends nothing. A grader
-// that lacks other evidence asks nothing: it cannot judge, whatever the answer.
-func Questions(dir evidence.Dir) ([]Question, error) {
-	trial, err := dir.Trial()
-	if err != nil {
-		return nil, fmt.Errorf("grading: %w", err)
-	}
+// Questions lists what the graders of a trial, whose evidence is in dir, ask of judges. It sends
+// nothing. A grader that lacks other evidence asks nothing: it cannot judge, whatever the answer.
+func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {
 	if !trial.Class.OfAgent() || !NeedJudge(trial.AllGraders()) {
 		return nil, nil
 	}

@@ -28,7 +28,7 @@ func questions(t *testing.T, s scene, kind, config string) (evidence.Dir, []grad
 	t.Helper()
 	s.trial.Graders = []evidence.GraderSpec{grader(kind, config)}
 	dir := lay(t, s)
-	found, err := grading.Questions(dir)
+	found, err := questionsIn(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func gives(score float64) string {
 // onlyVerdict is the only verdict of a trial.
 func onlyVerdict(t *testing.T, dir evidence.Dir) evidence.Verdict {
 	t.Helper()
-	all, err := grading.Grade(dir)
+	all, err := gradeIn(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := grading.Questions(dir)
+	again, err := questionsIn(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

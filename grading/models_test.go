@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -46,14 +45,14 @@ func modelled() scene {
 func origins(t *testing.T, s scene) (reported []string) {
 	t.Helper()
 	dir := lay(t, s)
-	if _, err := grading.Grade(dir); err != nil {
+	if _, err := gradeIn(dir); err != nil {
 		t.Fatal(err)
 	}
 	first, err := os.ReadFile(filepath.Join(string(dir), evidence.CallsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := grading.Grade(dir); err != nil {
+	if _, err := gradeIn(dir); err != nil {
 		t.Fatal(err)
 	}
 	again, err := os.ReadFile(filepath.Join(string(dir), evidence.CallsFile))
@@ -130,7 +129,7 @@ func TestReportedTokens(t *testing.T) {
 			s.models, s.trial.Plan, want.Wire = nil, nil, nil
 		}
 		dir := lay(t, s)
-		if _, err := grading.Grade(dir); err != nil {
+		if _, err := gradeIn(dir); err != nil {
 			t.Fatal(err)
 		}
 		n, err := dir.Narration()

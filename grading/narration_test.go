@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
 )
 
 // What is told and what was made are written down; what missing evidence leaves open
@@ -29,7 +28,7 @@ func TestNarration(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := lay(t, scene{trial: evidence.Trial{Servers: servers("a", "b"), Executor: "script"}, frames: test.frames, transcript: test.transcript})
-			if _, err := grading.Grade(dir); err != nil {
+			if _, err := gradeIn(dir); err != nil {
 				t.Fatal(err)
 			}
 			n, err := dir.Narration()
@@ -43,7 +42,7 @@ func TestNarration(t *testing.T) {
 func TestNoTranscriptIsNoNarration(t *testing.T) {
 	for _, executor := range []string{"command", "script", "mock"} {
 		dir := lay(t, scene{trial: evidence.Trial{Servers: servers("a"), Executor: executor}, frames: call("a", "1", "x", "{}", answered)})
-		if _, err := grading.Grade(dir); err != nil {
+		if _, err := gradeIn(dir); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := dir.Narration(); !errors.Is(err, fs.ErrNotExist) {

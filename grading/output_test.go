@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
 )
 
 func TestDiff(t *testing.T) {
@@ -52,7 +51,7 @@ func judgeWith(t *testing.T, test check, kind string, files map[string][]byte) {
 	spec := grader(kind, test.config)
 	spec.Files = files
 	test.scene.trial.Graders = []evidence.GraderSpec{spec}
-	verdicts, err := grading.Grade(lay(t, test.scene))
+	verdicts, err := gradeIn(lay(t, test.scene))
 	if err != nil {
 		t.Fatal(err)
 	}

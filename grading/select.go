@@ -51,9 +51,9 @@ func (sel selector) known(s *subject) error {
 	case sel.source == anyServer:
 		return s.seen()
 	case sel.source == "":
-		return errors.Join(s.seen(), s.reported(false))
+		return errors.Join(s.seen(), s.builtinsKnown(false))
 	}
-	return s.reported(true)
+	return s.builtinsKnown(true)
 }
 
 // covers reports whether a use is of the selector's source.
@@ -253,7 +253,7 @@ func namedTools(r *report, s *subject, required, forbidden []string) error {
 	for _, name := range required {
 		used := len(of(name)) > 0
 		if !used && s.noTranscript {
-			return s.reported(true) // it may be a builtin tool
+			return s.builtinsKnown(true) // it may be a builtin tool
 		}
 		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
 	}

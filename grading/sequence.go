@@ -82,7 +82,7 @@ func actionName(use capture.Use) string {
 }
 
 func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
+	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
 		return report{}, err
 	}
 	q := sequence{
@@ -91,7 +91,7 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 		name: actionName, uses: newOrder(s.uses),
 	}
 	if missing := q.missing(); len(missing) > 0 && s.noTranscript && slices.ContainsFunc(missing, mayBeBuiltin) {
-		return report{}, s.reported(true)
+		return report{}, s.builtinsKnown(true)
 	}
 	r, err := q.grade()
 	if err != nil {

@@ -56,7 +56,7 @@ func (c *SkillInvocationConfig) none() bool {
 }
 
 func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
-	if err := s.reported(true); err != nil {
+	if err := s.builtinsKnown(true); err != nil {
 		return report{}, err
 	}
 	// A skill that could not be loaded was not invoked, as upstream waza has it.

@@ -132,9 +132,9 @@ func (s *subject) seen(servers ...string) error {
 	return nil
 }
 
-// reported returns an error where the agent's builtin uses are not known. An executor that gives no
+// builtinsKnown returns an error where the agent's builtin uses are not known. An executor that gives no
 // transcript is a reason only for checks of builtin uses alone.
-func (s *subject) reported(builtinAlone bool) error {
+func (s *subject) builtinsKnown(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {
 		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)
 	}
@@ -185,7 +185,7 @@ func (s *subject) tokens() (dialect.Usage, error) {
 // cannot be read.
 func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.TranscriptEvent) evidence.Narration {
 	n := paired.Narration()
-	n.Tokens = s.reportedTokens(transcript)
+	n.Tokens = s.transcriptTokens(transcript)
 	for _, gap := range s.gaps {
 		n.Gaps = append(n.Gaps, gap.String())
 		n.Unbacked = slices.DeleteFunc(n.Unbacked, func(c evidence.Claim) bool {
@@ -199,9 +199,9 @@ func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.Transcr
 	return n
 }
 
-// reportedTokens returns the tokens that the transcript reports, with those that were counted. It
+// transcriptTokens returns the tokens that the transcript reports, with those that were counted. It
 // returns nil where the transcript reports none.
-func (s *subject) reportedTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
+func (s *subject) transcriptTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
 	var reported *evidence.Tokens
 	for _, event := range transcript {
 		if event.Usage == nil {

@@ -35,7 +35,7 @@ func (c *ToolCallsConfig) Validate() error {
 }
 
 func (c *ToolCallsConfig) grade(s *subject) (report, error) {
-	if err := errors.Join(s.seen(), s.reported(false)); err != nil {
+	if err := errors.Join(s.seen(), s.builtinsKnown(false)); err != nil {
 		return report{}, err
 	}
 	var r report

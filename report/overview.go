@@ -17,7 +17,7 @@ func Overview(r view.Run, l Links) Page {
 	o := overview{
 		Run: r, place: place{l, PathOverview}, Verdict: verdictOf(r), Strip: trialStrip(r),
 		Failures: listOf(failuresOf(r.Results.Tasks)), Again: listOf(madeAgain(r.Results.Tasks)),
-		Tasks: taskRows(r), Reported: listOf(reportedOtherwise(r.Results.Tasks)), Isolation: isolationOf(r),
+		Tasks: taskRows(r), Contradicted: listOf(contradicted(r.Results.Tasks)), Isolation: isolationOf(r),
 	}
 	if !r.AtWork {
 		o.Absent = listOf(absentOf(o.Tasks))
@@ -41,7 +41,7 @@ type overview struct {
 	Absent             list[absent]
 	Tasks              []taskRow
 	Choices            []choice
-	Reported           list[failure]
+	Contradicted       list[failure]
 	Isolation          isolation
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
@@ -119,8 +119,8 @@ func succeeded(t results.Task) failure {
 	return f
 }
 
-// reportedOtherwise returns where agents tell of calls otherwise than they were.
-func reportedOtherwise(tasks []results.Task) []failure {
+// contradicted returns where agents tell of calls otherwise than they were.
+func contradicted(tasks []results.Task) []failure {
 	return view.Gather(tasks, func(run results.RunResult) (said []reason) {
 		if run.Narration != nil {
 			for _, text := range run.Narration.Sentences {

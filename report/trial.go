@@ -26,7 +26,7 @@ type Trial struct {
 	Rows               []Row
 	Unshown            int // rows that are not there
 	Timeline           Timeline
-	Reported           []string // where the agent's account of its calls is wrong
+	Contradicted       []string // where the agent's account of its calls is wrong
 	Verdicts           []VerdictView
 	Attack             *AttackView
 	Reached            []CheckpointView

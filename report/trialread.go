@@ -120,7 +120,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Rows, t.Unshown = r.rows()
 	t.Sources = r.sourcesOf(t.Rows)
 	t.Gaps = briefs(r.gaps)
-	t.Reported = briefs(r.talk.Reported)
+	t.Contradicted = briefs(r.talk.Contradicted)
 	// What was read of it is in the page's own words now.
 	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
 	if user := t.Responder; user != nil {

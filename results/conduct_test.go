@@ -28,7 +28,7 @@ func event(t *testing.T, kind, message string, data any) evidence.Event {
 // strange is a trial whose server does all that there is to tell.
 func strange(t *testing.T, number int) Trial {
 	cpu := 1.5 * float64(number)
-	asked := map[string]any{"name": "Evil.example\x1b[2J", "type": "A", "answered": false, "untold_before": 3}
+	asked := map[string]any{"name": "Evil.example\x1b[2J", "type": "A", "answered": false, evidence.DataOmitted: 3}
 	trial := Trial{
 		Trial: evidence.Trial{
 			Task: "a", Number: number, Servers: []evidence.ServerRecord{{Name: "web"}, {Name: "calm"}},

@@ -166,9 +166,9 @@ func TestStatusAndExitCode(t *testing.T) {
 			if stats := got.Tasks[0].Stats; stats != nil {
 				rate = stats.PassRate
 			}
-			if got.Tasks[0].Status != test.status || rate != test.rate || got.ExitCode() != test.exit {
+			if got.Tasks[0].Status != test.status || rate != test.rate || got.ExitCode(0, false) != test.exit {
 				t.Errorf("status %s, rate %v, exit %d; want %s, %v, %d",
-					got.Tasks[0].Status, rate, got.ExitCode(), test.status, test.rate, test.exit)
+					got.Tasks[0].Status, rate, got.ExitCode(0, false), test.status, test.rate, test.exit)
 			}
 		})
 	}
@@ -177,12 +177,12 @@ func TestStatusAndExitCode(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	r := run()
 	got := build(t, r, trial("first", 1, 1, evidence.ClassFail, 1, 0.5), trial("second", 1, 1, evidence.ClassPass))
-	if m := got.Metrics["behavior_quality"]; m.Value != 0.5 || m.Passed || got.ExitCode() != 1 {
-		t.Errorf("under its threshold: %+v, exit %d", m, got.ExitCode())
+	if m := got.Metrics["behavior_quality"]; m.Value != 0.5 || m.Passed || got.ExitCode(0, false) != 1 {
+		t.Errorf("under its threshold: %+v, exit %d", m, got.ExitCode(0, false))
 	}
 	got = build(t, r, trial("first", 1, 1, evidence.ClassPass, 1))
-	if _, ok := got.Metrics["behavior_quality"]; ok || got.ExitCode() != 0 {
-		t.Errorf("nothing to measure: %+v, exit %d", got.Metrics, got.ExitCode())
+	if _, ok := got.Metrics["behavior_quality"]; ok || got.ExitCode(0, false) != 0 {
+		t.Errorf("nothing to measure: %+v, exit %d", got.Metrics, got.ExitCode(0, false))
 	}
 	// Tasks of which nothing ran have not passed.
 	if m, rate := got.Metrics["task_completion"], got.Summary.SuccessRate; m.Value != 1./3 || rate != 1./3 || !m.Passed {
@@ -226,8 +226,8 @@ func TestServerError(t *testing.T) {
 	broke.FailedServer = "stock"
 	r := build(t, run(), trial("first", 1, 1, evidence.ClassPass, 1), broke)
 	first := r.Tasks[0]
-	if first.Status != results.StatusError || first.Stats.TotalRuns != 1 || first.Stats.PassRate != 1 || r.ExitCode() != 1 {
-		t.Errorf("%s, %+v, exit %d", first.Status, first.Stats, r.ExitCode())
+	if first.Status != results.StatusError || first.Stats.TotalRuns != 1 || first.Stats.PassRate != 1 || r.ExitCode(0, false) != 1 {
+		t.Errorf("%s, %+v, exit %d", first.Status, first.Stats, r.ExitCode(0, false))
 	}
 	if len(r.Servers) != 1 || r.Servers[0].Failed != 1 || r.Servers[0].Trials != 0 {
 		t.Errorf("servers %+v", r.Servers)

@@ -265,8 +265,8 @@ func (c *Conduct) asked(data map[string]any) {
 	if name != "" {
 		c.Names = append(c.Names, AskedName{name, answered, 1})
 	}
-	if untold, _ := data["untold_before"].(float64); untold > 0 {
-		c.count(listNames, int(min(untold, maxFigure)))
+	if omitted, _ := data[evidence.DataOmitted].(float64); omitted > 0 {
+		c.count(listNames, int(min(omitted, maxFigure)))
 	}
 }
 

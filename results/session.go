@@ -122,18 +122,18 @@ func ResultOf(use capture.Use) (*ToolResult, error) {
 	if use.Call != nil && len(raw) > 0 {
 		return &ToolResult{Content: capture.Text(raw)}, nil
 	}
-	return reportedResult(raw), nil
+	return resultOf(raw), nil
 }
 
-// Reported returns an event of an agent's as waza has it.
-func Reported(e evidence.TranscriptEvent) TranscriptEvent {
-	return TranscriptEvent{TranscriptEvent: e, ToolResult: reportedResult(e.ToolResult)}
+// TranscriptEventOf returns an event of an agent's as waza has it.
+func TranscriptEventOf(e evidence.TranscriptEvent) TranscriptEvent {
+	return TranscriptEvent{TranscriptEvent: e, ToolResult: resultOf(e.ToolResult)}
 }
 
-// reportedResult returns the text of a result in an agent's transcript: a string, an object
+// resultOf returns the text of a result in an agent's transcript: a string, an object
 // with a string in content, an MCP result or its content alone, or anything else as its JSON;
 // nil for nothing.
-func reportedResult(raw json.RawMessage) *ToolResult {
+func resultOf(raw json.RawMessage) *ToolResult {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
@@ -279,7 +279,7 @@ func (r *room) transcript(trial Trial) iter.Seq[TranscriptEvent] {
 			at := place{file: evidence.TranscriptFile, part: "line", number: i + 1}
 			e.Content, e.Message = r.text(e.Content, at), r.text(e.Message, at)
 			e.Arguments = r.json(e.Arguments, at)
-			reported := Reported(e)
+			reported := TranscriptEventOf(e)
 			reported.ToolResult = r.result(reported.ToolResult, at)
 			if !yield(reported) {
 				return

@@ -159,15 +159,35 @@ func behaviorScores(t Task) []float64 {
 	return scores
 }
 
-// ExitCode returns the run's exit code: 3 where a trial has no outcome, else 1 where a trial did
-// not pass or a metric is under its threshold, else 0. Of a run that is held against one
-// without skills it is 0 where skills raise the pass rate, and else 1.
-func (r Results) ExitCode() int {
+// Exit codes of a run.
+const (
+	ExitPassed     = 0
+	ExitFailed     = 1
+	ExitIncomplete = 3 // a trial has no outcome
+)
+
+// ExitCode returns the exit code of a run that was to have so many trials: [ExitIncomplete] if
+// a trial is missing, as after an interruption, or has no outcome; else [ExitFailed] if a trial did
+// not pass or a metric is under its threshold. A run that fails fast may lack trials after one
+// failed. A run that is compared with one without skills passes if skills raise the pass rate.
+func (r Results) ExitCode(planned int, failFast bool) int {
+	code := r.exitCode()
+	for _, t := range r.Tasks {
+		planned -= len(t.Runs)
+	}
+	if planned > 0 && !(failFast && code == ExitFailed) {
+		return ExitIncomplete
+	}
+	return code
+}
+
+// exitCode is ExitCode by the trials that are there.
+func (r Results) exitCode() int {
 	passed, all := 0, 0
 	for _, t := range r.Tasks {
 		for _, run := range t.Runs {
 			if run.Outcome == evidence.ClassInfra {
-				return 3
+				return ExitIncomplete
 			}
 			all++
 			if t.Trigger != nil { // counts by the metric
@@ -180,18 +200,18 @@ func (r Results) ExitCode() int {
 		}
 	}
 	if all == 0 {
-		return 3
+		return ExitIncomplete
 	}
 	if r.Baseline != nil {
 		if _, _, adds, _ := r.Impact(); adds > 0 {
-			return 0
+			return ExitPassed
 		}
-		return 1
+		return ExitFailed
 	}
 	if passed < all || len(r.Unmet()) > 0 {
-		return 1
+		return ExitFailed
 	}
-	return 0
+	return ExitPassed
 }
 
 // SkillImpact is what skills change in a task. Rates are of the trials that count.

@@ -28,11 +28,11 @@ func TestTriggers(t *testing.T) {
 	if r.Triggers == nil || *r.Triggers != want || len(r.TriggerResults) != 3 || r.Summary.TotalTests != 1 || r.Summary.SuccessRate != 1 {
 		t.Errorf("metrics %+v of %+v, summary %+v", r.Triggers, r.TriggerResults, r.Summary)
 	}
-	if m := r.Metrics["trigger_accuracy"]; m.Value != 0.5 || m.Passed || len(r.Metrics) != 1 || r.ExitCode() != 1 {
-		t.Errorf("metrics %+v, exit code %d", r.Metrics, r.ExitCode())
+	if m := r.Metrics["trigger_accuracy"]; m.Value != 0.5 || m.Passed || len(r.Metrics) != 1 || r.ExitCode(0, false) != 1 {
+		t.Errorf("metrics %+v, exit code %d", r.Metrics, r.ExitCode(0, false))
 	}
 	r.Metrics = nil
-	if r.ExitCode() != 0 {
-		t.Errorf("without the metric the exit code is %d", r.ExitCode())
+	if r.ExitCode(0, false) != 0 {
+		t.Errorf("without the metric the exit code is %d", r.ExitCode(0, false))
 	}
 }

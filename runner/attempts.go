@@ -30,7 +30,6 @@ func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	failed := failures(earlier)
 	for broken := 0; ; {
 		attempt := *t
 		attempt.Attempt = len(earlier) + 1
@@ -39,15 +38,10 @@ func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 			return nil, err
 		}
 		result.Earlier = earlier
-		again := false
-		switch {
-		case result.Verdicts.Class == evidence.ClassInfra:
+		again := result.failedWithMoreAttempts(r.o.MaxAttempts) && !t.Trigger
+		if result.Verdicts.Class == evidence.ClassInfra {
 			broken++
 			again = result.Verdicts.Reason != evidence.ReasonPin && broken <= r.o.InfraRetries
-		case result.Verdicts.Class == evidence.ClassFail:
-			failed++
-			attacked := result.Verdicts.Attack != nil && result.Verdicts.Attack.Succeeded
-			again = failed < r.o.MaxAttempts && !attacked && !t.Trigger // nothing makes up for an attack that succeeded
 		}
 		if !again || ctx.Err() != nil || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.ends(&attempt, evidence.PhaseDone, result)
@@ -57,20 +51,26 @@ func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 		if err := setAside(dir, evidence.AttemptsDir); err != nil {
 			return nil, err
 		}
-		if earlier, err = dir.Earlier(); err != nil {
-			return nil, err
-		}
+		ended := result.Trial
+		ended.Class, ended.Reason, ended.Message = ended.Outcome(result.Verdicts)
+		earlier = append(earlier, ended)
 	}
 }
 
-// failures counts the attempts that graders failed.
-func failures(attempts []evidence.Trial) (count int) {
-	for _, attempt := range attempts {
+// failedWithMoreAttempts reports whether graders failed the trial and it has some of its attempts
+// left. Nothing makes up for an attack that succeeded.
+func (r *Result) failedWithMoreAttempts(most int) bool {
+	v := r.Verdicts
+	if v.Class != evidence.ClassFail || v.Attack != nil && v.Attack.Succeeded {
+		return false
+	}
+	failed := 1
+	for _, attempt := range r.Earlier {
 		if attempt.Class == evidence.ClassFail {
-			count++
+			failed++
 		}
 	}
-	return count
+	return failed < most
 }
 
 // attempt runs and grades a trial once.
@@ -80,18 +80,18 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 	if err != nil || record == nil {
 		return nil, err
 	}
-	if err := r.consult(ctx, t, dir); err != nil {
+	if err := r.consult(ctx, t, dir, *record); err != nil {
 		if ctx.Err() != nil {
 			return nil, nil // its judge is asked when the run is resumed
 		}
 		return nil, err
 	}
 	if r.o.Snapshots != nil {
-		if _, err := r.o.Snapshots.take(dir); err != nil {
+		if _, err := r.o.Snapshots.take(dir, *record); err != nil {
 			return nil, err
 		}
 	}
-	verdicts, err := grade(dir)
+	verdicts, err := grade(dir, *record)
 	result := &Result{Dir: dir, Trial: *record, Verdicts: verdicts}
 	result.lighten()
 	return result, err
@@ -134,12 +134,12 @@ func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 }
 
 // consult asks the trial's judge, where its graders have one.
-func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir) error {
+func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir, record evidence.Trial) error {
 	if t.Judge == nil {
 		return nil
 	}
 	r.enters(t, evidence.PhaseJudge)
-	_, err := trial.Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.Ask(ctx, dir)
+	_, err := trial.Consulting{Connect: r.o.Connect, Secrets: r.o.Secrets}.Ask(ctx, dir, record)
 	return err
 }
 

@@ -78,7 +78,7 @@ func TestInfraIsRunAgain(t *testing.T) {
 func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class) {
 	t.Helper()
 	record := Record{ID: "run-1", Choices: Choices{Trials: 1}, Eval: EvalRecord{Name: "shop"}, Tasks: []TaskRecord{{ID: "buy"}}}
-	summary, err := Summarise(dir, record)
+	summary, err := WriteResults(dir, record)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +88,9 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 	}
 	want := 0
 	if class == evidence.ClassInfra {
-		want = exitInfra
+		want = results.ExitIncomplete
 	}
-	if code := record.ExitCode(summary); code != want {
+	if code := summary.ExitCode(record.Planned(), record.FailFast); code != want {
 		t.Errorf("exit code %d", code)
 	}
 	if err := record.Seal(dir); err != nil {
@@ -104,7 +104,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 	if err := GradeTrials(dir); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Summarise(dir, sealed)
+	again, err := WriteResults(dir, sealed)
 	if err != nil {
 		t.Fatal(err)
 	}

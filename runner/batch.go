@@ -225,9 +225,11 @@ func IsNewOrEmpty(dir string) (bool, error) {
 func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
 	if j.Base != nil {
 		b.Announce("run 1 of 2: without skills")
-		if out, err := b.one(ctx, j.Base); err != nil || out.ExitCode() > exitFailed {
+		baseline, err := b.one(ctx, j.Base)
+		if err != nil || baseline.ExitCode() > results.ExitFailed {
 			return Outcome{}, err
 		}
+		j.baseline = &baseline
 		if ctx.Err() != nil {
 			return Outcome{}, errors.New("interrupted before the run with skills began")
 		}

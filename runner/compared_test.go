@@ -25,7 +25,7 @@ func TestReadEntry(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := Summarise(dir, record); err != nil {
+		if _, err := WriteResults(dir, record); err != nil {
 			t.Fatal(err)
 		}
 		write()

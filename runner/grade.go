@@ -40,13 +40,11 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err := r.warnOfChanges(record); err != nil {
 		return Outcome{}, err
 	}
-	if err := r.askJudges(ctx, record); err != nil {
+	snapshots, err := r.snapshots(record)
+	if err != nil {
 		return Outcome{}, err
 	}
-	if err := r.updateSnapshots(record); err != nil {
-		return Outcome{}, err
-	}
-	if err := GradeTrials(r.Dir); err != nil {
+	if err := r.gradeTrials(ctx, record, snapshots); err != nil {
 		return Outcome{}, err
 	}
 	out, err := record.conclude(r.Dir, nil, record.Reseal)
@@ -90,82 +88,76 @@ func WarnOfGone(dir string, record Record, warn func(error)) {
 	}
 }
 
-// askJudges asks the judges of all trials, and updates the record's digests of their answers.
-func (r Regrading) askJudges(ctx context.Context, record Record) (err error) {
-	if !r.Ask {
-		return nil
-	}
+// gradeTrials grades every trial, after its judge was asked and its snapshots were written where
+// that is wanted. It updates the record's digests of what that changes.
+func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) error {
 	put := 0
-	defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
+	if r.Ask {
+		defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
+	}
 	trials, err := Trials(r.Dir)
 	if err != nil {
 		return err
 	}
-	for _, trial := range trials {
-		asked, err := r.Consulting.Ask(ctx, trial)
-		put += asked
-		if asked > 0 {
-			_, failed := grade(trial)
-			err = errors.Join(err, record.renew(r.Dir, trial, evidence.StepsFile), failed)
-		}
+	for _, dir := range trials {
+		trial, err := dir.Trial()
 		if err != nil {
+			return err
+		}
+		if r.Ask {
+			asked, err := r.Consulting.Ask(ctx, dir, trial)
+			put += asked
+			if asked > 0 {
+				_, failed := grade(dir, trial)
+				err = errors.Join(err, record.renew(r.Dir, dir, evidence.StepsFile), failed)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if snapshots != nil {
+			took, err := snapshots.take(dir, trial)
+			if took {
+				err = errors.Join(err, record.renew(r.Dir, dir, evidence.TrialFile))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := grade(dir, trial); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// updateSnapshots writes what the run left over the snapshots of an eval, and updates the
-// record's digests of the trials.
-func (r Regrading) updateSnapshots(record Record) error {
+// snapshots returns the snapshots to write; nil for none.
+func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	if r.Snapshots == "" {
-		return nil
+		return nil, nil
 	}
 	e, tasks, err := eval.Load(r.Snapshots, eval.Options{
 		CheckScript: r.CheckScript, CheckModelScript: r.CheckModelScript, Local: !record.Isolated,
 		Executor: record.Executor, Model: record.Model, NoSkills: true, UpdateSnapshots: true,
 	})
 	if err != nil {
-		return Mistake{err}
+		return nil, Mistake{err}
 	}
 	r.Notice(e.Warnings)
 	if e.Name != record.Eval.Name {
-		return mistake("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, r.Snapshots, e.Name)
+		return nil, mistake("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, r.Snapshots, e.Name)
 	}
-	snapshots := NewSnapshots(e, tasks, r.Say)
-	trials, err := Trials(r.Dir)
-	if err != nil {
-		return err
-	}
-	for _, trial := range trials {
-		took, err := snapshots.take(trial)
-		if took {
-			err = errors.Join(err, record.renew(r.Dir, trial, evidence.TrialFile))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return NewSnapshots(e, tasks, r.Say), nil
 }
 
 // GradeTrials grades every trial of a run directory from its evidence alone.
 func GradeTrials(dir string) error {
-	trials, err := Trials(dir)
-	if err != nil {
-		return err
-	}
-	for _, trial := range trials {
-		if _, err := grade(trial); err != nil {
-			return err
-		}
-	}
-	return nil
+	return Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
 }
 
-// grade grades a trial from its evidence, and writes the verdicts there.
-func grade(dir evidence.Dir) (evidence.Verdicts, error) {
-	verdicts, err := grading.Grade(dir)
+// grade grades a trial by its evidence in dir, and writes the verdicts there.
+func grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
+	verdicts, err := grading.Grade(dir, trial)
 	if err != nil {
 		return verdicts, err
 	}
@@ -208,13 +200,17 @@ func NewSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Sn
 
 // take makes the diff graders of a trial compare with the snapshots as they are now, and
 // reports whether it has any. A trial that broke changes no snapshot.
-func (s *Snapshots) take(dir evidence.Dir) (took bool, err error) {
-	trial, err := dir.Trial()
-	if err != nil || trial.Class != "" {
-		return false, err
+func (s *Snapshots) take(dir evidence.Dir, trial evidence.Trial) (took bool, err error) {
+	if trial.Class != "" {
+		return false, nil
 	}
 	for _, checkpoint := range trial.Checkpoints {
-		in, err := s.take(dir.Checkpoint(checkpoint.AfterTurn))
+		at := dir.Checkpoint(checkpoint.AfterTurn)
+		then, err := at.Trial()
+		if err != nil {
+			return took, err
+		}
+		in, err := s.take(at, then)
 		if took = took || in; err != nil {
 			return took, err
 		}

@@ -115,10 +115,10 @@ func PlanDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// LeaveOut drops the digests of input files that hold a secret: with the digest, whoever
+// DropSecretDigests drops the digests of input files that hold a secret: with the digest, whoever
 // knows the rest of such a file could check a guess. The eval is at path. A file without a
 // digest is not compared when the run is resumed.
-func (r *Record) LeaveOut(path string, secrets *redact.Set) error {
+func (r *Record) DropSecretDigests(path string, secrets *redact.Set) error {
 	drop := func(file string, digest *string) error {
 		holds, err := holdsSecret(file, secrets)
 		if holds {

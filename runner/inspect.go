@@ -230,20 +230,16 @@ func (i *inspector) write() (written inspection.Report, err error) {
 // inspectOne inspects the server of a plan of [plan.PlanInspections], and adds what its
 // evidence shows.
 func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
-	found, err := trial.Inspect(ctx, backend, t, dir, o)
+	found, record, err := trial.Inspect(ctx, backend, t, dir, o)
 	if err == nil {
-		err = gather(&found, dir)
+		err = gather(&found, dir, record)
 	}
 	return found, err
 }
 
 // gather adds what the evidence of an inspected server shows.
-func gather(f *inspection.Server, dir evidence.Dir) error {
-	if _, err := grading.Grade(dir); err != nil { // it derives what servers listed
-		return err
-	}
-	trial, err := dir.Trial()
-	if err != nil {
+func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error {
+	if _, err := grading.Grade(dir, trial); err != nil { // it derives what servers listed
 		return err
 	}
 	all, err := readRecorded(dir, results.Trial{Trial: trial})

@@ -223,25 +223,6 @@ func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	return r.Write(dir)
 }
 
-// ExitCode is the exit code of the results, or exitInfra if trials have no outcome at all, as
-// after a crash or an interruption.
-func (r Record) ExitCode(s results.Results) int {
-	code, missing := s.ExitCode(), r.Planned()
-	for _, task := range s.Tasks {
-		missing -= len(task.Runs)
-	}
-	if missing > 0 && !(r.FailFast && code == exitFailed) {
-		return exitInfra
-	}
-	return code
-}
-
-// The exit codes that a record decides between; see results.Results.ExitCode.
-const (
-	exitFailed = 1
-	exitInfra  = 3
-)
-
 // Weak names the attacks that get out of the run's sandboxes and that the command line
 // allows.
 func (r Record) Weak() []string {
@@ -311,7 +292,7 @@ func (r Record) EvalPath() string { return fromDirectory(r, r.Eval.Path) }
 // NotPassed returns the ids of the tasks that the run in dir was to run and of which not every
 // trial passed, in their order.
 func (r Record) NotPassed(dir string) (ids []string, err error) {
-	run, err := Reported(dir, r)
+	run, err := ViewOf(dir, r)
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func TestSeal(t *testing.T) {
 func TestGradingAgainChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, record := aRun(t)
-		first, err := Summarise(dir, record)
+		first, err := WriteResults(dir, record)
 		if err != nil || first.Config.TimeoutSec != 120 {
 			t.Fatalf("timeout %d, %v", first.Config.TimeoutSec, err)
 		}
@@ -105,7 +105,7 @@ func TestGradingAgainChangesNothing(t *testing.T) {
 		if err := GradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Summarise(dir, read); err != nil {
+		if _, err := WriteResults(dir, read); err != nil {
 			t.Fatal(err)
 		}
 		if err := read.Seal(dir); err != nil {
@@ -145,14 +145,14 @@ func TestGradingWhatACrashLeft(t *testing.T) {
 		if err := os.Remove(verdicts); err != nil {
 			t.Fatal(err)
 		}
-		ungraded, err := Summarise(dir, record)
+		ungraded, err := WriteResults(dir, record)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := GradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
-		graded, err := Summarise(dir, record)
+		graded, err := WriteResults(dir, record)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 				if result.Earlier, err = result.Dir.Earlier(); err != nil {
 					return all, fmt.Errorf("trial %s: %w", id, err)
 				}
-				if result.Verdicts.Class == evidence.ClassFail && (result.Verdicts.Attack == nil || !result.Verdicts.Attack.Succeeded) && failures(result.Earlier)+1 < r.MaxAttempts && task.Trigger == nil {
+				if result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil {
 					all.again[id] = true // it was interrupted between two attempts
 					continue
 				}
@@ -109,13 +109,13 @@ func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, se
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
 	}
-	if _, err := c.Ask(ctx, result.Dir); err != nil {
+	if _, err := c.Ask(ctx, result.Dir, result.Trial); err != nil {
 		return result, err
 	}
 	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {
 		return result, err
 	}
-	result.Verdicts, err = grade(result.Dir)
+	result.Verdicts, err = grade(result.Dir, result.Trial)
 	return result, err
 }
 

@@ -65,7 +65,7 @@ func TestNoSecretIsWritten(t *testing.T) {
 		b.on["close"] = fails(errors.New("cannot remove " + all))
 		r := runOne(t, b, trial, o)
 		wantOutcome(t, r, evidence.ClassInfra, "cannot remove [REDACTED] [REDACTED] [REDACTED]")
-		if _, err := Summarise(o.Dir, Record{Choices: Choices{Trials: 1}, Tasks: []TaskRecord{{ID: "buy"}}}); err != nil {
+		if _, err := WriteResults(o.Dir, Record{Choices: Choices{Trials: 1}, Tasks: []TaskRecord{{ID: "buy"}}}); err != nil {
 			t.Error(err)
 		}
 		for _, secret := range testSecrets {

@@ -14,7 +14,6 @@ import (
 	"github.com/waza-isolate/waza/report/junit"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Files of a run directory that are made of its results.
@@ -24,8 +23,8 @@ const (
 )
 
 // Report writes the report of the run in dir and its junit.xml, from the results that
-// [Summarise] has computed. Where one cannot be written, the other is.
-func (r Record) Report(dir string, summary results.Results) error {
+// [WriteResults] has computed. Where one cannot be written, the other is.
+func (r Record) Report(dir string, computed results.Results) error {
 	write := func(name string, write func(io.Writer) error) error {
 		if err := evidence.WriteFileBy(filepath.Join(dir, name), write); err != nil {
 			return fmt.Errorf("%s is not written: %w", name, err)
@@ -33,19 +32,19 @@ func (r Record) Report(dir string, summary results.Results) error {
 		return nil
 	}
 	return errors.Join(
-		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, summary) }),
-		write(ReportFile, func(w io.Writer) error { return writeReport(w, []view.Run{r.Shown(dir, summary)}) }),
+		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, computed) }),
+		write(ReportFile, func(w io.Writer) error { return writeReport(w, []view.Run{r.View(dir, computed)}) }),
 	)
 }
 
 // conclude writes the results and the reports of the run in dir, and seals it.
 func (r Record) conclude(dir string, done []Result, seal func(dir string) error) (out Outcome, err error) {
 	out = Outcome{Dir: dir, Record: r, Trials: done}
-	if out.Results, err = Summarise(dir, r); err != nil {
+	if out.Results, err = WriteResults(dir, r); err != nil {
 		return out, err
 	}
 	err = errors.Join(r.Report(dir, out.Results), seal(dir))
-	out.Reported = err == nil
+	out.Written = err == nil
 	return out, err
 }
 
@@ -58,7 +57,7 @@ func ReportInto(dir string, warn func(error)) error {
 	}
 	defer func() { _ = held.Close() }()
 	WarnOfGone(dir, record, warn)
-	run, err := Reported(dir, record)
+	run, err := ViewOf(dir, record)
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func WriteReport(w io.Writer, dirs []string) error {
 		if err != nil {
 			return err
 		}
-		run, err := Reported(dir, record)
+		run, err := ViewOf(dir, record)
 		if err != nil {
 			return err
 		}
@@ -84,25 +83,25 @@ func WriteReport(w io.Writer, dirs []string) error {
 	return writeReport(w, runs)
 }
 
-// Reported is what is shown of the run in dir, whose record is r: results over the trials
+// ViewOf returns what is shown of the run in dir, whose record is r: results over the trials
 // that have verdicts. It writes nothing, and does not need the run to have ended.
-func Reported(dir string, r Record) (view.Run, error) {
-	computed, _, err := compute(dir, r)
+func ViewOf(dir string, r Record) (view.Run, error) {
+	computed, err := computeResults(dir, r)
 	if err != nil {
 		return view.Run{}, err
 	}
-	run := r.Shown(dir, computed)
+	run := r.View(dir, computed)
 	run.AtWork = r.Ended.IsZero() && Held(dir)
 	return run, nil
 }
 
-// Shown is the view of the run in dir, given its results.
-func (r Record) Shown(dir string, summary results.Results) view.Run {
+// View returns what is shown of the run in dir, given its results.
+func (r Record) View(dir string, computed results.Results) view.Run {
 	run := view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
 		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
 		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
-		Made: r.Settings(), Results: summary,
+		Made: r.Settings(), Results: computed,
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
 		run.Images = append(run.Images, view.Image{Ref: ref, ID: r.Images[ref].ID})
@@ -226,14 +225,9 @@ func pagesOf(run view.Run, links report.Links, most report.Bounds) iter.Seq2[rep
 		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
 			return
 		}
-		found, err := locate(run.Dir)
-		if err != nil {
-			yield(report.Page{}, err)
-			return
-		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, found, plan.TrialID{Task: task.TestID, Number: result.RunNumber}, links, most)
+				page, err := trialPage(run.Dir, task.TestID, result.RunNumber, links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -242,34 +236,11 @@ func pagesOf(run view.Run, links report.Links, most report.Bounds) iter.Seq2[rep
 	}
 }
 
-// locate says where the trials that have ended are, by what they say of themselves.
-func locate(dir string) (map[plan.TrialID]evidence.Dir, error) {
-	dirs, err := Trials(dir)
+func trialPage(dir, task string, number int, links report.Links, most report.Bounds) (report.Page, error) {
+	trial, err := report.ReadTrial(TrialDir(dir, task, number), most)
 	if err != nil {
-		return nil, err
+		return report.Page{}, fmt.Errorf("trial %s/%d: %w", task, number, err)
 	}
-	found := map[plan.TrialID]evidence.Dir{}
-	for _, d := range dirs {
-		trial, err := d.Trial()
-		if err != nil {
-			return nil, err
-		}
-		found[plan.TrialID{Task: trial.Task, Number: trial.Number}] = d
-	}
-	return found, nil
-}
-
-func trialPage(dir string, found map[plan.TrialID]evidence.Dir, id plan.TrialID, links report.Links, most report.Bounds) (report.Page, error) {
-	at, ok := found[id]
-	if !ok {
-		return report.Page{}, fmt.Errorf("trial %s is not there any more", id)
-	}
-	trial, err := report.ReadTrial(at, most)
-	if err != nil {
-		return report.Page{}, err
-	}
-	if trial.Dir, err = filepath.Rel(dir, string(at)); err != nil {
-		return report.Page{}, err
-	}
+	trial.Dir = string(TrialDir("", task, number))
 	return report.OfTrial(trial, links), nil
 }

@@ -27,7 +27,7 @@ func gradeLarge(ready func(string), stop <-chan struct{}) {
 	record := Record{Choices: Choices{Trials: 1}, Tasks: []TaskRecord{{ID: "large"}}}
 	err := GradeTrials(dir)
 	if err == nil {
-		_, err = Summarise(dir, record)
+		_, err = WriteResults(dir, record)
 	}
 	ready(fmt.Sprint(err))
 	<-stop

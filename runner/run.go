@@ -37,26 +37,27 @@ type Job struct {
 
 	Request Request
 
-	lock    *images.Lock
-	left    *Recovered // of the run that is resumed; nil for a new one
-	clock   *evidence.Clock
-	roomFor int // trials at once that the disk has room for; 0 where that was not looked into
+	lock     *images.Lock
+	left     *Recovered // of the run that is resumed; nil for a new one
+	baseline *Outcome   // of Base, which has ended; nil for none
+	clock    *evidence.Clock
+	roomFor  int // trials at once that the disk has room for; 0 where that was not looked into
 }
 
 // Outcome is the result of a run.
 type Outcome struct {
-	Dir      string // the run directory; empty where no trial was begun
-	Record   Record
-	Results  results.Results
-	Trials   []Result
-	Reported bool // results, reports and seal are written
+	Dir     string // the run directory; empty where no trial was begun
+	Record  Record
+	Results results.Results
+	Trials  []Result
+	Written bool // results, reports and seal are written
 }
 
-// ExitCode returns the exit code of the results, or of trials without any.
-func (o Outcome) ExitCode() int { return o.Record.ExitCode(o.Results) }
+// ExitCode returns the run's exit code.
+func (o Outcome) ExitCode() int { return o.Results.ExitCode(o.Record.Planned(), o.Record.FailFast) }
 
-// Shown returns the view of the run.
-func (o Outcome) Shown() view.Run { return o.Record.Shown(o.Dir, o.Results) }
+// View returns what is shown of the run.
+func (o Outcome) View() view.Run { return o.Record.View(o.Dir, o.Results) }
 
 // Resumable reports whether resuming the run could give trials the outcome that they lack.
 func (o Outcome) Resumable() bool {
@@ -245,7 +246,7 @@ func (j *Job) newRecord() (Record, error) {
 	if record.Inputs, err = Inputs(j.Eval, j.Tasks, j.Trials); err != nil {
 		return record, err
 	}
-	if err = record.LeaveOut(j.Eval.Path, q.Secrets); err != nil {
+	if err = record.DropSecretDigests(j.Eval.Path, q.Secrets); err != nil {
 		return record, err
 	}
 	record.Started = j.clock.Now()
@@ -338,11 +339,11 @@ func (j *Job) begin(dir string, record *Record) error {
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
 		record.Workers, record.Governed = j.Workers(), j.governed()
 	}
-	if j.Base != nil {
-		if err := WriteBaseline(dir, j.Base.Dir); err != nil {
+	if j.baseline != nil {
+		if err := writeBaseline(dir, j.baseline.Results); err != nil {
 			return err
 		}
-		absolute, err := filepath.Abs(j.Base.Dir)
+		absolute, err := filepath.Abs(j.baseline.Dir)
 		if err != nil {
 			return err
 		}

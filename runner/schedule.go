@@ -237,10 +237,10 @@ func (l *progressLog) add(u Update) {
 	if l == nil {
 		return
 	}
-	l.tell(l.log.Append(u.Progress()))
+	l.check(l.log.Append(u.Progress()))
 }
 
-func (l *progressLog) tell(err error) {
+func (l *progressLog) check(err error) {
 	if err != nil {
 		l.once.Do(func() { l.warn(err) })
 	}
@@ -248,7 +248,7 @@ func (l *progressLog) tell(err error) {
 
 func (l *progressLog) close() {
 	if l != nil {
-		l.tell(l.log.Close())
+		l.check(l.log.Close())
 	}
 }
 
@@ -259,15 +259,15 @@ func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 		r.governor.started(t)
 		r.ahead.prepareNext()
 	}
-	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
+	r.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }
 
 // ends reports the result of an attempt at a trial.
 func (r *run) ends(t *plan.Trial, phase evidence.Phase, result *Result) {
-	r.tell(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
+	r.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase, Result: result})
 }
 
-func (r *run) tell(u Update) {
+func (r *run) report(u Update) {
 	r.progress.add(u)
 	r.o.Progress(u)
 }

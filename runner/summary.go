@@ -11,11 +11,9 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/results"
-	"github.com/waza-isolate/waza/runner/plan"
 )
 
 // Files of a run directory, beside its trials.
@@ -50,53 +48,54 @@ func byTaskAndNumber(a, b string) int {
 	)
 }
 
-// Summarise computes a run's results from its directory and writes results.json. It
-// holds the evidence of one trial at a time.
-func Summarise(dir string, r Record) (results.Results, error) {
-	summary, found, err := compute(dir, r)
+// WriteResults computes a run's results from its directory and writes results.json. It reads
+// the trials back from their files, once for the figures and once for the texts, and holds one at
+// a time: those of 1,000 tasks do not fit into memory.
+func WriteResults(dir string, r Record) (results.Results, error) {
+	computed, err := computeResults(dir, r)
 	if err != nil {
 		return results.Results{}, err
 	}
-	return summary, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
-		return summary.Write(w, func(task string, number int) (results.Trial, error) {
-			return readTrial(found[plan.TrialID{Task: task, Number: number}])
+	return computed, evidence.WriteFileBy(filepath.Join(dir, ResultsFile), func(w io.Writer) error {
+		return computed.Write(w, func(task string, number int) (results.Trial, error) {
+			return readTrial(TrialDir(dir, task, number))
 		})
 	})
 }
 
 // Complete adds to a run of a task what its trial's evidence says, as results.json has it.
 func Complete(dir, task string, run results.RunResult) (results.RunResult, error) {
-	trial, err := readTrial(evidence.Dir(filepath.Join(dir, trialsDir, task, strconv.Itoa(run.RunNumber))))
+	trial, err := readTrial(TrialDir(dir, task, run.RunNumber))
 	if err != nil {
 		return run, err
 	}
 	return run.Complete(trial)
 }
 
-// compute computes a run's results over the trials that have verdicts, and says where
-// these are.
-func compute(dir string, r Record) (results.Results, map[plan.TrialID]evidence.Dir, error) {
+// computeResults computes a run's results over the trials that have verdicts.
+func computeResults(dir string, r Record) (results.Results, error) {
 	dirs, err := Trials(dir)
 	if err != nil {
-		return results.Results{}, nil, err
+		return results.Results{}, err
 	}
 	builder := results.NewBuilder(r.info())
-	found := map[plan.TrialID]evidence.Dir{}
 	for _, d := range dirs {
 		trial, err := readTrial(d)
 		if err != nil {
-			return results.Results{}, nil, err
+			return results.Results{}, err
+		}
+		if TrialDir(dir, trial.Task, trial.Number) != d {
+			return results.Results{}, fmt.Errorf("%s is of another trial", filepath.Join(string(d), evidence.TrialFile))
 		}
 		if trial.Verdicts.Class == "" {
 			continue
 		}
-		found[plan.TrialID{Task: trial.Task, Number: trial.Number}] = d
 		if err := addTrial(builder, d, trial); err != nil {
-			return results.Results{}, nil, err
+			return results.Results{}, err
 		}
 	}
 	computed := builder.Results()
-	return computed, found, addBaseline(dir, &computed)
+	return computed, addBaseline(dir, &computed)
 }
 
 // addBaseline compares results with those of the same run without skills, where the run
@@ -116,18 +115,10 @@ func addBaseline(dir string, to *results.Results) error {
 	return to.Against(base)
 }
 
-// WriteBaseline writes the results of the run in baseline into the run directory dir, without
-// what agents said, which is in the baseline's own results.json.
-func WriteBaseline(dir, baseline string) error {
-	record, err := ReadRecord(baseline)
-	if err != nil {
-		return err
-	}
-	base, _, err := compute(baseline, record)
-	if err != nil {
-		return err
-	}
-	data, err := evidence.MarshalIndent(base)
+// writeBaseline writes the results of the same run without skills into the run directory dir,
+// without what agents said, which is in the baseline's own results.json.
+func writeBaseline(dir string, baseline results.Results) error {
+	data, err := evidence.MarshalIndent(baseline)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func tellsIn(from string) *plan.Trial {
 	trial := testTrial(1)
 	trial.Graders = nil
 	trial.Agent.Disk = 128 << 20 // for the one that tells too much
-	trial.Agent.Tells = &transcript.Source{From: from, Format: transcript.FormatJSONL, Events: []transcript.Rule{
+	trial.Agent.Events = &transcript.Source{From: from, Format: transcript.FormatJSONL, Events: []transcript.Rule{
 		{When: map[string]any{"did": "start"}, Type: transcript.ToolStart, ID: "n", Name: "tool", Arguments: "with"},
 		{When: map[string]any{"did": "end"}, Type: transcript.ToolEnd, ID: "n", Result: "got", Error: "bad"},
 	}}
@@ -50,8 +50,8 @@ func TestAgentTells(t *testing.T) {
 		{"with other output", "stdout", "Hello.\n" + start, event, []string{"transcript_noise transcript in stdout: 1 line(s) are no JSON objects"}, ""},
 		{"torn", "stdout", start + `{"did":"st`, event, []string{"gap transcript in stdout: the last line is cut off"}, ""},
 		{"with a line that is no JSON", "stdout", start + "{oops}\n", event, []string{"gap transcript in stdout: line 2: begins as a JSON object and is none"}, "transcript: 1 line(s) cannot be read, the first: line 2"},
-		{"nothing that fits", "stdout", `{"type":"assistant"}` + "\n", "", nil, "transcript: no line tells of anything"},
-		{"nothing", "stderr", "", "", nil, "transcript: no line tells of anything"},
+		{"nothing that fits", "stdout", `{"type":"assistant"}` + "\n", "", nil, "transcript: no line is an event"},
+		{"nothing", "stderr", "", "", nil, "transcript: no line is an event"},
 		{"no file", "log/none.jsonl", "", "", nil, "transcript: no regular file of that name"},
 		{"more than may be", "log/events.jsonl", strings.Repeat(`{"did":"end","n":1,"got":"`+strings.Repeat("x", 1<<20)+"\"}\n", 65), "*", nil, "transcript: is larger than its limit allows"},
 	} {
@@ -105,13 +105,13 @@ func TestFinalOutputInTheTranscript(t *testing.T) {
 		{"all of them", said + `{"did":"say","text":"4.20"}` + "\n", "Let me see.\n4.20", evidence.ClassPass, "", ""},
 		{"nothing behind a tool", said, "Let me see.", evidence.ClassFail, "failed: text", ""},
 		{"none", `{"did":"start","n":1,"tool":"4.20"}` + "\n", "", evidence.ClassAgentError, "the agent left no final output: its transcript has no message", "final output: its transcript has no message"},
-		{"no transcript", "4.20\n", "", evidence.ClassAgentError, "the agent left no final output", "transcript: no line tells of anything"},
+		{"no transcript", "4.20\n", "", evidence.ClassAgentError, "the agent left no final output", "transcript: no line is an event"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, trial := testBackend(), tellsIn("stdout")
 				trial.Agent.Output = "transcript"
-				trial.Agent.Tells.Events = append(trial.Agent.Tells.Events, transcript.Rule{When: map[string]any{"did": "say"}, Type: transcript.Message, Content: "text"})
+				trial.Agent.Events.Events = append(trial.Agent.Events.Events, transcript.Rule{When: map[string]any{"did": "say"}, Type: transcript.Message, Content: "text"})
 				trial.Graders = testTrial(1).Graders
 				b.programs[sandbox.Agent] = program{run: func(p *fakeProcess) int { io.WriteString(p.out, test.stdout); return 0 }}
 				r := runOne(t, b, trial, options(t))

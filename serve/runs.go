@@ -233,7 +233,7 @@ func (x *runs) shown(r view.ListedRun) (view.Run, error) {
 			return view.Run{}, err
 		}
 		known.stamps = now
-		if known.run, err = runner.Reported(dir, record); err != nil {
+		if known.run, err = runner.ViewOf(dir, record); err != nil {
 			return view.Run{}, err
 		}
 		x.keep(r.ID, known)

@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/schemas"
@@ -25,10 +26,10 @@ import (
 
 // Exit codes, the first that applies.
 const (
-	exitOK     = 0
-	exitFailed = 1 // some trial did not pass
+	exitOK     = results.ExitPassed
+	exitFailed = results.ExitFailed
 	exitUsage  = 2 // bad usage or configuration
-	exitInfra  = 3 // something left a trial without an outcome
+	exitInfra  = results.ExitIncomplete
 )
 
 // state is all of the process that a command touches, so that a test can run a
@@ -64,9 +65,9 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// infra is err with its own exit code where it has one, else with exitInfra. What is wrong
-// with a run directory is the fault of who named it; so is a run that is at work in it.
-func infra(err error) *exitError {
+// withExitCode returns err with its own exit code where it has one, else with exitInfra. What is
+// wrong with a run directory, such as that a run is at work there, is the fault of who named it.
+func withExitCode(err error) *exitError {
 	var mistake runner.Mistake
 	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
 		return &exitError{exitUsage, err}

@@ -47,7 +47,7 @@ func (s checkCommand) command() *cli.Command {
 				}))
 			}
 			if err := s.printChecked(all, format); err != nil {
-				return infra(err)
+				return withExitCode(err)
 			}
 			errors, warnings := counted(all)
 			switch {

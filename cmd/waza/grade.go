@@ -51,7 +51,7 @@ func (s gradeCommand) command() *cli.Command {
 				Host: s.host(normal, false),
 			})
 			if out.Dir == "" {
-				return infra(err)
+				return withExitCode(err)
 			}
 			return s.graded(out, err, format, c.String("output"))
 		},
@@ -60,18 +60,18 @@ func (s gradeCommand) command() *cli.Command {
 
 // graded prints what came of grading a run, err among it.
 func (s gradeCommand) graded(out runner.Outcome, err error, f format, file string) error {
-	if err := s.show(out.Shown(), f, file); err != nil {
+	if err := s.show(out.View(), f, file); err != nil {
 		return err
 	}
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	if f == formatDefault {
 		fmt.Fprintln(s.stdout)
 		for _, line := range terminal.Narrations(out.Results) {
 			fmt.Fprintln(s.stdout, line)
 		}
-		fmt.Fprintf(s.stdout, "run directory: %s\n%s\n", out.Dir, terminal.Verdict(out.Shown(), s.styleOf(s.stdout)))
+		fmt.Fprintf(s.stdout, "run directory: %s\n%s\n", out.Dir, terminal.Verdict(out.View(), s.styleOf(s.stdout)))
 	}
 	return exitWith(out.ExitCode())
 }

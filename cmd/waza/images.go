@@ -90,7 +90,7 @@ func (s imagesCommand) listImages(ctx context.Context, base string) error {
 	}
 	stored, err := containers.ListImages(ctx, agents)
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	out := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "KIND\tIMAGE\tSIZE\tSTATE\tCONTENT")
@@ -136,7 +136,7 @@ func (s imagesCommand) buildImages(ctx context.Context, names []string, base str
 	defer stop()
 	backend, err := s.openContainers(ctx, runner.Opening{Run: runner.NewID("images")}, &redact.Set{})
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	defer func() { err = errors.Join(err, backend.Close(context.WithoutCancel(ctx))) }()
 	for _, i := range agents {
@@ -144,7 +144,7 @@ func (s imagesCommand) buildImages(ctx context.Context, names []string, base str
 			continue
 		}
 		if err := backend.EnsureImage(ctx, i, func(what string) { fmt.Fprintln(s.stderr, what) }); err != nil {
-			return infra(err)
+			return withExitCode(err)
 		}
 		fmt.Fprintf(s.stdout, "%s is %s\n", i.Agent.Name, i.Tag())
 	}
@@ -162,9 +162,9 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return infra(err)
+		return withExitCode(err)
 	case live > 0:
-		return infra(fmt.Errorf("nothing was removed: %d run(s) are alive and may need any of it; wait until they have ended", live))
+		return withExitCode(fmt.Errorf("nothing was removed: %d run(s) are alive and may need any of it; wait until they have ended", live))
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}

@@ -74,7 +74,7 @@ func (s inspectCommand) command() *cli.Command {
 			defer stop()
 			report, err := runner.Inspect(ctx, q)
 			if report.Ended.IsZero() {
-				return infra(err)
+				return withExitCode(err)
 			}
 			return s.inspected(report, err, q.Dir, o)
 		},
@@ -121,7 +121,7 @@ func (s inspectCommand) inspected(report inspection.Report, err error, dir strin
 		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: o.full, Dir: dir})
 	}
 	if err := errors.Join(printed, err); err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	if slices.ContainsFunc(report.Servers, func(s inspection.Server) bool { return s.Failed != "" }) {
 		return exitWith(exitInfra)
@@ -341,7 +341,7 @@ func (s inspectCommand) single(name string, server map[string]any, o inspectOpti
 	name = strings.Trim(strings.ReplaceAll(name, ".", "-"), "-")
 	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: server}})
 	if err != nil {
-		return target{}, infra(err)
+		return target{}, withExitCode(err)
 	}
 	t, err := s.clientData("command line", data, o)
 	if err != nil {

@@ -61,7 +61,7 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 		err = runner.WriteLock(e, lock)
 	}
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	if lock.Len() == 0 {
 		fmt.Fprintln(s.stdout, "no task needs a package")

@@ -63,7 +63,7 @@ func (s modelStubCommand) modelStub(ctx context.Context, file, address string) e
 	ctx, stop := signal.NotifyContext(ctx, endings()...)
 	defer stop()
 	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
-	return answer(ctx, listener, script.Handler(s.tellOfModel()))
+	return answer(ctx, listener, script.Handler(s.logRequests()))
 }
 
 // onLoopback is address, on loopback where it names no host.
@@ -75,11 +75,11 @@ func onLoopback(address string) string {
 	return address
 }
 
-// tellOfModel writes a line for each request. A logger keeps lines whole.
-func (s modelStubCommand) tellOfModel() func(stub.Reported) {
+// logRequests writes a line for each request. A logger keeps lines whole.
+func (s modelStubCommand) logRequests() func(stub.Request) {
 	logger := log.New(s.stderr, "", 0)
-	return func(reported stub.Reported) {
-		logger.Printf("%d %s %s %s: %s", reported.Status, reported.Method, text.Inert(reported.Path), text.Inert(reported.Model), text.Inert(reported.What))
+	return func(request stub.Request) {
+		logger.Printf("%d %s %s %s: %s", request.Status, request.Method, text.Inert(request.Path), text.Inert(request.Model), text.Inert(request.What))
 	}
 }
 
@@ -89,7 +89,7 @@ func answer(ctx context.Context, listener net.Listener, handler http.Handler) er
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return infra(err)
+		return withExitCode(err)
 	}
 	return nil
 }

@@ -98,12 +98,12 @@ type runOutput struct {
 // job is nil where no trial was left to run.
 func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 	if out.Dir == "" {
-		return infra(err)
+		return withExitCode(err)
 	}
-	if out.Reported && j != nil {
+	if out.Written && j != nil {
 		err = errors.Join(err, o.export(j, out))
 	}
-	run := out.Shown()
+	run := out.View()
 	shown := saveResults(out.Dir, o.file)
 	if shown == nil && (o.loudness != quiet || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")

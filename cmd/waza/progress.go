@@ -143,7 +143,7 @@ func (p *progress) update(u runner.Update) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.state.Update(u, time.Now())
-	if u.Result == nil || !p.tells(u.Result.Verdicts.Class) {
+	if u.Result == nil || !p.prints(u.Result.Verdicts.Class) {
 		return
 	}
 	p.text.WriteString(liveview.Ended(u, p.style) + "\n")
@@ -153,8 +153,8 @@ func (p *progress) update(u runner.Update) {
 	}
 }
 
-// tells says whether the end of an attempt is to be said.
-func (p *progress) tells(class evidence.Class) bool {
+// prints reports whether the end of an attempt is printed.
+func (p *progress) prints(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.loudness == loud || !p.live && p.loudness == normal
 }
 

@@ -82,9 +82,9 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 		}
 		return s.wrote(file)
 	}
-	run, err := runner.Reported(dirs[0], records[0])
+	run, err := runner.ViewOf(dirs[0], records[0])
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	return s.comment(run, file)
 }
@@ -101,7 +101,7 @@ func (s reportCommand) reportInto(dir string) error {
 	case !errors.As(err, new(runner.Mistake)) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
 		return usage("%s cannot be written to: %s", dir, elsewhere)
 	}
-	return infra(err)
+	return withExitCode(err)
 }
 
 // differ refuses a run that is named twice.
@@ -129,7 +129,7 @@ func writeTo(file string, write func(io.Writer) error) error {
 	case errors.As(err, &place) && place.Path == file:
 		return usage("--output: %w", place)
 	case err != nil:
-		return infra(err)
+		return withExitCode(err)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	ids := tasksOf(record)
 	if c.Bool("failed") {
 		if ids, err = record.NotPassed(dir); err != nil {
-			return infra(err)
+			return withExitCode(err)
 		}
 		if len(ids) == 0 {
 			s.sayTo("every task of " + dir + " passed: there is none to run again")

@@ -122,7 +122,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 	b.Announce = s.sayTo
 	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
 		err = s.outputOf(j, o).ended(j, out, err)
-		verdicts = append(verdicts, out.Shown().Verdict())
+		verdicts = append(verdicts, out.View().Verdict())
 		if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
 			worst = worse(worst, code)
 		}
@@ -132,7 +132,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 		return s.compare(runs, o.format, apart(o.output, o.labelOf(eval)))
 	}
 	b.Failed = func(err error) {
-		exit := infra(err)
+		exit := withExitCode(err)
 		worst = worse(worst, exit.code)
 		if exit.err != nil {
 			s.complain(exit.err)

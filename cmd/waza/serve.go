@@ -110,7 +110,7 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 	}
 	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, text.Inert(dir), server.URL(listener.Addr()))
 	if err := server.Serve(ctx, listener); err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	return nil
 }

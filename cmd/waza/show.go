@@ -48,7 +48,7 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 	found, err := trialsNamed(dir, which)
 	switch {
 	case err != nil:
-		return infra(err)
+		return withExitCode(err)
 	case len(found) == 0 && which == "":
 		return usage("%s has no trial that has ended", dir)
 	case len(found) == 0:
@@ -60,7 +60,7 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 		err = s.listTrials(dir, found)
 	}
 	if err != nil {
-		return infra(err)
+		return withExitCode(err)
 	}
 	return nil
 }

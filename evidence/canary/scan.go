@@ -71,14 +71,14 @@ func (w *Writer) scan(at states, b []byte, escape string) states {
 	cased, folded := &w.set.cased, &w.set.folded
 	for _, c := range b {
 		at.cased, at.folded = cased.Step(at.cased, c), folded.Step(at.folded, c)
-		w.tell(cased, at.cased, escape)
-		w.tell(folded, at.folded, escape)
+		w.report(cased, at.cased, escape)
+		w.report(folded, at.folded, escape)
 	}
 	return at
 }
 
-// tell reports the canaries that end in a state, unless they were reported before.
-func (w *Writer) tell(n *needles, at int32, escape string) {
+// report reports the canaries that end in a state, unless they were reported before.
+func (w *Writer) report(n *needles, at int32, escape string) {
 	for _, i := range n.Ends(at) {
 		if found := n.found[i]; !w.seen[found] {
 			w.seen[found] = true

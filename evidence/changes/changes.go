@@ -93,7 +93,7 @@ func Of(before, after Opener, most Bounds) (Tree, error) {
 		t.More = len(t.Changes) - most.Files
 		t.Changes = t.Changes[:most.Files]
 	}
-	return t, t.tell(before, after, most)
+	return t, t.addLines(before, after, most)
 }
 
 // compare lists what differs.
@@ -116,8 +116,8 @@ func (t *Tree) compare(before, after map[string]Entry) {
 	slices.SortFunc(t.Changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// tell adds the changed lines of files, up to the bounds.
-func (t *Tree) tell(before, after Opener, most Bounds) error {
+// addLines adds the changed lines of files, up to the bounds.
+func (t *Tree) addLines(before, after Opener, most Bounds) error {
 	wanted, room := map[string]bool{}, most.Total
 	for i := range t.Changes {
 		c := &t.Changes[i]

@@ -38,7 +38,7 @@ func newLog(own string) *log {
 func (l *log) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
-		l.note("console." + string(e.Type) + ": " + reported(e.Args))
+		l.note("console." + string(e.Type) + ": " + textOf(e.Args))
 	case *runtime.EventExceptionThrown:
 		l.note("exception: " + exception(e.ExceptionDetails))
 	case *devlog.EventEntryAdded:
@@ -101,7 +101,7 @@ func (p *Page) dismiss() {
 	_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: false})
 }
 
-func reported(args []*runtime.RemoteObject) string {
+func textOf(args []*runtime.RemoteObject) string {
 	var words []string
 	for _, arg := range args {
 		if len(arg.Value) > 0 {

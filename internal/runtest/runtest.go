@@ -82,7 +82,7 @@ func (r *Run) End() {
 	r.Record.Ended = time.Now().UTC()
 	err := runner.GradeTrials(r.Dir)
 	if err == nil {
-		_, err = runner.Summarise(r.Dir, r.Record)
+		_, err = runner.WriteResults(r.Dir, r.Record)
 	}
 	if err == nil {
 		err = r.Record.Seal(r.Dir)
@@ -184,7 +184,7 @@ func (t *Trial) end(dir evidence.Dir) {
 		t.Info.Servers = append(t.Info.Servers, evidence.ServerRecord{Name: server, Transport: "stdio", Image: "made/" + server})
 	}
 	if len(t.transcript) > 0 {
-		t.tell()
+		t.writeTranscript()
 	}
 	zero := 0
 	if t.Info.Class == "" && t.Info.ExitCode == nil {
@@ -199,13 +199,13 @@ func (t *Trial) end(dir evidence.Dir) {
 	}
 }
 
-func (t *Trial) tell() {
+func (t *Trial) writeTranscript() {
 	out, err := t.Raw(evidence.TranscriptFile)
 	if err != nil {
 		t.t.Fatal(err)
 	}
 	for _, event := range t.transcript {
-		if err := t.Reported(out, event); err != nil {
+		if err := t.WriteTranscript(out, event); err != nil {
 			t.t.Fatal(err)
 		}
 	}

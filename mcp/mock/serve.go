@@ -134,11 +134,11 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	if response := tool.answer(arguments); response != nil {
 		return response.result()
 	}
-	given := text.Shorten(textOf(arguments), maxReported)
+	given := text.Shorten(textOf(arguments), maxShown)
 	message := fmt.Sprintf("no response of the mock matches the call of %s with %s", name, given)
 	unmatched(message)
 	return toolError(message)
 }
 
-// maxReported is how many bytes of a call's arguments a message has.
-const maxReported = 2000
+// maxShown is how many bytes of a call's arguments a message has.
+const maxShown = 2000

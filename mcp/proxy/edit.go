@@ -30,12 +30,12 @@ func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.
 	}
 	record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Side: evidence.SideServer})
 	record(evidence.Frame{Dir: evidence.ToClient, Raw: seen, Side: evidence.SideAgent, Injected: injected})
-	s.tellInjected(injected)
+	s.recordInjected(injected)
 	return seen
 }
 
-// tellInjected tells of what the agent is about to find.
-func (s *server) tellInjected(numbers []int) {
+// recordInjected records which injections the agent is about to find.
+func (s *server) recordInjected(numbers []int) {
 	for _, number := range numbers {
 		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
 		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),

@@ -15,11 +15,11 @@ const MaxBody = 64 << 20
 
 // Other bounds of what is read.
 const (
-	maxEvent    = 16 << 20 // bytes of one event of a stream
-	maxItems    = 1 << 16  // items of a conversation
-	maxTools    = 1 << 12  // tools that a model may use
-	maxReported = 500      // bytes of an error that is not JSON
-	maxPieces   = 1 << 10  // texts and uses of one answer
+	maxEvent     = 16 << 20 // bytes of one event of a stream
+	maxItems     = 1 << 16  // items of a conversation
+	maxTools     = 1 << 12  // tools that a model may use
+	maxErrorText = 500      // bytes of an error that is not JSON
+	maxPieces    = 1 << 10  // texts and uses of one answer
 )
 
 // ErrTooLarge says that a body is beyond what is read.
@@ -138,8 +138,8 @@ func schemaOf(formats ...schemaFormat) json.RawMessage {
 
 // plainError is the message of an error that is in no shape of ours.
 func plainError(status int, body []byte) string {
-	if len(body) > maxReported {
-		body = body[:maxReported]
+	if len(body) > maxErrorText {
+		body = body[:maxErrorText]
 	}
 	text := strings.TrimSpace(strings.ToValidUTF8(string(body), "�"))
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", status, text))

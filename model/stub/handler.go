@@ -18,8 +18,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Reported is the outcome of one request, for a log.
-type Reported struct {
+// Request is the outcome of one request, for a log.
+type Request struct {
 	Method string
 	Path   string
 	Model  string
@@ -29,7 +29,7 @@ type Reported struct {
 
 // Handler returns a handler that answers as the script says, under any path prefix. It shares no
 // state with other handlers. It calls tell for each request, from several goroutines at once.
-func (s *Script) Handler(tell ...func(Reported)) http.Handler {
+func (s *Script) Handler(tell ...func(Request)) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
 }
 
@@ -42,7 +42,7 @@ func (s *Script) HandlerOver(clean func(json []byte) []byte) http.Handler {
 type handler struct {
 	script   *Script
 	troubles *memory
-	tell     []func(Reported)
+	tell     []func(Request)
 	clean    func(json []byte) []byte // nil to leave out nothing
 }
 
@@ -154,7 +154,7 @@ func (e *exchange) refuse(status int, message string) {
 
 func (e *exchange) report(status int, what string) {
 	for _, tell := range e.tell {
-		tell(Reported{Method: e.r.Method, Path: e.r.URL.Path, Model: e.model, Status: status, What: what})
+		tell(Request{Method: e.r.Method, Path: e.r.URL.Path, Model: e.model, Status: status, What: what})
 	}
 }
 

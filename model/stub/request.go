@@ -18,7 +18,7 @@ type request struct {
 	previous   mark                     // of the answer that this one follows, if the request has no history
 	referenced []mark                   // of items that the history refers to by id
 	prompt     string                   // all that the user said
-	reported   []reported               // the tools' results, as they came
+	reported   []toolResult             // the tools' results, as they came
 	size       int64                    // of all that the model reads, in bytes
 	asArray    bool                     // a stream as one JSON array, not as events
 	clean      func(json []byte) []byte // removes what ids must not confirm; nil to remove nothing
@@ -44,7 +44,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 		}
 	}
 	r.size = sizeOf(asked)
-	r.prompt, r.reported = promptOf(r.Items), reportedIn(r.Items)
+	r.prompt, r.reported = promptOf(r.Items), resultsIn(r.Items)
 	return r, nil
 }
 
@@ -107,20 +107,20 @@ func (r *request) last() string {
 	return ""
 }
 
-// reported is a tool's result.
-type reported struct {
+// toolResult is a tool's result.
+type toolResult struct {
 	item int // of the conversation
 	mark mark
 	text string // as its server said it
 }
 
-// reportedIn returns the results of the script's own calls, and those without an id.
-func reportedIn(items []dialect.Item) []reported {
-	var all []reported
+// resultsIn returns the results of the script's own calls, and those without an id.
+func resultsIn(items []dialect.Item) []toolResult {
+	var all []toolResult
 	for i, item := range items {
 		for _, result := range item.Results {
 			if m, ours := readMark(result.ID); ours || result.ID == "" {
-				all = append(all, reported{i, m, unwrapped(result.Text)})
+				all = append(all, toolResult{i, m, unwrapped(result.Text)})
 			}
 		}
 	}
@@ -130,9 +130,9 @@ func reportedIn(items []dialect.Item) []reported {
 // results returns the tools' results before an item, in the order of their calls: agents send
 // those of concurrent calls as they come.
 func (r *request) results(before int) []string {
-	end, _ := slices.BinarySearchFunc(r.reported, before, func(t reported, item int) int { return t.item - item })
+	end, _ := slices.BinarySearchFunc(r.reported, before, func(t toolResult, item int) int { return t.item - item })
 	all := slices.Clone(r.reported[:end])
-	slices.SortStableFunc(all, func(a, b reported) int { return a.mark.compare(b.mark) })
+	slices.SortStableFunc(all, func(a, b toolResult) int { return a.mark.compare(b.mark) })
 	texts := make([]string, len(all))
 	for i, one := range all {
 		texts[i] = one.text
@@ -166,7 +166,7 @@ func unwrap(text string) (string, bool) {
 		inner, tagged = strings.CutSuffix(inner, "</untrusted_context>")
 		return strings.TrimSpace(inner), tagged
 	}
-	if text, twice := reportedTwice(trimmed); twice { // Copilot CLI
+	if text, twice := withoutCopy(trimmed); twice { // Copilot CLI
 		return text, true
 	}
 	var parts []part
@@ -181,9 +181,9 @@ func unwrap(text string) (string, bool) {
 	return unwrapObject(trimmed)
 }
 
-// reportedTwice takes off the structured content of a result that follows its text, where
+// withoutCopy takes off the structured content of a result that follows its text, where
 // both are JSON.
-func reportedTwice(text string) (string, bool) {
+func withoutCopy(text string) (string, bool) {
 	if !strings.HasPrefix(text, "{") {
 		return "", false
 	}

@@ -316,7 +316,7 @@ func (c condition) holds(r *request) bool {
 		(c.Model == "" || c.Model == r.Model) &&
 		(c.Tool == "" || slices.ContainsFunc(r.tools, func(t dialect.ToolName) bool { return named(t, c.Tool) })) &&
 		(c.PromptContains == "" || strings.Contains(r.prompt, c.PromptContains)) &&
-		(c.ResultContains == "" || slices.ContainsFunc(r.reported, func(t reported) bool {
+		(c.ResultContains == "" || slices.ContainsFunc(r.reported, func(t toolResult) bool {
 			return strings.Contains(t.text, c.ResultContains)
 		}))
 }

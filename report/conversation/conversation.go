@@ -21,16 +21,16 @@ import (
 
 // Conversation is a trial's.
 type Conversation struct {
-	Trial     evidence.Trial
-	Verdicts  evidence.Verdicts
-	Gateway   bool                // ours was in the way to the models
-	Steps     []Step              // in order of time
-	Narration *evidence.Narration // nil where the agent left no transcript
-	Reported  []string            // where the agent's account of its calls is wrong
-	Events    []evidence.Event    // other than calls, in order of time; see Usual
-	Replies   []Reply             // of a model that played the agent's user
-	Injected  map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
-	Gaps      []string            // evidence that cannot be read
+	Trial        evidence.Trial
+	Verdicts     evidence.Verdicts
+	Gateway      bool                // ours was in the way to the models
+	Steps        []Step              // in order of time
+	Narration    *evidence.Narration // nil where the agent left no transcript
+	Contradicted []string            // where the agent's account of its calls is wrong
+	Events       []evidence.Event    // other than calls, in order of time; see Usual
+	Replies      []Reply             // of a model that played the agent's user
+	Injected     map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
+	Gaps         []string            // evidence that cannot be read
 }
 
 // Step is one of these: a turn of a model, a call of a tool on the wire, or something
@@ -115,7 +115,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Narration, c.Reported = &narration, capture.Describe(narration, calls).All()
+	c.Narration, c.Contradicted = &narration, capture.Describe(narration, calls).All()
 	transcript, err := dir.Transcript()
 	var messages []telling
 	if !c.Gateway {

@@ -54,7 +54,7 @@ func (p *page) verdict(run view.Run) {
 		p.printf("; %s", view.Dollars(*m.Cost))
 	}
 	p.WriteString(".\n\n")
-	if missing := run.ReportedMissing(); len(missing) > 0 {
+	if missing := run.MissingSentences(); len(missing) > 0 {
 		p.printf("%s\n\n", strings.Join(missing, " "))
 	}
 	for _, m := range r.Unmet() {

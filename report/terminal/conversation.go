@@ -114,7 +114,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	s.until(&out, events, conversation.Step{})
 	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
-	out.WriteString(s.section("told otherwise by the agent", c.Reported))
+	out.WriteString(s.section("told otherwise by the agent", c.Contradicted))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()

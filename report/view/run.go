@@ -65,28 +65,26 @@ const (
 	AtWork     = "At work"
 )
 
-// Exit codes of a run; see results.Results.ExitCode.
-const (
-	codePassed = 0
-	codeFailed = 1
-)
-
 // Verdict returns the verdict on the run, in a word.
 func (r Run) Verdict() string {
-	switch {
-	case r.AtWork:
+	if r.AtWork {
 		return AtWork
-	case r.incomplete():
-		return Incomplete
-	case r.Results.ExitCode() == codePassed:
-		return Passed
 	}
-	return Failed
+	switch r.ExitCode() {
+	case results.ExitPassed:
+		return Passed
+	case results.ExitFailed:
+		return Failed
+	}
+	return Incomplete
 }
+
+// ExitCode returns the run's exit code.
+func (r Run) ExitCode() int { return r.Results.ExitCode(r.Planned, r.FailFast) }
 
 // Reasons returns sentences that say what the verdict rests on.
 func (r Run) Reasons() []string {
-	said := slices.Concat(r.ReportedMissing(), r.reportedOutcomes())
+	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
 		said = append(said, fmt.Sprintf("The attack succeeded in %d of %s under attack.", a.Succeeded, Several(a.Trials, "trial")))
 	}
@@ -96,22 +94,13 @@ func (r Run) Reasons() []string {
 	return said
 }
 
-// incomplete says that trials lack an outcome, other than by failing fast.
-func (r Run) incomplete() bool {
-	code := r.Results.ExitCode()
-	if r.Missing() > 0 && !(r.FailFast && code == codeFailed) {
-		return true
-	}
-	return code != codePassed && code != codeFailed
-}
-
 // Missing returns how many of the trials that were planned did not come to an end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
-// ReportedMissing says of a run that is incomplete what is missing, a sentence for each; of
+// MissingSentences says of a run that is incomplete what is missing, a sentence for each; of
 // others nothing.
-func (r Run) ReportedMissing() (said []string) {
-	if r.AtWork || !r.incomplete() {
+func (r Run) MissingSentences() (said []string) {
+	if r.AtWork || r.ExitCode() != results.ExitIncomplete {
 		return nil
 	}
 	outcomes := r.Outcomes()
@@ -133,8 +122,8 @@ func (r Run) ReportedMissing() (said []string) {
 	return said
 }
 
-// reportedOutcomes returns how the trials that count ended.
-func (r Run) reportedOutcomes() []string {
+// outcomeSentences returns how the trials that count ended.
+func (r Run) outcomeSentences() []string {
 	outcomes := r.Outcomes()
 	passed := outcomes[evidence.ClassPass]
 	all := r.Trials() - outcomes[evidence.ClassInfra]
@@ -142,7 +131,7 @@ func (r Run) reportedOutcomes() []string {
 	case all == 0:
 		return nil
 	case passed == all:
-		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.tasksReported(), "task"))}
+		return []string{fmt.Sprintf("All %s of %s passed.", Several(all, "trial"), Several(r.gradedTasks(), "task"))}
 	}
 	var others []string
 	for _, class := range evidence.Classes() {
@@ -153,8 +142,8 @@ func (r Run) reportedOutcomes() []string {
 	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
 }
 
-// tasksReported returns how many tasks have a trial that counts.
-func (r Run) tasksReported() (n int) {
+// gradedTasks returns how many tasks have a trial that counts.
+func (r Run) gradedTasks() (n int) {
 	for _, t := range r.Results.Tasks {
 		if t.Stats != nil {
 			n++
@@ -167,7 +156,7 @@ func (r Run) tasksReported() (n int) {
 // pass (1 task failed, 1 flaky)".
 func (r Run) Line() string {
 	verdict := strings.ToUpper(r.Verdict())
-	if r.Interrupted && r.incomplete() {
+	if r.Interrupted && r.ExitCode() == results.ExitIncomplete {
 		verdict += " (interrupted)"
 	}
 	var said []string

@@ -42,9 +42,9 @@ type Agent struct {
 	Output    string          `json:"output,omitempty"`    // stdout, or a file in the workspace
 	// Transcript is where the agent leaves what it says it did; empty for none.
 	Transcript string `json:"transcript,omitempty"`
-	// Tells is where an agent that is somebody's program says so, and how that is read;
-	// nil for nowhere.
-	Tells *transcript.Source `json:"tells,omitempty"`
+	// Events is where the transcript of an agent that is somebody's program is, and how that is
+	// read; nil for nowhere.
+	Events *transcript.Source `json:"events,omitempty"`
 	// SkillsAt is where in the workspace it finds the trial's skills.
 	SkillsAt string `json:"skills_at,omitempty"`
 	// LLM is how the loop of executor llm goes; nil for other executors.
@@ -138,7 +138,7 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 		}
 		a.PromptBy = cmp.Or(program.Prompt, "argument")
 		a.Output = cmp.Or(program.Output, OutputStdout)
-		a.Tells = program.Transcript
+		a.Events = program.Transcript
 	}
 	return a, nil
 }
@@ -229,7 +229,7 @@ func (a *Agent) adapt(e *eval.Eval, task eval.ResolvedTask, c Choices) error {
 	if err := fitsArgument(task, a.PromptBy, a.Context); err != nil {
 		return err
 	}
-	a.Command, a.Continue, a.Tells = slices.Clone(from.Command), slices.Clone(from.Continue), from.Transcript
+	a.Command, a.Continue, a.Events = slices.Clone(from.Command), slices.Clone(from.Continue), from.Transcript
 	for _, arg := range from.Effort {
 		if a.Effort == "" {
 			break
@@ -310,7 +310,7 @@ func (a *Agent) respond(judge *evidence.Judge) error {
 		return errors.New("inputs.responder: nobody says which model plays the user; name it in inputs.responder.model or in config.model")
 	}
 	a.Responder = &own
-	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Tells.From == "stdout"
+	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
 	if !onStdout {
 		return errors.New("inputs.responder: what the agent says has to come on stdout, itself or as its transcript")
 	}

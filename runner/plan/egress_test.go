@@ -46,8 +46,8 @@ func TestPlanOfEgress(t *testing.T) {
 	if strings.Contains(text, "hidden") || !strings.Contains(text, "egress api.example:443\n") || !strings.Contains(text, "egress ${HOST}:80\n") {
 		t.Errorf("printed as\n%s", text)
 	}
-	env := s.reportedOfProxy().Env
-	if env["NO_PROXY"] != "mine" || env["no_proxy"] != "s,localhost,127.0.0.1,::1,127.0.0.0/8" || env["HTTPS_PROXY"] != "http://127.0.3.254:3128" || len(quiet.reportedOfProxy().Env) != 0 {
+	env := s.withProxy().Env
+	if env["NO_PROXY"] != "mine" || env["no_proxy"] != "s,localhost,127.0.0.1,::1,127.0.0.0/8" || env["HTTPS_PROXY"] != "http://127.0.3.254:3128" || len(quiet.withProxy().Env) != 0 {
 		t.Errorf("environment %v", env)
 	}
 	agent := agentEnv(trial, sandbox.ContainerLayout(), nil)
@@ -111,7 +111,7 @@ func TestEgressOnThisMachine(t *testing.T) {
 			t.Errorf("%q is not said to have no effect: %s", one, reported)
 		}
 	}
-	if len(trial.Outgoing()) != 0 || trial.Servers[1].reportedOfProxy().Env != nil {
+	if len(trial.Outgoing()) != 0 || trial.Servers[1].withProxy().Env != nil {
 		t.Errorf("%+v", trial.Outgoing())
 	}
 }

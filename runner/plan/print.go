@@ -124,8 +124,8 @@ func (p *printer) agent(t *Trial) {
 		}
 		p.line("package %s%s", a.Package, unresolved)
 	}
-	if tells := a.Tells; tells != nil {
-		p.line("transcript from %s, format %s", tells.From, tells.Format)
+	if from := a.Events; from != nil {
+		p.line("transcript from %s, format %s", from.From, from.Format)
 	}
 	if !t.Isolated() {
 		p.line("a process of this machine; workspace in a temporary directory, %d file(s)", len(t.Files))

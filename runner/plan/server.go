@@ -74,9 +74,9 @@ func (s Server) serviceNames() []string {
 	return names
 }
 
-// reportedOfProxy is the server's configuration with what its programs find of egress in
+// withProxy is the server's configuration with what its programs find of egress in
 // their environment, where it does not set that itself.
-func (s Server) reportedOfProxy() mcpconfig.Server {
+func (s Server) withProxy() mcpconfig.Server {
 	config := s.Expanded
 	if env := egress.Env(s.Egress, s.serviceNames()); env != nil {
 		maps.Copy(env, config.Env)
@@ -86,7 +86,7 @@ func (s Server) reportedOfProxy() mcpconfig.Server {
 }
 
 // Process is the server's program with what it finds of egress in its environment.
-func (s Server) Process(home string) process.Spec { return serverProcess(s.reportedOfProxy(), home) }
+func (s Server) Process(home string) process.Spec { return serverProcess(s.withProxy(), home) }
 
 // Program is what a server on processes is started with, before anything is; its
 // Args are empty for a remote server.

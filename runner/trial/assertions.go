@@ -66,12 +66,11 @@ type assertionCall struct {
 // assertionsOver returns the input of the assertions. Except for the outcome and the output it
 // is made of the evidence on disk, so that this shows what they saw.
 func (p programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
-	dir := evidence.Dir(p.rec.Dir())
-	captured, err := capture.Calls(dir.Frames())
+	captured, err := p.captured()
 	if err != nil {
 		return nil, err
 	}
-	transcript, err := dir.Transcript()
+	transcript, err := evidence.Dir(p.rec.Dir()).Transcript()
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +84,7 @@ func (p programs) assertionsOver(assertions []string, workspace string) ([]byte,
 		v.DurationMS = took.Milliseconds()
 	}
 	for _, e := range transcript {
-		v.Transcript = append(v.Transcript, results.Reported(e))
+		v.Transcript = append(v.Transcript, results.TranscriptEventOf(e))
 	}
 	if record.Message != "" {
 		v.Errors = append(v.Errors, record.Message)

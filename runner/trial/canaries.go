@@ -65,8 +65,8 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	return l, err
 }
 
-// telling returns a scanner for the same canaries that counts anew and records elsewhere.
-func (l *canaryScanner) telling(rec eventRecorder) *canaryScanner {
+// recordingTo returns a scanner for the same canaries that counts anew and records elsewhere.
+func (l *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	if l == nil {
 		return nil
 	}

@@ -23,7 +23,8 @@ import (
 // maxTranscript is how much is brought out of the transcript's directory.
 const maxTranscript = 64 << 20
 
-// collector is the phase in which what the agent left is brought out.
+// collector is the phase in which what the agent left is brought out. The workspace is read back
+// from workspace.tar where something in it is wanted, since it may be larger than memory.
 type collector struct{ *stage }
 
 // collect brings out what the agent left. What cannot be brought out is a gap in the
@@ -51,29 +52,29 @@ func (c collector) collect(ctx context.Context) error {
 	if name := c.plan.Agent.OutputFile(); name != "" {
 		c.collectOutput(name)
 	}
-	if tells := c.plan.Agent.Tells; tells != nil {
-		c.collectReported(*tells)
+	if source := c.plan.Agent.Events; source != nil {
+		c.convertTranscript(*source)
 	}
 	c.keepFinal()
 	return nil
 }
 
-// collectReported keeps the agent's transcript, and takes the final output from its messages
-// where the eval says so. If there is no message, the agent left no final output.
-func (c collector) collectReported(tells transcript.Source) {
-	said, err := c.keepReported(tells)
+// convertTranscript keeps the agent's own transcript as waza's events, and takes the final output
+// from its messages where the eval says so. If there is no message, the agent left no final output.
+func (c collector) convertTranscript(source transcript.Source) {
+	messages, err := c.writeConverted(source)
 	if err != nil {
 		c.gap(evidence.GapTranscript, err)
 	}
 	if c.plan.Agent.Output != plan.OutputTranscript {
 		return
 	}
-	c.record.FinalOutput = said[:min(len(said), maxFinal)]
-	silent := err == nil || errors.Is(err, errNothingReported) || errors.Is(err, errNoFile)
+	c.record.FinalOutput = messages[:min(len(messages), maxFinal)]
+	silent := err == nil || errors.Is(err, errNoEvents) || errors.Is(err, errNoFile)
 	switch {
-	case len(said) > maxFinal:
+	case len(messages) > maxFinal:
 		c.outputTooLarge()
-	case said == "" && silent:
+	case messages == "" && silent:
 		c.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent left no final output: "+errNoMessage.Error())
 		c.gap(evidence.GapFinalOutput, errNoMessage)
 	case err != nil:
@@ -231,22 +232,22 @@ func readHead(r io.Reader) (string, error) {
 	return string(head.Bytes()), err
 }
 
-// errNothingReported says that no line became an event. Whether the mapping does not fit or the
-// agent reported nothing is not known, so it is no proof that nothing was called.
-var errNothingReported = errors.New("no line tells of anything")
+// errNoEvents says that no line became an event. Either the mapping does not fit or the agent
+// reported nothing, so it does not prove that nothing was called.
+var errNoEvents = errors.New("no line is an event")
 
-// keepReported reads the agent's transcript from where the eval has it, and keeps it as waza's
+// writeConverted reads the agent's transcript from where the eval has it, and writes it as waza's
 // events. A line that cannot be read is recorded; it is an error too if it may have reported
-// the use of a tool, since the transcript is then not whole. said is all that the agent said, one
-// message below the other, cut off some way behind the limit of a final output.
-func (c collector) keepReported(source transcript.Source) (said string, err error) {
+// the use of a tool, since the transcript is then not whole. writeConverted returns the agent's
+// messages, one below the other, cut off some way behind the limit of a final output.
+func (c collector) writeConverted(source transcript.Source) (all string, err error) {
 	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
 		return "", err
 	}
 	out, events := &bounded.Head{W: file, Limit: maxTranscript, Share: c.shares.Agent, Fail: errTooLarge}, 0
 	var messages strings.Builder
-	err = c.openReported(source.From, func(in io.Reader) error {
+	err = c.readSource(source.From, func(in io.Reader) error {
 		report, err := source.Read(in, func(e evidence.TranscriptEvent) error {
 			if e.Type == evidence.AssistantMessage && e.Content != "" && messages.Len() <= maxFinal {
 				if messages.Len() > 0 {
@@ -254,13 +255,13 @@ func (c collector) keepReported(source transcript.Source) (said string, err erro
 				}
 				messages.WriteString(e.Content)
 			}
-			return c.rec.Reported(out, e)
+			return c.rec.WriteTranscript(out, e)
 		})
 		events = report.Events
-		return errors.Join(c.tellReading(source, report), err)
+		return errors.Join(c.recordReading(source, report), err)
 	})
 	if err == nil && events == 0 {
-		err = errNothingReported
+		err = errNoEvents
 	}
 	err = errors.Join(err, file.Close())
 	if events == 0 {
@@ -269,8 +270,9 @@ func (c collector) keepReported(source transcript.Source) (said string, err erro
 	return messages.String(), err
 }
 
-// openReported has the agent's transcript read: one of its outputs, or a file of the workspace.
-func (c collector) openReported(from string, read func(io.Reader) error) error {
+// readSource lets read have the agent's own transcript: one of its outputs, or a file of the
+// workspace. Both are read from disk, since they may be larger than memory.
+func (c collector) readSource(from string, read func(io.Reader) error) error {
 	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
 	if !ofAgent {
 		return fileInTree(c.file(evidence.WorkspaceFile), path.Clean(from), read)
@@ -283,9 +285,9 @@ func (c collector) openReported(from string, read func(io.Reader) error) error {
 	return read(file)
 }
 
-// tellReading records which lines of a transcript were skipped, and fails if one may have
+// recordReading records which lines of a transcript were skipped, and fails if one may have
 // reported something.
-func (c collector) tellReading(source transcript.Source, r transcript.Report) error {
+func (c collector) recordReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)
 		c.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})

@@ -147,7 +147,7 @@ func (w *agentWork) words(stdout []byte) string {
 		return string(stdout)
 	}
 	var all []string
-	_, _ = w.plan.Agent.Tells.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
+	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
 		if e.Type == evidence.AssistantMessage && e.Content != "" {
 			all = append(all, e.Content)
 		}
@@ -165,22 +165,23 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 	}
 	c := t.work.plan.Checkpoints[i]
 	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
-	if err := t.snapshot(ctx, c, dir, said); err != nil {
+	then, err := t.snapshot(ctx, c, dir, said)
+	if err != nil {
 		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
 	}
-	verdicts, err := grading.Grade(dir)
+	verdicts, err := grading.Grade(dir, then)
 	stop = c.Stop && verdicts.Class != evidence.ClassPass
 	t.checkpoints = append(t.checkpoints, evidence.Checkpoint{AfterTurn: turn, Stopped: stop})
 	return stop, err
 }
 
 // snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
-// checkpoint's graders.
-func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) error {
+// checkpoint's graders, and returns what trial.json there has.
+func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
 	w := t.work
 	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
 	if err != nil {
-		return err
+		return then, err
 	}
 	plan := *w.plan
 	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
@@ -192,25 +193,22 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	}
 	at, err := newRecording(&plan, rec, w.shares, w.o)
 	if err != nil {
-		return errors.Join(err, rec.Close())
+		return then, errors.Join(err, rec.Close())
 	}
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
 	at.record.BetweenTurns = t.clock.paused()
 	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.unasked(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {
-		return err
+		return then, err
 	}
 	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
 	at.record.Ended = at.record.AgentEnd
-	if _, err := at.writeRecord(dir); err != nil {
-		return err
+	if then, err = at.writeRecord(dir); err != nil {
+		return then, err
 	}
-	if plan.Judge == nil {
-		return nil
-	}
-	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir)
-	return err
+	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir, then)
+	return then, err
 }
 
 // take copies what was recorded so far into the recording of at, and adds what its graders ask for.

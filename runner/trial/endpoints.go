@@ -46,7 +46,7 @@ func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}
-	transport := newTransport(tellingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL), idleConnection)
+	transport := newTransport(recordingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL), idleConnection)
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return a.Proxy(r.URL) }
 	out.Transport = transport
 	return out
@@ -111,7 +111,7 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, 
 			}
 		})
 	}
-	if e.found, err = e.tellPlaces(ctx, sb, places); err != nil {
+	if e.found, err = e.findServers(ctx, sb, places); err != nil {
 		return err
 	}
 	if e.outlet, err = openOutlet(ctx, sb, sandbox.Agent, allowed, e.plan.EgressLimits, e.observer()); err != nil {
@@ -129,9 +129,9 @@ func (e *endpoints) only(place sandbox.Endpoint) string {
 	return place.Server
 }
 
-// tellPlaces returns where the agent finds servers, by name, and writes mcp.json again if that is
+// findServers returns where the agent finds servers, by name, and writes mcp.json again if that is
 // not under their names.
-func (e *endpoints) tellPlaces(ctx context.Context, sb sandbox.Sandbox, places []sandbox.Endpoint) (map[string]string, error) {
+func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places []sandbox.Endpoint) (map[string]string, error) {
 	hosts := make(map[string]string, len(e.servers))
 	for _, server := range e.servers {
 		hosts[server.Name] = server.Host

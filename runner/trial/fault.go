@@ -123,7 +123,7 @@ func (s *stage) watch(ctx context.Context) *watcher {
 			if ctx.Err() != nil {
 				return
 			}
-			s.tellEnding(m.container, e)
+			s.recordExit(m.container, e)
 			if e.Foreign() {
 				w.once.Do(func() { close(w.lost) })
 			}

@@ -197,7 +197,7 @@ func (h *host) connect(rec proxy.Recorder) error {
 // may resolve to, or through its proxy, which resolves it. A nil resolver is this machine's.
 func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
-	httpTransport := newTransport(tellingDial(dialer, rec, "server", s.Name, where), idleConnection)
+	httpTransport := newTransport(recordingDial(dialer, rec, "server", s.Name, where), idleConnection)
 	if s.Expanded.Proxy != "" {
 		proxy, err := url.Parse(s.Expanded.Proxy)
 		if err != nil {
@@ -229,11 +229,11 @@ func barred(s plan.Server, err error) error {
 	return err
 }
 
-// tellingDial returns a dial function for a server or a provider that records once that the trial
+// recordingDial returns a dial function for a server or a provider that records once that the trial
 // connected there, and once that it was refused.
-func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
+func recordingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
-	tell := func(does string, data map[string]any) {
+	record := func(does string, data map[string]any) {
 		data[what], data["origin"] = name, origin
 		rec.Event(evidence.Event{Kind: "egress", Where: name, Message: "the runner " + does + " to " + origin, Data: data})
 	}
@@ -241,9 +241,9 @@ func tellingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
 		if why, ok := errors.AsType[*transport.Barred](err); ok {
-			refused.Do(func() { tell("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
+			refused.Do(func() { record("does not connect", map[string]any{"allowed": false, "why": why.Error()}) })
 		} else {
-			connects.Do(func() { tell("connects", map[string]any{}) })
+			connects.Do(func() { record("connects", map[string]any{}) })
 		}
 		return conn, err
 	}

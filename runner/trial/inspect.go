@@ -30,22 +30,22 @@ type InspectOptions struct {
 
 // Inspect starts the one server of a plan of [plan.PlanInspections], asks who it is and for all
 // that it lists, and does nothing else with it but the exercises. What happens is evidence
-// in dir, which is laid out as a trial's. The error is ours, or ctx's; what is wrong with
-// the server is in the result.
-func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (inspection.Server, error) {
+// in dir, which is laid out as a trial's, and record is what trial.json there has. The error is
+// ours, or ctx's; what is wrong with the server is in found.
+func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (found inspection.Server, record evidence.Trial, err error) {
 	if o.Watch <= 0 || o.Patience <= 0 || o.Secrets == nil {
-		return inspection.Server{}, errors.New("runner: incomplete options")
+		return found, record, errors.New("runner: incomplete options")
 	}
 	if err := t.CheckInspected(); err != nil {
-		return inspection.Server{}, err
+		return found, record, err
 	}
 	rec, err := evidence.Create(string(dir), o.Secrets, nil)
 	if err != nil {
-		return inspection.Server{}, err
+		return found, record, err
 	}
 	r, err := newRecording(t, rec, Shares{}, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
 	if err != nil {
-		return inspection.Server{}, errors.Join(err, rec.Close())
+		return found, record, errors.Join(err, rec.Close())
 	}
 	s := t.Servers[0]
 	l := &inspected{InspectOptions: o, found: inspection.Server{
@@ -59,8 +59,8 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
 	}
 	err = errors.Join(err, dir.Sync(newAbove))
-	_, failed := r.writeRecord(dir)
-	return l.found, errors.Join(err, failed)
+	record, failed := r.writeRecord(dir)
+	return l.found, record, errors.Join(err, failed)
 }
 
 // inspected looks at one server.

@@ -24,23 +24,27 @@ type Consulting struct {
 	Again   bool // also what was answered
 }
 
-// Ask has its judge answer what the graders of a trial that has ended ask, and puts
-// the answers on its record: where there is none that a grader can read, or, again,
+// Ask has its judge answer what the graders of a trial that has ended ask, and records the
+// answers in the trial's directory: where there is none that a grader can read, or, again,
 // every one anew. It returns how many questions were put. When ctx ends, what is not
 // answered is left to another time.
-func (c Consulting) Ask(ctx context.Context, dir evidence.Dir) (put int, err error) {
-	record, err := dir.Trial()
-	if err != nil || record.Judge == nil {
-		return 0, err
+func (c Consulting) Ask(ctx context.Context, dir evidence.Dir, t evidence.Trial) (put int, err error) {
+	if t.Judge == nil {
+		return 0, nil
 	}
-	for _, checkpoint := range record.Checkpoints {
-		asked, err := c.Ask(ctx, dir.Checkpoint(checkpoint.AfterTurn))
+	for _, checkpoint := range t.Checkpoints {
+		at := dir.Checkpoint(checkpoint.AfterTurn)
+		then, err := at.Trial()
+		if err != nil {
+			return put, err
+		}
+		asked, err := c.Ask(ctx, at, then)
 		put += asked
 		if err != nil {
 			return put, err
 		}
 	}
-	questions, err := grading.Questions(dir)
+	questions, err := grading.Questions(dir, t)
 	if err != nil {
 		return put, err
 	}
@@ -50,7 +54,7 @@ func (c Consulting) Ask(ctx context.Context, dir evidence.Dir) (put int, err err
 	if len(questions) == 0 {
 		return put, nil
 	}
-	judge, err := c.Connect(*record.Judge)
+	judge, err := c.Connect(*t.Judge)
 	if err != nil {
 		return put, err
 	}

@@ -101,9 +101,9 @@ type Calling struct {
 // once.
 type callWatch struct {
 	secrets *redact.Set
-	tell    func(Calling)
+	report  func(Calling)
 
-	mu    sync.Mutex // held during tell, so that its calls are in order
+	mu    sync.Mutex // held during report, so that its calls are in order
 	calls int        // guarded by mu
 	open  []openCall // those that wait; guarded by mu
 }
@@ -121,7 +121,7 @@ func (w *callWatch) called(server, tool string) (over func()) {
 	w.calls++
 	call := openCall{w.calls, server, tool}
 	w.open = append(w.open, call)
-	w.tellLocked(call)
+	w.reportLocked(call)
 	return func() { w.over(call) }
 }
 
@@ -132,11 +132,11 @@ func (w *callWatch) over(call openCall) {
 	if n := len(w.open); n > 0 {
 		call = w.open[n-1]
 	}
-	w.tellLocked(call)
+	w.reportLocked(call)
 }
 
-func (w *callWatch) tellLocked(c openCall) {
-	w.tell(Calling{Server: c.server, Tool: c.tool, Open: len(w.open), Calls: w.calls})
+func (w *callWatch) reportLocked(c openCall) {
+	w.report(Calling{Server: c.server, Tool: c.tool, Open: len(w.open), Calls: w.calls})
 }
 
 const (

@@ -14,7 +14,7 @@ import (
 func TestCallWatch(t *testing.T) {
 	t.Parallel()
 	var last Calling
-	w := &callWatch{tell: func(c Calling) { last = c }}
+	w := &callWatch{report: func(c Calling) { last = c }}
 	first := w.called("a", "one")
 	second := w.called("b", "two")
 	if want := (Calling{"b", "two", 2, 2}); last != want {

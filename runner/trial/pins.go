@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/text"
@@ -24,18 +23,18 @@ const listTimeout = 30 * time.Second
 // unpinned is how a server differs from its pin. The zero value is no difference.
 type unpinned struct {
 	differences []catalog.Difference
-	untold      string // why not all could be compared
+	unknown     string // why not all could be compared
 }
 
-func (u unpinned) none() bool { return len(u.differences) == 0 && u.untold == "" }
+func (u unpinned) none() bool { return len(u.differences) == 0 && u.unknown == "" }
 
 // maxDifferences is how many differences a message lists.
 const maxDifferences = 8
 
 func (u unpinned) String() string {
 	all := text.Some(u.differences, maxDifferences, catalog.Difference.String)
-	if u.untold != "" {
-		all = append(all, "not all could be compared: "+u.untold)
+	if u.unknown != "" {
+		all = append(all, "not all could be compared: "+u.unknown)
 	}
 	return strings.Join(all, ", ")
 }
@@ -45,52 +44,52 @@ func (s *servers) listTools(ctx context.Context, h *host) unpinned {
 	clean := cleaner{s.o.Secrets}
 	q, err := client.Open(ctx, h.server(s.output(h.plan.Name)).Server)
 	if err != nil {
-		return unpinned{untold: clean.error(err)}
+		return unpinned{unknown: clean.error(err)}
 	}
 	defer q.Close()
 	o := clean.ask(ctx, q, listTimeout)
-	var untold []string
+	var unknown []string
 	for _, l := range o.Lists {
 		if l.Partial != "" {
-			untold = append(untold, fmt.Sprintf("%s: %s", l.Kind, l.Partial))
+			unknown = append(unknown, fmt.Sprintf("%s: %s", l.Kind, l.Partial))
 		}
 	}
-	return unpinned{h.plan.Pin.Differences(o), strings.Join(untold, "; ")}
+	return unpinned{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}
 }
 
 // comparePins records which servers differ from their pins. It fails if a strict one does.
 func (s *servers) comparePins() error {
 	var errs []error
 	for _, up := range s.up {
-		errs = append(errs, s.tellUnpinned(up.plan, "the runner's probe", up.unpinned))
+		errs = append(errs, s.recordUnpinned(up.plan, "the runner's probe", up.unpinned))
 	}
 	return errors.Join(errs...)
 }
 
-// checkReported compares the tools that servers listed to the agent with the pins: a server may
+// compareListed compares the tools that servers listed to the agent with the pins: a server may
 // list others to it than to the probe.
-func (r *recording) checkReported() error {
+func (r *recording) compareListed() error {
 	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
 	}
-	reported, err := capture.Calls(evidence.Dir(r.rec.Dir()).Frames())
+	captured, err := r.captured()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, listed := range reported.Catalogs() {
+	for _, listed := range captured.Catalogs() {
 		at := slices.IndexFunc(r.plan.Servers, func(s plan.Server) bool { return s.Name == listed.Server })
 		if at < 0 || r.plan.Servers[at].Pin == nil {
 			continue
 		}
 		s := r.plan.Servers[at]
-		errs = append(errs, r.tellUnpinned(s, "the agent", unpinned{differences: reportedOtherwise(*s.Pin, listed)}))
+		errs = append(errs, r.recordUnpinned(s, "the agent", unpinned{differences: listedDifferences(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
 
-// reportedOtherwise returns how a catalog, at any time of it, differed from a pin.
-func reportedOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
+// listedDifferences returns how a catalog, at any time of it, differed from a pin.
+func listedDifferences(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
 	digests := map[string]string{}
 	for _, tool := range listed.Tools {
 		if tool.Removed == 0 {
@@ -107,8 +106,8 @@ func reportedOtherwise(pin catalog.Pin, listed evidence.Catalog) []catalog.Diffe
 	return all
 }
 
-// tellUnpinned records that a server differs from its pin. It fails if the pin is strict.
-func (r *recording) tellUnpinned(s plan.Server, whom string, u unpinned) error {
+// recordUnpinned records that a server differs from its pin. It fails if the pin is strict.
+func (r *recording) recordUnpinned(s plan.Server, whom string, u unpinned) error {
 	if u.none() {
 		return nil
 	}

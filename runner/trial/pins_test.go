@@ -24,7 +24,7 @@ func TestReportedOtherwise(t *testing.T) {
 		"one more":    {evidence.Catalog{Tools: []evidence.Tool{{Name: "new", Digest: "x"}}}, 1},
 	}
 	for name, tt := range tests {
-		if got := reportedOtherwise(pin, tt.catalog); len(got) != tt.want {
+		if got := listedDifferences(pin, tt.catalog); len(got) != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

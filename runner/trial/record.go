@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
+	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/grading"
@@ -29,6 +32,10 @@ type recording struct {
 	canaries *canaryScanner // nil where the trial has no canaries
 	calls    *callWatch
 	acted    atomic.Bool // the agent said something, asked a model or called a tool
+	// captured returns the calls that are on record once the agent's sessions have ended. They
+	// are read back from frames.jsonl, once: what was on the wire may be larger than memory, and
+	// graders find it there without secrets.
+	captured func() (capture.Result, error)
 }
 
 func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Options) (*recording, error) {
@@ -37,7 +44,8 @@ func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Option
 		return nil, err
 	}
 	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), shares: shares, canaries: canaries}
-	r.calls = &callWatch{secrets: o.Secrets, tell: o.Called}
+	r.calls = &callWatch{secrets: o.Secrets, report: o.Called}
+	r.captured = sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(rec.Dir()).Frames()) })
 	r.record.Watched = canaries.ways(t.Isolated())
 	return r, nil
 }
@@ -76,7 +84,7 @@ func (r *recording) classOf(err error) evidence.Class {
 	return evidence.ClassInfra
 }
 
-func (r *recording) tellEnding(container string, e sandbox.Exit) {
+func (r *recording) recordExit(container string, e sandbox.Exit) {
 	if e.Cause != "" {
 		r.rec.Event(evidence.Event{Kind: "container_exit", Where: container, Message: e.Message, Data: map[string]any{"by": e.Cause}})
 	}
@@ -152,19 +160,20 @@ func (r *recording) outputTooLarge() {
 
 // redacted returns the record as it may be written: free text without secrets, and what was taken
 // out of it and of the trial's other files. Names of tasks, servers and graders stay, or nothing
-// would find them.
+// would find them. Texts are UTF-8, as whoever reads trial.json finds them, so that graders judge
+// the same now and later.
 func (r *recording) redacted() evidence.Trial {
 	secrets, record := r.o.Secrets, r.record
 	var all redact.Found
 	clean := func(text string) string {
 		cleaned, found := secrets.Bytes([]byte(text))
 		all.Add(found)
-		return string(cleaned)
+		return asUTF8(string(cleaned))
 	}
 	shortened := func(text string) string {
 		cleaned, found := secrets.Cut(text)
 		all.Add(found)
-		return cleaned
+		return asUTF8(cleaned)
 	}
 	for _, text := range []*string{&record.Prompt, &record.Signal, &record.FinalOutput} {
 		*text = clean(*text)
@@ -198,6 +207,14 @@ func (r *recording) redacted() evidence.Trial {
 		record.Redacted[evidence.TrialFile] = evidence.Redaction{Spans: all.Spans, Secrets: all.Secrets}
 	}
 	return record
+}
+
+// asUTF8 replaces each byte of a text that is not UTF-8 by U+FFFD, as JSON does.
+func asUTF8(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return string([]rune(text))
 }
 
 // largeFiles are removed where the disk has no room for a trial's record.

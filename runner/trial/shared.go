@@ -243,7 +243,7 @@ var _ outsideRecorder = (*instance)(nil)
 // happens.
 func (i *instance) scanAs(user *servers) {
 	if user.canaries != nil {
-		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.telling(&i.idle)
+		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.recordingTo(&i.idle)
 	}
 }
 
@@ -253,7 +253,7 @@ func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
 // Event implements proxy.Recorder.
 func (i *instance) Event(e evidence.Event) {
-	i.tell(func(rec eventRecorder, l *canaryScanner) {
+	i.forUsers(func(rec eventRecorder, l *canaryScanner) {
 		rec.Event(e)
 		l.event(e)
 	})
@@ -261,11 +261,11 @@ func (i *instance) Event(e evidence.Event) {
 
 // Named implements outsideRecorder.
 func (i *instance) Named(container, host string) {
-	i.tell(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
+	i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
 }
 
-// tell calls one for every trial at work, or for the idle time.
-func (i *instance) tell(one func(eventRecorder, *canaryScanner)) {
+// forUsers calls one for every trial at work, or for the idle time.
+func (i *instance) forUsers(one func(eventRecorder, *canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
@@ -283,7 +283,7 @@ func (i *instance) Tap(container, host string) io.Writer {
 		return io.Discard
 	}
 	return &sharedTap{instance: i, through: i.canaries.Writer(func(found canary.Found) {
-		i.tell(func(_ eventRecorder, l *canaryScanner) { l.left(container, host, found) })
+		i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.left(container, host, found) })
 	})}
 }
 
@@ -347,8 +347,8 @@ func (k *idle) hand(rec eventRecorder) {
 		n := k.dropped[kind]
 		rec.Event(evidence.Event{
 			Kind: kind, Message: fmt.Sprintf("%d more of this kind are not on record, from while no trial was at work", n),
-			Data: map[string]any{"untold": n, "untold_before": n},
+			Data: map[string]any{evidence.DataOmitted: n},
 		})
 	}
-	k.kept, k.dropped, k.canaries = nil, nil, k.canaries.telling(k)
+	k.kept, k.dropped, k.canaries = nil, nil, k.canaries.recordingTo(k)
 }

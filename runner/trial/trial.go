@@ -116,7 +116,7 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	if err := s.work(ctx, e, down); err != nil {
 		return err
 	}
-	if err := r.checkReported(); err != nil {
+	if err := r.compareListed(); err != nil {
 		return err
 	}
 	if asks := r.asks(evidence.StepProgram); len(asks) > 0 {

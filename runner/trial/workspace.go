@@ -48,7 +48,7 @@ func (w workspace) fill(ctx context.Context) error {
 		})
 	}
 	if err == nil {
-		w.tellInjectedFiles()
+		w.recordInjectedFiles()
 	}
 	return err
 }
@@ -195,8 +195,8 @@ func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	return all
 }
 
-// tellInjectedFiles records which injections are in files of the workspace.
-func (w workspace) tellInjectedFiles() {
+// recordInjectedFiles records which injections are in files of the workspace.
+func (w workspace) recordInjectedFiles() {
 	if !w.plan.UnderAttack() {
 		return
 	}

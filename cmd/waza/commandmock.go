@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/runner/cmdmock"
+)
+
+// mockTimeout bounds a mocked program's request to the runner.
+const mockTimeout = time.Minute
+
+// isCommandMock reports whether the process is a mocked program, by the name it was started under.
+func isCommandMock(args []string, lookup func(string) (string, bool)) bool {
+	_, set := lookup(cmdmock.Variable)
+	own, err := os.Executable() // behind all links
+	return set && err == nil && len(args) > 0 && filepath.Base(args[0]) != filepath.Base(own)
+}
+
+// mockCommand writes what the mocked program writes, and returns its exit code.
+func mockCommand(args, env []string, stdout, stderr io.Writer) int {
+	answer, err := askRunner(args, env)
+	if err == nil {
+		_, err = stdout.Write(answer.Stdout)
+	}
+	if err == nil {
+		_, err = io.WriteString(stderr, answer.Stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "waza: the mock of %s: %v\n", filepath.Base(args[0]), err)
+		return cmdmock.ExitUnmatched
+	}
+	return answer.ExitCode
+}
+
+// askRunner asks the runner, which has the table of answers.
+func askRunner(args, env []string) (answer cmdmock.Answer, err error) {
+	in := cmdmock.Invocation{Command: filepath.Base(args[0]), Args: append([]string{}, args[1:]...), Env: map[string]string{}}
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		in.Env[name] = value
+	}
+	if in.Dir, err = os.Getwd(); err != nil {
+		return answer, err
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return answer, err
+	}
+	client := &http.Client{Timeout: mockTimeout, Transport: &http.Transport{DisableKeepAlives: true}} // by no proxy
+	resp, err := client.Post(in.Env[cmdmock.Variable], "application/json", bytes.NewReader(body))
+	if err != nil {
+		return answer, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		message, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return answer, errors.New(strings.TrimSpace(string(message)))
+	}
+	return answer, json.NewDecoder(resp.Body).Decode(&answer)
+}
