@@ -222,23 +222,8 @@ func (c checker) programsOf(skills foundSkills) {
 	}
 }
 
-// scripts checks the executor of the command line against the number of tasks that have a
-// script, which executor script alone plays.
-func (c checker) scripts(tasks int) {
-	at, executor := strictyaml.Path{"config", "executor"}, c.eval.Config.Executor
-	switch {
-	case executor == c.written:
-	case executor == "script":
-		c.doc.Problemf(at, "executor script needs a script in each task; this eval is written for executor %s", c.written)
-	case tasks > 0:
-		c.doc.Problemf(at, "the tasks have a script, which executor script alone plays; executor %s cannot run this eval", executor)
-	}
-}
-
-// tasks checks the resolved tasks. servers are those that the eval or a task declares, and
-// scripts is how many tasks have a script.
-func (c checker) tasks(tasks []ResolvedTask, servers []string, scripts int) {
-	c.scripts(scripts)
+// tasks checks the resolved tasks. servers are those that the eval or a task declares.
+func (c checker) tasks(tasks []ResolvedTask, servers []string) {
 	c.measures(tasks)
 	c.planted(servers, tasks)
 	c.requiredSkills(c.skillNames, tasks)

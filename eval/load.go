@@ -83,13 +83,11 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 
 	var tasks []ResolvedTask
 	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.mockNames()...)
-	scripts := 0
 	files := l.readTasks()
 	for _, task := range files {
 		if task.On() {
 			tasks = append(tasks, resolver{loader: l, doc: task.doc, task: task}.resolve())
 			servers = slices.AppendSeq(servers, maps.Keys(task.MCPServers))
-			scripts += min(1, len(task.Script))
 		}
 	}
 	if len(files) > 0 && len(tasks) == 0 && l.othersAreFine() {
@@ -99,7 +97,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 		tasks = append(tasks, l.triggers()...)
 	}
 	graders.checkServers(servers)
-	check.tasks(tasks, servers, scripts)
+	check.tasks(tasks, servers)
 	if err := l.err(); err != nil {
 		return nil, nil, err
 	}

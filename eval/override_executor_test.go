@@ -65,9 +65,8 @@ func TestOverride(t *testing.T) {
 		{"a model", scripted, "", "large", "script large"},
 		{"both", mocked, "mock", "large", "mock large"},
 		{"what the file has for its own executor stays", commanded, "mock", "", "mock "},
-		{"scripts are for executor script", scripted, "mock", "",
-			"the tasks have a script, which executor script alone plays; executor mock cannot run this eval"},
-		{"no scripts", mocked, "script", "", "executor script needs a script in each task; this eval is written for executor mock"},
+		{"tasks with a script", scripted, "mock", "", "mock small"},
+		{"no scripts", mocked, "script", "", `missing key "script"; executor script needs the steps to play`},
 		{"no command", contained, "command", "", "executor command needs config.agent"},
 	}
 	for _, test := range tests {

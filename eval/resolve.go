@@ -48,7 +48,7 @@ type ResolvedTask struct {
 	FirstEvent   time.Duration               // in which the agent must begin; 0 for no limit
 	Graders      []evidence.GraderSpec       // the eval's, then expected's, then the task's
 	Servers      map[string]mcpconfig.Server // variables not expanded
-	Script       json.RawMessage             // a list, with executor script only
+	Script       json.RawMessage             // a list, for executor script
 	Checkpoints  []ResolvedCheckpoint        // by turn
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
@@ -134,17 +134,15 @@ func (r resolver) checkID() string {
 	return id
 }
 
+// checkScript checks the script of a task, whoever plays the agent: the next run may be one of
+// executor script.
 func (r resolver) checkScript() {
-	at, executor := strictyaml.Path{"script"}, r.eval.Config.Executor
-	steps := bytes.TrimSpace(r.task.Script)
+	at, steps := strictyaml.Path{"script"}, bytes.TrimSpace(r.task.Script)
 	switch {
-	case executor == "" || executor != r.written: // reported with the eval
-	case executor != "script":
-		if steps != nil {
-			r.doc.Problemf(at, "script is for executor script; this eval's executor is %s", executor)
-		}
 	case steps == nil:
-		r.doc.Problemf(at, `missing key "script"; executor script needs the steps to play`)
+		if r.eval.Config.Executor == "script" {
+			r.doc.Problemf(at, `missing key "script"; executor script needs the steps to play`)
+		}
 	case steps[0] != '[' || string(steps) == "[]":
 		r.doc.Problemf(at, "script must be a list of steps")
 	case r.opts.CheckScript != nil:
