@@ -114,7 +114,7 @@ func (s *state) complain(err error) {
 func (s *state) app() *cli.App {
 	return &cli.App{
 		Name:                      "waza",
-		Usage:                     "run agent evaluations, each trial in a sandbox of its own",
+		Usage:                     "Run agent evaluations, each trial in its own sandbox",
 		HideVersion:               true,
 		HideHelpCommand:           true,
 		Writer:                    s.stdout,
@@ -175,7 +175,7 @@ type versionCommand struct{ *state }
 
 func (s versionCommand) command() *cli.Command {
 	return &cli.Command{
-		Name: "version", Usage: "print the version", OnUsageError: usageError,
+		Name: "version", Usage: "Print the version", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usage("version takes no arguments")
@@ -204,7 +204,7 @@ type schemaCommand struct{ *state }
 
 func (s schemaCommand) command() *cli.Command {
 	return &cli.Command{
-		Name: "schema", Usage: "print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
+		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
 			document, ok := documents[c.Args().First()]

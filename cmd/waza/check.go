@@ -17,18 +17,18 @@ type checkCommand struct{ *state }
 func (s checkCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
-		Usage:     "say everything about an eval that can be known without running it",
+		Usage:     "Check an eval without running it",
 		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
-		Description: "Without a name it checks the eval.yaml here, or the evals of the project. Errors are what a run\n" +
-			"would refuse: mistakes in the files, all at once. Warnings are tasks that nothing can fail, keys\n" +
-			"without effect, variables, keys of models and images that are missing here, tools that waza.lock\n" +
-			"does not list, servers that are never used. Nothing is started or written. Exit code 2 where there\n" +
-			"are errors.",
+		Description: "Checks eval.yaml in the current directory, all evals of the project, or the one that is named.\n" +
+			"Errors are all mistakes for which a run would be refused. Warnings are tasks that cannot fail, keys\n" +
+			"without effect, servers that are never used, tools that waza.lock does not list, and variables,\n" +
+			"model keys and images that are missing on this machine. Nothing is started or written. The exit\n" +
+			"code is 2 if there are errors.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Value: true, Usage: "check it for waza run --isolate; --isolate=false for a run without"},
-			&cli.BoolFlag{Name: "strict", Usage: "exit code 1 where there are warnings"},
-			&cli.BoolFlag{Name: "strict-keys", Usage: "refuse every key that nothing knows, also where waza's format has others"},
+			&cli.BoolFlag{Name: "isolate", Value: true, Usage: "Check for a run with --isolate; use --isolate=false for one without"},
+			&cli.BoolFlag{Name: "strict", Usage: "Exit with code 1 if there are warnings"},
+			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {

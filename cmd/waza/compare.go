@@ -13,9 +13,9 @@ type compareCommand struct{ *state }
 func (s compareCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "compare",
-		Usage:        "hold finished runs side by side",
+		Usage:        "Compare finished runs",
 		ArgsUsage:    "RUN RUN...",
-		Description:  "RUN is a run directory or a results.json. The first is what the others are held against,\ntask by task: what is paired are the tasks that both have. Where an interval has room for\nno difference, none is shown. What to look at comes first.",
+		Description:  "RUN is a run directory, latest, or a results.json. Each further run is compared with the first,\nover the tasks that both have. A difference is shown only where chance does not explain it;\nregressions come first.",
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
@@ -44,5 +44,5 @@ func (s compareCommand) command() *cli.Command {
 }
 
 func comparisonFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the comparison as JSON to this `FILE`"}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write the comparison as JSON to `FILE`"}
 }

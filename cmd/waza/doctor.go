@@ -25,10 +25,10 @@ type doctorCommand struct{ *state }
 func (s doctorCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
-		Usage:       "say whether waza run --isolate would work here, and what would mend it",
-		Description: "Looks at the engine, what it can enforce, and at this machine; changes nothing; with\n--probe it also attacks sandboxes from inside, as a run does. Exit code 3 where a run\ncould not work.",
+		Usage:       "Check whether this machine can run isolated evals",
+		Description: "Checks the container engine, what it can enforce, and this machine, without changing anything.\nThe exit code is 3 if a run could not work.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "probe", Usage: "open sandboxes, and try to get out of them"},
+			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),
 		},
 		OnUsageError: usageError,

@@ -33,11 +33,11 @@ type copied struct{ file, to string }
 
 func exportFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "reporter", Usage: "write a report too: `KIND:FILE`, which is json:FILE or junit:FILE; may be given again"},
-		&cli.StringFlag{Name: "output-dir", Aliases: []string{"d"}, Usage: "write results.json as `DIR`/SKILL/MODEL.json too"},
-		&cli.StringFlag{Name: "transcript-dir", Usage: "write each trial's transcript as a JSON file in `DIR` too"},
-		&cli.BoolFlag{Name: "session-log", Usage: "write what happened as a line of JSON each too, in --session-dir"},
-		&cli.StringFlag{Name: "session-dir", Value: ".", Usage: "`DIR` of --session-log"},
+		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report: json:FILE or junit:FILE, as `KIND:FILE` (repeatable)"},
+		&cli.StringFlag{Name: "output-dir", Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
+		&cli.StringFlag{Name: "transcript-dir", Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
+		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir"},
+		&cli.StringFlag{Name: "session-dir", Value: ".", Usage: "Write the session log to `DIR`"},
 	}
 }
 

@@ -19,17 +19,17 @@ type gateCommand struct{ *state }
 func (s gateCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
-		Usage:     "fail where a run is worse than another",
+		Usage:     "Fail if a run is worse than another run",
 		ArgsUsage: "RUN --against RUN",
-		Description: "RUN is a run directory, latest, or a results.json. The exit code is 1 where a task that passed\n" +
-			"in every trial does not any more, where one passes less often beyond chance or has no trial that\n" +
-			"counts, where the pass rate over all tasks fell beyond chance, or where an attack succeeds that did\n" +
-			"not. Tasks that failed before may fail, and so may tasks that are new.",
+		Description: "The exit code is 1 if a task that passed in all trials no longer does, if a task passes less often\n" +
+			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than\n" +
+			"chance, or if an attack newly succeeds. Tasks that failed before, and new tasks, may fail. RUN is a\n" +
+			"run directory, latest, or a results.json.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "against", Usage: "hold it against this `RUN`, such as that of the main branch; needed"},
-			&cli.Float64Flag{Name: "max-drop", Usage: "let single tasks regress, and the pass rate over all tasks fall by `POINTS` of a hundred at most", DefaultText: "no task may regress"},
-			&cli.BoolFlag{Name: "allow-flaky", Usage: "let a task fail in some trials that passed in all, where chance may do as much"},
+			&cli.StringFlag{Name: "against", Usage: "Compare with `RUN`, such as that of the main branch (required)"},
+			&cli.Float64Flag{Name: "max-drop", Usage: "Allow the pass rate over all tasks to fall by up to `POINTS` percentage points, whichever tasks regress", DefaultText: "no task may regress"},
+			&cli.BoolFlag{Name: "allow-flaky", Usage: "Allow a task that always passed to fail in some trials, within chance"},
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {

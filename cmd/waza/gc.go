@@ -15,9 +15,13 @@ type gcCommand struct{ *state }
 
 func (s gcCommand) command() *cli.Command {
 	return &cli.Command{
-		Name:         "gc",
-		Usage:        "remove what dead runs left on the engine and on this machine",
-		Description:  "Containers end with their runner. What a killed runner can leave are containers that\nwere never started, networks, volumes and the stages of an image's build; without\n--isolate, processes and temporary directories. gc never touches what a live run\nowns, on this machine or another. Finished images are kept, but for guest images of\nother builds of waza that are older than a day and in no use, and layers of images\nthat have lost their name, or of other builds that are older than an hour.",
+		Name:  "gc",
+		Usage: "Remove what crashed runs left behind",
+		Description: "Removes containers that were never started, networks, volumes and build stages of runs that were\n" +
+			"killed, and processes and temporary directories of runs without --isolate. What a live run owns is\n" +
+			"never touched, whichever machine it runs on. Images are kept, except for guest images of other\n" +
+			"builds of waza (after a day without use) and layers without a name or of other builds (after an\n" +
+			"hour).",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

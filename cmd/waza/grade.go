@@ -18,15 +18,20 @@ type gradeCommand struct{ *state }
 
 func (s gradeCommand) command() *cli.Command {
 	return &cli.Command{
-		Name:         "grade",
-		Usage:        "grade a run again from its evidence",
-		ArgsUsage:    "RUN",
-		Description:  "Repeats every verdict from the run directory alone: no engine, no agent, no server, and\nno judge: its answers are on record. --judge asks it what no readable answer is on\nrecord for, --judge-again everything anew, with the key that the run was made with.\nWhere the record names another endpoint than OpenAI's, or another variable, --judge-url and\n--judge-key-env have to name it too: a run may be a stranger's.",
+		Name:      "grade",
+		Usage:     "Grade a run again from its evidence",
+		ArgsUsage: "RUN",
+		Description: "Repeats every verdict from the run directory alone, with the recorded answers of judges: no engine,\n" +
+			"agent, server or model is needed. --judge asks a judge what has no recorded answer, --judge-again\n" +
+			"everything; both use the key that the run was made with.\n" +
+			"\n" +
+			"A run may come from a stranger: if its record names an endpoint other than OpenAI's, or another\n" +
+			"variable for the key, --judge-url and --judge-key-env must name it too.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "judge", Usage: "ask the judge what it has not answered"},
-			&cli.BoolFlag{Name: "judge-again", Usage: "ask the judge everything anew; what it answered before stays on record and counts no more"},
-			&cli.StringFlag{Name: "update-snapshots", Usage: "write what the run left over the snapshots that diff graders of this `EVAL` compare with"},
+			&cli.BoolFlag{Name: "judge", Usage: "Ask the judge the questions that have no recorded answer"},
+			&cli.BoolFlag{Name: "judge-again", Usage: "Ask the judge all questions again; earlier answers are kept but no longer count"},
+			&cli.StringFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of `EVAL`'s diff graders with what the run produced"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, judgeFlags("--judge or --judge-again")...),
 		Action: func(c *cli.Context) error {
@@ -94,8 +99,8 @@ const (
 // judgeFlags say which judge the record of a run may have asked.
 func judgeFlags(with string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: judgeURL, Usage: "ask the judge although it is at this `URL`; with " + with},
-		&cli.StringFlag{Name: judgeKeyEnv, Usage: "send it the key in this `VARIABLE`; with " + with},
+		&cli.StringFlag{Name: judgeURL, Usage: "Trust the judge at `URL` of the recorded run; with " + with},
+		&cli.StringFlag{Name: judgeKeyEnv, Usage: "Send the judge the key in environment variable `VARIABLE`; with " + with},
 	}
 }
 

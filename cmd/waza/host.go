@@ -273,7 +273,7 @@ func certificateCache() selftest.Cache {
 func mcpFlag() cli.Flag {
 	return &cli.GenericFlag{
 		Name: "mcp", Value: &once{},
-		Usage: "lay the MCP servers of a client's `FILE`, such as mcp.json, over the eval's",
+		Usage: "Add the MCP servers of a client's configuration `FILE`, such as mcp.json, to the eval's",
 	}
 }
 

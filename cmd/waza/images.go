@@ -23,12 +23,12 @@ import (
 type imagesCommand struct{ *state }
 
 func (s imagesCommand) command() *cli.Command {
-	baseFlag := &cli.StringFlag{Name: "base", Usage: "`IMAGE` to build on, as config.isolation.npm_image says", Value: images.DefaultNPM}
+	baseFlag := &cli.StringFlag{Name: "base", Usage: "Build on `IMAGE`, like config.isolation.npm_image", Value: images.DefaultNPM}
 	return &cli.Command{
 		Name:  "images",
-		Usage: "list, build and remove the images that waza makes",
-		Description: "A run builds what it lacks by itself. Agents that come with waza have an image each;\n" +
-			"so has every npx and uvx package of a server.",
+		Usage: "Manage the images that waza builds",
+		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has\n" +
+			"each npx or uvx package of a server.",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
@@ -38,7 +38,7 @@ func (s imagesCommand) command() *cli.Command {
 		},
 		Subcommands: []*cli.Command{
 			{
-				Name: "list", Usage: "list what there is on the engine, and the agents that there could be",
+				Name: "list", Usage: "List built images, and the agents that images can be built for",
 				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
 				Action: func(c *cli.Context) error {
 					if c.NArg() > 0 {
@@ -48,13 +48,13 @@ func (s imagesCommand) command() *cli.Command {
 				},
 			},
 			{
-				Name: "build", Usage: "build the images of agents ahead of a run", ArgsUsage: "[NAME...]",
+				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
 				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
 				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
 			},
 			{
-				Name: "prune", Usage: "remove the images of agents and packages that this version does not ask for",
-				Description:  "Removes nothing while a run is alive: it may be one of another version.",
+				Name: "prune", Usage: "Remove images of agents and packages that this version does not use",
+				Description:  "Nothing is removed during a run, which may be one of another version.",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
 					if c.NArg() > 0 {

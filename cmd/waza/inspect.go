@@ -37,28 +37,29 @@ type inspectCommand struct{ *state }
 func (s inspectCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "start MCP servers alone, and tell what they list and do",
+		Usage:     "Start MCP servers without an agent and report what they list and do",
 		ArgsUsage: "FILE|NAME|URL | -- COMMAND [ARGS]",
-		Description: "FILE is an eval, or a client's file such as mcp.json; NAME is a server of eval.yaml, mcp.json\n" +
-			"or .mcp.json here; COMMAND is as a client would start it: npx, uvx, docker run, or a program of --image.\n" +
-			"Each server is started in a container of its own, asked for its lists, left alone for a while, and\n" +
-			"ended. Nothing that it lists is called, read or got unless that is asked for.",
+		Description: "FILE is an eval, or a client's configuration such as mcp.json. NAME is a server in eval.yaml,\n" +
+			"mcp.json or .mcp.json in the current directory. COMMAND starts a server as in a client: npx,\n" +
+			"uvx, docker run, or a program in --image.\n\n" +
+			"Each server is started in its own container, asked for its lists, watched for a while, and\n" +
+			"stopped. Tools, prompts and resources are used only with --call, --get and --read.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Usage: "run servers in containers; needed for all that are not remote"},
-			&cli.StringSliceFlag{Name: "server", Usage: "inspect only the server of this `NAME`; may be given again"},
-			&cli.StringFlag{Name: "image", Usage: "run COMMAND, and servers of a client's file that have none, in this `IMAGE`"},
-			&cli.DurationFlag{Name: "for", Value: defaultWatch, Usage: "watch each server for this `TIME` when it has listed all"},
-			&cli.DurationFlag{Name: "patience", Value: defaultPatience, Usage: "`TIME` that one list, or one exercise, may take"},
-			&cli.StringFlag{Name: "call", Usage: "call this `TOOL`"},
-			&cli.StringFlag{Name: "get", Usage: "get this `PROMPT`"},
-			&cli.StringFlag{Name: "args", Usage: "arguments of --call or --get, as a `JSON` object"},
-			&cli.StringFlag{Name: "read", Usage: "read the resource of this `URI`"},
-			&cli.StringFlag{Name: "out", Usage: "new `DIR` for evidence (default: .waza/inspections/<time>-<name>)"},
-			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never", DefaultText: "the eval's"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "inspect although the attack `NAME` gets out of the sandbox; may be given again"},
-			&cli.BoolFlag{Name: "pin", Usage: "keep in waza.lock what each server lists, so that a later run tells what is another"},
-			&cli.BoolFlag{Name: "full", Usage: "show descriptions and schemas whole"},
+			&cli.BoolFlag{Name: "isolate", Usage: "Run servers in containers; required unless they are remote"},
+			&cli.StringSliceFlag{Name: "server", Usage: "Inspect only the server called `NAME` (repeatable)"},
+			&cli.StringFlag{Name: "image", Usage: "Run COMMAND, and the servers of a client's file that name no image, in `IMAGE`"},
+			&cli.DurationFlag{Name: "for", Value: defaultWatch, Usage: "Watch each server for `TIME` after it has answered"},
+			&cli.DurationFlag{Name: "patience", Value: defaultPatience, Usage: "Wait up to `TIME` for each list and each --call, --get or --read"},
+			&cli.StringFlag{Name: "call", Usage: "Call `TOOL`"},
+			&cli.StringFlag{Name: "get", Usage: "Get `PROMPT`"},
+			&cli.StringFlag{Name: "args", Usage: "Arguments for --call or --get, as a `JSON` object"},
+			&cli.StringFlag{Name: "read", Usage: "Read the resource at `URI`"},
+			&cli.StringFlag{Name: "out", Usage: "Write evidence to the new directory `DIR` (default: .waza/inspections/<time>-<name>)"},
+			&cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never", DefaultText: "the eval's"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Inspect even if attack `NAME` escapes the sandbox (repeatable)"},
+			&cli.BoolFlag{Name: "pin", Usage: "Record in waza.lock what each server lists, so that later runs report changes"},
+			&cli.BoolFlag{Name: "full", Usage: "Print full descriptions and schemas"},
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {

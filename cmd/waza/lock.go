@@ -17,16 +17,16 @@ type lockCommand struct{ *state }
 func (s lockCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
-		Usage:     "keep which versions an eval's npx and uvx packages are",
+		Usage:     "Pin the versions of an eval's npx and uvx packages",
 		ArgsUsage: "EVAL.yaml",
-		Description: "Servers that are written as npx or uvx are installed from a registry. lock resolves\n" +
-			"what waza.lock beside the eval lacks, with all that it needs, so that every run with\n" +
-			"--isolate installs the same, and drops what no task needs. It runs no trial.",
+		Description: "Resolves the npx and uvx packages of an eval's servers, with their dependencies, and writes their\n" +
+			"versions to waza.lock next to the eval, so that every run with --isolate installs the same. Entries\n" +
+			"that no task needs are removed. No trial is run.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			contextDirFlag(),
 			mcpFlag(),
-			&cli.BoolFlag{Name: "update", Usage: "resolve all packages anew, not only what is missing"},
+			&cli.BoolFlag{Name: "update", Usage: "Resolve all packages again, not only missing ones"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {

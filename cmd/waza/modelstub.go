@@ -25,15 +25,14 @@ type modelStubCommand struct{ *state }
 func (s modelStubCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:  "model-stub",
-		Usage: "answer as a model would, by a script",
-		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's\n" +
-			"generateContent until it is interrupted, and plays the turns of a script: see\n" +
-			"docs/model-stub.md. It asks nobody, and wants no key. One line on stderr tells\n" +
-			"of each request.",
+		Usage: "Serve scripted answers in place of a model",
+		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent\n" +
+			"until it is interrupted, with the answers of a script; see docs/model-stub.md. It needs no key and\n" +
+			"connects to nothing. Each request is logged to stderr.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "script", Usage: "play the turns of this `FILE`"},
-			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; a port of 0 is any that is free", Value: "127.0.0.1:0"},
+			&cli.StringFlag{Name: "script", Usage: "Play the turns in `FILE`"},
+			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 || c.String("script") == "" {

@@ -32,7 +32,7 @@ const (
 
 // formatFlag is the flag of a command that can print all of these.
 func formatFlag(all ...format) cli.Flag {
-	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "print in this `FORMAT`: " + either(all)}
+	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "Print in `FORMAT`: " + either(all)}
 }
 
 func formatOf(c *cli.Context, all ...format) (format, error) {

@@ -25,15 +25,15 @@ type reportCommand struct{ *state }
 func (s reportCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "write the report of a run, or of several side by side",
+		Usage:     "Write the report of a run, or of several runs side by side",
 		ArgsUsage: "RUN...",
-		Description: "Writes report.html and junit.xml into the run directory, from what is there: nothing is\n" +
-			"graded again, and the run need not have ended. --output writes the page of HTML elsewhere; it is\n" +
-			"needed while somebody is at work on the run, and for several, which are shown side by side. --format github-comment prints\n" +
-			"a comment for a pull request, and writes nothing.",
+		Description: "Writes report.html and junit.xml into the run directory without grading again; the run may have\n" +
+			"ended early. --output writes the HTML page to another file, which is required for a run that is\n" +
+			"still going on and for several runs. --format github-comment prints a comment for a pull request\n" +
+			"and writes nothing.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to this `FILE`"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write the HTML page to `FILE`"},
 			formatFlag(formatDefault, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {

@@ -18,23 +18,23 @@ type rerunCommand struct{ *state }
 func (s rerunCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "rerun",
-		Usage:     "run tasks of a run again, as it was made",
+		Usage:     "Run tasks of an earlier run again, with its options",
 		ArgsUsage: "RUN [EVAL]",
-		Description: "RUN is a run directory, or latest. The eval is run again as its files are now, with the options\n" +
-			"that RUN was made with, in a new run directory. EVAL says where the eval is now, if it was moved.\n" +
-			"RUN stays as it is; to complete one that ended early, use waza run --resume.",
+		Description: "Runs the eval of RUN (a run directory, or latest) as its files are now, with the options of RUN,\n" +
+			"in a new run directory. EVAL is the path of the eval if it was moved. RUN is not changed; to\n" +
+			"complete a run that ended early, use waza run --resume.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "failed", Usage: "run only tasks of which not every trial passed"},
-			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
-			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "as RUN"},
-			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial running until Ctrl-C; with --task and --trials 1"},
-			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "let hooks of the eval that say host: true run on this machine"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again"},
-			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
+			&cli.BoolFlag{Name: "failed", Usage: "Run only tasks with a trial that did not pass"},
+			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
+			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "as RUN"},
+			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
+			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Run even if attack `NAME` escapes the sandbox (repeatable)"},
+			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
 			outputFlag(),
-			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
-			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
+			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
+			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {

@@ -34,45 +34,45 @@ type runCommand struct{ *state }
 func (s runCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "run",
-		Usage:        "run an eval",
+		Usage:        "Run an eval",
 		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without a name it runs the eval.yaml here, or the evals of the project.\n\n--resume RUN completes a run that ended early, as it was begun: what had finished is\nkept. Beside it only --workers, --prepare, --output, --format, -v and -q can be given,\n--allow-host-hooks where the eval needs it, and --judge-url and --judge-key-env where a\njudge is still to be asked.",
+		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --prepare, --output, --format, -v and -q, --allow-host-hooks if the eval needs it,\nand --judge-url and --judge-key-env if a judge has yet to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Usage: "run every trial in containers of its own; without it nothing is isolated"},
-			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "run only tasks whose id or name matches this `GLOB`; may be given again"},
-			&cli.StringSliceFlag{Name: "tags", Usage: "run only tasks with a tag that matches this `GLOB`; may be given again"},
+			&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
+			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
+			&cli.StringSliceFlag{Name: "tags", Usage: "Run only tasks with a tag that matches `GLOB` (repeatable)"},
 			executorFlag(),
 			modelFlag(),
-			&cli.IntFlag{Name: "trials", Usage: "`N` trials of each task", DefaultText: "the eval's"},
-			&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "`N` trials at once, or auto for as many as machine and models bear", DefaultText: "the eval's"},
-			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "`TIME` an agent may take: whole seconds, or such as 5m", DefaultText: "the eval's"},
-			&cli.IntFlag{Name: "prepare", Usage: "open the containers of the next `N` trials while others are at work", DefaultText: "as many as trials at once, at most 4"},
-			&cli.BoolFlag{Name: "parallel", Usage: "run trials side by side, as many as the eval's workers, or 4"},
-			&cli.StringFlag{Name: "judge-model", Usage: "have graders ask this `MODEL`, in place of all that the eval names"},
-			&cli.BoolFlag{Name: "update-snapshots", Usage: "write what trials leave over the snapshots that diff graders compare with, in the eval's directory"},
-			&cli.BoolFlag{Name: "skip-graders", Usage: "run the agents and grade nothing"},
-			&cli.BoolFlag{Name: "discover", Usage: "run all evals below the directory that is named, or this one"},
-			&cli.BoolFlag{Name: "strict", Usage: "with --discover: every SKILL.md must have an eval"},
-			&cli.BoolFlag{Name: "debug", Usage: "the same as -v"},
-			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "run a trial again up to `N` times where infrastructure failed it"},
-			&cli.StringFlag{Name: "pull", Usage: "pull images by this `POLICY`: missing, always or never; with --isolate", DefaultText: "the eval's"},
-			&cli.StringFlag{Name: "pins", Usage: "where a server lists something else than waza.lock has pinned, `DO`: warn, fail or off; with --isolate", DefaultText: "the eval's"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "run although the attack `NAME` gets out of the sandbox; may be given again; with --isolate"},
-			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "let hooks of the eval that say host: true run on this machine"},
-			&cli.BoolFlag{Name: "strict-keys", Usage: "refuse every key that nothing knows, also where waza's format has others"},
-			&cli.BoolFlag{Name: "no-attacks", Usage: "inject nothing of tasks' attacks: the baseline of a run that does"},
-			&cli.BoolFlag{Name: "baseline", Usage: "run every trial without skills too, and say what skills change; exit code 0 where they raise the pass rate"},
-			&cli.BoolFlag{Name: "no-skills", Usage: "give the agent no skills"},
+			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "the eval's"},
+			&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "Run up to `N` trials at once; auto adapts to what the machine and the models can take", DefaultText: "the eval's"},
+			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "Stop an agent after `TIME`, such as 300 (seconds) or 5m", DefaultText: "the eval's"},
+			&cli.IntFlag{Name: "prepare", Usage: "Start the containers of the next `N` trials in advance", DefaultText: "the number of trials at once, at most 4"},
+			&cli.BoolFlag{Name: "parallel", Usage: "Run trials in parallel: as many as the eval's workers, or 4"},
+			&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for all judges, in place of the eval's"},
+			&cli.BoolFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of diff graders with what the trials produce"},
+			&cli.BoolFlag{Name: "skip-graders", Usage: "Run the agents without grading"},
+			&cli.BoolFlag{Name: "discover", Usage: "Run all evals found below the given directory, or the current one"},
+			&cli.BoolFlag{Name: "strict", Usage: "With --discover, fail if a SKILL.md has no eval"},
+			&cli.BoolFlag{Name: "debug", Usage: "Same as -v"},
+			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "Retry a trial up to `N` times if the infrastructure failed"},
+			&cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never; requires --isolate", DefaultText: "the eval's"},
+			&cli.StringFlag{Name: "pins", Usage: "What to do if a server lists something other than waza.lock pins, as `MODE`: warn, fail or off; requires --isolate", DefaultText: "the eval's"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Run even if attack `NAME` escapes the sandbox (repeatable); requires --isolate"},
+			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
+			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
+			&cli.BoolFlag{Name: "no-attacks", Usage: "Run without the tasks' attacks, as a baseline"},
+			&cli.BoolFlag{Name: "baseline", Usage: "Run every trial also without skills and compare; the exit code is 0 if skills raise the pass rate"},
+			&cli.BoolFlag{Name: "no-skills", Usage: "Run the agent without skills"},
 			contextDirFlag(),
 			mcpFlag(),
 			outputFlag(),
-			&cli.StringFlag{Name: "run-dir", Usage: "new `DIR` for evidence and results (default: .waza/runs/<time>-<name>)"},
-			&cli.StringFlag{Name: "resume", Usage: "complete the run in the directory `RUN`, which ended early"},
-			&cli.BoolFlag{Name: "keep", Usage: "leave the sandbox of the one trial standing until Ctrl-C"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "print each trial's plan and start nothing"},
-			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "show servers' stderr as it comes, and every trial that ends"},
-			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "say only what did not pass, and how it ends"},
+			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
+			&cli.StringFlag{Name: "resume", Usage: "Complete the run in directory `RUN`"},
+			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "Print the plan of each trial without starting anything"},
+			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
+			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, slices.Concat(judgeFlags("--resume"), exportFlags(), inertFlags())...),
 		Action: func(c *cli.Context) error {
@@ -213,11 +213,11 @@ func checkAllowWeak(o runOptions) error {
 }
 
 func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write results.json to this `FILE` too"}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Also write results.json to `FILE`"}
 }
 
 func contextDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "`DIR` of fixtures, in place of fixtures beside the eval"}
+	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "Take fixtures from `DIR` instead of the directory fixtures next to the eval"}
 }
 
 // runOptions is the command line of waza run.
@@ -335,7 +335,7 @@ func inRange(c *cli.Context, name string, most int) error {
 func executorFlag() cli.Flag {
 	return &cli.StringSliceFlag{
 		Name:        "executor",
-		Usage:       "let agent `NAME`, or NAME=MODEL, run the eval in place of its own; several, by commas or given again, are a run each, and one table",
+		Usage:       "Run the eval with agent `NAME`, or NAME=MODEL; several (comma-separated or repeated) are run one after another and compared",
 		DefaultText: "the eval's",
 	}
 }
@@ -344,7 +344,7 @@ func modelFlag() cli.Flag {
 	return &cli.StringSliceFlag{
 		Name:        "model",
 		Aliases:     []string{"m"},
-		Usage:       "let the agent ask this `MODEL`, in place of the eval's; several are one run each with each agent",
+		Usage:       "Use `MODEL` for the agent; several (comma-separated or repeated) are run one after another and compared",
 		DefaultText: "the eval's",
 	}
 }

@@ -25,15 +25,15 @@ type serveCommand struct{ *state }
 func (s serveCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "show runs in a browser, also while they are at work",
+		Usage:     "Serve runs to a browser, also while they are running",
 		ArgsUsage: "[DIR]",
-		Description: "Serves the runs that lie in DIR (default: .waza/runs) until it is interrupted: pages as in\n" +
-			"report.html, what a run at work is doing, and JSON; see docs/serve.md. The address that it\n" +
-			"prints has a token in it, without which nobody is let in.",
+		Description: "Serves the runs in DIR (default: .waza/runs) until it is interrupted: the pages of report.html,\n" +
+			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token\n" +
+			"that is required for access.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Usage: "listen on `HOST:PORT`; a port of 0 is any that is free", Value: "127.0.0.1:0"},
-			&cli.BoolFlag{Name: otherMachines, Usage: "let --listen name an address that is not of this machine alone"},
+			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
+			&cli.BoolFlag{Name: otherMachines, Usage: "Allow --listen to use an address that other machines can reach"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 1 {

@@ -20,12 +20,12 @@ type showCommand struct{ *state }
 func (s showCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:         "show",
-		Usage:        "show the conversation of a trial",
+		Usage:        "Show what happened in a trial",
 		ArgsUsage:    "RUN [TASK [N]]",
-		Description:  "Prints what the agent was told, what models answered, what was called on the wire and\nby whom, what came of it, what happened beside, and the verdicts. Where RUN has several\ntrials that fit, it lists them. TASK/N is TASK N.",
+		Description:  "Prints the prompt, the answers of models, the calls on the wire with their results, other events,\nand the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as\nTASK N. RUN is a run directory, or latest.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "cut nothing short"},
+			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "Do not shorten texts"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 1 || c.NArg() > 3 {
