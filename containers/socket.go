@@ -12,14 +12,15 @@ import (
 	"github.com/docker/docker/api/types/mount"
 
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
 // socketDir is the pattern of the directories that sockets are in, in the system's temporary one.
 const socketDir = "waza-mux-*"
 
-// socket is a Unix socket of one container, in a directory that no other container has. It
-// carries the requests to the guest in place of the engine's pipe, which passes four processes
-// each way.
+// socket is a Unix socket of one container, in a directory that no other container has. Over the
+// one connection to it the runner hands the guest a socket for each request, in place of a stream
+// through the engine's pipe, which passes a mux and four processes each way.
 type socket struct {
 	dir string
 	ln  *net.UnixListener
@@ -29,7 +30,7 @@ type socket struct {
 // the guest. It returns nil if the engine is not on this machine, or no socket can be made: the
 // guest then stays with the pipe.
 func newSocket(daemon string, conf *container.Config, host *container.HostConfig) *socket {
-	if !strings.HasPrefix(daemon, "unix://") {
+	if !strings.HasPrefix(daemon, "unix://") || !guest.OffersSockets() {
 		return nil
 	}
 	parent, err := os.MkdirTemp("", socketDir) // for this user alone

@@ -3,6 +3,7 @@ package hostileguest
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/binary"
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
@@ -33,6 +34,12 @@ func (m *middle) flood(attack string) {
 			return
 		}
 	}
+}
+
+// plantedMessage returns planted as a message of a stream.
+func plantedMessage() []byte {
+	files := planted()
+	return append(binary.BigEndian.AppendUint32([]byte{kindData}, uint32(len(files))), files...)
 }
 
 // planted returns files, as a tar without its end, that lead out of the workspace.

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 
@@ -33,15 +32,15 @@ func init() {
 	}
 }
 
-// middle is between the runner and the guest, on the pipe or on the runner's socket.
+// middle is between the runner and the guest, on the pipe or on the runner's sockets.
 type middle struct {
-	also     *middle // the pipe's, of the one on a socket
-	programs int     // that the runner has started
-	lies     bool    // about trees
+	also *middle // the pipe's, of the one on sockets
 
-	mu    sync.Mutex
-	out   io.Writer       // to the runner; guarded by mu
-	trees map[uint32]bool // streams of trees that are to come; guarded by mu
+	mu       sync.Mutex
+	programs int             // that the runner has started; guarded by mu
+	lies     bool            // about trees; guarded by mu
+	out      io.Writer       // to the runner; guarded by mu
+	trees    map[uint32]bool // streams of the mux with trees to lie about that are to come; guarded by mu
 }
 
 // begin puts pipes in the place of stdin and stdout, which the guest takes over next.
@@ -69,38 +68,17 @@ func begin() error {
 	return errors.Join(unix.Dup3(int(guestIn.Fd()), 0, 0), unix.Dup3(int(guestOut.Fd()), 1, 0), guestIn.Close(), guestOut.Close())
 }
 
-// takeSocket connects to the runner's socket in the guest's place, and gives the guest one of
-// ours.
-func (m *middle) takeSocket() error {
-	runner, err := net.Dial("unix", os.Args[2])
-	if err != nil {
-		return err
-	}
-	os.Args[2] = "@hostile"
-	ln, err := net.Listen("unix", os.Args[2])
-	if err != nil {
-		return err
-	}
-	go func() {
-		real, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		over := newMiddle(runner)
-		over.also = m
-		over.between(runner, real, real)
-		_, _ = real.Close(), runner.Close()
-	}()
-	return nil
-}
-
 func newMiddle(runner io.Writer) *middle { return &middle{out: runner, trees: map[uint32]bool{}} }
 
 // between passes frames on, both ways, until the runner ends.
 func (m *middle) between(runner io.Reader, toGuest io.Writer, fromGuest io.Reader) {
 	go pass(fromGuest, m.say)
 	pass(runner, func(f frame) error {
-		m.hear(f)
+		if f.begins(kindRequest) && m.hear(f[frameHeader:]) {
+			m.mu.Lock()
+			m.trees[f.stream()] = true
+			m.mu.Unlock()
+		}
 		_, err := toGuest.Write(f)
 		return err
 	})
@@ -162,17 +140,18 @@ func pass(from io.Reader, to func(frame) error) {
 	}
 }
 
-// hear looks at what the runner says.
-func (m *middle) hear(f frame) {
+// hear looks at a request of the runner's, and reports whether it is for a tree to lie about.
+func (m *middle) hear(message []byte) bool {
 	var request struct {
 		Verb string
 		Args []string
 	}
-	if !f.begins(kindRequest) || json.Unmarshal(f[frameHeader+messageHeader:], &request) != nil {
-		return
+	if json.Unmarshal(message[messageHeader:], &request) != nil {
+		return false
 	}
-	switch request.Verb {
-	case "exec":
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if request.Verb == "exec" {
 		attack := request.Args[len(request.Args)-1]
 		m.lies = m.lies || attack == part.LeadsOut
 		if m.programs++; m.programs == 2 { // the first is for the look that the runner has at a server before the trial
@@ -181,11 +160,8 @@ func (m *middle) hear(f frame) {
 				go m.also.flood(attack)
 			}
 		}
-	case "get":
-		m.mu.Lock()
-		m.trees[f.stream()] = m.lies
-		m.mu.Unlock()
 	}
+	return request.Verb == "get" && m.lies
 }
 
 // say passes on what the guest says, with a few files more at the beginning of a tree,
@@ -195,8 +171,7 @@ func (m *middle) say(f frame) error {
 	defer m.mu.Unlock()
 	if m.trees[f.stream()] && f.begins(kindData) {
 		delete(m.trees, f.stream())
-		files := planted()
-		message := append(binary.BigEndian.AppendUint32([]byte{kindData}, uint32(len(files))), files...)
+		message := plantedMessage()
 		if _, err := m.out.Write(append(newFrame(frameData, 0, f.stream(), uint32(len(message))), message...)); err != nil {
 			return err
 		}

@@ -11,12 +11,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+	"golang.org/x/time/rate"
 )
 
 // Listen has the guest listen on address inside the container and hands in what
 // connects; ctx bounds the asking alone. The listener ends with Close or with the
 // session.
 func (g *Guest) Listen(ctx context.Context, address string) (net.Listener, error) {
+	if g.sockets != nil {
+		g.listening.Do(func() { g.incoming.Go(g.serveSpares) })
+	}
 	in := &listener{guest: g, conns: make(chan incoming), done: make(chan struct{})}
 	g.mu.Lock()
 	g.lastID++
@@ -46,24 +50,57 @@ func (g *Guest) serveIncoming(session *yamux.Session) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
 	for {
-		stream, err := session.Accept()
+		accepted, err := session.AcceptStream()
 		if err != nil {
 			g.ended(why(session, err))
 			return
 		}
+		stream := muxStream{accepted}
 		select {
 		case g.inbound <- struct{}{}:
 		default:
-			_ = closeStream(stream)
+			_ = stream.Close()
 			continue
 		}
 		conns.Go(func() {
-			release := func() { <-g.inbound }
-			if err := g.admit(stream, release); err != nil {
-				_ = closeStream(stream)
-				release()
-			}
+			_ = stream.SetReadDeadline(time.Now().Add(admitTimeout))
+			g.admit(stream, func() {})
 		})
+	}
+}
+
+const (
+	// admitTimeout is how long a guest may take to say what a stream that it opens is for.
+	admitTimeout = 10 * time.Second
+	// sparesAhead is how many sockets a guest has ready for connections that come in.
+	sparesAhead = 8
+)
+
+// serveSpares keeps some sockets ready with the guest, for connections that come in, and takes in
+// those that it uses: no more at once, and in a second, than over the mux.
+func (g *Guest) serveSpares() {
+	var conns sync.WaitGroup
+	defer conns.Wait()
+	unused := make(chan struct{}, sparesAhead)
+	pace := rate.NewLimiter(inboundRate, inboundBurst)
+	for {
+		for _, room := range []chan struct{}{unused, g.inbound} {
+			select {
+			case room <- struct{}{}:
+			case <-g.done:
+				return
+			}
+		}
+		if !await(pace, g.done) {
+			return
+		}
+		stream, err := g.sockets.open(useSpare)
+		if err != nil {
+			_, _ = <-unused, <-g.inbound
+			time.Sleep(time.Second / 10) // the runner lacks descriptors, or the guest takes none in
+			continue
+		}
+		conns.Go(func() { g.admit(stream, func() { <-unused }) })
 	}
 }
 
@@ -95,14 +132,21 @@ func brokeMux(err error) bool {
 	return false
 }
 
-// admit hands a stream to the listener it is for, which calls release when it is
-// done with it.
-func (g *Guest) admit(stream net.Conn, release func()) error {
-	if err := stream.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		return err
+// admit hands a stream, which has a place among those inbound, to the listener it is for. used is
+// called once the guest has said which that is.
+func (g *Guest) admit(s stream, used func()) {
+	release := func() { <-g.inbound }
+	if err := g.handOver(s, used, release); err != nil {
+		_ = s.Close()
+		release()
 	}
-	l := &link{stream: stream, breached: g.giveUp}
+}
+
+func (g *Guest) handOver(s stream, used, release func()) error {
+	l := newLink(s)
+	l.breached = g.giveUp
 	k, p, err := l.message()
+	used()
 	if err != nil {
 		return err
 	}
@@ -120,7 +164,7 @@ func (g *Guest) admit(stream net.Conn, release func()) error {
 	if in == nil {
 		return net.ErrClosed // the listener was closed while the connection came in
 	}
-	if err := stream.SetReadDeadline(time.Time{}); err != nil {
+	if err := s.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
 	select {
@@ -184,10 +228,10 @@ const stopTimeout = 2 * time.Second
 // stop ends the verb and waits for the guest's end of it, so that the address is
 // free again when the listener is closed.
 func (l *listener) stop() error {
-	err := l.control.stream.Close()
+	err := l.control.stream.CloseWrite()
 	_ = l.control.stream.SetReadDeadline(time.Now().Add(stopTimeout))
 	_, _, _ = l.control.message() // only ever its end
-	return errors.Join(err, closeStream(l.control.stream))
+	return errors.Join(err, l.control.stream.Close())
 }
 
 func (l *listener) Addr() net.Addr { return l.addr }

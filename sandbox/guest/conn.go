@@ -113,7 +113,7 @@ func (c *conn) Close() (err error) {
 			_ = c.out.Close()
 			c.writing.Unlock()
 		}
-		err = closeStream(c.stream)
+		err = c.stream.Close()
 		if c.release != nil {
 			c.release()
 		}
@@ -132,7 +132,7 @@ func (c *conn) Abort() {
 }
 
 // reset ends both directions and lets the other end know that data was lost.
-func (c *conn) reset() { _ = closeStream(c.stream) }
+func (c *conn) reset() { _ = c.stream.Close() }
 
 func (c *conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
@@ -161,10 +161,3 @@ func (d *deadline) passed() bool {
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
-
-// closeStream closes a stream for good: yamux's Close alone is a half-close that
-// leaves a blocked Read waiting for the other end.
-func closeStream(stream net.Conn) error {
-	err := stream.Close()
-	return errors.Join(err, stream.SetReadDeadline(time.Now()))
-}

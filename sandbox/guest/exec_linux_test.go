@@ -25,9 +25,9 @@ import (
 
 func sh(script string) process.Spec { return process.Spec{Args: []string{"sh", "-c", script}} }
 
-func TestExec(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExec(t *testing.T) { overBoth(t, testExec) }
+
+func testExec(t *testing.T, g *Guest) {
 	bin := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(bin, "greet"), []byte("#!/bin/sh\necho hello from $0\n"), 0o755))
 	must(t, os.WriteFile(filepath.Join(bin, "data"), []byte("no program"), 0o644))
@@ -87,9 +87,9 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func TestExecSignals(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecSignals(t *testing.T) { overBoth(t, testExecSignals) }
+
+func testExecSignals(t *testing.T, g *Guest) {
 	tests := map[string]struct {
 		script string
 		send   process.Signal
@@ -131,9 +131,9 @@ func TestExecSignals(t *testing.T) {
 
 // A program that takes no input blocks the stream of its stdio; the signal must
 // not wait behind it.
-func TestExecKillsProgramWithFullStdin(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecKillsProgramWithFullStdin(t *testing.T) { overBoth(t, testExecKillsProgramWithFullStdin) }
+
+func testExecKillsProgramWithFullStdin(t *testing.T, g *Guest) {
 	p, err := g.Exec(t.Context(), sh("echo ready; exec sleep 1000"), false)
 	must(t, err)
 	line, err := bufio.NewReader(io.LimitReader(p.Stdout(), 6)).ReadString('\n')
@@ -157,8 +157,10 @@ func TestExecKillsProgramWithFullStdin(t *testing.T) {
 }
 
 func TestExecEndsBeforeAChildThatHoldsStdout(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+	overBoth(t, testExecEndsBeforeAChildThatHoldsStdout)
+}
+
+func testExecEndsBeforeAChildThatHoldsStdout(t *testing.T, g *Guest) {
 	start := time.Now()
 	p, err := g.Exec(t.Context(), sh(`
 		trap 'exit 0' USR1
@@ -178,9 +180,9 @@ func TestExecEndsBeforeAChildThatHoldsStdout(t *testing.T) {
 	}
 }
 
-func TestExecCarries50MBBothWays(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecCarries50MBBothWays(t *testing.T) { overBoth(t, testExecCarries50MBBothWays) }
+
+func testExecCarries50MBBothWays(t *testing.T, g *Guest) {
 	const size = 50 << 20
 	p, err := g.Exec(t.Context(), process.Spec{Args: []string{"cat"}}, false)
 	must(t, err)
@@ -203,9 +205,9 @@ func TestExecCarries50MBBothWays(t *testing.T) {
 	}
 }
 
-func TestExecManyAtOnce(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecManyAtOnce(t *testing.T) { overBoth(t, testExecManyAtOnce) }
+
+func testExecManyAtOnce(t *testing.T, g *Guest) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
@@ -225,9 +227,9 @@ func TestExecManyAtOnce(t *testing.T) {
 
 // Outside a container the guest must never signal "everybody": this test, run as
 // root, would end the machine it runs on.
-func TestExecSoleOutsideAContainer(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecSoleOutsideAContainer(t *testing.T) { overBoth(t, testExecSoleOutsideAContainer) }
+
+func testExecSoleOutsideAContainer(t *testing.T, g *Guest) {
 	p, err := g.Exec(t.Context(), sh("echo done"), true)
 	must(t, err)
 	if got := finish(p, strings.NewReader("")); string(got.stdout) != "done\n" || got.err != nil {
@@ -236,9 +238,9 @@ func TestExecSoleOutsideAContainer(t *testing.T) {
 }
 
 // A guest that goes away ends what ran there with an error, never with an exit.
-func TestExecWhenTheSessionEnds(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestExecWhenTheSessionEnds(t *testing.T) { overBoth(t, testExecWhenTheSessionEnds) }
+
+func testExecWhenTheSessionEnds(t *testing.T, g *Guest) {
 	p, err := g.Exec(t.Context(), sh("echo $$; exec sleep 1000"), false)
 	must(t, err)
 	line, err := bufio.NewReader(io.LimitReader(p.Stdout(), 20)).ReadString('\n')

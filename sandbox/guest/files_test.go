@@ -38,9 +38,10 @@ func readTar(t *testing.T, r io.Reader) map[string]string {
 	}
 }
 
-func TestFilesThereAndBack(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestFilesThereAndBack(t *testing.T) { overBoth(t, testFilesThereAndBack) }
+
+func testFilesThereAndBack(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	tree := treetest.Tar(t, 0o644,
 		treetest.Entry{Name: "a.txt", Content: "a"},
 		treetest.Entry{Name: "deep/er/b.txt", Content: strings.Repeat("b", 3*maxPayload)},
@@ -68,9 +69,10 @@ func TestFilesThereAndBack(t *testing.T) {
 
 // TestNothingHides makes files unreadable; root, whom no mode stops, sees them
 // anyway, so this tells more where the tests run as somebody else.
-func TestNothingHides(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestNothingHides(t *testing.T) { overBoth(t, testNothingHides) }
+
+func testNothingHides(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "d"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "d", "inner"), []byte("x"), 0))
 	must(t, os.WriteFile(filepath.Join(dir, "outer"), []byte("y"), 0))
@@ -84,9 +86,9 @@ func TestNothingHides(t *testing.T) {
 	}
 }
 
-func TestPutRefuses(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestPutRefuses(t *testing.T) { overBoth(t, testPutRefuses) }
+
+func testPutRefuses(t *testing.T, g *Guest) {
 	for name, tree := range map[string][]byte{
 		"a name that leads out":        treetest.Tar(t, 0o644, treetest.Entry{Name: "../out", Content: "x"}),
 		"a deep name that leads out":   treetest.Tar(t, 0o644, treetest.Entry{Name: "a/../../out", Content: "x"}),
@@ -121,9 +123,10 @@ func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
 // TestPipeForADirectory gets a directory that a pipe stands in place of, which nobody
 // writes to.
-func TestPipeForADirectory(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestPipeForADirectory(t *testing.T) { overBoth(t, testPipeForADirectory) }
+
+func testPipeForADirectory(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	must(t, syscall.Mkfifo(pipe, 0o600))
 	within(t, 20*time.Second, "get", func() {
@@ -133,9 +136,10 @@ func TestPipeForADirectory(t *testing.T) {
 	})
 }
 
-func TestManyFiles(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestManyFiles(t *testing.T) { overBoth(t, testManyFiles) }
+
+func testManyFiles(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	var entries []treetest.Entry
 	for i := range 2000 {
 		entries = append(entries, treetest.Entry{Name: fmt.Sprintf("%d/%d", i%50, i), Content: fmt.Sprint(i)})
@@ -149,9 +153,10 @@ func TestManyFiles(t *testing.T) {
 }
 
 // TestGetToAWriterThatFails must neither hang nor lose the session.
-func TestGetToAWriterThatFails(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestGetToAWriterThatFails(t *testing.T) { overBoth(t, testGetToAWriterThatFails) }
+
+func testGetToAWriterThatFails(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "big"), make([]byte, 8<<20), 0o644))
 	within(t, 20*time.Second, "get", func() {
 		if err := g.Get(t.Context(), dir, nil, failingWriter{}); !errors.Is(err, errFull) {

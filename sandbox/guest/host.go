@@ -17,9 +17,9 @@ import (
 // Guest is the runner's end of the session with one container's process 1.
 type Guest struct {
 	pipe    *yamux.Session // over the container's stdin and stdout; the container ends with it
-	session *yamux.Session // that carries the requests: pipe, or the session over a socket
+	sockets *sockets       // that carry the requests; nil where pipe does
 	hello   Hello
-	inbound chan struct{} // holds a value for each stream that the guest opened
+	inbound chan struct{} // holds a value for each stream that the guest may open or has opened
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
@@ -28,23 +28,25 @@ type Guest struct {
 	closed   bool                 // by us, before it ended; guarded by mu
 	done     chan struct{}        // closed once there is a reason
 	incoming sync.WaitGroup
+
+	listening sync.Once // begins serveSpares
 }
 
 // Connect starts the session over pipe, the container's stdin and stdout, and waits until the
-// guest has said hello. If the guest has connected to ln, which may be nil, the requests go
-// over that socket from then on, and over the pipe only pings, so that the container still ends
-// with an engine that died or stands still. Connect owns both from the beginning, even if it
-// fails.
+// guest has said hello. If the guest has connected to ln, which may be nil, the runner hands it a
+// socket for each request over that connection from then on, and over the pipe go only pings, so
+// that the container still ends with an engine that died or stands still. Connect owns both from
+// the beginning, even if it fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener) (*Guest, error) {
 	if ln != nil {
 		defer func() { _ = ln.Close() }()
 	}
 	g := &Guest{accepts: make(map[uint64]*listener), inbound: make(chan struct{}, inboundLimit()), done: make(chan struct{})}
-	session, err := g.mux(pipe)
+	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(patience))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}
-	g.pipe, g.session = session, session
+	g.pipe = session
 	g.incoming.Go(func() { g.serveIncoming(session) })
 	g.incoming.Go(func() { watchPulse(session, g.giveUp) })
 	err = g.greet(ctx)
@@ -57,15 +59,15 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener)
 	return g, nil
 }
 
-// mux starts a session with a guest that may be hostile.
-func (g *Guest) mux(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Client(newGuard(&whole{ReadWriteCloser: conn}, g.ended), muxConfig(8*time.Second))
-}
+const (
+	// patience is how long a guest may take nothing in.
+	patience = 8 * time.Second
+	// acceptTimeout bounds the wait for a guest that says it has connected.
+	acceptTimeout = 5 * time.Second
+)
 
-// acceptTimeout bounds the wait for a guest that says it has connected.
-const acceptTimeout = 5 * time.Second
-
-// useSocket has the first connection to ln carry the requests. The two sessions end together.
+// useSocket has sockets carry the requests, which the guest gets over the first connection to ln.
+// They end with the pipe, and the pipe with that connection.
 func (g *Guest) useSocket(ctx context.Context, ln *net.UnixListener) error {
 	if ln == nil {
 		return fmt.Errorf("%w: connected to a socket that it was not given", ErrProtocol)
@@ -78,15 +80,11 @@ func (g *Guest) useSocket(ctx context.Context, ln *net.UnixListener) error {
 	if err != nil {
 		return causeOf(ctx, err)
 	}
-	session, err := g.mux(conn)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	g.session = session
-	g.incoming.Go(func() { g.serveIncoming(session) })
+	g.sockets = newSockets(conn)
+	g.incoming.Go(func() { g.ended(g.sockets.watch()) })
 	g.incoming.Go(func() {
 		<-g.done
-		_, _ = session.Close(), g.pipe.Close()
+		_, _ = g.sockets.Close(), g.pipe.Close()
 	})
 	return nil
 }
@@ -139,9 +137,13 @@ func (g *Guest) giveUp(err error) {
 
 // Ping returns once process 1 of the container has answered, or with ctx.
 func (g *Guest) Ping(ctx context.Context) error {
+	if g.sockets != nil {
+		_, err := g.call(ctx, request{Verb: "ping"})
+		return err
+	}
 	answered := make(chan error, 1)
 	go func() {
-		_, err := g.session.Ping()
+		_, err := g.pipe.Ping()
 		answered <- err
 	}()
 	select {
@@ -157,7 +159,11 @@ func (g *Guest) Close() error {
 	g.mu.Lock()
 	g.closed = g.closed || g.reason == nil && !g.pipe.IsClosed()
 	g.mu.Unlock()
-	err := errors.Join(g.session.Close(), g.pipe.Close())
+	var err error
+	if g.sockets != nil {
+		err = g.sockets.Close()
+	}
+	err = errors.Join(err, g.pipe.Close())
 	g.incoming.Wait()
 	return err
 }
@@ -172,30 +178,31 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", req.Verb, err)
 	}
-	l := &link{stream: stream, breached: g.giveUp}
-	release := context.AfterFunc(ctx, func() { _ = closeStream(stream) })
+	l := newLink(stream)
+	l.breached = g.giveUp
+	release := context.AfterFunc(ctx, func() { _ = stream.Close() })
 	if err := l.writeJSON(kindRequest, req); err != nil {
 		release()
-		return nil, nil, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(stream))
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), stream.Close())
 	}
 	return l, release, nil
 }
 
 // openStream opens a stream, or gives up with ctx: yamux waits for as long as a
-// guest likes where that has left many unanswered.
-func (g *Guest) openStream(ctx context.Context) (net.Conn, error) {
+// guest likes where that has left many unanswered, and so does the socket.
+func (g *Guest) openStream(ctx context.Context) (stream, error) {
 	type result struct {
-		stream net.Conn
+		stream stream
 		err    error
 	}
 	opened := make(chan result)
 	go func() {
-		stream, err := g.session.Open()
+		stream, err := g.newStream()
 		select {
 		case opened <- result{stream, err}:
 		case <-ctx.Done():
 			if err == nil {
-				_ = closeStream(stream)
+				_ = stream.Close()
 			}
 		}
 	}()
@@ -205,6 +212,14 @@ func (g *Guest) openStream(ctx context.Context) (net.Conn, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+func (g *Guest) newStream() (stream, error) {
+	if g.sockets != nil {
+		return g.sockets.open(useRequest)
+	}
+	opened, err := g.pipe.OpenStream()
+	return muxStream{opened}, err
 }
 
 // causeOf names the end of ctx as the cause of an error that came after it.
@@ -226,7 +241,7 @@ func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
 		err = ctx.Err()
 	}
 	if err = causeOf(ctx, err); err != nil {
-		return nil, r, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), closeStream(l.stream))
+		return nil, r, errors.Join(fmt.Errorf("%s: %w", req.Verb, err), l.stream.Close())
 	}
 	return l, r, nil
 }
@@ -237,7 +252,7 @@ func (g *Guest) call(ctx context.Context, req request) (reply, error) {
 	if err != nil {
 		return r, err
 	}
-	return r, closeStream(l.stream)
+	return r, l.stream.Close()
 }
 
 // Dial connects to address ("host:port") as seen from inside the container.
@@ -270,7 +285,7 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // the guest's reason, if it gave one
 	}
 	err = causeOf(ctx, errors.Join(<-answer, copyErr))
-	_ = closeStream(l.stream)
+	_ = l.stream.Close()
 	var why refusal
 	switch {
 	case errors.As(err, &why): // the rest is only how the refusal came through
@@ -294,12 +309,12 @@ func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	release := context.AfterFunc(ctx, func() { _ = closeStream(l.stream) })
+	release := context.AfterFunc(ctx, func() { _ = l.stream.Close() })
 	defer release()
 	if err = causeOf(ctx, receive(l, w)); err != nil {
 		err = fmt.Errorf("%s %s: %w", asked.Verb, asked.Dir, err)
 	}
-	return errors.Join(err, closeStream(l.stream))
+	return errors.Join(err, l.stream.Close())
 }
 
 // Find writes what is at an absolute path of the container to w, as a tar of that one entry, or

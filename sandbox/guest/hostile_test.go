@@ -26,7 +26,7 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 		if err != nil {
 			return
 		}
-		l := &link{stream: stream}
+		l := linkOf(stream)
 		if _, _, err := l.message(); err != nil {
 			return
 		}
@@ -94,7 +94,7 @@ func TestHostileGuests(t *testing.T) {
 		},
 		"opens a stream that nobody asked for": func(session *yamux.Session, _ net.Conn) {
 			if stream, err := session.Open(); err == nil {
-				_ = (&link{stream: stream}).writeJSON(kindRequest, request{Verb: "exec", Args: []string{"sh"}})
+				_ = linkOf(stream).writeJSON(kindRequest, request{Verb: "exec", Args: []string{"sh"}})
 			}
 		},
 		"sends a message too long": func(session *yamux.Session, _ net.Conn) {
@@ -107,7 +107,7 @@ func TestHostileGuests(t *testing.T) {
 		"gives the mux up": func(session *yamux.Session, _ net.Conn) { _ = session.GoAway() },
 		"answers with an answer to nothing": func(session *yamux.Session, _ net.Conn) {
 			if stream, err := session.Accept(); err == nil {
-				_ = (&link{stream: stream}).write(kindStderr, []byte("?"))
+				_ = linkOf(stream).write(kindStderr, []byte("?"))
 			}
 		},
 	}

@@ -26,12 +26,12 @@ func TestRunnerHoldsNoMoreThanItsLimit(t *testing.T) {
 		if err != nil {
 			return
 		}
-		l := &link{stream: accept}
+		l := linkOf(accept)
 		if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{Addr: "here"}) != nil {
 			return
 		}
 		var message bytes.Buffer
-		_ = (&link{stream: &cutting{out: &message, left: maxPayload}}).writeJSON(kindRequest, request{Verb: "conn", Accept: 1})
+		_ = linkOf(&cutting{out: &message, left: maxPayload}).writeJSON(kindRequest, request{Verb: "conn", Accept: 1})
 		for i := range uint32(tries) {
 			id := 2*i + 100
 			frames := muxHeader(0, muxData, muxSYN, id, uint32(message.Len()))
@@ -60,12 +60,12 @@ func TestRunnerHoldsNoMoreThanItsLimit(t *testing.T) {
 		}
 	})
 	must(t, <-opened)
-	if _, err := g.session.Ping(); err != nil { // all that came before it is taken in
+	if _, err := g.pipe.Ping(); err != nil { // all that came before it is taken in
 		t.Fatal(err)
 	}
 	// Beside those held and those not yet looked at: the accept, the hello and one
 	// that is being refused.
-	if n := g.session.NumStreams(); n > maxInbound+acceptedAhead+3 {
+	if n := g.pipe.NumStreams(); n > maxInbound+acceptedAhead+3 {
 		t.Errorf("%d streams are held", n)
 	}
 	must(t, ln.Close())
@@ -114,9 +114,10 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // TestPutEndsEarly holds that neither a reader that fails nor a guest that
 // refuses while more is to come holds up the runner.
-func TestPutEndsEarly(t *testing.T) {
-	t.Parallel()
-	g, dir := startGuest(t), t.TempDir()
+func TestPutEndsEarly(t *testing.T) { overBoth(t, testPutEndsEarly) }
+
+func testPutEndsEarly(t *testing.T, g *Guest) {
+	dir := t.TempDir()
 	whole := treetest.Tar(t, 0o644, treetest.Entry{Name: "a", Content: string(make([]byte, 1<<20))})
 	broken := errors.New("broken")
 	within(t, 10*time.Second, "put", func() {

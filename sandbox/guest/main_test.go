@@ -40,6 +40,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// plain is any connection as a stream; its CloseWrite is its Close, as that of yamux is.
+type plain struct{ net.Conn }
+
+func (p plain) CloseWrite() error { return p.Conn.Close() }
+
+func linkOf(c net.Conn) *link { return newLink(plain{c}) }
+
 // startGuest runs a guest in a process of its own, as it runs in a container but
 // for its number, and ends it with the test. The guest must then have ended well:
 // under -race, a race in it fails the test too.
@@ -47,6 +54,19 @@ func startGuest(t *testing.T) *Guest {
 	t.Helper()
 	g, _ := startGuestWith(t, nil)
 	return g
+}
+
+// overBoth runs a test with a guest whose requests go over its pipe, and with one of sockets.
+func overBoth(t *testing.T, test func(*testing.T, *Guest)) {
+	t.Run("pipe", func(t *testing.T) {
+		t.Parallel()
+		test(t, startGuest(t))
+	})
+	t.Run("sockets", func(t *testing.T) {
+		t.Parallel()
+		g, _ := startOverSockets(t)
+		test(t, g)
+	})
 }
 
 // startGuestWith starts a guest with a socket that its arguments name.

@@ -95,7 +95,7 @@ func TestMemoryUnderHostileGuests(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if (&link{stream: stream}).writeJSON(kindRequest, request{Verb: "conn", Accept: 1, Addr: "a"}) != nil {
+				if linkOf(stream).writeJSON(kindRequest, request{Verb: "conn", Accept: 1, Addr: "a"}) != nil {
 					return
 				}
 				_ = stream.SetWriteDeadline(time.Now().Add(5 * time.Second))
@@ -149,7 +149,7 @@ func attackRunner(t *testing.T, bound int64, attack func(*yamux.Session, net.Con
 }
 
 func answerAndFlood(stream net.Conn, hello bool, k kind) {
-	l := &link{stream: stream}
+	l := linkOf(stream)
 	if _, _, err := l.message(); err != nil {
 		return
 	}

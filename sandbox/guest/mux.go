@@ -4,10 +4,29 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"github.com/hashicorp/yamux"
 )
+
+// stream is one of many between the two ends, and carries one verb. Close ends both
+// directions, and whatever waits for either. A Write whose deadline has passed still writes what
+// can be written at once.
+type stream interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// muxStream is a stream of a mux, whose own Close ends only what is sent.
+type muxStream struct{ *yamux.Stream }
+
+func (s muxStream) CloseWrite() error { return s.Stream.Close() }
+
+func (s muxStream) Close() error {
+	err := s.Stream.Close()
+	return errors.Join(err, s.SetReadDeadline(time.Now()))
+}
 
 // muxConfig is the same at both ends but for the patience with a silent peer:
 // the guest's is shorter than what a runner's death may take to show.

@@ -23,9 +23,10 @@ func listen(t *testing.T, g *Guest) net.Listener {
 
 // TestServeHTTP has net/http serve on a guest's listener, which needs deadlines
 // that interrupt a read and lose nothing.
-func TestServeHTTP(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestServeHTTP(t *testing.T) { overBoth(t, testServeHTTP) }
+
+func testServeHTTP(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "%d %s", len(body), r.Host)
@@ -55,9 +56,10 @@ func TestServeHTTP(t *testing.T) {
 	serving.Wait()
 }
 
-func TestConnectionsCarryEnds(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestConnectionsCarryEnds(t *testing.T) { overBoth(t, testConnectionsCarryEnds) }
+
+func testConnectionsCarryEnds(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	outside, err := net.Dial("tcp", ln.Addr().String())
 	must(t, err)
 	defer func() { _ = outside.Close() }()
@@ -83,9 +85,10 @@ func TestConnectionsCarryEnds(t *testing.T) {
 	}
 }
 
-func TestConnectionsCarryResets(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestConnectionsCarryResets(t *testing.T) { overBoth(t, testConnectionsCarryResets) }
+
+func testConnectionsCarryResets(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	outside, err := net.Dial("tcp", ln.Addr().String())
 	must(t, err)
 	inside, err := ln.Accept()
@@ -100,9 +103,10 @@ func TestConnectionsCarryResets(t *testing.T) {
 	})
 }
 
-func TestReadDeadlinesLoseNothing(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestReadDeadlinesLoseNothing(t *testing.T) { overBoth(t, testReadDeadlinesLoseNothing) }
+
+func testReadDeadlinesLoseNothing(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	outside, err := net.Dial("tcp", ln.Addr().String())
 	must(t, err)
 	defer func() { _ = outside.Close() }()
@@ -123,9 +127,9 @@ func TestReadDeadlinesLoseNothing(t *testing.T) {
 	}
 }
 
-func TestDial(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestDial(t *testing.T) { overBoth(t, testDial) }
+
+func testDial(t *testing.T, g *Guest) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	var serving sync.WaitGroup
@@ -162,9 +166,9 @@ func TestDial(t *testing.T) {
 	}
 }
 
-func TestListenerEnds(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestListenerEnds(t *testing.T) { overBoth(t, testListenerEnds) }
+
+func testListenerEnds(t *testing.T, g *Guest) {
 	ln := listen(t, g)
 	must(t, ln.Close())
 	must(t, ln.Close())

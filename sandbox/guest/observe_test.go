@@ -19,7 +19,7 @@ func saying(t *testing.T, text string, times int) *Guest {
 		if err != nil {
 			return
 		}
-		l := &link{stream: stream}
+		l := linkOf(stream)
 		if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{}) != nil {
 			return
 		}

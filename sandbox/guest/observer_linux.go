@@ -57,7 +57,7 @@ func (o *observer) seen() observe.Seen {
 
 // report answers with what was seen so far.
 func (o *observer) report(l *link) error {
-	return stream(l, func(w io.Writer) error { return json.NewEncoder(w).Encode(o.seen()) })
+	return answerBy(l, func(w io.Writer) error { return json.NewEncoder(w).Encode(o.seen()) })
 }
 
 // Bounds of a listing: of what programs left that may want it to take long.

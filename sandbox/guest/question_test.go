@@ -21,12 +21,12 @@ func TestQuestionsAreHeardAtABoundedRate(t *testing.T) {
 		done, over := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(over)
-			hearQuestions(&link{stream: near}, done, func(Question) { heard.Add(1) })
+			hearQuestions(linkOf(near), done, func(Question) { heard.Add(1) })
 		}()
 		flooded := make(chan struct{})
 		go func() {
 			defer close(flooded)
-			l := &link{stream: far}
+			l := linkOf(far)
 			for range 100 * questionRate {
 				if l.write(kindData, []byte(`{"name":"x.example","type":"A"}`)) != nil {
 					return
@@ -57,7 +57,7 @@ func TestGuestsThatSayTooMuch(t *testing.T) {
 		return func(t *testing.T, l *link, session *yamux.Session) {
 			_ = l.writeJSON(kindReply, reply{Addr: "here"})
 			if stream, err := session.Open(); err == nil {
-				_ = (&link{stream: stream}).writeJSON(kindRequest, request{Verb: "conn", Accept: 1, Addr: addr})
+				_ = linkOf(stream).writeJSON(kindRequest, request{Verb: "conn", Accept: 1, Addr: addr})
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func TestGuestsThatSayTooMuch(t *testing.T) {
 				if err != nil {
 					return
 				}
-				l := &link{stream: stream}
+				l := linkOf(stream)
 				if _, _, err := l.message(); err == nil {
 					says(t, l, session)
 				}

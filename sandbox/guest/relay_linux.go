@@ -17,9 +17,11 @@ const (
 	spareRoom = 28
 )
 
-// relay hands connections to addresses of this container over to the runner. It keeps them
-// under the runner's guard, which counts those of all listeners together.
+// relay hands connections to addresses of this container over to the runner: over sockets that
+// the runner has given, or over streams of the mux, which it keeps under the runner's guard, which
+// counts those of all listeners together.
 type relay struct {
+	spares  chan stream // nil where there is the mux
 	session *yamux.Session
 	slots   chan struct{}
 	pace    *rate.Limiter
@@ -33,18 +35,31 @@ func newRelay(session *yamux.Session) *relay {
 	}
 }
 
-// enter waits for its turn; it is false where closed came first.
-func (r *relay) enter(closed <-chan struct{}) bool {
+// open returns a stream to the runner once it is its turn, or fails where closed came first. The
+// caller calls leave when it has closed the stream.
+func (r *relay) open(closed <-chan struct{}) (s stream, leave func(), err error) {
+	if r.spares != nil {
+		select {
+		case s := <-r.spares:
+			return s, func() {}, nil
+		case <-closed:
+			return nil, nil, net.ErrClosed
+		}
+	}
 	select {
 	case r.slots <- struct{}{}:
 	case <-closed:
-		return false
+		return nil, nil, net.ErrClosed
 	}
+	leave = func() { <-r.slots }
 	time.Sleep(r.pace.Reserve().Delay())
-	return true
+	opened, err := r.session.OpenStream()
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return muxStream{opened}, leave, nil
 }
-
-func (r *relay) leave() { <-r.slots }
 
 // accept listens until the runner ends the stream, and opens a stream of our own
 // for each connection.
@@ -71,24 +86,21 @@ func (r *relay) accept(l *link, req request) error {
 		case err != nil: // out of descriptors, or the peer was gone already
 			time.Sleep(10 * time.Millisecond)
 			continue
-		case !r.enter(closed):
+		}
+		s, leave, err := r.open(closed)
+		if err != nil {
 			return c.Close()
 		}
 		go func() {
-			defer r.leave()
-			r.handIn(c.(*net.TCPConn), req.Accept)
+			defer leave()
+			handIn(c.(*net.TCPConn), s, req.Accept)
 		}()
 	}
 }
 
-func (r *relay) handIn(c *net.TCPConn, accept uint64) {
-	stream, err := r.session.Open()
-	if err != nil {
-		_ = c.Close()
-		return
-	}
-	defer func() { _ = closeStream(stream) }()
-	l := &link{stream: stream}
+func handIn(c *net.TCPConn, s stream, accept uint64) {
+	defer func() { _ = s.Close() }()
+	l := newLink(s)
 	if err := l.writeJSON(kindRequest, request{Verb: "conn", Accept: accept, Addr: c.RemoteAddr().String()}); err != nil {
 		_ = c.Close()
 		return

@@ -14,9 +14,10 @@ import (
 )
 
 // TestConnIsANetConn holds both ends of a connection to the rules of net.Conn.
-func TestConnIsANetConn(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestConnIsANetConn(t *testing.T) { overBoth(t, testConnIsANetConn) }
+
+func testConnIsANetConn(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	pair := func() (outside, inside net.Conn, stop func(), err error) {
 		if outside, err = net.Dial("tcp", ln.Addr().String()); err != nil {
 			return nil, nil, nil, err
@@ -37,9 +38,9 @@ func TestConnIsANetConn(t *testing.T) {
 
 // TestManyConnections opens more of them than a guest may carry at once: the rest
 // wait their turn.
-func TestManyConnections(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestManyConnections(t *testing.T) { overBoth(t, testManyConnections) }
+
+func testManyConnections(t *testing.T, g *Guest) {
 	ln := listen(t, g)
 	var serving, asking sync.WaitGroup
 	serving.Go(func() {
@@ -77,9 +78,9 @@ func TestManyConnections(t *testing.T) {
 
 // TestListenersShareTheLimit holds that an honest guest stays below what the
 // guard allows, however many listeners it has.
-func TestListenersShareTheLimit(t *testing.T) {
-	t.Parallel()
-	g := startGuest(t)
+func TestListenersShareTheLimit(t *testing.T) { overBoth(t, testListenersShareTheLimit) }
+
+func testListenersShareTheLimit(t *testing.T, g *Guest) {
 	listeners := []net.Listener{listen(t, g), listen(t, g)}
 	accepted := make(chan net.Conn)
 	var accepting sync.WaitGroup
@@ -129,9 +130,10 @@ func TestListenersShareTheLimit(t *testing.T) {
 
 // TestHTTPServerSeesTheClientGo needs reads beside a handler that are ended and
 // resumed: for the end of a client, and for a handler that takes the connection.
-func TestHTTPServerSeesTheClientGo(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestHTTPServerSeesTheClientGo(t *testing.T) { overBoth(t, testHTTPServerSeesTheClientGo) }
+
+func testHTTPServerSeesTheClientGo(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	gone := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/wait", func(w http.ResponseWriter, r *http.Request) {
@@ -186,9 +188,10 @@ func TestHTTPServerSeesTheClientGo(t *testing.T) {
 }
 
 // TestCloseWaitsForNobody closes a connection whose peer takes nothing.
-func TestCloseWaitsForNobody(t *testing.T) {
-	t.Parallel()
-	ln := listen(t, startGuest(t))
+func TestCloseWaitsForNobody(t *testing.T) { overBoth(t, testCloseWaitsForNobody) }
+
+func testCloseWaitsForNobody(t *testing.T, g *Guest) {
+	ln := listen(t, g)
 	outside, err := net.Dial("tcp", ln.Addr().String())
 	must(t, err)
 	defer func() { _ = outside.Close() }()

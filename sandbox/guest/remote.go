@@ -45,7 +45,7 @@ func (r *remote) receive(stdout, stderr *io.PipeWriter) {
 	r.exit, r.err = r.sort(stdout, stderr)
 	_ = stdout.CloseWithError(r.err)
 	_ = stderr.CloseWithError(r.err)
-	_ = closeStream(r.link.stream)
+	_ = r.link.stream.Close()
 	close(r.ended)
 }
 

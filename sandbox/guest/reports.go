@@ -33,7 +33,7 @@ func (g *Guest) Watch(ctx context.Context, dirs []string, reported func(observe.
 		return observe.Usage{}, err
 	}
 	g.incoming.Go(func() {
-		defer func() { _ = closeStream(l.stream) }()
+		defer func() { _ = l.stream.Close() }()
 		for {
 			k, p, err := l.message()
 			if err != nil || k != kindData {
@@ -97,7 +97,7 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, repo
 		return err
 	}
 	g.incoming.Go(func() {
-		defer func() { _ = closeStream(l.stream) }()
+		defer func() { _ = l.stream.Close() }()
 		hearQuestions(l, g.done, reported)
 	})
 	return nil

@@ -19,7 +19,7 @@ import (
 // them, and looks at what the runner is told.
 func TestResolver(t *testing.T) {
 	near, far := net.Pipe()
-	r := newResolver(&link{stream: near}, names())
+	r := newResolver(linkOf(near), names())
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	must(t, err)
 	streams, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func TestResolver(t *testing.T) {
 
 // hearNames are the names of all questions that are told on a stream, until it ends.
 func hearNames(stream net.Conn) (names []string) {
-	for l := (&link{stream: stream}); ; {
+	for l := linkOf(stream); ; {
 		_, p, err := l.message()
 		if err != nil {
 			return names
@@ -100,7 +100,7 @@ func checkReply(t *testing.T, packed []byte, want dnsmessage.RCode) {
 func TestEveryQuestionIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
-		r := newResolver(&link{stream: near}, names())
+		r := newResolver(linkOf(near), names())
 		var reported []string
 		var working sync.WaitGroup
 		working.Go(r.tell)

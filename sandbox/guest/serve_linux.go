@@ -94,7 +94,7 @@ func killAll() {
 // that carries it out.
 type servant struct {
 	pipe     *yamux.Session // over stdin and stdout; the container ends with it
-	requests *yamux.Session // pipe, or the session over the runner's socket
+	sockets  *net.UnixConn  // over which the runner hands in sockets; nil if there are none
 	programs *programs
 	relay    *relay
 	meter    meter
@@ -102,53 +102,57 @@ type servant struct {
 
 // newServant connects to the socket that args name, before anything foreign can run here.
 func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
-	session, err := serverMux(pipe)
+	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	s := &servant{pipe: session, requests: session, programs: &programs{reaper: newReaper()}}
+	s := &servant{pipe: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}
 	if len(args) > 0 {
-		if conn, err := net.Dial("unix", args[0]); err == nil {
-			if s.requests, err = serverMux(conn); err != nil {
-				return nil, err
-			}
+		if s.sockets, err = net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: args[0]}); err == nil {
+			s.relay.spares = make(chan stream, sparesAhead)
 		}
 	}
-	s.relay = newRelay(s.requests)
 	return s, nil
-}
-
-func serverMux(conn io.ReadWriteCloser) (*yamux.Session, error) {
-	return yamux.Server(&whole{ReadWriteCloser: conn}, muxConfig(6*time.Second))
 }
 
 // serve answers requests until the runner is gone.
 func (s *servant) serve() error {
 	go watchPulse(s.pipe, func(error) { _ = s.pipe.Close() })
-	if s.requests != s.pipe {
+	if s.sockets != nil {
 		go func() {
-			_ = s.answer(s.requests)
+			s.takeSockets()
 			_ = s.pipe.Close()
 		}()
 	}
-	return s.answer(s.pipe)
-}
-
-func (s *servant) answer(session *yamux.Session) error {
 	for {
-		stream, err := session.Accept()
+		stream, err := s.pipe.AcceptStream()
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, yamux.ErrSessionShutdown) {
 				return nil
 			}
 			return err
 		}
-		go s.handle(&link{stream: stream})
+		go s.handle(newLink(muxStream{stream}))
+	}
+}
+
+// takeSockets puts the sockets that the runner hands in to their use, until it is gone.
+func (s *servant) takeSockets() {
+	for {
+		use, conn, err := receiveSocket(s.sockets)
+		switch {
+		case err != nil:
+			return
+		case use == useSpare:
+			s.relay.spares <- conn
+		default:
+			go s.handle(newLink(conn))
+		}
 	}
 }
 
 func (s *servant) handle(l *link) {
-	defer func() { _ = closeStream(l.stream) }()
+	defer func() { _ = l.stream.Close() }()
 	k, p, err := l.message()
 	if err != nil || k != kindRequest {
 		return
@@ -170,8 +174,10 @@ func (s *servant) do(l *link, req request) error {
 		if err != nil {
 			return err
 		}
-		hello.Socket = s.requests != s.pipe
+		hello.Socket = s.sockets != nil
 		return l.writeJSON(kindReply, reply{Hello: &hello})
+	case "ping":
+		return l.writeJSON(kindReply, reply{})
 	case "exec":
 		return s.programs.exec(l, req)
 	case "signal":
@@ -232,13 +238,13 @@ func inDir(name string, do func(*os.Root) error) error {
 
 // send answers with what pack writes of a directory.
 func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
-	return stream(l, func(w io.Writer) error {
+	return answerBy(l, func(w io.Writer) error {
 		return inDir(name, func(dir *os.Root) error { return pack(dir, w) })
 	})
 }
 
-// stream answers with what is written.
-func stream(l *link, write func(io.Writer) error) error {
+// answerBy answers with what write writes.
+func answerBy(l *link, write func(io.Writer) error) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ func TestWatchIsPaced(t *testing.T) {
 		if err != nil {
 			return
 		}
-		l := &link{stream: stream}
+		l := linkOf(stream)
 		if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{Usage: &observe.Usage{}}) != nil {
 			return
 		}
@@ -74,7 +74,7 @@ func TestUsageOfNothing(t *testing.T) {
 			if err != nil {
 				return
 			}
-			l := &link{stream: stream}
+			l := linkOf(stream)
 			if _, _, err := l.message(); err != nil || l.writeJSON(kindReply, reply{}) != nil {
 				return
 			}

@@ -1,12 +1,12 @@
 package guest
 
 import (
+	"bufio"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -34,6 +34,7 @@ const (
 	headerSize = 5
 	maxPayload = 64 << 10
 	maxRequest = 1 << 20 // arguments and environment of a program
+	readAhead  = 4 << 10 // a short message is read at once
 )
 
 // ErrProtocol says that the other end broke the rules; its session is ended.
@@ -88,11 +89,12 @@ type reply struct {
 // fails on a deadline loses nothing, and what a failed write leaves of a message
 // goes out before the next. One goroutine may read while others write.
 type link struct {
-	stream net.Conn
+	stream stream
 	// breached hears that the other end broke a rule; nil where nobody asks.
 	breached func(error)
 
-	header [headerSize]byte // guarded by the one reader
+	in     *bufio.Reader // guarded by the one reader
+	header [headerSize]byte
 	have   int
 	left   int // payload bytes of the current message not yet read
 	kind   kind
@@ -101,6 +103,8 @@ type link struct {
 	buf     []byte // one message; guarded by writeMu
 	unsent  []byte // its end; guarded by writeMu
 }
+
+func newLink(s stream) *link { return &link{stream: s, in: bufio.NewReaderSize(s, readAhead)} }
 
 // breach is an error that wraps ErrProtocol, once whoever asks has heard of it.
 func (l *link) breach(err error) error {
@@ -114,14 +118,14 @@ func (l *link) breach(err error) error {
 // current one.
 func (l *link) next() (kind, int, error) {
 	for l.left > 0 {
-		n, err := l.stream.Read(make([]byte, min(l.left, 4096)))
+		n, err := l.in.Discard(l.left)
 		l.left -= n
 		if err != nil {
 			return 0, 0, err
 		}
 	}
 	for l.have < headerSize {
-		n, err := l.stream.Read(l.header[l.have:])
+		n, err := l.in.Read(l.header[l.have:])
 		l.have += n
 		if err != nil {
 			return 0, 0, err
@@ -137,7 +141,7 @@ func (l *link) next() (kind, int, error) {
 
 // readSome reads bytes of the current message's payload.
 func (l *link) readSome(p []byte) (int, error) {
-	n, err := l.stream.Read(p[:min(len(p), l.left)])
+	n, err := l.in.Read(p[:min(len(p), l.left)])
 	l.left -= n
 	return n, err
 }
@@ -145,7 +149,7 @@ func (l *link) readSome(p []byte) (int, error) {
 // payload reads the whole payload of the current message.
 func (l *link) payload() ([]byte, error) {
 	p := make([]byte, l.left)
-	n, err := io.ReadFull(l.stream, p)
+	n, err := io.ReadFull(l.in, p)
 	l.left -= n
 	return p, err
 }

@@ -28,7 +28,7 @@ func FuzzLink(f *testing.F) {
 	f.Add([]byte{byte(kindRequest), 0, 0, 0, 2, '{', '}'})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		read := func(r io.Reader) (all []byte, end error) {
-			l := &link{stream: streamOf{Reader: r}}
+			l := linkOf(streamOf{Reader: r})
 			for {
 				k, p, err := l.message()
 				if err != nil {
@@ -62,8 +62,8 @@ func TestReply(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			near, far := net.Pipe()
-			go func() { _ = (&link{stream: far}).write(test.kind, []byte(test.text)) }()
-			_, err := (&link{stream: near}).reply()
+			go func() { _ = linkOf(far).write(test.kind, []byte(test.text)) }()
+			_, err := linkOf(near).reply()
 			switch want := test.want.(type) {
 			case *refusal:
 				if !errors.As(err, want) || string(*want) != test.text {
@@ -85,7 +85,7 @@ func TestWritesResume(t *testing.T) {
 	for cut := range 2*headerSize + 5 {
 		var out bytes.Buffer
 		stream := &cutting{out: &out, left: cut}
-		l := &link{stream: stream}
+		l := linkOf(stream)
 		if err := l.write(kindData, []byte("hello")); (err != nil) != (cut < headerSize+5) {
 			t.Fatalf("cut at %d: %v", cut, err)
 		}
@@ -114,7 +114,7 @@ func (c *cutting) Write(p []byte) (int, error) {
 
 func TestLongReasonsAreCut(t *testing.T) {
 	var out bytes.Buffer
-	l := &link{stream: &cutting{out: &out, left: 1 << 30}}
+	l := linkOf(&cutting{out: &out, left: 1 << 30})
 	must(t, l.fail(errors.New(strings.Repeat("x", 2*maxPayload))))
 	if out.Len() != headerSize+maxPayload {
 		t.Errorf("%d bytes", out.Len())

@@ -1,0 +1,68 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// fewestDescriptors is how many a runner may have open that offers sockets: 64 guests can then
+// take all of theirs.
+const fewestDescriptors = 64 * maxInbound
+
+// OffersSockets reports whether the runner can give guests on this machine a socket for each
+// stream.
+func OffersSockets() bool {
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur >= fewestDescriptors
+}
+
+// handSocket makes a pair of sockets, sends one over control with what it is for, and returns the
+// other.
+func handSocket(control *net.UnixConn, use byte) (*net.UnixConn, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socketpair: %w", err)
+	}
+	near, err := connOf(uintptr(pair[0]))
+	if err == nil {
+		if _, _, err = control.WriteMsgUnix([]byte{use}, unix.UnixRights(pair[1]), nil); err != nil {
+			_ = near.Close()
+		}
+	}
+	return near, errors.Join(err, unix.Close(pair[1]))
+}
+
+// receiveSocket returns the next socket that the runner hands in.
+func receiveSocket(control *net.UnixConn) (use byte, _ stream, err error) {
+	said, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := control.ReadMsgUnix(said, rights)
+	if err != nil {
+		return 0, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(messages) != 1 {
+		return 0, nil, errors.New("no socket came with it")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return 0, nil, err
+	}
+	conn, err := connOf(uintptr(fds[0]))
+	return said[0], &socketStream{UnixConn: conn}, err
+}
+
+// writeAtOnce writes what the socket takes without waiting, whatever its deadline.
+func writeAtOnce(conn *net.UnixConn, p []byte) (n int) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { n, _ = unix.Write(int(fd), p) })
+	return max(n, 0)
+}
