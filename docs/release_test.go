@@ -1,0 +1,72 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/files"
+)
+
+// TestChanges finds what CHANGELOG.md says of the release that the docs install.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(root, "scripts", "changes")
+	if out, err := exec.CommandContext(t.Context(), script, "v0.1.0").CombinedOutput(); err != nil || !strings.Contains(string(out), "### Added") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err := exec.CommandContext(t.Context(), script, "v99.0.0").CombinedOutput(); err == nil || !strings.Contains(string(out), "## [99.0.0]") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestSetupWaza runs what the action setup-waza runs, with a gh that has a release at hand.
+func TestSetupWaza(t *testing.T) {
+	t.Parallel()
+	release := t.TempDir()
+	archive := filepath.Join(release, "waza_linux_amd64.tar.gz")
+	waza := dockertest.Waza(t)
+	if out, err := exec.CommandContext(t.Context(), "tar", "-czf", archive, "-C", filepath.Dir(waza), "--transform", "s/.*/waza/", filepath.Base(waza)).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	sum, err := files.Digest(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	put(t, filepath.Join(bin, "gh"), "#!/bin/sh\necho \"$*\" >&2\ncp "+release+"/* .\n")
+	if err := os.Chmod(filepath.Join(bin, "gh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	install := func(sums string) (said, path string, err error) {
+		put(t, filepath.Join(release, "checksums.txt"), sums)
+		runner := t.TempDir()
+		cmd := exec.CommandContext(t.Context(), filepath.Join(root, "setup-waza", "install"))
+		cmd.Env = []string{
+			"PATH=" + bin + ":" + os.Getenv("PATH"), "RUNNER_OS=Linux", "ARCH=X64", "VERSION=v0.1.0", "REPOSITORY=a/b", "RUNNER_TEMP=" + runner,
+			"GITHUB_PATH=" + filepath.Join(runner, "path"), "GITHUB_OUTPUT=" + filepath.Join(runner, "output"),
+		}
+		out, err := cmd.CombinedOutput()
+		added, _ := os.ReadFile(filepath.Join(runner, "path"))
+		return string(out), strings.TrimSpace(string(added)), err
+	}
+	said, path, err := install(fmt.Sprintf("%s  waza_linux_amd64.tar.gz\n", sum))
+	if err != nil || !strings.Contains(said, "release download v0.1.0 --repo a/b") {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	if out, err := exec.CommandContext(t.Context(), filepath.Join(path, "waza"), "version").Output(); err != nil || !strings.HasPrefix(string(out), "waza ") {
+		t.Errorf("in %q: %v, %q", path, err, out)
+	}
+	for sums, want := range map[string]string{
+		strings.Repeat("0", 64) + "  waza_linux_amd64.tar.gz\n": "is not what checksums.txt",
+		sum + "  another.tar.gz\n":                              "does not name",
+	} {
+		if said, path, err := install(sums); err == nil || path != "" || !strings.Contains(said, want) {
+			t.Errorf("%v, path %q\n%s", err, path, said)
+		}
+	}
+}
