@@ -146,6 +146,14 @@ func resultOf(raw json.RawMessage) *ToolResult {
 	return &ToolResult{Content: content, DetailedContent: stringOf(fields["detailedContent"])}
 }
 
+// CallText returns what a call came to as text: what its result says, or why it has none.
+func CallText(call evidence.Call, result json.RawMessage) string {
+	if call.Outcome == evidence.OutcomeOK {
+		return cmp.Or(capture.Text(result), string(result))
+	}
+	return errorText(call, result)
+}
+
 // errorText returns the error of a call that did not succeed.
 func errorText(call evidence.Call, result json.RawMessage) string {
 	if len(call.Error) > 0 {

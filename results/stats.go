@@ -84,6 +84,12 @@ func (r RunResult) passedAtFirst() bool {
 	return r.Status == StatusPassed && !failed
 }
 
+// Score returns the trial's score: the mean of its graders', by their weights.
+func (r RunResult) Score() float64 {
+	_, weighted := r.scores()
+	return weighted
+}
+
 // scores returns the plain and the weighted mean of the graders'. A run without
 // graders has 1 if it passed and else 0. One that a gate failed, or a checkpoint that
 // ended the conversation, has 0.

@@ -122,6 +122,7 @@ func TestForbidden(t *testing.T) {
 		"evidence":            pure,
 		"results":             pure,
 		"report/junit":        pure,
+		"report/export":       pure,
 		"report/markdown":     pure,
 		"report":              pure,
 		"mcp/finding":         pure,

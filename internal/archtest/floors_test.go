@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"report/conversation", "report/view"},
 	// Agents and reports.
 	{
-		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/inspection",
+		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/inspection",
 		"report/junit", "report/markdown", "report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
@@ -122,6 +122,7 @@ var deletable = map[string]map[string]string{
 	"model/judge":       {},
 	"model/stub":        {},
 	"internal/liveview": {},
+	"report/export":     {},
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/markdown":   {},

@@ -1,0 +1,85 @@
+// Package export writes a run for other tools: its trials as trajectories in ATIF, as a log
+// of Inspect, or as rows of CSV.
+//
+// Everything is read from the run's evidence, through the reader that shows a trial to a
+// person, so what was redacted there stays redacted. Texts are strangers', so each is
+// bounded. One trial is held at a time.
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Run is a run to export: what is known of it as a whole, and those of its trials that are
+// wanted, by task and number.
+type Run struct {
+	view.Run
+	Trials []evidence.Dir
+}
+
+// trialKey identifies a trial within its run.
+type trialKey struct {
+	task   string
+	number int
+}
+
+func (k trialKey) String() string { return fmt.Sprintf("%s/%d", k.task, k.number) }
+
+// wanted are the trials to export, as their directories name them.
+func (r Run) wanted() map[string]bool {
+	names := map[string]bool{}
+	for _, dir := range r.Trials {
+		task, number := filepath.Split(string(dir))
+		names[filepath.Base(task)+"/"+number] = true
+	}
+	return names
+}
+
+// graded returns the results of the trials to export that have verdicts.
+func (r Run) graded() map[trialKey]results.RunResult {
+	wanted, all := r.wanted(), map[trialKey]results.RunResult{}
+	for _, task := range r.Results.Tasks {
+		for _, run := range task.Runs {
+			if key := (trialKey{task.TestID, run.RunNumber}); wanted[key.String()] {
+				all[key] = run
+			}
+		}
+	}
+	return all
+}
+
+// maxText is how many bytes are exported of one text, or of arguments that a tool was given.
+const maxText = 64 << 10
+
+func cut(s string) string { return text.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxText) }
+
+// object returns arguments as a JSON object. What is no object, or is too long for one, is the
+// value of a key of its own.
+func object(arguments json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	switch {
+	case len(arguments) == 0:
+		return json.RawMessage("{}")
+	case len(arguments) <= maxText && json.Unmarshal(arguments, &fields) == nil && fields != nil:
+		return arguments
+	}
+	wrapped, _ := json.Marshal(map[string]string{"arguments": cut(string(arguments))}) // a string
+	return wrapped
+}
+
+// timeOf returns a time in ISO 8601 as every reader takes it; empty for none.
+func timeOf(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}

@@ -1,0 +1,259 @@
+package export_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/runtest"
+	"github.com/waza-isolate/waza/report/export"
+	"github.com/waza-isolate/waza/runner"
+)
+
+func read(t *testing.T, dir string) export.Run {
+	t.Helper()
+	record, err := runner.ReadRecord(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := runner.ViewOf(dir, record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := runner.Trials(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return export.Run{Run: run, Trials: trials}
+}
+
+// runs are those that frozen has on record, and one in which everybody means harm.
+func runs(t *testing.T) map[string]export.Run {
+	t.Helper()
+	recorded, err := filepath.Glob("../../frozen/testdata/runs/*")
+	if err != nil || len(recorded) < 10 {
+		t.Fatal(recorded, err)
+	}
+	hostile := filepath.Join(t.TempDir(), "hostile")
+	run := runtest.New(t, hostile, "hostile")
+	run.Trial("hostile", func(trial *runtest.Trial) { trial.Attack() })
+	run.End()
+	all := map[string]export.Run{}
+	for _, dir := range append(recorded, hostile) {
+		all[filepath.Base(dir)] = read(t, dir)
+	}
+	return all
+}
+
+func schema(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	s, err := jsonschema.NewCompiler().Compile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func check(t *testing.T, s *jsonschema.Schema, document []byte) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(document))
+	if err == nil {
+		err = s.Validate(value)
+	}
+	if err != nil {
+		t.Errorf("%.3000v", err)
+	}
+}
+
+func TestATIF(t *testing.T) {
+	t.Parallel()
+	s := schema(t, "atif-1.7.schema.json")
+	for name, run := range runs(t) {
+		var out bytes.Buffer
+		if err := export.ATIF(&out, run); err != nil {
+			t.Fatal(name, err)
+		}
+		lines := bytes.SplitAfter(bytes.TrimSuffix(out.Bytes(), []byte("\n")), []byte("\n"))
+		if len(lines) != len(run.Trials) {
+			t.Errorf("%s: %d trajectories of %d trials", name, len(lines), len(run.Trials))
+		}
+		for i, line := range lines {
+			check(t, s, line)
+			checkTrajectory(t, line)
+			checkCalls(t, run.Trials[i], line)
+		}
+	}
+}
+
+type trajectory struct {
+	Steps []struct {
+		StepID    int    `json:"step_id"`
+		Source    string `json:"source"`
+		Message   string `json:"message"`
+		ToolCalls []struct {
+			ID    string `json:"tool_call_id"`
+			Extra *struct{ Call int }
+		} `json:"tool_calls"`
+		Observation struct {
+			Results []struct {
+				ID string `json:"source_call_id"`
+			}
+		}
+	}
+}
+
+// checkTrajectory checks what ATIF demands and its schema cannot say.
+func checkTrajectory(t *testing.T, line []byte) {
+	t.Helper()
+	var all trajectory
+	if err := json.Unmarshal(line, &all); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for i, step := range all.Steps {
+		own := map[string]bool{}
+		for _, call := range step.ToolCalls {
+			if ids[call.ID] {
+				t.Errorf("two tool calls have the id %q", call.ID)
+			}
+			ids[call.ID], own[call.ID] = true, true
+		}
+		for _, result := range step.Observation.Results {
+			if !own[result.ID] {
+				t.Errorf("step %d has a result of %q, which is not one of its calls", step.StepID, result.ID)
+			}
+		}
+		if step.StepID != i+1 {
+			t.Errorf("step %d has the id %d", i+1, step.StepID)
+		}
+	}
+}
+
+// checkCalls checks that a trajectory has each call on the wire once.
+func checkCalls(t *testing.T, dir evidence.Dir, line []byte) {
+	t.Helper()
+	calls, err := dir.Calls()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // no server was started
+		t.Fatal(err)
+	}
+	var all trajectory
+	if err := json.Unmarshal(line, &all); err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]int{}
+	for _, step := range all.Steps {
+		for _, call := range step.ToolCalls {
+			if call.Extra != nil {
+				found[call.Extra.Call]++
+			}
+		}
+	}
+	for _, call := range calls {
+		if found[call.Seq] != 1 {
+			t.Errorf("%s: call %d is there %d times", dir, call.Seq, found[call.Seq])
+		}
+	}
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	s := schema(t, "inspect-log-2.schema.json")
+	for name, run := range runs(t) {
+		var out bytes.Buffer
+		if err := export.Inspect(&out, run); err != nil {
+			t.Fatal(name, err)
+		}
+		check(t, s, out.Bytes())
+		var log struct {
+			Samples []struct {
+				ID     string
+				Epoch  int
+				Scores map[string]struct{ Value any }
+			}
+		}
+		if err := json.Unmarshal(out.Bytes(), &log); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range run.Results.Tasks {
+			for _, r := range task.Runs {
+				want := map[bool]string{true: "C", false: "I"}[r.Outcome == evidence.ClassPass]
+				for _, sample := range log.Samples {
+					got := sample.Scores["waza/outcome"].Value
+					if sample.ID == task.TestID && sample.Epoch == r.RunNumber && got != want && got != "N" {
+						t.Errorf("%s: %s/%d is %s, and scored %v", name, task.TestID, r.RunNumber, r.Outcome, got)
+					}
+				}
+			}
+		}
+		if len(log.Samples) != len(run.Trials) {
+			t.Errorf("%s: %d samples of %d trials", name, len(log.Samples), len(run.Trials))
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	t.Parallel()
+	for name, run := range runs(t) {
+		var out bytes.Buffer
+		if err := export.CSV(&out, run); err != nil {
+			t.Fatal(name, err)
+		}
+		rows, err := csv.NewReader(&out).ReadAll() // which wants rows of one length
+		if err != nil || len(rows) != run.Run.Trials()+1 {
+			t.Fatalf("%s: %d rows of %d trials, %v", name, len(rows), run.Run.Trials(), err)
+		}
+		for _, row := range rows {
+			for i, cell := range row {
+				if strings.IndexAny(cell, "=+-@\t\r\n") == 0 {
+					t.Errorf("%s: %s begins a formula: %q", name, rows[0][i], cell)
+				}
+			}
+		}
+	}
+}
+
+// One trial of several is exported alone, and texts are bounded.
+func TestSome(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	run := runtest.New(t, dir, "some")
+	for range 2 {
+		run.Trial("task", func(trial *runtest.Trial) {
+			trial.Serve("files", runtest.Tool{Name: "read"})
+			trial.Call("files", "read", map[string]any{"path": strings.Repeat("a", 1<<20)}, strings.Repeat("b", 1<<20))
+			trial.Info.FinalOutput = strings.Repeat("c", 1<<20)
+			trial.Info.Prompt = "=1+1"
+		})
+	}
+	run.End()
+	some := read(t, dir)
+	some.Trials = some.Trials[1:]
+	for format, write := range map[string]func(*bytes.Buffer) error{
+		"atif":    func(b *bytes.Buffer) error { return export.ATIF(b, some) },
+		"inspect": func(b *bytes.Buffer) error { return export.Inspect(b, some) },
+		"csv":     func(b *bytes.Buffer) error { return export.CSV(b, some) },
+	} {
+		var out bytes.Buffer
+		if err := write(&out); err != nil {
+			t.Fatal(err)
+		}
+		if out.Len() > 600<<10 {
+			t.Errorf("%s has %d bytes", format, out.Len())
+		}
+		if want := fmt.Sprintf("task%s2", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,"}[format]); !strings.Contains(out.String(), want) {
+			t.Errorf("%s has no %s", format, want)
+		}
+		if other := fmt.Sprintf("task%s1", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,"}[format]); strings.Contains(out.String(), other) {
+			t.Errorf("%s has %s too", format, other)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package export
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/results"
+)
+
+// message is what an agent said at once, with the tools that it used: an answer of a model, or
+// one use of a tool where no gateway saw what models answered.
+type message struct {
+	at   time.Time // zero where it is not known
+	text string
+	turn *conversation.Turn // the model's; nil where no gateway saw it
+	uses []use
+	note string // about the agent, in place of all the above
+}
+
+// use is a tool that was asked for, with what came of it.
+type use struct {
+	id        string // unique in the trial
+	name      string
+	arguments json.RawMessage // an object
+	answered  bool
+	result    string
+	failed    bool
+	call      *evidence.Call // that carried it out; nil where none did
+}
+
+// messenger puts the steps of a conversation into messages.
+type messenger struct {
+	calls map[int]*evidence.Call // by number
+	asked map[string]bool        // ids of uses in answers of models
+	made  map[int]bool           // calls that these uses are
+	ids   map[string]bool        // that were given
+}
+
+// messagesOf returns what the agent of a trial said and used, in order.
+func messagesOf(c conversation.Conversation) ([]message, error) {
+	m := messenger{map[int]*evidence.Call{}, map[string]bool{}, map[int]bool{}, map[string]bool{}}
+	for _, step := range c.Steps {
+		switch {
+		case step.Call != nil:
+			m.calls[step.Call.Seq] = step.Call
+		case step.Turn != nil:
+			for _, u := range step.Turn.Uses {
+				m.asked[u.ID], m.made[u.Call] = true, true
+			}
+		}
+	}
+	var all []message
+	for _, step := range c.Steps {
+		one, err := m.message(step)
+		if err != nil {
+			return nil, err
+		}
+		if one.note != "" || one.text != "" || one.turn != nil || len(one.uses) > 0 {
+			all = append(all, one)
+		}
+	}
+	if output := cut(c.Trial.FinalOutput); strings.TrimSpace(output) != "" && strings.TrimSpace(lastText(all)) != strings.TrimSpace(output) {
+		all = append(all, message{at: c.Trial.AgentEnd, text: output})
+	}
+	return all, nil
+}
+
+// lastText returns what the agent said last; empty where it used a tool after that.
+func lastText(all []message) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].text
+}
+
+// message returns the message of a step; it is empty for one that another message has.
+func (m *messenger) message(step conversation.Step) (message, error) {
+	switch {
+	case step.Turn != nil:
+		return m.turn(step.Turn)
+	case step.Own != nil && step.Own.ID != "" && m.asked[step.Own.ID]:
+		return message{}, nil
+	case step.Own != nil:
+		u := m.use(step.Own.ID, step.Own.Tool, step.Own.Arguments)
+		result, err := results.ResultOf(*step.Own)
+		if result != nil {
+			u.answered, u.result, u.failed = true, cut(result.Content), step.Own.Failed
+		}
+		return message{uses: []use{u}}, err
+	case step.Claim != nil:
+		return message{note: fmt.Sprintf("The agent's transcript has a call of %s that was never made.", cut(step.Claim.Name))}, nil
+	case step.Said != "":
+		return message{text: cut(step.Said)}, nil
+	case m.made[step.Call.Seq]:
+		return message{}, nil
+	}
+	u := m.use("", step.Call.Server+"-"+step.Call.Tool, step.Call.Arguments)
+	err := u.carriedOut(step.Call)
+	return message{at: step.Call.Start, uses: []use{u}}, err
+}
+
+func (m *messenger) turn(t *conversation.Turn) (message, error) {
+	one := message{at: t.Start, text: cut(cmp.Or(t.Text, t.Problem)), turn: t}
+	for _, asked := range t.Uses {
+		u := m.use(asked.ID, asked.Name, asked.Arguments)
+		call := m.calls[asked.Call]
+		switch {
+		case call != nil:
+			if err := u.carriedOut(call); err != nil {
+				return one, err
+			}
+		case asked.Result != nil:
+			u.answered, u.result, u.failed = true, cut(asked.Result.Text), asked.Result.Error
+		}
+		one.uses = append(one.uses, u)
+	}
+	return one, nil
+}
+
+// use returns a use without a result. An id that was given before, or is missing, is made
+// unique.
+func (m *messenger) use(id, name string, arguments json.RawMessage) use {
+	id = cut(cmp.Or(id, "call"))
+	if m.ids[id] || id == "call" {
+		id = fmt.Sprintf("%s-%d", id, len(m.ids)+1)
+	}
+	m.ids[id] = true
+	return use{id: id, name: cut(name), arguments: object(arguments)}
+}
+
+// carriedOut adds what came of a use by the call that it was.
+func (u *use) carriedOut(call *evidence.Call) error {
+	raw, err := call.Result.Raw()
+	u.call, u.failed, u.answered = call, call.Outcome != evidence.OutcomeOK, true
+	u.result = cut(results.CallText(*call, raw))
+	return err
+}
