@@ -160,11 +160,11 @@ func reportedUses(catalogs map[string][]string, transcript []evidence.Transcript
 }
 
 // input returns the reported arguments. Null stands for none, as in a call without arguments.
-func (t reportedUse) input() json.RawMessage {
-	if isNull(t.arguments) {
+func (u reportedUse) input() json.RawMessage {
+	if isNull(u.arguments) {
 		return json.RawMessage("{}")
 	}
-	return t.arguments
+	return u.arguments
 }
 
 // Tools lists the tools that each server of a trial is known to have: those that it listed, even

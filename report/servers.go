@@ -153,9 +153,9 @@ type trialName struct {
 const fewTrials = 4
 
 // Named returns the first of the trials, and More counts the others.
-func (f serverOutcome) Named() []trialName { return f.Trials[:min(len(f.Trials), fewTrials)] }
+func (o serverOutcome) Named() []trialName { return o.Trials[:min(len(o.Trials), fewTrials)] }
 
-func (f serverOutcome) More() int { return len(f.Trials) - len(f.Named()) }
+func (o serverOutcome) More() int { return len(o.Trials) - len(o.Named()) }
 
 // became returns what happened to a server: changes of its tools, what was not as it is pinned,
 // and ends.

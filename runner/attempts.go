@@ -151,34 +151,34 @@ type reconnection struct {
 
 // gone returns why the backend did not come back in time, or nil. It waits while another
 // worker asks.
-func (c *reconnection) gone() error {
-	c.turn <- struct{}{}
-	defer func() { <-c.turn }()
-	return c.lost
+func (r *reconnection) gone() error {
+	r.turn <- struct{}{}
+	defer func() { <-r.turn }()
+	return r.lost
 }
 
 // recover waits until the backend can open sandboxes again. A backend that cannot go away is
 // always there.
-func (c *reconnection) recover(ctx context.Context, b trial.Backend) error {
+func (r *reconnection) recover(ctx context.Context, b trial.Backend) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {
 		return nil
 	}
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	limit := recoverTimeout
-	if c.lost != nil {
+	if r.lost != nil {
 		limit = lostTimeout
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := reconnector.Reconnect(limited)
 	if ctx.Err() == nil {
-		c.lost = err
+		r.lost = err
 	}
 	return err
 }

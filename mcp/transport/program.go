@@ -16,8 +16,8 @@ import (
 // process is wanted. If it ends first, Launch returns soon and may end the process.
 type Launcher func(ctx context.Context) (process.Process, error)
 
-// ErrKept ends a process for the proxy though it goes on: graders will ask it.
-var ErrKept = errors.New("is kept for what graders ask")
+// ErrRetained ends a process for the proxy though it goes on: graders will ask it.
+var ErrRetained = errors.New("is kept for what graders ask")
 
 // ErrEnded says that a message is for a process that has ended.
 var ErrEnded = errors.New("the server's process has ended")
@@ -39,8 +39,8 @@ func (e Ending) String() string {
 	switch {
 	case errors.Is(e.Err, errHungUp):
 		how = "was left: " + errHungUp.Error()
-	case errors.Is(e.Err, ErrKept):
-		how = ErrKept.Error()
+	case errors.Is(e.Err, ErrRetained):
+		how = ErrRetained.Error()
 	case e.Err != nil:
 		how = "is lost: " + e.Err.Error()
 	}

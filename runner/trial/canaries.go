@@ -66,17 +66,17 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 }
 
 // recordingTo returns a scanner for the same canaries that counts anew and records elsewhere.
-func (l *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
-	if l == nil {
+func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
+	if s == nil {
 		return nil
 	}
-	return &canaryScanner{set: l.set, rec: rec, may: l.may, servers: l.servers, seen: map[matchedAs]int{}}
+	return &canaryScanner{set: s.set, rec: rec, may: s.may, servers: s.servers, seen: map[matchedAs]int{}}
 }
 
 // ways returns the ways out on which the trial is scanned.
-func (l *canaryScanner) ways(isolated bool) []string {
+func (s *canaryScanner) ways(isolated bool) []string {
 	switch {
-	case l == nil:
+	case s == nil:
 		return nil
 	case !isolated:
 		return []string{evidence.ByArgument}
@@ -85,12 +85,12 @@ func (l *canaryScanner) ways(isolated bool) []string {
 }
 
 // frame scans a message that reached a server.
-func (l *canaryScanner) frame(f evidence.Frame, number int64) {
-	if l == nil || f.Dir != evidence.ToServer || f.Side == evidence.SideAgent || f.Synthetic != "" {
+func (s *canaryScanner) frame(f evidence.Frame, number int64) {
+	if s == nil || f.Dir != evidence.ToServer || f.Side == evidence.SideAgent || f.Synthetic != "" {
 		return
 	}
-	for _, found := range l.set.In(f.Raw) {
-		l.matched(f.Server, f.Server, evidence.CanarySeen{
+	for _, found := range s.set.In(f.Raw) {
+		s.matched(f.Server, f.Server, evidence.CanarySeen{
 			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw), Frame: number,
 		})
 	}
@@ -109,8 +109,8 @@ func toolOf(raw []byte) string {
 }
 
 // request scans the URL and the headers of a request to a server.
-func (l *canaryScanner) request(server string, r *http.Request) {
-	if !slices.ContainsFunc(l.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
+func (s *canaryScanner) request(server string, r *http.Request) {
+	if !slices.ContainsFunc(s.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
 		return // the proxy refuses it
 	}
 	var head strings.Builder
@@ -118,15 +118,15 @@ func (l *canaryScanner) request(server string, r *http.Request) {
 	for name, values := range r.Header {
 		head.WriteString("\n" + name + ": " + strings.Join(values, "\n"))
 	}
-	for _, found := range l.set.In([]byte(head.String())) {
-		l.matched(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
+	for _, found := range s.set.In([]byte(head.String())) {
+		s.matched(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
 	}
 }
 
 // requests scans requests on their way to servers. only is the server that is meant whatever
 // Host a request names; empty if Host counts.
-func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
-	if l == nil {
+func (s *canaryScanner) requests(only string, next http.Handler) http.Handler {
+	if s == nil {
 		return next
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -134,16 +134,16 @@ func (l *canaryScanner) requests(only string, next http.Handler) http.Handler {
 		if server == "" {
 			server, _, _ = strings.Cut(strings.ToLower(r.Host), ":")
 		}
-		l.request(server, r)
+		s.request(server, r)
 		next.ServeHTTP(rw, r)
 	})
 }
 
 // event scans the names that programs of a container asked for.
-func (l *canaryScanner) event(e evidence.Event) {
+func (s *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
-		l.named(e.Where, evidence.ByDNS, name)
+		s.named(e.Where, evidence.ByDNS, name)
 	}
 }
 
@@ -151,51 +151,51 @@ func (l *canaryScanner) event(e evidence.Event) {
 const maxHostName = 255
 
 // named scans the name of a host that a program of a container chose.
-func (l *canaryScanner) named(container, how, name string) {
-	if l == nil {
+func (s *canaryScanner) named(container, how, name string) {
+	if s == nil {
 		return
 	}
-	for _, found := range l.set.InName(name) {
-		l.matched(container, "", evidence.CanarySeen{
+	for _, found := range s.set.InName(name) {
+		s.matched(container, "", evidence.CanarySeen{
 			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
 		})
 	}
 }
 
 // outgoing returns what scans the bytes of one connection.
-func (l *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
-	if l == nil {
+func (s *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
+	if s == nil {
 		return io.Discard
 	}
-	return l.set.Writer(found)
+	return s.set.Writer(found)
 }
 
 // left records a match in a container's bytes for a host.
-func (l *canaryScanner) left(container, host string, found canary.Found) {
-	if l == nil {
+func (s *canaryScanner) left(container, host string, found canary.Found) {
+	if s == nil {
 		return
 	}
-	l.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+	s.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
 // matched records a match, unless the canary may reach to, where it is on its way; empty is
 // nowhere that it may.
-func (l *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
-	if to != "" && slices.ContainsFunc(l.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
+func (s *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
+	if to != "" && slices.ContainsFunc(s.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	as := matchedAs{what.Canary, what.How}
-	l.seen[as]++
+	s.seen[as]++
 	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: describeMatch(where, what), Data: dataOf(what)}
-	switch seen := l.seen[as]; {
+	switch seen := s.seen[as]; {
 	case seen > maxSeen:
 		return
 	case seen == maxSeen:
 		e.Message += "; more of it in this way are not recorded"
 	}
-	l.rec.Event(e)
+	s.rec.Event(e)
 }
 
 // describeMatch says in a sentence where a canary went.

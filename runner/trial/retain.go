@@ -23,64 +23,64 @@ type retainer struct {
 	leave  sync.WaitGroup   // those that a newer one has replaced; Add guarded by mu
 }
 
-// keeping returns s with its processes retained.
-func keeping(s proxy.Server) (proxy.Server, *retainer) {
-	k := &retainer{server: s}
-	s.Launch = k.launch
-	return s, k
+// retaining returns s with its processes retained.
+func retaining(s proxy.Server) (proxy.Server, *retainer) {
+	r := &retainer{server: s}
+	s.Launch = r.launch
+	return s, r
 }
 
 // launch is a [transport.Launcher].
-func (k *retainer) launch(ctx context.Context) (process.Process, error) {
-	proc, err := k.server.Launch(ctx)
+func (r *retainer) launch(ctx context.Context) (process.Process, error) {
+	proc, err := r.server.Launch(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &retainedProcess{Process: proc, retainer: k, left: make(chan struct{}), gone: make(chan struct{})}
+	p := &retainedProcess{Process: proc, retainer: r, left: make(chan struct{}), gone: make(chan struct{})}
 	p.stdout, p.stderr = newRelayed(proc.Stdout()), newRelayed(proc.Stderr())
 	go p.see()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if old := k.newest; old != nil && process.IsClosed(old.left) {
-		k.leave.Go(func() { k.seeOff(old) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if old := r.newest; old != nil && process.IsClosed(old.left) {
+		r.leave.Go(func() { r.seeOff(old) })
 	}
-	k.newest = p
+	r.newest = p
 	return p, nil
 }
 
 // take returns the newest process, once its session is over or it has ended; nil if there is
 // none. The caller ends it.
-func (k *retainer) take() *retainedProcess {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.newest
+func (r *retainer) take() *retainedProcess {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.newest
 	if p == nil || !process.IsClosed(p.left) && !process.IsClosed(p.gone) {
 		return nil
 	}
-	k.newest = nil
+	r.newest = nil
 	return p
 }
 
 // resume goes on in the conversation that the agent had with p.
-func (k *retainer) resume(ctx context.Context, p *retainedProcess) (*client.Session, error) {
-	k.mu.Lock()
+func (r *retainer) resume(ctx context.Context, p *retainedProcess) (*client.Session, error) {
+	r.mu.Lock()
 	era := p.era
-	k.mu.Unlock()
-	return client.Continue(ctx, k.server.Server, resumed{p}, era)
+	r.mu.Unlock()
+	return client.Continue(ctx, r.server.Server, resumed{p}, era)
 }
 
-func (k *retainer) seeOff(p *retainedProcess) {
-	if q, err := k.resume(context.Background(), p); err == nil {
+func (r *retainer) seeOff(p *retainedProcess) {
+	if q, err := r.resume(context.Background(), p); err == nil {
 		q.Close()
 	}
 }
 
-// close ends what is kept.
-func (k *retainer) close() {
-	if p := k.take(); p != nil {
-		k.seeOff(p)
+// close ends the process that is retained, and waits for those before it.
+func (r *retainer) close() {
+	if p := r.take(); p != nil {
+		r.seeOff(p)
 	}
-	k.leave.Wait()
+	r.leave.Wait()
 }
 
 // retainedProcess is a process that outlives its first conversation.
@@ -106,7 +106,7 @@ func (p *retainedProcess) see() {
 	<-p.stderr.over
 }
 
-func (p *retainedProcess) Stdin() io.WriteCloser { return keptStdin{p} }
+func (p *retainedProcess) Stdin() io.WriteCloser { return retainedStdin{p} }
 
 func (p *retainedProcess) Stdout() io.Reader { return &relayReader{from: p.stdout, until: p.left} }
 
@@ -118,7 +118,7 @@ func (p *retainedProcess) Wait() (process.Exit, error) {
 	case <-p.gone:
 		return p.exit, p.err
 	case <-p.left:
-		return process.Exit{}, transport.ErrKept
+		return process.Exit{}, transport.ErrRetained
 	}
 }
 
@@ -149,17 +149,17 @@ func (p *retainedProcess) leave() (err error) {
 	return err
 }
 
-// keptStdin is the stdin of a first conversation.
-type keptStdin struct{ p *retainedProcess }
+// retainedStdin is the stdin of a first conversation.
+type retainedStdin struct{ p *retainedProcess }
 
-func (s keptStdin) Write(b []byte) (int, error) {
+func (s retainedStdin) Write(b []byte) (int, error) {
 	s.p.begin(b)
 	return s.p.Process.Stdin().Write(b)
 }
 
-func (s keptStdin) Close() error { return s.p.leave() }
+func (s retainedStdin) Close() error { return s.p.leave() }
 
-// resumed is a kept process in its second conversation.
+// resumed is a retained process in its second conversation.
 type resumed struct{ *retainedProcess }
 
 func (r resumed) Stdin() io.WriteCloser { return r.Process.Stdin() }

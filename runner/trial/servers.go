@@ -75,7 +75,7 @@ func (s *servers) open(ctx context.Context, sb sandbox.Sandbox) error {
 		up.proxied.Share = s.shares.Servers[up.plan.Name]
 		isAsked := slices.ContainsFunc(asks, func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == up.plan.Name })
 		if isAsked && up.plan.Transport == mcpconfig.Stdio {
-			up.proxied, up.retained = keeping(up.proxied)
+			up.proxied, up.retained = retaining(up.proxied)
 		}
 	}
 	return nil

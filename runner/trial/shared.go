@@ -326,29 +326,29 @@ type idle struct {
 }
 
 // Event implements eventRecorder.
-func (k *idle) Event(e evidence.Event) {
-	if e.Kind != evidence.EventCanary && len(k.kept) >= maxKept {
-		if k.dropped == nil {
-			k.dropped = map[string]int{}
+func (i *idle) Event(e evidence.Event) {
+	if e.Kind != evidence.EventCanary && len(i.kept) >= maxKept {
+		if i.dropped == nil {
+			i.dropped = map[string]int{}
 		}
-		k.dropped[e.Kind]++
+		i.dropped[e.Kind]++
 		return
 	}
 	e.Message += " (while no trial was at work)"
-	k.kept = append(k.kept, e)
+	i.kept = append(i.kept, e)
 }
 
 // hand records what is kept, and forgets it.
-func (k *idle) hand(rec eventRecorder) {
-	for _, e := range k.kept {
+func (i *idle) hand(rec eventRecorder) {
+	for _, e := range i.kept {
 		rec.Event(e)
 	}
-	for _, kind := range slices.Sorted(maps.Keys(k.dropped)) {
-		n := k.dropped[kind]
+	for _, kind := range slices.Sorted(maps.Keys(i.dropped)) {
+		n := i.dropped[kind]
 		rec.Event(evidence.Event{
 			Kind: kind, Message: fmt.Sprintf("%d more of this kind are not on record, from while no trial was at work", n),
 			Data: map[string]any{evidence.DataOmitted: n},
 		})
 	}
-	k.kept, k.dropped, k.canaries = nil, nil, k.canaries.recordingTo(k)
+	i.kept, i.dropped, i.canaries = nil, nil, i.canaries.recordingTo(i)
 }

@@ -73,9 +73,9 @@ func (b *testbed) startListener(ctx context.Context, start starter, where string
 
 // collectStderr reads stderr to its end, and returns a function that waits for that and returns its
 // beginning.
-func (p *listener) collectStderr() func() string {
+func (l *listener) collectStderr() func() string {
 	said := make(chan string, 1)
-	p.reading.Go(func() { said <- beginning(p.process.Stderr()) })
+	l.reading.Go(func() { said <- beginning(l.process.Stderr()) })
 	return func() string { return <-said }
 }
 
@@ -87,24 +87,24 @@ func beginning(r io.Reader) string {
 }
 
 // end ends the listener and waits for it.
-func (p *listener) end() {
-	if p == nil {
+func (l *listener) end() {
+	if l == nil {
 		return
 	}
-	_ = p.process.Stdin().Close()
-	_ = p.process.Signal(process.Kill)
-	p.reading.Wait()
-	_, _ = p.process.Wait()
+	_ = l.process.Stdin().Close()
+	_ = l.process.Signal(process.Kill)
+	l.reading.Wait()
+	_, _ = l.process.Wait()
 }
 
 // await reports whether an arrival matches, and waits for one for a while.
-func (p *listener) await(ctx context.Context, match func(probe.Arrival) bool) bool {
+func (l *listener) await(ctx context.Context, match func(probe.Arrival) bool) bool {
 	late := time.After(hearTimeout)
 	for {
-		p.mu.Lock()
-		again := p.heard
-		found := p.findLocked(match)
-		p.mu.Unlock()
+		l.mu.Lock()
+		again := l.heard
+		found := l.findLocked(match)
+		l.mu.Unlock()
 		if found != nil {
 			return true
 		}
@@ -119,17 +119,17 @@ func (p *listener) await(ctx context.Context, match func(probe.Arrival) bool) bo
 }
 
 // find returns the first arrival that matches, or nil. A nil listener has none.
-func (p *listener) find(match func(probe.Arrival) bool) *probe.Arrival {
-	if p == nil {
+func (l *listener) find(match func(probe.Arrival) bool) *probe.Arrival {
+	if l == nil {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.findLocked(match)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.findLocked(match)
 }
 
-func (p *listener) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
-	for _, a := range p.arrivals {
+func (l *listener) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
+	for _, a := range l.arrivals {
 		if match(a) {
 			return &a
 		}
