@@ -68,10 +68,10 @@ func (g Ground) eval() eval.Eval {
 			Isolation: eval.Isolation{
 				Pull:    "never",
 				Subnets: part.Subnets,
-				Agent:   eval.AgentContainer{Image: g.Image, Memory: "256m", Disk: "16m", MaxOutput: "8m", Env: env},
+				Agent:   eval.AgentContainer{Image: g.Image, Limits: mcpconfig.Limits{Memory: "256m", Disk: "16m"}, MaxOutput: "8m", Env: env},
 			},
 			MCPServers: map[string]*mcpconfig.Server{
-				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Memory: "256m", Disk: "64m"},
+				evil: {Image: g.Image, Command: program, Args: []string{"server", part.Honest}, Env: env, Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"}},
 			},
 		},
 		Tasks: []string{"tasks/*.yaml"},
@@ -103,7 +103,7 @@ func (g Ground) task(a Attack) eval.Task {
 // besideCalm adds a server that does not attack to a trial.
 func besideCalm(g Ground, t *eval.Task) {
 	t.MCPServers[calm] = &mcpconfig.Server{
-		Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Memory: "256m", Disk: "64m",
+		Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"},
 	}
 }
 

@@ -33,7 +33,7 @@ func takeoverAttacks() []Attack {
 	all[0].Task = func(g Ground, t *eval.Task) {
 		t.MCPServers = map[string]*mcpconfig.Server{}
 		for _, name := range names {
-			t.MCPServers[name] = &mcpconfig.Server{Image: g.Image, Command: program, Args: []string{"server", name}, Timeout: 5000, Memory: "128m", Disk: "64m"}
+			t.MCPServers[name] = &mcpconfig.Server{Image: g.Image, Command: program, Args: []string{"server", name}, Timeout: 5000, Limits: mcpconfig.Limits{Memory: "128m", Disk: "64m"}}
 		}
 		t.Inputs.Prompt = all[0].Name
 	}

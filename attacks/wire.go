@@ -12,7 +12,7 @@ import (
 func (g Ground) looseServer() *mcpconfig.Server {
 	return &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", "loose"}, Type: "http", Port: part.Port,
-		Timeout: 45_000, Memory: "256m", Disk: "64m",
+		Timeout: 45_000, Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"},
 	}
 }
 
@@ -176,7 +176,7 @@ func forgingAttacks() []Attack {
 		forger := func(milliseconds float64) *mcpconfig.Server {
 			return &mcpconfig.Server{
 				Image: g.Image, Command: program, Args: []string{"server", part.Forging}, Timeout: milliseconds, MaxMessage: "8m", MaxFrames: 5000,
-				Memory: "256m", Disk: "64m",
+				Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"},
 			}
 		}
 		t.MCPServers = map[string]*mcpconfig.Server{evil: forger(4000), part.Patient: forger(60_000)}

@@ -164,13 +164,7 @@ func imagesOf(t *plan.Trial) []string {
 
 // containersOf returns every container that a trial plans, whoever runs in it.
 func containersOf(t *plan.Trial) []sandbox.Container {
-	all := []sandbox.Container{t.Agent.Container}
-	for _, server := range t.Servers {
-		all = append(all, server.Container)
-		for _, service := range server.Services {
-			all = append(all, service.Container)
-		}
-	}
+	all := t.Containers()
 	for _, g := range t.GraderContainers {
 		all = append(all, g.Container)
 	}

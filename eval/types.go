@@ -178,16 +178,12 @@ type EgressLimits struct {
 type AgentContainer struct {
 	Image     string            `json:"image,omitempty" jsonschema:"container image; mock, script and llm need none"`
 	User      string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
-	CPUs      float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit; default 1"`
-	Memory    string            `json:"memory,omitempty" jsonschema:"memory limit, such as 1g; default 1g"`
-	Pids      int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes; default 256"`
-	Disk      string            `json:"disk,omitempty" jsonschema:"size limit of the workspace, such as 1g; default 512m"`
-	Scratch   string            `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
-	OpenFiles int               `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
 	MaxOutput string            `json:"max_output,omitempty" jsonschema:"size limit of stdout, and of stderr; what is over it ends the agent; default 64m"`
 	MaxCalls  int               `json:"max_calls,omitempty" min:"1" jsonschema:"calls of tools that the agent may make in a trial; default 10000"`
 	Env       map[string]string `json:"env,omitempty" jsonschema:"environment of the agent; names that begin with WAZA_ are taken"`
 	Workdir   string            `json:"workdir,omitempty" jsonschema:"where the agent starts, relative to the workspace"`
+
+	mcpconfig.Limits
 
 	Egress []mcpconfig.Egress `json:"egress,omitempty" jsonschema:"hosts outside of the trial that the agent may reach through the runner; none where left out"`
 }

@@ -37,7 +37,7 @@ func TestFromDockerRun(t *testing.T) {
 		"run -e A=1 -e A=2 i":            {Image: "i", Env: map[string]string{"A": "2"}},
 		"run --name x -l a=b --label=c --cap-drop ALL --read-only -q i": {Image: "i"},
 		"run --network none --security-opt no-new-privileges i":         {Image: "i"},
-		"run -u app -m 64m --cpus 0.5 --pids-limit=9 i":                 {Image: "i", User: "app", Memory: "64m", CPUs: 0.5, Pids: 9},
+		"run -u app -m 64m --cpus 0.5 --pids-limit=9 i":                 {Image: "i", User: "app", Limits: mcpconfig.Limits{Memory: "64m", CPUs: 0.5, Pids: 9}},
 		"run --tmpfs /run --tmpfs=/data i":                              {Image: "i", Writable: []string{"/run", "/data"}},
 		"run --pull=always --platform linux/amd64 i":                    {Image: "i", Pull: "always", Platform: "linux/amd64"},
 		"run --entrypoint serve i -a":                                   {Image: "i", Command: "serve", Args: []string{"-a"}},
@@ -63,7 +63,7 @@ func TestFromDockerRun(t *testing.T) {
 func TestFromDockerRunKeepsTheRest(t *testing.T) {
 	in := mcpconfig.Server{
 		Command: "podman", Args: words("run -e TOKEN -e LEVEL=${L:-info} -e HOST_ONE i"), Env: map[string]string{"TOKEN": "Bearer ${T}"},
-		Type: "http", Port: 80, Path: "/mcp", Timeout: 5, StartupTimeout: 6, Disk: "1m", Files: map[string]string{"/data/x": "x"},
+		Type: "http", Port: 80, Path: "/mcp", Timeout: 5, StartupTimeout: 6, Limits: mcpconfig.Limits{Disk: "1m"}, Files: map[string]string{"/data/x": "x"},
 	}
 	want := in
 	want.Command, want.Args, want.Image = "", nil, "i"
@@ -162,7 +162,7 @@ func TestFromDockerRunRefuses(t *testing.T) {
 func TestFromDockerRunSaysAll(t *testing.T) {
 	_, err := mcpconfig.FromDockerRun("s", mcpconfig.Server{
 		Command: "docker", Args: words("run -v /a:/a --privileged -m 1g --cpus 2 --pids-limit 3 i"),
-		Env: map[string]string{"A": "b"}, Cwd: "/here", Memory: "2g", CPUs: 1, Pids: 2,
+		Env: map[string]string{"A": "b"}, Cwd: "/here", Limits: mcpconfig.Limits{Memory: "2g", CPUs: 1, Pids: 2},
 	})
 	want := `server "s": cwd is where the docker command itself would run; give the container's directory with -w in args
 server "s": -v mounts a place of the host, which the server must not reach; copy what it needs in with files, and name what it writes under writable

@@ -238,10 +238,15 @@ func (f *findings) overlayServices(services, over map[string]*Service) map[strin
 // lay puts every field of over that is set in the place of under's; maps merge by
 // key.
 func lay[T any](under, over *T) {
-	to, from := reflect.ValueOf(under).Elem(), reflect.ValueOf(over).Elem()
+	layFields(reflect.ValueOf(under).Elem(), reflect.ValueOf(over).Elem())
+}
+
+func layFields(to, from reflect.Value) {
 	for i := range to.NumField() {
 		switch {
 		case from.Field(i).IsZero():
+		case to.Type().Field(i).Anonymous:
+			layFields(to.Field(i), from.Field(i))
 		case to.Field(i).Kind() == reflect.Map && !to.Field(i).IsNil():
 			for key, value := range from.Field(i).Seq2() {
 				to.Field(i).SetMapIndex(key, value)

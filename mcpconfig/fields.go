@@ -52,6 +52,8 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 			for _, name := range slices.Sorted(maps.Keys(*value)) {
 				(*value)[name] = copyOf((*value)[name], field+"."+name, f)
 			}
+		case *Limits:
+			eachOf(v.Field(i), prefix, f)
 		case **Ready:
 			*value = copyOf(*value, field, f)
 		}

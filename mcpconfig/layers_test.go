@@ -68,6 +68,8 @@ func TestMergeEveryField(t *testing.T) {
 				f.Set(reflect.ValueOf([]int{n}))
 			case bool:
 				f.SetBool(true)
+			case mcpconfig.Limits:
+				fill(f, s, n)
 			case *mcpconfig.Ready:
 				var ready mcpconfig.Ready
 				fill(reflect.ValueOf(&ready).Elem(), s, n)
@@ -171,7 +173,7 @@ server "s": env.K needs the variable C, which is not set; set it, or give a defa
 		"no name":      {mcpconfig.Server{Command: "${}"}, mcpconfig.ErrInvalid, "server \"s\": command: ${…} does not hold a variable's name; write ${VAR}, ${VAR:-default}, or $${ for a literal ${"},
 		"odd operator": {mcpconfig.Server{Command: "${A-b}"}, mcpconfig.ErrInvalid, "server \"s\": command: ${…} does not hold a variable's name; write ${VAR}, ${VAR:-default}, or $${ for a literal ${"},
 		"nested":       {mcpconfig.Server{Command: "${A:-${B}}"}, mcpconfig.ErrInvalid, `server "s": command: the default of ${A} holds another variable, which is not possible`},
-		"value unfit":  {mcpconfig.Server{Command: "c", Memory: "${TOKEN}"}, mcpconfig.ErrInvalid, `server "s": memory is not a size; write a whole number and k, m or g, such as 512m`},
+		"value unfit":  {mcpconfig.Server{Command: "c", Limits: mcpconfig.Limits{Memory: "${TOKEN}"}}, mcpconfig.ErrInvalid, `server "s": memory is not a size; write a whole number and k, m or g, such as 512m`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := mcpconfig.Expand("s", tc.in, lookup)

@@ -46,16 +46,22 @@ type Server struct {
 	MaxMessage     string            `json:"max_message,omitempty" jsonschema:"size limit of one message, either way, such as 64m; default 64m"`
 	MaxFrames      int               `json:"max_frames,omitempty" min:"1" jsonschema:"messages that may cross in a trial, each way; default 100000"`
 	MaxTraffic     string            `json:"max_traffic,omitempty" jsonschema:"size limit of all messages of a trial together, each way; default 256m"`
-	CPUs           float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
-	Memory         string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
-	Pids           int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
-	Disk           string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
-	Scratch        string            `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
-	OpenFiles      int               `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
 	Egress         []Egress          `json:"egress,omitempty" jsonschema:"hosts outside of the trial that the server may reach through the runner; none where left out"`
+
+	Limits
 
 	// Services are what the server needs beside it, by the names it reaches them by.
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`
+}
+
+// Limits are how large a container may become. What is left out has a default.
+type Limits struct {
+	CPUs      float64 `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
+	Memory    string  `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m, the agent's 1g"`
+	Pids      int     `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
+	Disk      string  `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m, the agent's workspace 512m"`
+	Scratch   string  `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
+	OpenFiles int     `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
 }
 
 // Transports of MCP, as [Server.Transport] names them.

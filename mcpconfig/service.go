@@ -10,21 +10,17 @@ import (
 // own, which the server reaches by the service's name and nothing else reaches at
 // all. It reaches nothing itself, other services of its server neither.
 type Service struct {
-	Image     string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
-	Command   string            `json:"command,omitempty" jsonschema:"program to run; the image's own command where left out"`
-	Args      []string          `json:"args,omitempty" jsonschema:"arguments of command"`
-	Env       map[string]string `json:"env,omitempty" jsonschema:"environment of the service alone"`
-	User      string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
-	Writable  []string          `json:"writable,omitempty" jsonschema:"directories that the service can write to, beside /tmp and its home; empty when it starts"`
-	Files     map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval"`
-	Ports     []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports the service listens on in its container; required"`
-	Ready     *Ready            `json:"ready,omitempty" jsonschema:"how to see that the service is ready; required"`
-	CPUs      float64           `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
-	Memory    string            `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m"`
-	Pids      int               `json:"pids,omitempty" min:"1" jsonschema:"limit of processes in the container; default 256"`
-	Disk      string            `json:"disk,omitempty" jsonschema:"size limit of each writable directory, such as 256m; default 256m"`
-	Scratch   string            `json:"scratch,omitempty" jsonschema:"size limit of /tmp, and of home; default that of disk"`
-	OpenFiles int               `json:"open_files,omitempty" min:"64" max:"1048576" jsonschema:"files that a process may have open; default 4096"`
+	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
+	Command  string            `json:"command,omitempty" jsonschema:"program to run; the image's own command where left out"`
+	Args     []string          `json:"args,omitempty" jsonschema:"arguments of command"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"environment of the service alone"`
+	User     string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
+	Writable []string          `json:"writable,omitempty" jsonschema:"directories that the service can write to, beside /tmp and its home; empty when it starts"`
+	Files    map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval"`
+	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports the service listens on in its container; required"`
+	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to see that the service is ready; required"`
+
+	Limits
 }
 
 // Ready is how to see that a service is ready: exactly one of Exec and Health.
@@ -52,7 +48,7 @@ func (f *findings) services(s Server) {
 			continue
 		}
 		f.program(at, *service)
-		f.container(at+".", containerOf{service.Image, service.User, service.Writable, service.Files, service.Memory, service.Disk, service.Scratch})
+		f.container(at+".", containerOf{service.Image, service.User, service.Writable, service.Files, service.Limits})
 		f.ports(at+".ports", service.Ports, s.Port)
 		f.ready(at+".ready", service.Ready)
 	}

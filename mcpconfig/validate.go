@@ -25,7 +25,7 @@ func Validate(name string, s Server) error {
 	}
 	f.kind(s)
 	f.places(s)
-	f.container("", containerOf{s.Image, s.User, s.Writable, s.Files, s.Memory, s.Disk, s.Scratch})
+	f.container("", containerOf{s.Image, s.User, s.Writable, s.Files, s.Limits})
 	f.limits(s)
 	f.services(s)
 	f.egress(s)
@@ -127,10 +127,10 @@ func (f *findings) places(s Server) {
 
 // containerOf is what a file says alike of the container of a server and of a service.
 type containerOf struct {
-	image, user           string
-	writable              []string
-	files                 map[string]string
-	memory, disk, scratch string
+	image, user string
+	writable    []string
+	files       map[string]string
+	limits      Limits
 }
 
 // container checks that what is said of a container makes sense. The names of its fields begin
@@ -151,9 +151,9 @@ func (f *findings) container(prefix string, c containerOf) {
 	for _, target := range slices.Sorted(maps.Keys(c.files)) {
 		f.file(prefix+"files", target, c.files[target])
 	}
-	f.size(prefix+"memory", c.memory)
-	f.size(prefix+"disk", c.disk)
-	f.size(prefix+"scratch", c.scratch)
+	f.size(prefix+"memory", c.limits.Memory)
+	f.size(prefix+"disk", c.limits.Disk)
+	f.size(prefix+"scratch", c.limits.Scratch)
 }
 
 func (f *findings) file(field, target, source string) {

@@ -57,9 +57,9 @@ func (r *run) newGovernor(trials []*plan.Trial) *governor {
 	}
 	var allowed int64
 	for _, t := range trials {
-		memory := t.Agent.Memory
-		for _, s := range t.Servers {
-			memory += s.Memory
+		memory := int64(0)
+		for _, c := range t.Containers() {
+			memory += c.Memory
 		}
 		allowed = max(allowed, memory)
 	}

@@ -87,7 +87,7 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	container, err := sized(sandbox.Container{
 		Image: declared.Image, User: declared.User, Pull: cmp.Or(c.Pull, e.Config.Isolation.Pull),
 		Memory: defaultAgentMemory, Disk: defaultAgentDisk,
-	}, size{declared.CPUs, declared.Pids, declared.OpenFiles, declared.Memory, declared.Disk, declared.Scratch})
+	}, declared.Limits)
 	if err != nil {
 		return Agent{}, err
 	}

@@ -62,6 +62,9 @@ func TestNoIsolationKeyIsIgnored(t *testing.T) {
 		check(jsonName(f), iso)
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[eval.AgentContainer]()) {
+		if f.Anonymous {
+			continue
+		}
 		var iso eval.Isolation
 		fill(t, reflect.ValueOf(&iso.Agent).Elem().FieldByIndex(f.Index))
 		check("agent."+jsonName(f), iso)
@@ -77,6 +80,9 @@ func TestNoServerFieldIsIgnored(t *testing.T) {
 	}
 	reported := []string{"image", "egress"} // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {
+		if f.Anonymous {
+			continue
+		}
 		var s mcpconfig.Server
 		fill(t, reflect.ValueOf(&s).Elem().FieldByIndex(f.Index))
 		name := jsonName(f)

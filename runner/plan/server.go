@@ -181,7 +181,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	container, err := sized(sandbox.Container{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
 		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull), Memory: defaultServerMemory, Disk: defaultServerDisk,
-	}, size{config.CPUs, config.Pids, config.OpenFiles, config.Memory, config.Disk, config.Scratch})
+	}, config.Limits)
 	if err != nil {
 		return Server{}, fmt.Errorf("server %q: %w", name, err)
 	}
@@ -253,21 +253,13 @@ func together(ofFiles, named []string) []string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// size is what a file says of the size of a container; what it does not say is empty.
-type size struct {
-	cpus                  float64
-	pids, openFiles       int
-	memory, disk, scratch string
-}
-
-// sized returns b with the limits of s and defaults. Scratch is as large as the disk by
-// default.
-func sized(b sandbox.Container, s size) (sandbox.Container, error) {
-	b.CPUs, b.Pids = cmp.Or(s.cpus, defaultCPUs), int64(cmp.Or(s.pids, defaultPids))
-	b.OpenFiles = int64(cmp.Or(s.openFiles, sandbox.DefaultOpenFiles))
-	err := errors.Join(readSize(&b.Memory, s.memory), readSize(&b.Disk, s.disk))
-	b.Scratch = b.Disk
-	return b, errors.Join(err, readSize(&b.Scratch, s.scratch))
+// sized returns a container with limits and defaults. Scratch is as large as the disk by default.
+func sized(c sandbox.Container, l mcpconfig.Limits) (sandbox.Container, error) {
+	c.CPUs, c.Pids = cmp.Or(l.CPUs, defaultCPUs), int64(cmp.Or(l.Pids, defaultPids))
+	c.OpenFiles = int64(cmp.Or(l.OpenFiles, sandbox.DefaultOpenFiles))
+	err := errors.Join(readSize(&c.Memory, l.Memory), readSize(&c.Disk, l.Disk))
+	c.Scratch = c.Disk
+	return c, errors.Join(err, readSize(&c.Scratch, l.Scratch))
 }
 
 // readSize reads a size, unless it is empty.
@@ -420,7 +412,7 @@ func planServices(e *eval.Eval, config, declared mcpconfig.Server, pull string) 
 func planService(e *eval.Eval, name string, config mcpconfig.Service, pull string) (Service, error) {
 	container, err := sized(sandbox.Container{
 		Image: config.Image, User: config.User, Pull: pull, Memory: defaultServerMemory, Disk: defaultServerDisk,
-	}, size{config.CPUs, config.Pids, config.OpenFiles, config.Memory, config.Disk, config.Scratch})
+	}, config.Limits)
 	if err != nil {
 		return Service{}, err
 	}

@@ -159,6 +159,19 @@ func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Numbe
 // ID identifies the trial in its run.
 func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
+// Containers returns the containers of the trial's sandbox: the agent's, and those of servers and
+// their services.
+func (t *Trial) Containers() []sandbox.Container {
+	all := []sandbox.Container{t.Agent.Container}
+	for _, server := range t.Servers {
+		all = append(all, server.Container)
+		for _, service := range server.Services {
+			all = append(all, service.Container)
+		}
+	}
+	return all
+}
+
 // JSON is the plan as trial.json keeps it.
 func (t *Trial) JSON() json.RawMessage {
 	data, err := json.Marshal(t)
