@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -28,7 +27,7 @@ const (
 	buildMemory  = 4 << 30
 )
 
-// builder builds images of packages on the engine.
+// builder builds images on the engine.
 type builder struct {
 	engine  *engine
 	run     string
@@ -36,7 +35,7 @@ type builder struct {
 	redact  func(string) string // takes secrets out of what builds say
 }
 
-// buildAll builds the images of packages.
+// buildAll builds the images of packages, and those from source.
 func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	built := map[string]bool{}
 	for _, t := range trials {
@@ -47,10 +46,11 @@ func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(s
 			built[agent.Image] = true
 		}
 		for _, server := range t.Servers {
-			if server.Build == nil || built[server.Image] {
+			i := server.Built()
+			if i == nil || built[server.Image] {
 				continue
 			}
-			if err := b.EnsureImage(ctx, *server.Build, say); err != nil {
+			if err := b.EnsureImage(ctx, i, say); err != nil {
 				return fmt.Errorf("server %q: %w", server.Name, err)
 			}
 			built[server.Image] = true
@@ -59,14 +59,18 @@ func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(s
 	return nil
 }
 
-// EnsureImage builds the image of a package if the engine does not have
-// it. Another run may build the same one at the same time: the first gives it
-// its tag.
-func (b *builder) EnsureImage(ctx context.Context, i images.Image, say func(string)) error {
+// EnsureImage builds an image if the engine does not have it. Another run may build the
+// same one at the same time: the first gives it its tag.
+func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(string)) error {
 	tag := i.Tag()
 	_, err := b.engine.inspectImage(ctx, tag)
 	if !errdefs.IsNotFound(err) {
 		return err
+	}
+	if p, ok := i.(images.Image); ok && p.Source != nil {
+		if err := b.EnsureImage(ctx, p.Source, say); err != nil {
+			return err
+		}
 	}
 	content, err := i.Context(b.network)
 	if err != nil {
@@ -86,11 +90,12 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Image, say func(stri
 // Resolve asks the registry, in a build, which version a package has today, and all that
 // it needs. Versions that lock has for another platform are kept.
 func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
-	content, err := i.ResolveContext(lock, b.network)
-	if err != nil {
-		return images.Entry{}, err
+	if i.Source != nil {
+		if err := b.EnsureImage(ctx, i.Source, func(string) {}); err != nil {
+			return images.Entry{}, err
+		}
 	}
-	id, err := b.build(ctx, content)
+	id, err := b.build(ctx, i.ResolveContext(lock, b.network))
 	if err != nil {
 		return images.Entry{}, fmt.Errorf("%s cannot be resolved: %w", i, err)
 	}
@@ -116,26 +121,39 @@ func (b *builder) Platform() string { return "linux/" + b.engine.arch() }
 func (b *builder) build(ctx context.Context, content images.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
-	args := map[string]*string{"RUN": &b.run}
+	args := map[string]*string{content.RunArg: &b.run}
 	for name, value := range content.Args {
 		args[name] = &value
 	}
 	defer func() {
 		err = errors.Join(err, b.dropStages(context.WithoutCancel(ctx), id))
 	}()
-	response, err := b.engine.ImageBuild(ctx, bytes.NewReader(content.Tar), build.ImageBuildOptions{
+	files, in := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := content.Tar(in)
+		_ = in.CloseWithError(err)
+		written <- err
+	}()
+	response, err := b.engine.ImageBuild(ctx, files, build.ImageBuildOptions{
 		Version: build.BuilderV1, NoCache: true, Remove: true, ForceRemove: true,
 		Memory: buildMemory, MemorySwap: buildMemory,
+		Dockerfile: content.Dockerfile, Target: content.Target,
 		BuildArgs: args, Labels: content.Labels,
 	})
-	if err != nil {
-		return "", err
+	if err == nil {
+		id, err = readBuild(response.Body, b.redact)
 	}
-	id, err = readBuild(response.Body, b.redact)
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if err != nil {
+	_ = files.Close()
+	unreadable := <-written
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case unreadable != nil && !errors.Is(unreadable, io.ErrClosedPipe): // which the engine's error follows from
+		return "", unreadable
+	case err != nil && strings.Contains(err.Error(), "BuildKit"):
+		return "", fmt.Errorf("%w; Dockerfiles are built without BuildKit here: build the image yourself and name it under image", err)
+	case err != nil:
 		return "", err
 	}
 	return id, nil

@@ -36,7 +36,7 @@ type imageInfo struct {
 	user       string
 	entrypoint []string
 	cmd        []string // arguments of entrypoint, or the command where there is none
-	ours       bool     // built by waza, for whatever user
+	ours       bool     // built by waza of packages, for whatever user
 	dir        string   // where its programs start
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
@@ -180,7 +180,7 @@ func pullPolicy(ref string, trials []*plan.Trial) string {
 			return mcpconfig.PullNever
 		}
 		for _, server := range t.Servers {
-			if server.Image == ref && server.Build != nil {
+			if server.Image == ref && server.Built() != nil {
 				return mcpconfig.PullNever
 			}
 		}
@@ -209,7 +209,8 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	if found.Config == nil {
 		return info, nil
 	}
-	info.user, info.ours = found.Config.User, found.Config.Labels[labelImage] != ""
+	info.user = found.Config.User
+	info.ours = found.Config.Labels[labelImage] != "" && found.Config.Labels[labelImage] != imageSource
 	info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
 	if info.dir = found.Config.WorkingDir; info.dir != "" {
 		info.dir = path.Clean("/" + info.dir)

@@ -44,7 +44,8 @@ const (
 	labelImage  = "waza.image"
 	imageServer = "server" // of a package
 	imageAgent  = "agent"
-	imageLayer  = "layer" // see layerRepository
+	imageSource = "source" // of a directory
+	imageLayer  = "layer"  // see layerRepository
 
 	labelParent = "waza.parent" // of a layer: the id of the image below
 )

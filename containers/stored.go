@@ -21,11 +21,11 @@ const kindGuest = "guest"
 // Stored is an image of ours on the engine.
 type Stored struct {
 	Ref     string // its tag
-	Kind    string // agent, server, layer or guest
+	Kind    string // agent, server, source, layer or guest
 	Agent   string // whose it is; empty for no agent's
 	Content string // what it was made of; empty for a guest, and where older builds did not say
 	Size    int64  // bytes, with the layers that it shares with others
-	Current bool   // this waza may ask for it; meaningless for a layer or guest
+	Current bool   // this waza may ask for it, or it is the newest of its source; meaningless for a layer or guest
 }
 
 // ListImages lists the images that waza made on the engine, by kind and tag. Agents are
@@ -40,7 +40,7 @@ func ListImages(ctx context.Context, agents []images.Image) (all []Stored, err e
 }
 
 // PruneImages removes the images of agents and of packages that this waza does not ask
-// for any more. As long as any run is alive, which may be one of another version, it
+// for any more, and those of sources that have a newer one. As long as any run is alive, which may be one of another version, it
 // removes none and returns how many runs there are.
 func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, live int, err error) {
 	e, err := dialEngine(ctx)
@@ -79,7 +79,7 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, error) {
 	var all []Stored
 	for _, of := range []struct{ kind, repository string }{
-		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
+		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageSource, images.SourceRepository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
 	} {
 		which := filters.NewArgs(filters.Arg("reference", of.repository))
 		if of.kind != kindGuest { // of the others somebody may have one that is not ours
@@ -89,10 +89,18 @@ func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 		if err != nil {
 			return nil, err
 		}
+		newest := map[string]int64{} // by source
 		for _, i := range found {
+			newest[i.Labels[images.LabelContent]] = max(newest[i.Labels[images.LabelContent]], i.Created)
+		}
+		for _, i := range found {
+			current := images.IsCurrent(i.Labels, agents)
+			if of.kind == imageSource {
+				current = i.Created == newest[i.Labels[images.LabelContent]]
+			}
 			for _, ref := range i.RepoTags {
 				if strings.HasPrefix(ref, of.repository+":") {
-					all = append(all, Stored{Ref: ref, Kind: of.kind, Agent: i.Labels[images.LabelAgent], Content: i.Labels[images.LabelContent], Size: i.Size, Current: images.IsCurrent(i.Labels, agents)})
+					all = append(all, Stored{Ref: ref, Kind: of.kind, Agent: i.Labels[images.LabelAgent], Content: i.Labels[images.LabelContent], Size: i.Size, Current: current})
 				}
 			}
 		}

@@ -136,8 +136,9 @@ func TestServersAreRead(t *testing.T) {
 		e := filepath.Join(unpack(t, example{
 			"eval.yaml": "name: n\ntasks: [task.yaml]\nconfig:\n  trials_per_task: 1\n  timeout_seconds: 1\n  executor: mock\n" +
 				"  isolation: {server_image: i}\n" + strings.TrimSuffix(strings.ReplaceAll("  "+match[1], "\n", "\n  "), "  "),
-			"task.yaml": "id: plain\ninputs: {prompt: p}\n",
-			"notes.txt": "",
+			"task.yaml":    "id: plain\ninputs: {prompt: p}\n",
+			"notes.txt":    "",
+			"notes/go.mod": "", "stock/docker/Dockerfile": "",
 		}), "eval.yaml")
 		if _, _, err := eval.Load(e, eval.Options{}); err != nil {
 			t.Errorf("%s: %v\n%s", document, err, match[1])

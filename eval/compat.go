@@ -60,7 +60,7 @@ func giveTools(doc *strictyaml.Document, e *Eval) {
 	giveHooksTools(doc, e)
 	for _, name := range slices.Sorted(maps.Keys(e.Config.MCPServers)) {
 		s := e.Config.MCPServers[name]
-		if s == nil || s.URL != "" || s.Image != "" || iso.ServerImage != "" && iso.ServerImage != images.Tools || !slices.Contains(toolPrograms(), s.Command) {
+		if s == nil || s.URL != "" || s.Image != "" || s.Build != nil || iso.ServerImage != "" && iso.ServerImage != images.Tools || !slices.Contains(toolPrograms(), s.Command) {
 			continue
 		}
 		s.Image = images.Tools

@@ -38,6 +38,7 @@ type loader struct {
 
 // open reads and parses the file at path. Its problems and warnings become the eval's.
 func (l *loader) open(path string) (*strictyaml.Document, error) {
+	l.eval.files = append(l.eval.files, path)
 	doc, err := open(path)
 	if err != nil {
 		return nil, err

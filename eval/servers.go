@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -92,17 +93,43 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 	}
 	s.report(mcpconfig.Validate(name, server))
 	s.report(mcpconfig.Supported(name, server))
-	_, isPackage, err := mcpconfig.ReadPackage(name, server)
-	s.report(err)
-	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && s.eval.Config.Isolation.ServerImage == "" {
+	isPackage := false
+	if !s.eval.Local {
+		_, isPackage, err = mcpconfig.ReadPackage(name, declared)
+		s.report(err)
+	}
+	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" {
 		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image%s", name, launcherHint(server.Command))
 	}
+	s.checkBuild(name, server)
 	s.checkFiles(name, server.Files, "files")
 	for service, config := range server.Services {
 		if config != nil {
 			s.checkFiles(name, config.Files, "services", service, "files")
 		}
 	}
+}
+
+// checkBuild finds the source that a server is built from.
+func (s servers) checkBuild(name string, server mcpconfig.Server) {
+	if !server.HasSource() || s.eval.Local {
+		return
+	}
+	b := *server.Build
+	if strings.Contains(b.Context+b.Dockerfile, "${") {
+		return // known once variables are expanded
+	}
+	if _, err := images.FindRecipe(s.eval.BuildDir(b), b.Dockerfile); err != nil {
+		s.doc.Problemf(s.place(name, "build", ""), "server %q: build: %v", name, err)
+	}
+}
+
+// BuildDir returns the directory that an image is built from.
+func (e *Eval) BuildDir(b mcpconfig.Build) string {
+	if filepath.IsAbs(b.Context) {
+		return b.Context
+	}
+	return filepath.Join(e.Dir(), b.Context)
 }
 
 // checkFiles finds the files of a server or a service, which are at the field at.
@@ -182,11 +209,15 @@ func ContainerFields(s mcpconfig.Server) (names []string) {
 	return names
 }
 
-// checkLocal refuses fields that need a container. The image of a server that has a command is
-// ignored.
+// checkLocal refuses fields that need a container. The image or build of a server that has a
+// command is ignored.
 func (s servers) checkLocal(name string, server mcpconfig.Server) {
 	if server.URL == "" && server.Command == "" {
-		s.doc.Problemf(s.place(name, "", ""), "server %q has only an image: it needs --isolate, or a command to run on this machine", name)
+		only := "an image"
+		if server.Build != nil {
+			only = "a build"
+		}
+		s.doc.Problemf(s.place(name, "", ""), "server %q has only %s: it needs --isolate, or a command to run on this machine", name, only)
 	}
 	for _, field := range ContainerFields(server) {
 		s.doc.Problemf(s.place(name, field, ""), "server %q: %s is about its container: it needs --isolate", name, field)
@@ -197,7 +228,7 @@ func (s servers) checkLocal(name string, server mcpconfig.Server) {
 // image.
 func (s servers) onThisMachine(server mcpconfig.Server) mcpconfig.Server {
 	if server.Command != "" {
-		server.Image = cmp.Or(server.Image, "none")
+		server.Image, server.Build = cmp.Or(server.Image, "none"), nil
 	}
 	return s.eval.Placed(server)
 }

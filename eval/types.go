@@ -62,9 +62,13 @@ type Eval struct {
 	Warnings []*strictyaml.Error `json:"-"`
 
 	commands []cmdmock.Command // of Commands, with their fixtures
+	files    []string          // that were read: the eval's own and its tasks'
 
 	start string // where waza was started; empty where the eval is not below that
 }
+
+// Files returns the paths of the eval's file and of its tasks', which no server is to see.
+func (e *Eval) Files() []string { return e.files }
 
 // Labels returns the values of the eval that change no verdict and are kept in the results.
 func (e *Eval) Labels() map[string]json.RawMessage {
@@ -158,6 +162,7 @@ type Isolation struct {
 	Pull        string         `json:"pull,omitempty" enum:"missing always never" jsonschema:"when images are pulled: where the engine lacks them, always or never; default missing"`
 	NPMImage    string         `json:"npm_image,omitempty" jsonschema:"base image of servers written as npx: Node.js with npm; default node:24-bookworm-slim"`
 	PyPIImage   string         `json:"pypi_image,omitempty" jsonschema:"base image of servers written as uvx: Python with venv; default python:3.11-slim-bookworm"`
+	GoImage     string         `json:"go_image,omitempty" jsonschema:"base image that servers in Go are built on; default golang:1.26-bookworm"`
 	Runtime     string         `json:"runtime,omitempty" jsonschema:"container runtime, such as runsc"`
 	Subnets     string         `json:"subnets,omitempty" jsonschema:"IPv4 range in CIDR notation that task networks are cut from, a /29 each; default 10.213.0.0/16"`
 	Workspace   string         `json:"workspace,omitempty" enum:"tmpfs volume" jsonschema:"where the workspace is; default tmpfs"`

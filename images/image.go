@@ -29,10 +29,12 @@ const (
 
 // Image is the image of one package.
 type Image struct {
-	Base    string // image it is built on, which has the ecosystem's tools
+	Base    string  // image it is built on, which has the ecosystem's tools
+	Source  *Source // what Base is built from; nil for an image that is there
 	Package mcpconfig.Package
-	Entry   *Entry // what the lock has of it; nil until it is resolved
-	Agent   *Agent // whose image this is; nil for a server's
+	Args    map[string]string // environment of npm or pip, and of install scripts
+	Entry   *Entry            // what the lock has of it; nil until it is resolved
+	Agent   *Agent            // whose image this is; nil for a server's
 }
 
 // Agent is what an agent's image has besides its packages.
@@ -42,7 +44,7 @@ type Agent struct {
 }
 
 // Bases are the images that packages are built on; an empty one is the default.
-type Bases struct{ NPM, PyPI string }
+type Bases struct{ NPM, PyPI, Go string }
 
 // New returns the image of a package, resolved if lock has an entry for the platform, such as
 // linux/amd64.
@@ -121,7 +123,7 @@ const (
 
 // Labels returns the labels of the image, which must be resolved.
 func (i Image) Labels() map[string]string {
-	labels := map[string]string{LabelContent: i.String(), LabelRecipe: digestOf(dockerfile(i.recipe()))}
+	labels := map[string]string{LabelContent: i.String(), LabelRecipe: digestOf(recipeFile(i.recipe()))}
 	if i.Agent != nil {
 		labels[LabelAgent], labels[LabelSetup] = i.Agent.Name, digestOf(i.Agent.Setup)
 	}
@@ -148,7 +150,7 @@ func digestOf(content string) string {
 // same Dockerfile and, if it is the image of an agent in agents, the same packages and setup.
 func IsCurrent(labels map[string]string, agents []Image) bool {
 	recipes := []string{"npm/agent.Dockerfile", "npm/install.Dockerfile", "pypi/install.Dockerfile"}
-	made := slices.ContainsFunc(recipes, func(name string) bool { return digestOf(dockerfile(name)) == labels[LabelRecipe] })
+	made := slices.ContainsFunc(recipes, func(name string) bool { return digestOf(recipeFile(name)) == labels[LabelRecipe] })
 	of := slices.IndexFunc(agents, func(i Image) bool { return i.Agent.Name == labels[LabelAgent] })
 	if !made || of < 0 {
 		return made

@@ -123,8 +123,8 @@ func TestContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		files := unpack(t, c.Tar)
-		if want := "export NODE_EXTRA_CA_CERTS='/network/ca.pem'\nexport NPM_CONFIG_REGISTRY='https://u:p'\\''w@r.example/'\nexport PIP_CERT='/network/ca.pem'\n"; files["network/env"] != want {
+		files := unpack(t, c)
+		if want := "export NODE_EXTRA_CA_CERTS='/network/ca.pem'\nexport NPM_CONFIG_REGISTRY='https://u:p'\\''w@r.example/'\nexport PIP_CERT='/network/ca.pem'\nexport SSL_CERT_FILE='/network/ca.pem'\n"; files["network/env"] != want {
 			t.Errorf("env %q", files["network/env"])
 		}
 		if diff := cmp.Diff(map[string]string{"BASE": i.Base, "HTTPS_PROXY": "http://p.example"}, c.Args); diff != "" || i.Tag() != tag {
@@ -135,9 +135,6 @@ func TestContext(t *testing.T) {
 				t.Errorf("%s holds the registry", name)
 			}
 		}
-		if _, err := i.Context(images.Network{Env: map[string]string{"A=b; reboot": "x"}}); err == nil {
-			t.Error("an odd variable is taken")
-		}
 	}
 	if _, err := imageOf(t, nil, "npx", "x").Context(images.Network{}); err == nil {
 		t.Error("what is not resolved has a context")
@@ -147,20 +144,20 @@ func TestContext(t *testing.T) {
 func first(i images.Image, _ *images.Lock) images.Image { return i }
 
 func TestContextOfPackages(t *testing.T) {
-	npm := unpack(t, must(first(resolved(t, npmManifest, "npx", "@a/tool@^1")).Context(images.Network{})).Tar)
+	npm := unpack(t, must(first(resolved(t, npmManifest, "npx", "@a/tool@^1")).Context(images.Network{})))
 	if !strings.Contains(npm["package.json"], `"@a/tool": "1.2.3"`) || !strings.Contains(npm["package-lock.json"], `"node_modules/dep/node_modules/in"`) {
 		t.Errorf("%q", npm)
 	}
 	pypi, lock := resolved(t, pypiManifest, "uvx", "my-tool>=1")
-	files := unpack(t, must(pypi.Context(images.Network{})).Tar)
+	files := unpack(t, must(pypi.Context(images.Network{})))
 	if want := "a-dep==2!3.0+x --hash=sha256:" + sum + "\nMy_Tool==1.0 --hash=sha256:" + sum + "\n"; files["requirements.txt"] != want || files["program"] != "my-tool" {
 		t.Errorf("%q", files)
 	}
-	elsewhere := unpack(t, must(pypi.ResolveContext(lock, images.Network{})).Tar)
+	elsewhere := unpack(t, pypi.ResolveContext(lock, images.Network{}))
 	if want := "a-dep==2!3.0+x\nMy_Tool==1.0\n"; elsewhere["constraints.txt"] != want || elsewhere["requirements.txt"] != "my-tool>=1\n" {
 		t.Errorf("%q", elsewhere)
 	}
-	anew := unpack(t, must(imageOf(t, nil, "npx", "-p", "a@1.0.0", "-p", "b", "run").ResolveContext(nil, images.Network{})).Tar)
+	anew := unpack(t, imageOf(t, nil, "npx", "-p", "a@1.0.0", "-p", "b", "run").ResolveContext(nil, images.Network{}))
 	if !strings.Contains(anew["package.json"], `"b": "latest"`) || !strings.Contains(anew["package.json"], `"a": "1.0.0"`) {
 		t.Errorf("%q", anew)
 	}
@@ -183,7 +180,7 @@ func TestOptionalPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.Entry = &entry
-	files := unpack(t, must(i.Context(images.Network{})).Tar)
+	files := unpack(t, must(i.Context(images.Network{})))
 	const npm = "npm rebuild --no-update-notifier --loglevel=error -- "
 	if want := npm + "a\n" + npm + "b || rm -rf node_modules/a/node_modules/b\n"; files["rebuild"] != want {
 		t.Errorf("%q", files["rebuild"])
@@ -200,10 +197,14 @@ func must(c images.Context, err error) images.Context {
 	return c
 }
 
-func unpack(t *testing.T, data []byte) map[string]string {
+func unpack(t *testing.T, c images.Context) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for r := tar.NewReader(bytes.NewReader(data)); ; {
+	var data bytes.Buffer
+	if err := c.Tar(&data); err != nil {
+		t.Fatal(err)
+	}
+	for r := tar.NewReader(&data); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return files
@@ -303,7 +304,7 @@ func FuzzParseLock(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for line := range strings.Lines(unpack(t, c.Tar)["requirements.txt"]) {
+			for line := range strings.Lines(unpack(t, c)["requirements.txt"]) {
 				if !strings.Contains(line, " --hash=sha256:") || strings.Count(line, " ") != 1 || strings.HasPrefix(line, "-") {
 					t.Errorf("requirement %q", line)
 				}

@@ -138,10 +138,13 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 
 // noWayOut refuses hosts and addresses that a file allows itself: whoever wrote it could
 // have what the user's variables give its server sent to any place, also on the user's own
-// network.
+// network. It refuses builds, which read directories of the user's.
 func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	if len(s.Egress) > 0 {
 		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
+	}
+	if s.Build != nil {
+		r.doc.KeyProblemf(at.With("build"), "server %q: build: a client's file cannot have images built on this machine; put the server into the eval", host)
 	}
 	if len(s.Addresses) > 0 {
 		r.doc.KeyProblemf(at.With("addresses"), "server %q: addresses: a client's file cannot allow its own servers addresses; put the server into the eval", host)

@@ -14,7 +14,7 @@ import (
 // the host would run. With an image of its own, the command is one in that image.
 func IsDockerRun(s Server) bool {
 	program := strings.TrimSuffix(path.Base(s.Command), ".exe")
-	return s.Image == "" && (program == "docker" || program == "podman")
+	return s.Image == "" && s.Build == nil && (program == "docker" || program == "podman")
 }
 
 // FromDockerRun is the server with an image that s asks for where [IsDockerRun],

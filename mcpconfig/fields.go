@@ -56,6 +56,8 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 			eachOf(v.Field(i), prefix, f)
 		case **Ready:
 			*value = copyOf(*value, field, f)
+		case **Build:
+			*value = copyOf(*value, field, f)
 		}
 	}
 }

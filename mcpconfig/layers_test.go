@@ -70,6 +70,10 @@ func TestMergeEveryField(t *testing.T) {
 				f.SetBool(true)
 			case mcpconfig.Limits:
 				fill(f, s, n)
+			case *mcpconfig.Build:
+				var build mcpconfig.Build
+				fill(reflect.ValueOf(&build).Elem(), s, n)
+				f.Set(reflect.ValueOf(&build))
 			case *mcpconfig.Ready:
 				var ready mcpconfig.Ready
 				fill(reflect.ValueOf(&ready).Elem(), s, n)

@@ -48,9 +48,8 @@ func (p Package) String() string {
 }
 
 // ReadPackage reads a server whose command fetches it from a registry: npx, npm
-// exec, uvx or uv tool run, without an image of its own. ok is false for every
-// other server. What cannot be installed ahead of a run is in the error, as
-// [Errors] of the class [ErrInvalid].
+// exec, uvx or uv tool run. ok is false for every other server. What cannot be installed
+// ahead of a run is in the error, as [Errors] of the class [ErrInvalid].
 //
 // s is as declared: the package is written out, and only the program's own
 // arguments may hold variables.
@@ -86,7 +85,7 @@ func Launchers() []string { return []string{"npx", "npm", "uvx", "uv", "docker",
 // launcherOf is the launcher of s, and the place among its args where its options
 // begin.
 func launcherOf(s Server) (l launcher, at int, ok bool) {
-	if s.Image != "" || s.URL != "" {
+	if s.URL != "" {
 		return l, 0, false
 	}
 	npx := launcher{

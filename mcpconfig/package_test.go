@@ -73,13 +73,12 @@ func server(line string) mcpconfig.Server {
 
 func TestReadPackageLeavesOthersAlone(t *testing.T) {
 	for name, s := range map[string]mcpconfig.Server{
-		"a program":     server("node server.js"),
-		"npm start":     server("npm start"),
-		"npm":           server("npm"),
-		"uv run":        server("uv run server.py"),
-		"uv tool":       server("uv tool"),
-		"its own image": {Command: "npx", Args: []string{"--odd"}, Image: "i"},
-		"remote":        {URL: "http://h"},
+		"a program": server("node server.js"),
+		"npm start": server("npm start"),
+		"npm":       server("npm"),
+		"uv run":    server("uv run server.py"),
+		"uv tool":   server("uv tool"),
+		"remote":    {URL: "http://h"},
 	} {
 		if p, ok, err := mcpconfig.ReadPackage("s", s); ok || err != nil {
 			t.Errorf("%s: %+v, %t, %v", name, p, ok, err)

@@ -15,8 +15,8 @@ import (
 )
 
 // Server is one entry under mcp_servers. A server has exactly one of Command
-// (run in Image or in the eval's server_image), Image alone, or URL. A Command
-// that is docker run stands for an image; see [FromDockerRun].
+// (run in Image, in what Build gives or in the eval's server_image), Image or Build alone,
+// or URL. A Command that is docker run stands for an image; see [FromDockerRun].
 //
 // String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${"; those of
 // Secrets do not.
@@ -33,6 +33,7 @@ type Server struct {
 	Headers        map[string]string `json:"headers,omitempty" jsonschema:"headers the runner adds for a remote server"`
 	Proxy          string            `json:"proxy,omitempty" jsonschema:"HTTP proxy the runner reaches a remote server through; the environment's is not used"`
 	Image          string            `json:"image,omitempty" jsonschema:"container image of the server"`
+	Build          *Build            `json:"build,omitempty" jsonschema:"source that the image is built from: a directory, or a mapping; beside npx and uvx the image that the package is installed in"`
 	Pull           string            `json:"pull,omitempty" enum:"missing always never" jsonschema:"when the image is pulled; default the eval's"`
 	Platform       string            `json:"platform,omitempty" jsonschema:"platform of the image, such as linux/amd64; the engine's own, or it is refused"`
 	User           string            `json:"user,omitempty" jsonschema:"user or uid in the server's container, with :group or :gid; never root; default the image's"`

@@ -25,6 +25,7 @@ func Validate(name string, s Server) error {
 	}
 	f.kind(s)
 	f.places(s)
+	f.build(s)
 	f.container("", containerOf{s.Image, s.User, s.Writable, s.Files, s.Limits})
 	f.limits(s)
 	f.services(s)
@@ -47,7 +48,7 @@ func (f *findings) kind(s Server) {
 	switch {
 	case s.URL != "":
 		f.remote(s)
-	case s.Command == "" && s.Image == "":
+	case s.Command == "" && s.Image == "" && s.Build == nil:
 		f.invalid("", "it needs a command, an image or a url")
 	default:
 		f.local(s)
@@ -122,6 +123,25 @@ func (f *findings) places(s Server) {
 	}
 	if s.Platform != "" && !hasVariable(s.Platform) && strings.Count(s.Platform, "/") < 1 {
 		f.invalid("platform", "platform must be of the form linux/amd64")
+	}
+}
+
+// build checks that what is said of a build goes together.
+func (f *findings) build(s Server) {
+	b := s.Build
+	if b == nil || s.URL != "" {
+		return
+	}
+	if s.Image != "" {
+		f.invalid("build", "image and build are both given; remove one of them")
+	}
+	if b.Dockerfile != "" && !hasVariable(b.Dockerfile) && !filepath.IsLocal(b.Dockerfile) {
+		f.invalid("build.dockerfile", "build.dockerfile must be a path in the context, relative and without leading out")
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
+		if !IsVariable(name) {
+			f.add(ErrInvalid, "build.args", name, "build.args: %q is not a variable's name", name)
+		}
 	}
 }
 
@@ -363,7 +383,7 @@ func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "",
 // server and is not one of [ReadPackage]'s. In an image of its own the server may
 // be there already.
 func instead(s Server) string {
-	if s.Image != "" {
+	if s.Image != "" || s.Build != nil {
 		return ""
 	}
 	switch path.Base(s.Command) {

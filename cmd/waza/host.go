@@ -195,7 +195,7 @@ func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) image
 		to[as] = value
 		hidePassword(value, secrets)
 	}
-	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST"} {
+	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GONOPROXY", "GONOSUMDB"} {
 		pass(n.Env, name, name)
 	}
 	// uv's own names of an index win, since the command is uv's; so does npm's

@@ -28,7 +28,7 @@ func (s imagesCommand) command() *cli.Command {
 		Name:  "images",
 		Usage: "Manage the images that waza builds",
 		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has\n" +
-			"each npx or uvx package of a server.",
+			"each npx or uvx package of a server, and each server that is built from source.",
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if name := c.Args().First(); name != "" {
@@ -53,7 +53,7 @@ func (s imagesCommand) command() *cli.Command {
 				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
 			},
 			{
-				Name: "prune", Usage: "Remove images of agents and packages that this version does not use",
+				Name: "prune", Usage: "Remove images of agents and packages that this version does not use, and old ones of sources",
 				Description:  "Nothing is removed during a run, which may be one of another version.",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {

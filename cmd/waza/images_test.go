@@ -3,6 +3,9 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +67,85 @@ func labelled(t *testing.T, engine *client.Client, ref, kind string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+const sources = `
+-- eval.yaml --
+name: NAME
+config:
+  trials_per_task: 1
+  timeout_seconds: 60
+  executor: script
+  mcp_servers:
+    node: {build: ./node}
+    go: {build: go}
+    python: {build: {context: python}}
+    docker: {build: {context: node, dockerfile: own/Dockerfile, target: last, args: {GREETING: hello}}}
+tasks: [task.yaml]
+-- node/own/Dockerfile --
+FROM node:24-bookworm-slim AS first
+ARG GREETING
+COPY greeter.js /srv/
+RUN sed -i "s/hello from/$GREETING by/" /srv/greeter.js && test ! -e .env
+FROM node:24-bookworm-slim AS last
+COPY --from=first /srv /srv
+CMD ["node", "/srv/greeter.js"]
+FROM nothing-of-this-name
+-- task.yaml --
+id: greet
+inputs: {prompt: p}
+script:
+  - call: {server: node, tool: greet}
+    as: node
+  - call: {server: go, tool: greet}
+    as: go
+  - call: {server: python, tool: greet}
+    as: python
+  - call: {server: docker, tool: greet}
+    as: docker
+  - say: "{{ node.text }}, {{ go.text }}, {{ python.text }}, {{ docker.text }}"
+expected: {output_contains: ["hello from Node.js, hello from Go, hello from Python, hello by Node.js"]}
+`
+
+// Servers are built from source, by a recipe or their own Dockerfile, once for each content.
+func TestImages_Source(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, sources, images.DefaultNPM, images.DefaultGo, images.DefaultPyPI)
+	if err := os.CopyFS(p.dir, os.DirFS("testdata/source")); err != nil {
+		t.Fatal(err)
+	}
+	ref := func() []string {
+		return regexp.MustCompile(images.SourceRepository+":[0-9a-f]+").FindAllString(p.start("run", "--isolate", "--dry-run", "eval.yaml").wait(exitOK).stdout.String(), -1)
+	}
+	built := ref()
+	t.Cleanup(func() {
+		for _, tag := range slices.Compact(slices.Sorted(slices.Values(built))) {
+			if dockertest.ImageID(t, tag) != "" {
+				dockertest.DropImage(t, tag)
+			}
+		}
+	})
+	if said := p.run(exitOK).stderr.String(); strings.Count(said, "building image for the source in ") != 4 {
+		t.Errorf("the first run: %s", said)
+	}
+	if said := p.start("run", "--isolate", "eval.yaml", "--run-dir", "again").wait(exitOK).stderr.String(); strings.Contains(said, "building") {
+		t.Errorf("the second run: %s", said)
+	}
+	p.write("python/server.py", strings.Replace(p.read("python/server.py"), "Python", "a snake", 1))
+	built = append(built, ref()...)
+	if said := p.start("run", "--isolate", "eval.yaml", "--run-dir", "changed").wait(exitFailed).stderr.String(); strings.Count(said, "building image for the source in python") != 1 {
+		t.Errorf("the run with a change: %s", said)
+	}
+	listed := p.start("images", "list").wait(exitOK).stdout.String()
+	for state, want := range map[string]int{"current": 4, "old": 1} {
+		if found := regexp.MustCompile(`(?m)^source .* `+state+` .*`+p.dir).FindAllString(listed, -1); len(found) != want {
+			t.Errorf("%d images are %s: %s", len(found), state, listed)
+		}
+	}
+	p.write("node/package.json", `{"scripts": {"build": "echo a typo >&2; false"}}`)
+	if said := p.start("run", "--isolate", "eval.yaml", "--run-dir", "broken").wait(exitInfra).stderr.String(); !strings.Contains(said, "the source in node cannot be built: the build says:") || !strings.Contains(said, "    a typo\n") {
+		t.Errorf("a source that does not build: %s", said)
 	}
 }
 

@@ -10,20 +10,22 @@ ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network /network
+COPY args /network/
 WORKDIR /opt/server
 COPY package.json package-lock.json ./
-RUN . /network/env \
+RUN . /network/env && . /network/args \
  && npm ci --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error
 
 FROM ${BASE} AS install
 ARG RUN
 LABEL waza.run=${RUN}
 USER 0
-COPY network/ca.pem /network/ca.pem
+COPY network/ca.pem args rebuild.js /network/
 COPY --from=fetch /opt/server /opt/server
 WORKDIR /opt/server
 RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; fi \
- && npm rebuild --no-update-notifier --loglevel=error \
+ && . /network/args \
+ && node /network/rebuild.js \
  && rm -f node_modules/.package-lock.json \
  && chmod -R a+rX .
 

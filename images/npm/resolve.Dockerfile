@@ -7,9 +7,10 @@ ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network /network
+COPY args /network/
 WORKDIR /out
 COPY package.json ./
-RUN . /network/env \
+RUN . /network/env && . /network/args \
  && npm install --package-lock-only --omit=dev --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error \
  && mv package-lock.json /manifest.json
 

@@ -10,8 +10,9 @@ ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network /network
+COPY args /network/
 COPY requirements.txt program /server/
-RUN . /network/env \
+RUN . /network/env && . /network/args \
  && python3 -m venv /pip \
  && python3 -m venv --without-pip /opt/server \
  && /pip/bin/pip --python /opt/server/bin/python install --require-hashes --no-deps --only-binary :all: \

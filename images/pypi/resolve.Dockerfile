@@ -7,8 +7,9 @@ ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network /network
+COPY args /network/
 COPY requirements.txt constraints.txt /server/
-RUN . /network/env \
+RUN . /network/env && . /network/args \
  && python3 -m venv /pip \
  && /pip/bin/pip install --dry-run --ignore-installed --only-binary :all: --report /manifest.json --quiet \
       --no-cache-dir --disable-pip-version-check --no-input --progress-bar off \

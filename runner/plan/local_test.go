@@ -28,6 +28,8 @@ func fill(t *testing.T, v reflect.Value) {
 		v.Set(reflect.MakeMap(v.Type()))
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
 	case reflect.Struct:
 		fill(t, v.Field(0))
 	default:
@@ -78,7 +80,7 @@ func TestNoServerFieldIsIgnored(t *testing.T) {
 		"type", "command", "args", "env", "secrets", "cwd", "working_dir", "url", "headers", "port", "path", "tools",
 		"startup_timeout", "timeout", "max_message", "max_frames", "max_traffic", "proxy", "addresses",
 	}
-	reported := []string{"image", "egress"} // to have no effect
+	reported := []string{"image", "build", "egress"} // to have no effect
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {
 		if f.Anonymous {
 			continue

@@ -15,6 +15,7 @@ import (
 // once, with the lock's entries. The image of the user's own agent comes first.
 func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
+	c := Choices{sources: map[string]*images.Source{}}
 	if e.Config.Executor == "command" {
 		agent, err := agentImage(e, lock)
 		if err != nil {
@@ -31,9 +32,20 @@ func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platfo
 				return nil, fmt.Errorf("task %s: %w", task.ID, err)
 			}
 			known := slices.ContainsFunc(all, func(i images.Image) bool { return i.Package.String() == p.String() })
-			if ok && !known {
-				all = append(all, images.New(p, bases(e), lock, platform))
+			if !ok || known {
+				continue
 			}
+			config := task.Servers[name]
+			source, err := sourceOf(e, config, c)
+			if err != nil {
+				return nil, fmt.Errorf("task %s: server %q: build: %w", task.ID, name, err)
+			}
+			if source != nil {
+				config.Image = source.Tag()
+			}
+			image := packageImage(e, p, config, lock, platform)
+			image.Source = source
+			all = append(all, image)
 		}
 	}
 	return all, nil
@@ -80,7 +92,8 @@ func Missing(trials []*Trial) (all []images.Image) {
 }
 
 func bases(e *eval.Eval) images.Bases {
-	return images.Bases{NPM: e.Config.Isolation.NPMImage, PyPI: e.Config.Isolation.PyPIImage}
+	i := e.Config.Isolation
+	return images.Bases{NPM: i.NPMImage, PyPI: i.PyPIImage, Go: i.GoImage}
 }
 
 // agentImage returns the image to build for the eval's agent, or nil. An agent that comes with

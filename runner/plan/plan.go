@@ -56,6 +56,8 @@ type Choices struct {
 	// Pins says what becomes of trials whose servers are not as Lock has them pinned: warn,
 	// fail or off; empty for the eval's own.
 	Pins string
+	// sources has what was read to build images from, by how it is built.
+	sources map[string]*images.Source
 	// ModelScript reads the script of a model, by its file's name and content; required
 	// where the eval has one.
 	ModelScript func(file string, data []byte) (ModelScript, error)
@@ -69,6 +71,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
 		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)
 	}
+	c.sources = map[string]*images.Source{}
 	models, err := planModels(e, c)
 	if err == nil {
 		err = models.forLLM(e.Config.Executor)
@@ -185,6 +188,7 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 	if c.Lookup == nil || c.Secrets == nil {
 		return nil, errors.New("plan: incomplete choices")
 	}
+	c.sources = map[string]*images.Source{}
 	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
 	if err != nil {
 		return nil, err
@@ -244,6 +248,9 @@ func notEnforced(c eval.Config) []string {
 func notEnforcedOf(s Server) (names []string) {
 	if s.Config.Image != "" {
 		names = append(names, fmt.Sprintf("image of server %q", s.Name))
+	}
+	if s.Config.Build != nil {
+		names = append(names, fmt.Sprintf("build of server %q", s.Name))
 	}
 	if s.Config.Egress != nil {
 		names = append(names, fmt.Sprintf("egress of server %q", s.Name))

@@ -193,6 +193,9 @@ func (p *printer) server(s Server, isolated bool) {
 		contained = *s.Becomes
 		p.line("becomes %s, environment %q", describeCommand(contained), slices.Sorted(maps.Keys(contained.Env)))
 	}
+	if s.Source != nil {
+		p.line("build of %s, %s", s.Source, s.Source.How())
+	}
 	switch {
 	case s.Package == "":
 	case s.Image == "":
@@ -217,7 +220,7 @@ func (p *printer) server(s Server, isolated bool) {
 		container := s.Container
 		container.Image, container.User = cmp.Or(contained.Image, container.Image), cmp.Or(contained.User, container.User)
 		if s.Package != "" {
-			container.Image = cmp.Or(container.Image, toBeBuilt)
+			container.Image = cmp.Or(s.Image, toBeBuilt)
 		}
 		p.line("%s", container)
 	default:

@@ -56,6 +56,9 @@ type Server struct {
 	// resolved.
 	Package string        `json:"package,omitempty"`
 	Build   *images.Image `json:"-"`
+	// Source is the directory that Image is built from, or the image that the package is
+	// installed in; nil for none.
+	Source *images.Source `json:"-"`
 
 	// Expanded is Config as the server is started with it. It holds values of variables and
 	// secrets.
@@ -83,6 +86,18 @@ func (s Server) withProxy() mcpconfig.Server {
 		config.Env = env
 	}
 	return config
+}
+
+// Built is what the server's image is built from: its package, or its source; nil for an image
+// that somebody else makes.
+func (s Server) Built() images.Buildable {
+	switch {
+	case s.Build != nil:
+		return *s.Build
+	case s.Source != nil:
+		return s.Source
+	}
+	return nil
 }
 
 // Process is the server's program with what it finds of egress in its environment.
@@ -177,6 +192,13 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
+	source, err := sourceOf(e, config, c)
+	if err != nil {
+		return Server{}, fmt.Errorf("server %q: build: %w", name, err)
+	}
+	if source != nil {
+		config.Image = source.Tag()
+	}
 	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
 	container, err := sized(sandbox.Container{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
@@ -196,6 +218,7 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
 		Timeout:        cmp.Or(seconds(config.Timeout/1000), defaultRequest),
 		Egress:         allowed,
+		Source:         source,
 		MaxFrames:      int64(config.MaxFrames),
 	}
 	if err := errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic)); err != nil {
@@ -351,9 +374,40 @@ func (s Server) packaged(e *eval.Eval, declared mcpconfig.Server, c Choices) (Se
 	if err != nil || !ok {
 		return s, err
 	}
-	image := images.New(p, bases(e), c.Lock, c.Platform)
+	image := packageImage(e, p, s.Expanded, c.Lock, c.Platform)
+	image.Source = s.Source
 	s.Build = &image
 	return s, s.install()
+}
+
+// packageImage returns the image of a server's package, on the server's own image if it has one.
+func packageImage(e *eval.Eval, p mcpconfig.Package, config mcpconfig.Server, lock *images.Lock, platform string) images.Image {
+	on := bases(e)
+	if config.Image != "" {
+		on = images.Bases{NPM: config.Image, PyPI: config.Image}
+	}
+	image := images.New(p, on, lock, platform)
+	if config.Build != nil {
+		image.Args = config.Build.Args
+	}
+	return image
+}
+
+// sourceOf reads the source that a server's image is built from; nil for none. The files of the
+// eval itself are not for the server.
+func sourceOf(e *eval.Eval, config mcpconfig.Server, c Choices) (*images.Source, error) {
+	if e.Local || !config.HasSource() {
+		return nil, nil
+	}
+	how := fmt.Sprintf("%+v", *config.Build) // maps are printed in the order of their keys
+	if c.sources[how] == nil {
+		source, err := images.ReadSource(e.BuildDir(*config.Build), *config.Build, bases(e), e.Files())
+		if err != nil {
+			return nil, err
+		}
+		c.sources[how] = source
+	}
+	return c.sources[how], nil
 }
 
 // install puts the image of Build, and once that is resolved the program in it, in the place

@@ -1,13 +1,15 @@
 # shellcheck shell=bash
-# The images that servers written as npx and uvx are built on: present, else
-# pulled, else made from Debian packages and npm's own Node.js.
+# The images that servers of packages and of source are built on: present, else
+# pulled, else made from Debian packages, npm's own Node.js and this machine's Go.
 
 npm_base=node:24-bookworm-slim
 pypi_base=python:3.11-slim-bookworm
+go_base=golang:1.26-bookworm
 
 have_package_bases() {
 	have_package_base npm "$npm_base"
 	have_package_base pypi "$pypi_base"
+	have_package_base go "$go_base"
 	have_tools
 }
 
@@ -25,6 +27,7 @@ have_tools() {
 have_package_base() {
 	local context=$scratch/base-$1 inputs
 	cp -R "$root/scripts/images/$1" "$context"
+	[ "$1" != go ] || go version >"$context/version"
 	inputs=$(digest_tree "$context")+$(docker image inspect --format '{{.Id}}' "$base_image")
 	if image_is_there "$2" && [ -z "$(image_inputs "$2")" ]; then
 		say bases "$2 is there"
@@ -35,5 +38,16 @@ have_package_base() {
 		return
 	fi
 	local_certificates >"$context/ca.pem"
+	[ "$1" != go ] || [ "$(image_inputs "$2")" = "$inputs" ] || copy_go "$context/go"
 	have_image "$2" "$context" "$inputs"
+}
+
+# copy_go DIRECTORY copies what builds need of this machine's Go.
+copy_go() {
+	local from part
+	from=$(go env GOROOT)
+	mkdir "$1"
+	for part in VERSION go.env bin lib pkg src; do
+		cp -R "$from/$part" "$1"
+	done
 }

@@ -1,0 +1,207 @@
+package images
+
+import (
+	"archive/tar"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+)
+
+// SourceRepository has the images on an engine that are built from source.
+const SourceRepository = "waza-source"
+
+// DefaultGo is what Go projects are built on where the eval does not say.
+const DefaultGo = "golang:1.26-bookworm"
+
+// Source is a directory as it was when it was read, and how an image is built from it.
+type Source struct {
+	dir    string // absolute
+	name   string // as messages call it
+	build  mcpconfig.Build
+	recipe Recipe
+	base   string   // empty with a Dockerfile
+	omit   []string // absolute paths that are left out
+	digest string   // of the files
+}
+
+// Recipe is how an image is built from a directory.
+type Recipe string
+
+// Recipes: by the directory's own Dockerfile, or ours for projects of a language.
+const (
+	ByDockerfile Recipe = "Dockerfile"
+	ByNode       Recipe = "node"
+	ByGo         Recipe = "go"
+	ByPython     Recipe = "python"
+)
+
+// files returns the names of a recipe's own files.
+func (r Recipe) files() []string {
+	switch r {
+	case ByNode:
+		return []string{"source/start.js", "npm/rebuild.js"}
+	case ByGo:
+		return []string{"source/build.sh"}
+	case ByPython:
+		return []string{"source/install.sh", "source/start.py"}
+	}
+	return nil
+}
+
+// FindRecipe returns how an image is built from a directory. An empty dockerfile is Dockerfile
+// if there is one, else the recipe of the language whose manifest is there. Its errors are one
+// sentence.
+func FindRecipe(dir, dockerfile string) (Recipe, error) {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("directory %s does not exist", dir)
+	case err != nil:
+		return "", fmt.Errorf("directory %s cannot be read: %w", dir, err)
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is not a directory", dir)
+	}
+	has := func(name string) bool {
+		info, err := os.Stat(filepath.Join(dir, name))
+		return err == nil && info.Mode().IsRegular()
+	}
+	if dockerfile != "" && !has(dockerfile) {
+		return "", fmt.Errorf("%s has no file %s", dir, dockerfile)
+	}
+	if dockerfile != "" || has("Dockerfile") {
+		return ByDockerfile, nil
+	}
+	var found []string
+	var recipe Recipe
+	for _, of := range []struct {
+		recipe    Recipe
+		manifests []string
+	}{{ByNode, []string{"package.json"}}, {ByGo, []string{"go.mod"}}, {ByPython, []string{"pyproject.toml", "requirements.txt"}}} {
+		if i := slices.IndexFunc(of.manifests, has); i >= 0 {
+			found, recipe = append(found, of.manifests[i]), of.recipe
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to do without one; add a Dockerfile", dir)
+	case 1:
+		return recipe, nil
+	}
+	return "", fmt.Errorf("%s has %s, and no Dockerfile that says which of them the server is; add one", dir, strings.Join(found, " and "))
+}
+
+// ReadSource reads the directory dir, which b is about. The files of omit are left out. Its
+// errors are one sentence.
+func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Source, error) {
+	s := &Source{name: dir, build: b}
+	var err error
+	if s.dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	for _, file := range omit {
+		abs, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		s.omit = append(s.omit, abs)
+	}
+	if s.recipe, err = FindRecipe(dir, b.Dockerfile); err != nil {
+		return nil, err
+	}
+	switch s.recipe {
+	case ByDockerfile:
+		s.build.Dockerfile = path.Clean(filepath.ToSlash(cmp.Or(b.Dockerfile, "Dockerfile")))
+	case ByNode:
+		s.base = cmp.Or(bases.NPM, DefaultNPM)
+	case ByGo:
+		s.base = cmp.Or(bases.Go, DefaultGo)
+	case ByPython:
+		s.base = cmp.Or(bases.PyPI, DefaultPyPI)
+	}
+	if b.Target != "" && s.recipe != ByDockerfile {
+		return nil, fmt.Errorf("target is a stage of a Dockerfile, and %s has none", dir)
+	}
+	s.digest, err = s.pack(tar.NewWriter(io.Discard))
+	return s, err
+}
+
+// String names the directory.
+func (s *Source) String() string { return "the source in " + s.name }
+
+// How says how the image is built.
+func (s *Source) How() string {
+	switch {
+	case s.recipe != ByDockerfile:
+		return fmt.Sprintf("by the recipe for %s, on %s", s.recipe, s.base)
+	case s.build.Target != "":
+		return fmt.Sprintf("by %s, stage %s", s.build.Dockerfile, s.build.Target)
+	}
+	return "by " + s.build.Dockerfile
+}
+
+// Tag returns the reference of the image. It has a digest of everything that the image is built
+// from, so an image with this tag need not be built again.
+func (s *Source) Tag() string {
+	content, _ := json.Marshal(struct { // plain data always marshals
+		Base, Digest string
+		Build        mcpconfig.Build
+		Files        []file
+	}{s.base, s.digest, mcpconfig.Build{Dockerfile: s.build.Dockerfile, Target: s.build.Target, Args: s.build.Args}, s.files()})
+	sum := sha256.Sum256(content)
+	return SourceRepository + ":" + hex.EncodeToString(sum[:12])
+}
+
+// Labels returns the labels of the image. It belongs to no run.
+func (s *Source) Labels() map[string]string {
+	return map[string]string{"waza.image": "source", "waza.run": "", LabelContent: strings.TrimSpace(filepath.Join(s.dir, s.build.Dockerfile) + " " + s.build.Target)}
+}
+
+// files returns the files of the recipe.
+func (s *Source) files() []file {
+	if s.recipe == ByDockerfile {
+		return nil
+	}
+	files := []file{{"Dockerfile", recipeFile("source/" + string(s.recipe) + ".Dockerfile")}, {"args", exports(s.build.Args)}}
+	for _, name := range s.recipe.files() {
+		files = append(files, file{path.Base(name), recipeFile(name)})
+	}
+	return files
+}
+
+// Context returns the build context of the image. Writing it fails if the directory has
+// changed since it was read.
+func (s *Source) Context(n Network) (Context, error) {
+	files := func(w *tar.Writer) error {
+		digest, err := s.pack(w)
+		if err == nil && digest != s.digest {
+			err = fmt.Errorf("%s has changed since it was read; run again", s.name)
+		}
+		return err
+	}
+	var c Context
+	if s.recipe == ByDockerfile {
+		c = Context{Dockerfile: s.build.Dockerfile, Target: s.build.Target, Args: map[string]string{}, RunArg: runArg, Tar: func(to io.Writer) error {
+			w := tar.NewWriter(to)
+			return errors.Join(files(w), w.Close())
+		}}
+		maps.Copy(c.Args, n.Proxy)
+		maps.Copy(c.Args, s.build.Args)
+	} else {
+		c = newContext(s.base, s.files(), n, files)
+	}
+	c.Labels = s.Labels()
+	return c, nil
+}

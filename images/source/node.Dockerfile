@@ -1,0 +1,40 @@
+# A Node.js project by npm: what its lock has, its install scripts, and its script build.
+#
+# What network/ brings stays in the first two stages, which are thrown away; of it, scripts
+# see the certificates alone.
+
+ARG BASE
+FROM ${BASE} AS fetch
+ARG RUN
+LABEL waza.run=${RUN}
+USER 0
+COPY network /network
+COPY args /network/
+COPY source /opt/server
+WORKDIR /opt/server
+RUN . /network/env && . /network/args \
+ && if [ -e package-lock.json ] || [ -e npm-shrinkwrap.json ]; \
+    then npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error; \
+    else npm install --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error && rm package-lock.json; fi
+
+FROM ${BASE} AS install
+ARG RUN
+LABEL waza.run=${RUN}
+USER 0
+COPY network/ca.pem args rebuild.js start.js /network/
+COPY --from=fetch /opt/server /opt/server
+WORKDIR /opt/server
+RUN if [ -s /network/ca.pem ]; then export NODE_EXTRA_CA_CERTS=/network/ca.pem; fi \
+ && . /network/args \
+ && node /network/rebuild.js \
+ && for script in preinstall install postinstall prepare build; do npm run --if-present --no-update-notifier "$script" || exit; done \
+ && rm -f node_modules/.package-lock.json \
+ && node /network/start.js >/opt/start && chmod 755 /opt/start \
+ && chmod -R a+rX .
+
+FROM ${BASE}
+COPY --from=install /opt/start /opt/start
+COPY --from=install /opt/server /opt/server
+ENV PATH=/opt/server/node_modules/.bin:${PATH}
+WORKDIR /opt/server
+ENTRYPOINT ["/opt/start"]

@@ -1,0 +1,218 @@
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
+
+	"github.com/waza-isolate/waza/internal/files"
+)
+
+// Bounds of a directory that an image is built from.
+const (
+	maxSourceBytes = 1 << 30
+	maxSourceFiles = 100_000
+	maxDockerfile  = 1 << 20
+)
+
+// ignored returns what is left out of the context: what may hold secrets, what waza writes,
+// what a recipe makes itself, and what .dockerignore names, which can take others back in.
+func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) {
+	patterns := []string{"**/.git", "**/.env", "**/.env.*", ".waza", LockName}
+	if s.recipe != ByDockerfile {
+		patterns = append(patterns, "**/node_modules", "**/.venv", "**/venv", "**/__pycache__")
+	}
+	for _, name := range []string{s.build.Dockerfile + ".dockerignore", ".dockerignore"} {
+		data, err := root.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		own, parseErr := ignorefile.ReadAll(bytes.NewReader(data))
+		if err = errors.Join(err, parseErr); err != nil {
+			return nil, fmt.Errorf("%s cannot be read: %w", filepath.Join(s.name, name), err)
+		}
+		patterns = append(patterns, own...)
+		break
+	}
+	matcher, err := patternmatcher.New(patterns)
+	if err != nil {
+		return nil, fmt.Errorf("%s has a bad pattern: %w", filepath.Join(s.name, ".dockerignore"), err)
+	}
+	return matcher, nil
+}
+
+// pack writes the directory's files into a tar and returns their digest. No link is followed.
+func (s *Source) pack(w *tar.Writer) (digest string, err error) {
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return "", fmt.Errorf("directory %s cannot be read: %w", s.name, err)
+	}
+	defer func() { _ = root.Close() }()
+	ignored, err := s.ignored(root)
+	if err != nil {
+		return "", err
+	}
+	p := &sourcePacker{source: s, root: root, out: w, digest: sha256.New()}
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		out, err := ignored.MatchesOrParentMatches(name)
+		if out = out || slices.Contains(s.omit, filepath.Join(s.dir, name)); err != nil || !out || s.needs(name) {
+			return errors.Join(err, p.entry(name, entry))
+		}
+		if entry.IsDir() && !takesBack(ignored, name) {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be built from: %w", s.name, err)
+	}
+	return hex.EncodeToString(p.digest.Sum(nil)), nil
+}
+
+// needs reports whether the builder needs a file, or the directory that holds it, even if it is
+// ignored. It leaves the file out of the image itself.
+func (s *Source) needs(name string) bool {
+	return s.recipe == ByDockerfile && (name == ".dockerignore" || strings.HasPrefix(s.build.Dockerfile+"/", name+"/"))
+}
+
+// takesBack reports whether something in an ignored directory may be taken back in.
+func takesBack(ignored *patternmatcher.PatternMatcher, dir string) bool {
+	return slices.ContainsFunc(ignored.Patterns(), func(p *patternmatcher.Pattern) bool {
+		return p.Exclusion() && (strings.HasPrefix(p.String()+"/", dir+"/") || strings.HasPrefix(p.String(), "**"))
+	})
+}
+
+// sourcePacker packs the files of a source.
+type sourcePacker struct {
+	source *Source
+	root   *os.Root
+	out    *tar.Writer
+	digest hash.Hash
+	files  int
+	bytes  int64
+}
+
+func (p *sourcePacker) entry(name string, entry fs.DirEntry) error {
+	if p.files++; p.files > maxSourceFiles {
+		return fmt.Errorf("it has more than %d files; name those that the build does not need in .dockerignore", maxSourceFiles)
+	}
+	switch entry.Type() {
+	case fs.ModeDir:
+		return p.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+	case fs.ModeSymlink:
+		return p.link(name)
+	case 0:
+		return p.file(name)
+	}
+	return nil // a socket or a pipe is nothing to build from
+}
+
+// link packs a link as it is. One that leads out of the directory leads nowhere in a build.
+func (p *sourcePacker) link(name string) error {
+	target, err := p.root.Readlink(name)
+	if err != nil {
+		return err
+	}
+	if path.IsAbs(target) || !filepath.IsLocal(path.Join(path.Dir(name), target)) {
+		return fmt.Errorf("the link %s leads out of it, to %s; replace it by what it leads to, or name it in .dockerignore", name, target)
+	}
+	return p.add(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
+}
+
+func (p *sourcePacker) file(name string) error {
+	file, err := p.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	h := tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: info.Size()}
+	if info.Mode()&0o111 != 0 {
+		h.Mode = 0o755
+	}
+	if p.bytes += h.Size; p.bytes > maxSourceBytes {
+		return fmt.Errorf("it is larger than %d MiB; name what the build does not need in .dockerignore", maxSourceBytes>>20)
+	}
+	if p.source.recipe != ByDockerfile || name != p.source.build.Dockerfile {
+		return p.add(h, file)
+	}
+	data, err := files.ReadFrom(file, maxDockerfile)
+	if err != nil {
+		return fmt.Errorf("%s %w", name, err)
+	}
+	staged := labelStages(string(data))
+	h.Size = int64(len(staged))
+	return p.add(h, strings.NewReader(staged))
+}
+
+// add adds an entry to the tar, and it and its content to the digest.
+func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
+	about, _ := json.Marshal([]any{h.Name, h.Mode, h.Linkname, h.Size}) // plain data always marshals
+	p.digest.Write(about)
+	if p.source.recipe != ByDockerfile {
+		h.Name = "source/" + h.Name
+	}
+	if err := p.out.WriteHeader(&h); err != nil || content == nil {
+		return err
+	}
+	_, err := io.CopyN(io.MultiWriter(p.out, p.digest), content, h.Size)
+	if errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the file %s shrinks while it is read; run again", h.Name)
+	}
+	return err
+}
+
+// runArg is the argument that builds by somebody's own Dockerfile get the run's id in.
+const runArg = "WAZA_RUN"
+
+var escapeDirective = regexp.MustCompile("(?i)^#[ \t]*escape[ \t]*=[ \t]*`")
+
+// labelStages returns a Dockerfile in which every stage has the label of the run, so that what
+// a build leaves can be found and removed.
+func labelStages(dockerfile string) string {
+	var b strings.Builder
+	escape := "\\"
+	first, goesOn := "", false
+	for line := range strings.Lines(dockerfile) {
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
+		}
+		b.WriteString(line)
+		text := strings.TrimSpace(line)
+		if escapeDirective.MatchString(text) && first == "" {
+			escape = "`"
+		}
+		if text == "" || text[0] == '#' { // also within an instruction
+			continue
+		}
+		if !goesOn {
+			first = strings.ToUpper(strings.Fields(text)[0])
+		}
+		if goesOn = strings.HasSuffix(text, escape); !goesOn && first == "FROM" {
+			b.WriteString("ARG " + runArg + "\nLABEL waza.run=${" + runArg + "}\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,31 @@
+package mcpconfig
+
+import "errors"
+
+// Build says how the image of a server is built from source. Its keys are those of docker
+// compose.
+type Build struct {
+	Context    string            `json:"context,omitempty" jsonschema:"directory of the source, relative to the eval; default the eval's own, and for npx and uvx none"`
+	Dockerfile string            `json:"dockerfile,omitempty" jsonschema:"path of the Dockerfile in context; default Dockerfile, and without one the recipe for Node.js, Go or Python"`
+	Target     string            `json:"target,omitempty" jsonschema:"stage of the Dockerfile that is the image; default the last"`
+	Args       map[string]string `json:"args,omitempty" jsonschema:"variables of the build: arguments of the Dockerfile, and the environment of install scripts"`
+}
+
+// SetShort reads a build that is a directory and nothing more.
+func (b *Build) SetShort(context string) error {
+	if context == "" {
+		return errors.New("it must not be empty")
+	}
+	b.Context = context
+	return nil
+}
+
+// HasSource reports whether the image is built from a directory. Beside npx and uvx, args alone
+// are for the package's own installation.
+func (s Server) HasSource() bool {
+	if s.Build == nil {
+		return false
+	}
+	_, _, fetched := launcherOf(s)
+	return !fetched || s.Build.Context != "" || s.Build.Dockerfile != "" || s.Build.Target != ""
+}
