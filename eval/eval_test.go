@@ -88,7 +88,7 @@ func TestLoad(t *testing.T) {
 	}
 	want := []eval.ResolvedTask{
 		{
-			ID: "restock", Name: "Restock", Description: "d", Tags: []string{"a", "b"}, Path: "evals/tasks/restock.yaml",
+			ID: "restock", Name: "Restock", Description: "d", Tags: []string{"a", "b"}, Path: "evals/tasks/restock.yaml", Line: 1,
 			Prompt:  "Restock.\n",
 			Context: map[string]any{"order": json.Number("9007199254740993")},
 			Env:     map[string]string{"A": "task", "B": "eval", "C": "task"},
@@ -111,7 +111,7 @@ func TestLoad(t *testing.T) {
 			Script: json.RawMessage(`[{"say":"hi"}]`),
 		},
 		{
-			ID: "plain", Name: "plain", Path: "evals/tasks/plain.yaml", Prompt: "p",
+			ID: "plain", Name: "plain", Path: "evals/tasks/plain.yaml", Line: 1, Prompt: "p",
 			Env: map[string]string{"A": "eval", "B": "eval"}, Timeout: time.Minute,
 			Graders: []evidence.GraderSpec{{Name: "eval", Type: "text", Weight: 1, Config: json.RawMessage(`{"contains":["x"]}`)}},
 			Servers: map[string]mcpconfig.Server{

@@ -122,6 +122,7 @@ func (l *loader) readTasks() (all []*Task) {
 		}
 		task := &Task{Path: path, doc: doc}
 		doc.Decode(task)
+		task.line = doc.Key("id").Line
 		all = append(all, task)
 	}
 	return all
@@ -280,7 +281,7 @@ func behind(err error) string {
 
 // row returns the task of one row, or nil if it cannot be read.
 func (l *loader) row(file string, number int, columns, cells []string) *Task {
-	task := &Task{Path: file, vars: maps.Clone(l.eval.Inputs)}
+	task := &Task{Path: file, line: number + 1, vars: maps.Clone(l.eval.Inputs)} // below the names of columns
 	if task.vars == nil {
 		task.vars = map[string]string{}
 	}

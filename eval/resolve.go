@@ -34,6 +34,7 @@ type ResolvedTask struct {
 	Description  string
 	Tags         []string
 	Path         string // of the task file
+	Line         int    // of the task in it; 0 where it has none of its own
 	Prompt       string
 	Context      map[string]any // numbers as json.Number; nil where the task has none
 	Env          map[string]string
@@ -75,7 +76,7 @@ func (r resolver) resolve() ResolvedTask {
 	skills := r.taskSkills()
 	graders, names := r.taskGraders(skills)
 	resolved := ResolvedTask{
-		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path,
+		ID: id, Name: t.Name, Description: t.Description, Tags: t.Tags, Path: t.Path, Line: t.line,
 		Prompt: t.Inputs.Prompt, Context: t.Inputs.Context, Script: t.Script,
 		Env:     map[string]string{},
 		Files:   files,

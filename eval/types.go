@@ -338,6 +338,7 @@ type Task struct {
 	Path string `json:"-"`
 
 	doc  *strictyaml.Document
+	line int               // in the file at Path; 0 where it is not known
 	vars map[string]string // of a row of a dataset; nil for a task of a file
 }
 

@@ -78,7 +78,7 @@ func printed(t *testing.T, waza, dir string, args ...string) string {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), waza, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
-	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///nonexistent/docker.sock", "COLUMNS=", "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///nonexistent/docker.sock", "COLUMNS=", "NO_COLOR=1", "GITHUB_ACTIONS=")
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		t.Fatal(err)
 	}

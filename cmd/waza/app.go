@@ -44,6 +44,8 @@ type state struct {
 	guest   string                            // the executable that becomes process 1 of containers; empty for this one
 	digest  func(path string) (string, error) // SHA-256 of an executable
 	warned  map[string]bool                   // warnings about files that were said
+
+	workflow *workflow // nil outside of GitHub Actions
 }
 
 // exitError is an error with the exit code it leads to. A nil err exits silently.
@@ -81,7 +83,8 @@ func withExitCode(err error) *exitError {
 
 // main runs the command line and returns the exit code.
 func (s *state) main(ctx context.Context) int {
-	s.warned = map[string]bool{}
+	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr)
+	defer s.workflow.end(s.stderr)
 	app := s.app()
 	args, err := permute(app, s.args)
 	if err == nil {

@@ -104,6 +104,9 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 		err = errors.Join(err, o.export(j, out))
 	}
 	run := out.View()
+	if err := o.workflow.add(j, run); err != nil {
+		o.warn(err)
+	}
 	shown := saveResults(out.Dir, o.file)
 	if shown == nil && (o.loudness != quiet || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")

@@ -123,6 +123,7 @@ func TestForbidden(t *testing.T) {
 		"results":             pure,
 		"report/junit":        pure,
 		"report/export":       pure,
+		"report/github":       pure,
 		"report/markdown":     pure,
 		"report":              pure,
 		"mcp/finding":         pure,

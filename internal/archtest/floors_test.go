@@ -42,7 +42,7 @@ var floors = [][]string{
 	{"report/conversation", "report/view"},
 	// Agents and reports.
 	{
-		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/inspection",
+		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/github", "report/inspection",
 		"report/junit", "report/markdown", "report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
@@ -123,6 +123,7 @@ var deletable = map[string]map[string]string{
 	"model/stub":        {},
 	"internal/liveview": {},
 	"report/export":     {},
+	"report/github":     {},
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/markdown":   {},

@@ -1,0 +1,115 @@
+// Package github writes annotations in the log of a GitHub Actions workflow, which GitHub
+// shows beside the files of a pull request.
+//
+// What strangers wrote is escaped, so that it stays the text of its annotation. It is pure.
+package github
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// Levels of annotations.
+const (
+	Error   = "error"
+	Warning = "warning"
+)
+
+// maxOfLevel is how many annotations of a level GitHub shows of a step.
+const maxOfLevel = 10
+
+// Bounds of an annotation, in bytes. GitHub shows 4 KiB of a message.
+const (
+	maxTitle   = 200
+	maxMessage = 2000
+)
+
+// Place is where a task is defined. Without a File it is not shown beside one.
+type Place struct {
+	File string // from the root of the repository
+	Line int    // from 1
+}
+
+// Annotation is a remark on a place.
+type Annotation struct {
+	Level string // Error or Warning
+	Place
+	Title   string
+	Message string
+}
+
+// Annotations returns what is to be said of a run: why its trials did not pass, once for all
+// trials of a task of which the same is said. What tells nothing of the agent is a warning.
+func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
+	type failure struct{ level, outcome, why string }
+	for _, f := range view.Gather(run.Results.Tasks, func(r results.RunResult) (said []failure) {
+		if r.Outcome != evidence.ClassPass {
+			level := Error
+			if !r.Outcome.OfAgent() {
+				level = Warning
+			}
+			said = append(said, failure{level, r.Outcome.With(r.Reason), view.Line(r)})
+		}
+		if a := r.Attack; a != nil && a.Succeeded {
+			said = append(said, failure{Error, "attack succeeded", strings.Join(a.Reasons, "\n")})
+		}
+		return said
+	}) {
+		title := fmt.Sprintf("%s: %s", f.Task.TestID, f.What.outcome)
+		if n := len(f.Task.Runs); n > 1 {
+			title += fmt.Sprintf(" in %d of %s", len(f.Trials), text.Count(n, "trial"))
+		}
+		all = append(all, Annotation{f.What.level, places[f.Task.TestID], title, f.What.why})
+	}
+	return all
+}
+
+// Write writes annotations as workflow commands. Of a level of which GitHub would not show
+// all, the last that it shows says how many more there are.
+func Write(w io.Writer, all []Annotation) error {
+	count, written := map[string]int{}, map[string]int{}
+	for _, a := range all {
+		count[a.Level]++
+	}
+	var out strings.Builder
+	for _, a := range all {
+		written[a.Level]++
+		switch left := count[a.Level] - maxOfLevel + 1; {
+		case written[a.Level] < maxOfLevel || count[a.Level] == maxOfLevel && written[a.Level] == maxOfLevel:
+			out.WriteString(a.String())
+		case written[a.Level] == maxOfLevel:
+			more := Annotation{Level: a.Level, Title: fmt.Sprintf("%d more", left), Message: "The summary of the job has all that did not pass."}
+			out.WriteString(more.String())
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// String returns the workflow command of an annotation, a line.
+func (a Annotation) String() string {
+	var properties []string
+	if a.File != "" {
+		properties = append(properties, "file="+property.Replace(a.File), fmt.Sprintf("line=%d", max(a.Line, 1)))
+	}
+	properties = append(properties, "title="+property.Replace(text.Shorten(text.Inert(a.Title), maxTitle)))
+	return fmt.Sprintf("::%s %s::%s\n", a.Level, strings.Join(properties, ","), message.Replace(text.Shorten(text.InertLines(a.Message), maxMessage)))
+}
+
+// What ends a message or a property of a workflow command, escaped as the runner reads it.
+var (
+	message  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+)
+
+// Stop returns the line from which on the runner reads no workflow commands, so that no text of
+// a stranger's is one, and the line that ends this. The token is one that no stranger knows.
+func Stop(token string) (begin, end string) {
+	return "::stop-commands::" + token + "\n", "::" + token + "::\n"
+}
