@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -60,7 +61,7 @@ func (s inspectCommand) command() *cli.Command {
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Inspect even if attack `NAME` escapes the sandbox (repeatable)"},
 			&cli.BoolFlag{Name: "pin", Usage: "Record in waza.lock what each server lists, so that later runs report changes"},
 			&cli.BoolFlag{Name: "full", Usage: "Print full descriptions and schemas"},
-			formatFlag(formatDefault, formatJSON),
+			formatFlag(formatDefault, formatJSON, formatSARIF),
 		},
 		Action: func(c *cli.Context) error {
 			o, err := readInspectOptions(c)
@@ -116,9 +117,16 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 // could not be pinned.
 func (s inspectCommand) inspected(report inspection.Report, err error, dir string, o inspectOptions) error {
 	var printed error
-	if o.format == formatJSON {
+	switch o.format {
+	case formatJSON:
 		printed = copyTo(s.stdout, dir, inspection.File)
-	} else {
+	case formatSARIF:
+		document, err := report.SARIF()
+		if err != nil {
+			return withExitCode(err)
+		}
+		printed = s.printJSON(func(w io.Writer) error { _, err := w.Write(document); return err })
+	default:
 		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: o.full, Dir: dir})
 	}
 	if err := errors.Join(printed, err); err != nil {
@@ -149,7 +157,7 @@ func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 		image: c.String("image"), pull: c.String("pull"), watch: c.Duration("for"), patience: c.Duration("patience"),
 		out: c.String("out"), allowWeak: c.StringSlice("allow-weak"),
 	}
-	if o.format, err = formatOf(c, formatDefault, formatJSON); err != nil {
+	if o.format, err = formatOf(c, formatDefault, formatJSON, formatSARIF); err != nil {
 		return o, err
 	}
 	for _, flag := range []string{"for", "patience"} {

@@ -28,6 +28,7 @@ const (
 	formatDefault format = "default"
 	formatJSON    format = "json"
 	formatGitHub  format = "github-comment" // Markdown for a pull request
+	formatSARIF   format = "sarif"          // of GitHub's code scanning
 )
 
 // formatFlag is the flag of a command that can print all of these.

@@ -1,0 +1,241 @@
+package inspection
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/finding"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// sarifLog is a document in SARIF 2.1.0, as far as it is used here.
+type sarifLog struct {
+	Schema  string     `json:"$schema"`
+	Version string     `json:"version"`
+	Runs    []sarifRun `json:"runs"`
+}
+
+type sarifRun struct {
+	Tool        sarifTool         `json:"tool"`
+	Invocations []sarifInvocation `json:"invocations"`
+	Results     []sarifResult     `json:"results"`
+	ColumnKind  string            `json:"columnKind"`
+}
+
+type sarifTool struct {
+	Driver struct {
+		Name           string      `json:"name"`
+		Version        string      `json:"version"`
+		InformationURI string      `json:"informationUri"`
+		Rules          []sarifRule `json:"rules"`
+	} `json:"driver"`
+}
+
+type sarifRule struct {
+	ID      string         `json:"id"`
+	Short   sarifMessage   `json:"shortDescription"`
+	Default sarifLevel     `json:"defaultConfiguration"`
+	Help    sarifMessage   `json:"help"`
+	Tags    map[string]any `json:"properties"`
+}
+
+type sarifLevel struct {
+	Level string `json:"level"` // error or warning
+}
+
+type sarifMessage struct {
+	Text string `json:"text"`
+}
+
+type sarifInvocation struct {
+	Successful    bool                `json:"executionSuccessful"`
+	StartTime     string              `json:"startTimeUtc"`
+	EndTime       string              `json:"endTimeUtc"`
+	Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+}
+
+type sarifNotification struct {
+	Level   string       `json:"level"`
+	Message sarifMessage `json:"message"`
+}
+
+type sarifResult struct {
+	RuleID       string            `json:"ruleId"`
+	Level        string            `json:"level"`
+	Message      sarifMessage      `json:"message"`
+	Locations    []sarifLocation   `json:"locations"`
+	Fingerprints map[string]string `json:"partialFingerprints"`
+}
+
+type sarifLocation struct {
+	Physical struct {
+		Artifact struct {
+			URI string `json:"uri"`
+		} `json:"artifactLocation"`
+		Region struct {
+			StartLine int `json:"startLine"`
+		} `json:"region"`
+	} `json:"physicalLocation"`
+	Logical []sarifLogical `json:"logicalLocations"`
+}
+
+type sarifLogical struct {
+	FullName string `json:"fullyQualifiedName"`
+}
+
+// Rules that are about what servers do, or list at another time. Those of marked places are
+// called by their kinds.
+const (
+	rulePin   = "pin"
+	ruleDrift = "drift"
+	ruleEnded = "ended"
+)
+
+// rule says what a rule is about, and how bad it is where it is met.
+type rule struct{ id, level, about string }
+
+// rules returns all rules. A marked place is a warning: honest servers have some too.
+func rules() []rule {
+	return []rule{
+		{string(finding.Overrides), "warning", "A text overrides instructions of the model."},
+		{string(finding.Secrecy), "warning", "A text asks to keep something from the user."},
+		{string(finding.Orders), "warning", "A text orders the model to do something besides the task."},
+		{string(finding.Poses), "warning", "A text poses as a message of somebody else."},
+		{string(finding.Files), "warning", "A text names a file in which people keep secrets."},
+		{string(finding.Sends), "warning", "A text asks to send something away."},
+		{string(finding.Others), "warning", "A text names a tool of another server."},
+		{string(finding.Steers), "warning", "A text turns the model away from other tools."},
+		{string(finding.Hidden), "warning", "A text has characters that people do not see."},
+		{string(finding.Terminal), "warning", "A text controls a terminal."},
+		{string(finding.Pushed), "warning", "A text stands out of sight, behind much space."},
+		{string(finding.Comment), "warning", "A text is not shown where it is rendered."},
+		{string(finding.Lookalike), "warning", "A word has letters of several alphabets."},
+		{string(finding.Encoded), "warning", "A text is hidden by an encoding."},
+		{string(finding.Duplicate), "warning", "A list has an entry several times."},
+		{rulePin, "error", "A server does not list what waza.lock has pinned."},
+		{ruleDrift, "error", "A server listed something else a moment later."},
+		{ruleEnded, "warning", "A server ended before it was asked to."},
+		{"secrets", "error", "A server said a secret."},
+		{"connections", "warning", "A server tried to connect to an address outside."},
+		{"names", "warning", "A server asked for a name that has no answer."},
+		{"egress", "warning", "A server was refused egress to a host."},
+		{"limits", "warning", "A server ran into a limit."},
+	}
+}
+
+// SARIF returns what there is to look at in the servers as a document in SARIF 2.1.0. It has no
+// verdict on a server: without a result nothing was seen.
+func (r Report) SARIF() ([]byte, error) {
+	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
+	run.Tool.Driver.Name, run.Tool.Driver.Version = "waza inspect", r.Waza
+	run.Tool.Driver.InformationURI = "https://github.com/waza-isolate/waza"
+	for _, u := range rules() {
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
+			ID: u.id, Short: sarifMessage{u.about}, Default: sarifLevel{u.level},
+			Help: sarifMessage{u.about + " docs/inspect.md explains it."}, Tags: map[string]any{"tags": []string{"security", "mcp"}},
+		})
+	}
+	ran := sarifInvocation{Successful: true, StartTime: r.Started.UTC().Format(sarifTime), EndTime: r.Ended.UTC().Format(sarifTime)}
+	for _, s := range r.Servers {
+		if s.Failed != "" {
+			ran.Successful = false
+			ran.Notifications = append(ran.Notifications, sarifNotification{"error", said("Server %s was not inspected: %s", s.Name, s.Failed)})
+		}
+		run.Results = append(run.Results, r.resultsOf(s)...)
+	}
+	run.Invocations = []sarifInvocation{ran}
+	return evidence.MarshalIndent(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
+}
+
+const sarifTime = "2006-01-02T15:04:05.000Z"
+
+// resultsOf returns the results about one server.
+func (r Report) resultsOf(s Server) (all []sarifResult) {
+	add := func(id, where, format string, args ...any) {
+		all = append(all, r.result(s, id, where, said(format, args...)))
+	}
+	marked := func(places []finding.Finding) {
+		for _, m := range places {
+			at := strings.TrimSpace(m.Of + " " + m.Key)
+			if m.At != "" {
+				at += ", " + m.At
+			}
+			add(string(m.Kind), m.Of+"/"+m.Key, "Server %s, %s: %s", s.Name, at, m.Excerpt)
+		}
+	}
+	marked(s.Marks.Places)
+	for _, answer := range s.Answers {
+		marked(answer.Marks.Places)
+	}
+	if s.Pin != nil {
+		for _, d := range s.Pin.Differences {
+			add(rulePin, string(d.Kind)+"/"+d.Key, "Server %s is not as it is pinned: %s", s.Name, d.String())
+		}
+	}
+	for _, d := range s.Drift {
+		add(ruleDrift, string(d.Kind)+"/"+d.Key, "Server %s listed something else a moment later: %s", s.Name, d.String())
+	}
+	if s.Ended != "" {
+		add(ruleEnded, "", "Server %s %s before it was asked to", s.Name, s.Ended)
+	}
+	for _, act := range notable(s.Did) {
+		add(act.List, act.Which, "Server %s %s %s (%s)", s.Name, act.What, act.Which, act.How)
+	}
+	return all
+}
+
+func notable(did *results.Conduct) []view.Act {
+	return slices.DeleteFunc(view.Acts(did), func(a view.Act) bool { return !a.Notable })
+}
+
+func (r Report) result(s Server, id, where string, message sarifMessage) sarifResult {
+	level := "warning"
+	if i := slices.IndexFunc(rules(), func(u rule) bool { return u.id == id }); i >= 0 {
+		level = rules()[i].level
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{id, s.Name, message.Text}, "\x00")))
+	one := sarifResult{RuleID: id, Level: level, Message: message, Fingerprints: map[string]string{"waza/v1": hex.EncodeToString(sum[:16])}}
+	at := sarifLocation{Logical: []sarifLogical{{text.Line(s.Name+"/"+where, maxSaid)}}}
+	at.Physical.Artifact.URI, at.Physical.Region.StartLine = r.file(), 1
+	one.Locations = []sarifLocation{at}
+	return one
+}
+
+// file returns where the servers are configured, as a relative reference. Code scanning wants a
+// file for every result, so what comes of a command line is in one that is not there.
+func (r Report) file() string {
+	file := filepath.ToSlash(filepath.Clean(r.Source))
+	if !filepath.IsLocal(file) || strings.HasPrefix(r.Source, "the command") {
+		file = "command-line"
+	}
+	var out strings.Builder
+	for _, c := range []byte(file) {
+		if c > ' ' && c < 0x7F && !strings.ContainsRune("%#?:[]@!$&'()*+,;=\"<>\\^`{|}", rune(c)) {
+			out.WriteByte(c)
+		} else {
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
+}
+
+// maxSaid is how many columns are quoted of what a server wrote.
+const maxSaid = 400
+
+// unlinked escapes what begins a link or a placeholder in a SARIF message.
+var unlinked = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}")
+
+// said returns a message whose arguments are strangers' texts.
+func said(format string, args ...any) sarifMessage {
+	for i, a := range args {
+		args[i] = unlinked.Replace(text.Line(fmt.Sprint(a), maxSaid))
+	}
+	return sarifMessage{fmt.Sprintf(format, args...)}
+}
