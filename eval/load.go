@@ -83,14 +83,15 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 
 	var tasks []ResolvedTask
 	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.mockNames()...)
-	files := l.readTasks()
-	for _, task := range files {
-		if task.On() {
+	l.servers = l.declare(l.doc, nil)
+	read := 0
+	for task := range l.readTasks() {
+		if read++; task.On() {
 			tasks = append(tasks, resolver{loader: l, doc: task.doc, task: task}.resolve())
 			servers = slices.AppendSeq(servers, maps.Keys(task.MCPServers))
 		}
 	}
-	if len(files) > 0 && len(tasks) == 0 && l.othersAreFine() {
+	if read > 0 && len(tasks) == 0 && l.othersAreFine() {
 		l.doc.Problemf(strictyaml.Path{"tasks"}, "no task is enabled; remove enabled: false from one")
 	}
 	if len(tasks) > 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -17,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // loader reads the files of one eval, and holds what its tasks share.
@@ -27,8 +29,9 @@ type loader struct {
 	docs []*strictyaml.Document // of all files that were parsed, the eval's first
 	errs []error                // of other files, and of those that cannot be read
 
-	written string                // the executor that the eval's file names
-	graders []evidence.GraderSpec // the eval's own
+	written string                      // the executor that the eval's file names
+	graders []evidence.GraderSpec       // the eval's own
+	servers map[string]mcpconfig.Server // likewise; all tasks that declare none have this map
 	skills  foundSkills
 
 	// These grow with the tasks.
@@ -104,28 +107,36 @@ func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
 }
 
-// readTasks reads the tasks that the eval's document names: rows of tasks_from, or files.
-func (l *loader) readTasks() (all []*Task) {
-	if rows := l.rows(); l.eval.TasksFrom != "" {
-		return rows
-	}
-	for _, path := range taskPaths(l.doc, l.eval) {
-		doc, err := l.open(path)
-		if err != nil {
-			l.fail(err)
-			continue
+// readTasks reads the tasks that the eval's document names: rows of tasks_from, or files. It
+// holds one of their documents at a time.
+func (l *loader) readTasks() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		if l.rows(yield); l.eval.TasksFrom != "" {
+			return
 		}
-		l.layRefs(doc, "graders")
-		l.layRefs(doc, "attack", "success")
-		for i := 0; doc.Has("checkpoints", i); i++ {
-			l.layRefs(doc, "checkpoints", i, "graders")
+		for _, path := range taskPaths(l.doc, l.eval) {
+			before := len(l.docs)
+			doc, err := l.open(path)
+			if err != nil {
+				l.fail(err)
+				continue
+			}
+			l.layRefs(doc, "graders")
+			l.layRefs(doc, "attack", "success")
+			for i := 0; doc.Has("checkpoints", i); i++ {
+				l.layRefs(doc, "checkpoints", i, "graders")
+			}
+			task := &Task{Path: path, doc: doc}
+			doc.Decode(task)
+			task.line = doc.Key("id").Line
+			if !yield(task) {
+				return
+			}
+			for _, doc := range l.docs[before:] {
+				doc.Forget()
+			}
 		}
-		task := &Task{Path: path, doc: doc}
-		doc.Decode(task)
-		task.line = doc.Key("id").Line
-		all = append(all, task)
 	}
-	return all
 }
 
 // taskPaths returns the paths that the eval's globs match, each once.
@@ -166,6 +177,14 @@ func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 		}
 	}
 	return files
+}
+
+// declare returns the eval's servers with those that a file declares laid over them.
+func (l *loader) declare(doc *strictyaml.Document, declared map[string]*mcpconfig.Server) map[string]mcpconfig.Server {
+	if len(declared) == 0 && l.servers != nil {
+		return l.servers
+	}
+	return servers{doc, under(doc, "mcp_servers"), l.eval}.merge(declared)
 }
 
 // quoteGlob returns a pattern that matches dir alone.
@@ -228,7 +247,7 @@ func isGrader(doc *strictyaml.Document) bool {
 
 // rows reads the tasks of tasks_from, a CSV file with the columns id, name and prompt. All
 // columns are variables of the row's templates, over the eval's inputs.
-func (l *loader) rows() (tasks []*Task) {
+func (l *loader) rows(yield func(*Task) bool) {
 	e, doc := l.eval, l.doc
 	at, from, to := strictyaml.Path{"tasks_from"}, 0, 0
 	if len(e.Range) == 2 {
@@ -236,40 +255,44 @@ func (l *loader) rows() (tasks []*Task) {
 	}
 	if len(e.Range) != 0 && len(e.Range) != 2 || to < from || from < 1 && to > 0 {
 		doc.Problemf(strictyaml.Path{"range"}, "range must be the first and the last row, counted from 1, such as [1, 10]")
-		return nil
+		return
 	}
 	if e.TasksFrom == "" {
 		if to > 0 {
 			doc.Problemf(strictyaml.Path{"range"}, "range is of the rows of tasks_from, which the eval does not have; remove one or add the other")
 		}
-		return nil
+		return
 	}
 	content, err := readBelow(e.Dir(), e.TasksFrom)
 	if err != nil {
 		doc.Problemf(at, "tasks_from %q %v", e.TasksFrom, err)
-		return nil
+		return
 	}
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
 	if err != nil || len(rows) < 2 {
 		doc.Problemf(at, "tasks_from %q must be CSV with a line of columns and at least one row below it%s", e.TasksFrom, behind(err))
-		return nil
+		return
 	}
 	if !slices.Contains(rows[0], "prompt") {
 		doc.Problemf(at, "tasks_from %q has no column prompt; it has %q", e.TasksFrom, rows[0])
-		return nil
+		return
 	}
-	file := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom))
+	file, read := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom)), 0
 	for i, cells := range rows[1:] {
-		if number := i + 1; to == 0 || number >= from && number <= to {
-			if task := l.row(file, number, rows[0], cells); task != nil {
-				tasks = append(tasks, task)
+		number := i + 1
+		if to > 0 && (number < from || number > to) {
+			continue
+		}
+		if task := l.row(file, number, rows[0], cells); task != nil {
+			if read++; !yield(task) {
+				return
 			}
+			task.doc.Forget()
 		}
 	}
-	if len(tasks) == 0 && len(l.errs) == 0 {
+	if read == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"range"}, "range leaves none of the %d rows of %s", len(rows)-1, e.TasksFrom)
 	}
-	return tasks
 }
 
 func behind(err error) string {

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -22,7 +23,7 @@ import (
 
 var (
 	// idPattern is what an id matches that can name a directory.
-	idPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`)
+	idPattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`) })
 	unsafeInID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
@@ -86,7 +87,7 @@ func (r resolver) resolve() ResolvedTask {
 		Timeout: time.Duration(c.TimeoutSeconds) * time.Second, FirstEvent: time.Duration(c.FirstEventSeconds) * time.Second,
 		Graders: graders, Checkpoints: r.checkpoints(),
 		Attack:  r.attack(taken, names),
-		Servers: servers{r.doc, under(r.doc, "mcp_servers"), r.eval}.merge(t.MCPServers),
+		Servers: r.declare(r.doc, t.MCPServers),
 	}
 	labels := labels{}
 	labels.keep("golden", t.Golden)
@@ -121,7 +122,7 @@ func (r resolver) checkID() string {
 	if id == "" {
 		return "" // reported as missing
 	}
-	if !idPattern.MatchString(id) {
+	if !idPattern().MatchString(id) {
 		sum := sha256.Sum256([]byte(id))
 		id = strings.Trim(unsafeInID.ReplaceAllString(id, "-"), "-._")
 		id = strings.TrimLeft(id[:min(len(id), 50)]+"-"+hex.EncodeToString(sum[:4]), "-")

@@ -86,7 +86,7 @@ func (l *loader) trigger(doc *strictyaml.Document, path, skill, id string, shoul
 		Env: maps.Clone(l.eval.Config.Isolation.Agent.Env), Skills: r.taskSkills(),
 		Timeout: time.Duration(l.eval.Config.TimeoutSeconds) * time.Second,
 		Graders: []evidence.GraderSpec{{Name: "trigger", Type: "skill_invocation", Weight: 1, Config: data}},
-		Servers: servers{doc, under(doc, "mcp_servers"), l.eval}.merge(nil),
+		Servers: l.servers,
 		Trigger: &TriggerTest{ShouldTrigger: should, Confidence: p.Confidence},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -211,7 +212,7 @@ type Repo struct {
 func (r Repo) IsRemote() bool { return r.Type == repoClone }
 
 // refPattern matches the names of branches, tags and commits that are allowed.
-var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`)
+var refPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`) })
 
 // repos returns the task's repositories, and claims their directories.
 func (r resolver) repos(taken claims) (found []Repo) {
@@ -227,7 +228,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 				problem("dest", "is in the way of %s; %s", other, remedy(dest))
 			}
 		}
-		if repo.Commit != "" && (!refPattern.MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
+		if repo.Commit != "" && (!refPattern().MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
 			problem("commit", "must name a branch, a tag or a commit")
 		}
 		if repo.Source == "" {

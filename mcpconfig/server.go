@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Server is one entry under mcp_servers. A server has exactly one of Command
@@ -118,8 +119,8 @@ const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`
 const LabelPattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 
 var (
-	namePattern  = regexp.MustCompile(NamePattern)
-	labelPattern = regexp.MustCompile(LabelPattern)
+	namePattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(NamePattern) })
+	labelPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(LabelPattern) })
 )
 
 // ReservedNames are host names on the task network that are not for servers.
@@ -129,7 +130,7 @@ func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
 // itself, or the nearest to it, in lowercase and with a hyphen for each run of what host
 // names do not have. It is empty where nothing is left.
 func HostName(name string) string {
-	if labelPattern.MatchString(name) {
+	if labelPattern().MatchString(name) {
 		return name
 	}
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool {
@@ -156,7 +157,7 @@ func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:
 		return errors.New("a server name has at most 63 characters, since it becomes a host name")
-	case !namePattern.MatchString(name):
+	case !namePattern().MatchString(name):
 		return fmt.Errorf("server name %q has other characters than letters, digits, - and _, or begins with -; choose another", name)
 	case host == "":
 		return fmt.Errorf("no host name can be made of the server name %q; choose one with letters or digits", name)

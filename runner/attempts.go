@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -92,16 +93,32 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 		}
 	}
 	verdicts, err := grade(dir, *record)
-	result := &Result{Dir: dir, Trial: *record, Verdicts: verdicts}
-	result.lighten()
-	return result, err
+	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
 }
 
-// lighten drops what is large and in the trial's files: a run holds all results to its end.
-func (r *Result) lighten() {
-	r.Trial.Plan, r.Trial.Graders = nil, nil
+// outline returns the part of a result that a run holds to its end: which trial it is of, how
+// that ended and when. The rest is in the trial's files.
+func (r Result) outline() Result {
+	r.Trial = outlineOf(r.Trial)
+	r.Earlier = slices.Clone(r.Earlier)
+	for i, attempt := range r.Earlier {
+		r.Earlier[i] = outlineOf(attempt)
+	}
+	if r.Verdicts.Class == evidence.ClassPass {
+		r.Verdicts.Verdicts, r.Verdicts.Checkpoints = nil, nil
+	}
+	r.Verdicts.Verdicts = slices.Clone(r.Verdicts.Verdicts)
 	for i := range r.Verdicts.Verdicts {
 		r.Verdicts.Verdicts[i].Details = nil
+	}
+	return r
+}
+
+// outlineOf returns which trial it was, how it ended by itself and when.
+func outlineOf(t evidence.Trial) evidence.Trial {
+	return evidence.Trial{
+		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Started: t.Started, Ended: t.Ended,
+		Class: t.Class, Reason: t.Reason, Message: t.Message, Shared: t.Shared, Gaps: t.Gaps,
 	}
 }
 

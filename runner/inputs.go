@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -144,7 +143,7 @@ func holdsSecret(name string, secrets *redact.Set) (bool, error) {
 	}
 	defer func() { _ = file.Close() }()
 	out := redact.NewWriter(secrets, nothing{})
-	if _, err := io.Copy(out, file); err != nil {
+	if _, err := files.Copy(out, file); err != nil {
 		return false, err
 	}
 	err = out.Close()

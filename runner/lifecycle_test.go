@@ -79,7 +79,14 @@ func runOne(t *testing.T, b *fakeBackend, trial *plan.Trial, o Options) Result {
 			t.Errorf("the sandbox was closed %d times: %q", n, s.log())
 		}
 	}
-	return results[0]
+	r := results[0]
+	if r.Trial, err = r.Dir.Trial(); err == nil {
+		r.Verdicts, err = r.Dir.Verdicts()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func wantOutcome(t *testing.T, r Result, class evidence.Class, reason string) {

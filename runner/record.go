@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -181,6 +182,19 @@ func (r Record) Planned() (all int) {
 		all += r.TrialsOf(task)
 	}
 	return all
+}
+
+// trials are those that the run was to run, in order, each with its task.
+func (r Record) trials() iter.Seq2[plan.TrialID, TaskRecord] {
+	return func(yield func(plan.TrialID, TaskRecord) bool) {
+		for _, task := range r.Tasks {
+			for number := 1; number <= r.TrialsOf(task); number++ {
+				if !yield(plan.TrialID{Task: task.ID, Number: number}, task) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // TrialsOf is how many trials of a task it was to run.

@@ -8,9 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -38,32 +42,40 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
 		return all, err
 	}
-	seals := r.Files.byTrial()
+	from := recovery{dir: dir, record: r, seals: r.Files.byTrial(), judges: c}
+	type leftTrial struct {
+		Result
+		err error
+	}
+	found := map[plan.TrialID]*leftTrial{}
+	var reading errgroup.Group
+	reading.SetLimit(runtime.GOMAXPROCS(0))
+	for id := range r.trials() {
+		one := &leftTrial{}
+		found[id] = one
+		reading.Go(func() error {
+			one.Result, one.err = from.read(ctx, id)
+			return nil
+		})
+	}
+	_ = reading.Wait()
 	lost := false
-	for _, task := range r.Tasks {
-		for number := 1; number <= r.TrialsOf(task); number++ {
-			id := plan.TrialID{Task: task.ID, Number: number}
-			result, err := recoverTrial(ctx, dir, r, id, seals, c)
-			var damaged *damage
-			switch {
-			case errors.As(err, &damaged):
-				all.Damaged = append(all.Damaged, fmt.Sprintf("trial %s: %s", id, damaged.why))
-			case errors.Is(err, fs.ErrNotExist):
-			case err != nil:
-				return all, fmt.Errorf("trial %s: %w", id, err)
-			case result.Verdicts.Class == evidence.ClassInfra:
-				all.again[id] = true
-			default:
-				if result.Earlier, err = result.Dir.Earlier(); err != nil {
-					return all, fmt.Errorf("trial %s: %w", id, err)
-				}
-				if result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil {
-					all.again[id] = true // it was interrupted between two attempts
-					continue
-				}
-				all.Kept[id] = result
-				lost = lost || result.Verdicts.Class != evidence.ClassPass && task.Trigger == nil
-			}
+	for id, task := range r.trials() {
+		result := found[id].Result
+		var damaged *damage
+		switch err := found[id].err; {
+		case errors.As(err, &damaged):
+			all.Damaged = append(all.Damaged, fmt.Sprintf("trial %s: %s", id, damaged.why))
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return all, fmt.Errorf("trial %s: %w", id, err)
+		case result.Verdicts.Class == evidence.ClassInfra:
+			all.again[id] = true
+		case result.failedWithMoreAttempts(r.MaxAttempts) && task.Trigger == nil:
+			all.again[id] = true // it was interrupted between two attempts
+		default:
+			all.Kept[id] = result
+			lost = lost || result.Verdicts.Class != evidence.ClassPass && task.Trigger == nil
 		}
 	}
 	all.Complete = len(all.Kept) == r.Planned() || r.FailFast && lost
@@ -75,9 +87,27 @@ type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-// recoverTrial reads what a run has left of a trial. seals has the digests of sealed trials.
-func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, seals map[string]Seal, c trial.Consulting) (Result, error) {
-	result := Result{Dir: TrialDir(run, id.Task, id.Number)}
+// recovery reads what a run has left of its trials.
+type recovery struct {
+	dir    string
+	record Record
+	seals  map[string]Seal // of sealed trials, by directory
+	judges trial.Consulting
+
+	renewing sync.Mutex // held while the record's seal is renewed
+}
+
+// read reads what is left of a trial, and of it what a run holds.
+func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
+	result, err := r.readLast(ctx, id)
+	if err == nil && result.Verdicts.Class != evidence.ClassInfra {
+		result.Earlier, err = result.Dir.Earlier()
+	}
+	return result.outline(), err
+}
+
+func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error) {
+	result := Result{Dir: TrialDir(r.dir, id.Task, id.Number)}
 	err := evidence.RemoveHalfWritten(string(result.Dir))
 	if err != nil {
 		return result, err
@@ -88,18 +118,18 @@ func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, se
 		return result, err
 	case err != nil:
 		return result, &damage{err.Error()}
-	case result.Trial.Run != r.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
+	case result.Trial.Run != r.record.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
 		return result, &damage{evidence.TrialFile + " is of another trial"}
 	}
 	if !result.Trial.Class.OfAgent() {
 		result.Verdicts.Class = result.Trial.Class // its evidence may be half set aside
 		return result, nil
 	}
-	sealed := seals[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
-	if gone := sealed.Gone(run); len(gone) > 0 {
+	sealed := r.seals[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
+	if gone := sealed.Gone(r.dir); len(gone) > 0 {
 		return result, &damage{gone[0] + " is missing"}
 	}
-	changed, err := sealed.Changed(run)
+	changed, err := sealed.Changed(r.dir)
 	if len(changed) > 0 {
 		return result, &damage{changed[0] + " was changed after the run"}
 	}
@@ -109,14 +139,21 @@ func recoverTrial(ctx context.Context, run string, r Record, id plan.TrialID, se
 	if result.Verdicts, err = result.Dir.Verdicts(); err == nil && result.Verdicts.Class != "" {
 		return result, nil
 	}
-	if _, err := c.Ask(ctx, result.Dir, result.Trial); err != nil {
+	if _, err := r.judges.Ask(ctx, result.Dir, result.Trial); err != nil {
 		return result, err
 	}
-	if err := r.renew(run, result.Dir, evidence.StepsFile); err != nil {
+	if err := r.renew(result.Dir); err != nil {
 		return result, err
 	}
 	result.Verdicts, err = grade(result.Dir, result.Trial)
 	return result, err
+}
+
+// renew updates the seal of a trial whose judge was asked.
+func (r *recovery) renew(dir evidence.Dir) error {
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
+	return r.record.renew(r.dir, dir, evidence.StepsFile)
 }
 
 // movingDir is the one, among the numbers from 1 in the directories of what is aside,

@@ -170,11 +170,9 @@ func (j *Job) withKept(record Record, done []Result) []Result {
 }
 
 func inOrder(record Record, all map[plan.TrialID]Result) (results []Result) {
-	for _, task := range record.Tasks {
-		for number := 1; number <= record.TrialsOf(task); number++ {
-			if result, ok := all[plan.TrialID{Task: task.ID, Number: number}]; ok {
-				results = append(results, result)
-			}
+	for id := range record.trials() {
+		if result, ok := all[id]; ok {
+			results = append(results, result)
 		}
 	}
 	return results

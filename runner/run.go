@@ -375,7 +375,9 @@ func finish(ctx context.Context, dir string, record Record, done []Result, now t
 	record.Ended = now
 	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
 	if len(done) > 0 {
-		record.Guarantees = done[0].Trial.Guarantees
+		if first, err := done[0].Dir.Trial(); err == nil {
+			record.Guarantees = first.Guarantees
+		}
 	}
 	return record.conclude(dir, done, record.Seal)
 }

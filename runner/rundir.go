@@ -105,8 +105,10 @@ func Hold(dir string) (*os.File, error) {
 // [sandbox.ErrAlive] if another process has it, and with a [Mistake] if it is not a run
 // directory.
 func take(dir string) (record Record, held io.Closer, err error) {
-	if _, err := ReadRecord(dir); err != nil {
-		return record, nil, Mistake{err}
+	if _, err := os.Lstat(filepath.Join(dir, RunFile)); err != nil { // dir may be a pipe, which to open is to wait
+		if _, err := ReadRecord(dir); err != nil {
+			return record, nil, Mistake{err}
+		}
 	}
 	held, err = Hold(dir)
 	if err != nil {

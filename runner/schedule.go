@@ -19,7 +19,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Result is a trial that has ended and was graded.
+// Result is a trial that has ended and was graded. Those that a run returns hold only which
+// trial it was, how that ended and when.
 type Result struct {
 	Dir      evidence.Dir
 	Trial    evidence.Trial
@@ -100,7 +101,8 @@ type run struct {
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx ends, or the
 // backend goes away and does not come back, no further trial is started, those under way are
 // stopped and taken down, and the results of those that had ended are returned. The error is
-// never a trial's. With [ErrNoRoom] no trial was begun.
+// never a trial's. With [ErrNoRoom] no trial was begun. RunTrials takes the plans over: it sets
+// the element of trials to nil once its trial has ended.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return nil, errors.New("runner: incomplete options")
@@ -141,15 +143,22 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 				if starting.Err() != nil || r.backs.gone() != nil {
 					return
 				}
-				if r.governor.enter(starting, trials[i]) != nil {
+				t := trials[i]
+				if r.governor.enter(starting, t) != nil {
 					return
 				}
-				r.ahead.begins(trials[i])
-				results[i], errs[i] = r.one(ctx, trials[i])
-				r.governor.leave(trials[i], results[i])
-				if o.FailFast && !trials[i].Trigger && results[i] != nil && results[i].Verdicts.Class != evidence.ClassPass {
+				r.ahead.begins(t)
+				result, err := r.one(ctx, t)
+				errs[i], trials[i] = err, nil
+				r.governor.leave(t, result)
+				if result == nil {
+					continue
+				}
+				if o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
+				held := result.outline()
+				results[i] = &held
 			}
 		})
 	}

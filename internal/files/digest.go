@@ -21,10 +21,21 @@ func Digest(path string) (string, error) {
 // DigestOf returns the SHA-256 of what r has, in hexadecimal.
 func DigestOf(r io.Reader) (string, error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, r); err != nil {
+	if _, err := Copy(sum, r); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// buffers are those that copies share.
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// Copy is [io.Copy] with a buffer that other copies had: new ones for each of thousands of small
+// files are what would take most of the time and memory.
+func Copy(to io.Writer, from io.Reader) (int64, error) {
+	buffer := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(buffer)
+	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buffer[:])
 }
 
 // DigestOnce returns a [Digest] for files that do not change: it reads each file once. It is

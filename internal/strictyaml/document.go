@@ -120,6 +120,9 @@ func (d *Document) warn(pos Position, message string) {
 // Warnings returns what was left out: keys that nothing knows, and what Warnf noted.
 func (d *Document) Warnings() []*Error { return d.warnings }
 
+// Forget lets go of the content of the file, which was read. Its problems and warnings stay.
+func (d *Document) Forget() { d.root, d.lines, d.bad = nil, nil, nil }
+
 // Add puts a string into the mapping at path, under key, and reports whether it could: the
 // mapping is there or can be made, and has no such key.
 func (d *Document) Add(value string, path Path, key string) bool {

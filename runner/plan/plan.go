@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -15,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -81,8 +81,13 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	}
 	var trials []*Trial
 	var errs []error
+	var declared *declaration
 	for _, task := range tasks {
-		t, err := planTask(e, task, c)
+		if declared == nil || !reflect.DeepEqual(declared.servers, task.Servers) {
+			declared = &declaration{servers: task.Servers}
+			declared.plan(e, c)
+		}
+		t, err := planTask(e, task, declared, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
@@ -116,7 +121,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 }
 
 // planTask plans what all trials of a task share, except models.
-func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
+func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, c Choices) (Trial, error) {
 	if c.NoSkills {
 		task.Skills = nil
 	}
@@ -156,25 +161,20 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, c Choices) (Trial, error) {
 	if t.Agent.SkillsAt, t.Skills, err = planSkills(e, task.Skills, pathsOf(t.Files, t.Repos)); err != nil {
 		return Trial{}, err
 	}
-	var unenforced []string
-	if t.Servers, unenforced, err = planServers(e, task.Servers, c); err != nil {
+	if declared.err != nil {
+		return Trial{}, declared.err
+	}
+	t.Servers, t.MCPJSON = declared.planned, declared.mcpJSON
+	t.NotEnforced = append(t.NotEnforced, declared.unenforced...)
+	if err := checkEgress(t.Outgoing(), t.agentNames()); err != nil {
 		return Trial{}, err
 	}
-	t.NotEnforced = append(t.NotEnforced, unenforced...)
-	var names []string
-	for _, s := range t.Servers {
-		names = append(names, s.Name)
-	}
-	hosts, err := mcpconfig.HostNames(names)
-	if err := errors.Join(err, checkEgress(t.Outgoing(), t.agentNames())); err != nil {
-		return Trial{}, err
-	}
-	t.MCPJSON = string(mcpconfig.Render(hosts))
 	t.Canaries = planted.record(t.Servers)
 	if t.Attack, t.Files, err = planAttack(task.Attack, c.NoAttacks, t.Files); err != nil {
 		return Trial{}, err
 	}
 	graders := graderPlanner{e, t.Agent.Container, t.Servers}
+	var unenforced []string
 	if t.GraderContainers, unenforced, err = graders.planAll(t.AllGraders(), task.Checkpoints); err != nil {
 		return Trial{}, err
 	}

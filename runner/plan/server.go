@@ -156,6 +156,29 @@ func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Ser
 	return mcpconfig.FromDockerRun(name, declared)
 }
 
+// declaration is what tasks declare of servers, with its plan, which they share.
+type declaration struct {
+	servers    map[string]mcpconfig.Server
+	planned    []Server
+	unenforced []string // that has no effect on processes
+	mcpJSON    string
+	err        error
+}
+
+func (d *declaration) plan(e *eval.Eval, c Choices) {
+	if d.planned, d.unenforced, d.err = planServers(e, d.servers, c); d.err != nil {
+		return
+	}
+	var names []string
+	for _, s := range d.planned {
+		names = append(names, s.Name)
+	}
+	var hosts map[string]string
+	if hosts, d.err = mcpconfig.HostNames(names); d.err == nil {
+		d.mcpJSON = string(mcpconfig.Render(hosts))
+	}
+}
+
 // planServers plans the servers of a task: those that it declares, by name, and then the
 // eval's mocks, which replace servers of the same name. It also returns what has no effect on
 // processes.
