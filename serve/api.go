@@ -225,7 +225,7 @@ type FileLine struct {
 
 // apiTrial reads what the API says of a trial that has ended.
 func (s *Server) apiTrial(r *http.Request) (any, error) {
-	at, within, err := s.trialDir(r)
+	at, within, err := s.trialDir(r.PathValue("id"), r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (s *Server) serversPage(r *http.Request) (page, error) {
 }
 
 func (s *Server) trialPage(r *http.Request) (page, error) {
-	at, within, err := s.trialDir(r)
+	at, within, err := s.trialDir(r.PathValue("id"), r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
 		return page{}, err
 	}
@@ -131,15 +131,14 @@ func linked(run string, at evidence.Dir, within string) (files []report.File) {
 	return files
 }
 
-// trialDir returns the evidence of the trial that a request names, which must have ended, and
-// its path in the run's directory.
-func (s *Server) trialDir(r *http.Request) (at evidence.Dir, within string, err error) {
-	task, number := r.PathValue("task"), r.PathValue("number")
+// trialDir returns the evidence of a trial, which must have ended, and its path in the run's
+// directory.
+func (s *Server) trialDir(id, task, number string) (at evidence.Dir, within string, err error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || strconv.Itoa(n) != number || !isName(task) {
 		return "", "", errNotThere
 	}
-	dir, err := s.runs.at(r.PathValue("id"))
+	dir, err := s.runs.at(id)
 	if err != nil {
 		return "", "", err
 	}

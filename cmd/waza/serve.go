@@ -29,10 +29,12 @@ func (s serveCommand) command() *cli.Command {
 		ArgsUsage: "[DIR]",
 		Description: "Serves the runs in DIR (default: .waza/runs) until it is interrupted: the pages of report.html,\n" +
 			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token\n" +
-			"that is required for access.",
+			"that is required for access. With --mcp an agent reads the runs: it lists them, asks why one failed,\n" +
+			"reads trials and compares runs, by the Model Context Protocol.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
+			&cli.BoolFlag{Name: "mcp", Usage: "Serve an MCP client on stdin and stdout, and no browser"},
 			&cli.BoolFlag{Name: otherMachines, Usage: "Allow --listen to use an address that other machines can reach"},
 		},
 		Action: func(c *cli.Context) error {
@@ -42,6 +44,12 @@ func (s serveCommand) command() *cli.Command {
 			dir, err := dirToServe(c.Args().First())
 			if err != nil {
 				return err
+			}
+			if c.Bool("mcp") {
+				if c.IsSet("listen") || c.IsSet(otherMachines) {
+					return usage("--mcp serves on stdin and stdout: leave out --listen and --%s", otherMachines)
+				}
+				return s.serveMCP(c.Context, dir)
 			}
 			address, err := addressToServe(c.String("listen"), c.Bool(otherMachines))
 			if err != nil {
@@ -110,6 +118,15 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 	}
 	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, text.Inert(dir), server.URL(listener.Addr()))
 	if err := server.Serve(ctx, listener); err != nil {
+		return withExitCode(err)
+	}
+	return nil
+}
+
+func (s serveCommand) serveMCP(ctx context.Context, dir string) error {
+	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	defer stop()
+	if err := serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version); err != nil {
 		return withExitCode(err)
 	}
 	return nil

@@ -127,7 +127,7 @@ var deletable = map[string]map[string]string{
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
 	"report/markdown":   {},
-	"report/terminal":   {"internal/liveview": "paints outcomes alike"},
+	"report/terminal":   {"internal/liveview": "paints outcomes alike", "serve": "shows agents a trial as waza show does"},
 	"sandbox/local":     {},
 	"serve":             {},
 }
