@@ -22,6 +22,8 @@ type Options struct {
 	// since a client's file says all of a server, and fields of another would change
 	// what it is. Nil leaves the eval as it is.
 	Overlay *mcpconfig.ClientFile
+	// Egress is hosts that servers may reach too, as [Eval.Allow] takes them.
+	Egress []string
 	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
 	Executor, Model, JudgeModel string
 	// CheckScript says what is wrong with the steps of a task's script. Nil
@@ -70,6 +72,9 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	readMocks(l.doc, e)
 	e.commands = commandMocks(l.doc, e, e.Commands)
 	layServers(l.doc, e, opts.Overlay)
+	if err := e.Allow(opts.Egress); err != nil {
+		l.fail(err)
+	}
 	config := e.Config // without what an adapter changes
 	check := checker{l}
 	check.executor(config)

@@ -3,6 +3,7 @@ package eval
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -194,6 +196,37 @@ func OfClient(file *mcpconfig.ClientFile, image string) (*Eval, error) {
 	e.Config.Isolation.ServerImage = image
 	servers{doc: file.Document(), place: file.Place, eval: e}.checkDeclared(file.Servers)
 	return e, file.Document().Err()
+}
+
+// Allow lets servers reach hosts, each written as NAME=HOST, where HOST is an entry of a server's
+// egress. The only server needs no name. Its error is one sentence.
+func (e *Eval) Allow(entries []string) error {
+	all := e.Config.MCPServers
+	names := slices.Sorted(maps.Keys(all))
+	for _, entry := range entries {
+		name, host, named := strings.Cut(entry, "=")
+		if !named && len(names) == 1 {
+			name, host = names[0], entry
+		}
+		switch {
+		case host == "":
+			return fmt.Errorf("--egress takes NAME=HOST: the name of a server, and what it may reach, such as api.example.com:443; not %s", text.Quote(entry, 64))
+		case all[name] == nil:
+			return fmt.Errorf("--egress: no server %s; %s", text.Quote(name, 64), strictyaml.Suggest(name, names))
+		}
+		server := *all[name]
+		server.Egress = append(slices.Clone(server.Egress), mcpconfig.Egress{Host: host})
+		var wrong mcpconfig.Errors
+		if errors.As(mcpconfig.Validate(name, server), &wrong) {
+			for _, one := range wrong {
+				if one.Field == "egress" {
+					return fmt.Errorf("--egress: %w", one)
+				}
+			}
+		}
+		all[name] = &server
+	}
+	return nil
 }
 
 // ContainerFields returns the fields of a server that need a container.

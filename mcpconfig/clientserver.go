@@ -141,7 +141,7 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 // network. It refuses builds, which read directories of the user's.
 func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	if len(s.Egress) > 0 {
-		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; put the server into the eval", host)
+		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; allow them with --egress %s=HOST, or put the server into the eval", host, host)
 	}
 	if s.Build != nil {
 		r.doc.KeyProblemf(at.With("build"), "server %q: build: a client's file cannot have images built on this machine; put the server into the eval", host)

@@ -110,7 +110,7 @@ func TestEgressOfClients(t *testing.T) {
 			keys = `"command": "x", ` + keys
 		}
 		_, err := mcpconfig.ReadClient("mcp.json", []byte(`{"mcpServers": {"it": {`+keys+`}}}`))
-		if (refused == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), `server "it": `+refused+"; put the server into the eval") {
+		if (refused == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), `server "it": `+refused) || err != nil && !strings.Contains(err.Error(), "put the server into the eval") {
 			t.Errorf("%s: %v", keys, err)
 		}
 	}

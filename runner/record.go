@@ -281,6 +281,9 @@ func (r Record) Settings() []results.Setting {
 	if r.MCP != nil {
 		all = append(all, results.Setting{Name: "servers laid over", Value: brief(r.MCP.SHA256)})
 	}
+	if len(r.Egress) > 0 {
+		all = append(all, results.Setting{Name: "hosts allowed", Value: strings.Join(r.Egress, ", ")})
+	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
 		all = append(all, results.Setting{Name: "image " + ref, Value: brief(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
 	}

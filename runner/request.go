@@ -41,6 +41,7 @@ type Choices struct {
 	Baseline    bool          `json:"baseline,omitempty"`   // the same, to compare a run with skills to
 	Retries     int           `json:"infra_retries"`        // times that a trial which infrastructure failed is run again
 	ContextDir  string        `json:"context_dir,omitempty"`
+	Egress      []string      `json:"egress,omitempty"` // hosts that servers may reach too, each NAME=HOST
 	Pull        string        `json:"pull,omitempty"`
 	Pins        string        `json:"pins,omitempty"`
 }

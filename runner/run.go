@@ -79,7 +79,7 @@ func Load(q Request) (*Job, error) {
 		return nil, mistake("--prepare is about containers: it needs --isolate")
 	}
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
-		ContextDir: q.ContextDir, Overlay: q.Overlay, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated,
+		ContextDir: q.ContextDir, Overlay: q.Overlay, Egress: q.Egress, CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated,
 		Executor: q.Executor, Model: q.Model, JudgeModel: q.JudgeModel, Start: q.Start,
 		StrictKeys: q.StrictKeys, NoSkills: q.NoSkills, UpdateSnapshots: q.UpdateSnapshots,
 	})

@@ -277,6 +277,10 @@ func mcpFlag() cli.Flag {
 	}
 }
 
+func egressFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "egress", Usage: "Let a server reach a host outside: `NAME=HOST`, such as tracker=api.example.com:443 (repeatable)"}
+}
+
 // readOverlay reads the file of --mcp and prints which parts of it are left out. It is nil
 // without the flag.
 func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {

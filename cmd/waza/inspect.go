@@ -50,6 +50,7 @@ func (s inspectCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "isolate", Usage: "Run servers in containers; required unless they are remote"},
 			&cli.StringSliceFlag{Name: "server", Usage: "Inspect only the server called `NAME` (repeatable)"},
 			&cli.StringFlag{Name: "image", Usage: "Run COMMAND, and the servers of a client's file that name no image, in `IMAGE`"},
+			egressFlag(),
 			&cli.DurationFlag{Name: "for", Value: defaultWatch, Usage: "Watch each server for `TIME` after it has answered"},
 			&cli.DurationFlag{Name: "patience", Value: defaultPatience, Usage: "Wait up to `TIME` for each list and each --call, --get or --read"},
 			&cli.StringFlag{Name: "call", Usage: "Call `TOOL`"},
@@ -88,6 +89,9 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 	t, err := s.findTarget(c, o)
 	if err != nil {
 		return runner.Inspection{}, err
+	}
+	if err := t.eval.Allow(c.StringSlice("egress")); err != nil {
+		return runner.Inspection{}, usage("%w", err)
 	}
 	q := runner.Inspection{
 		ID: runner.NewID("inspect " + t.names[0]), Eval: t.eval, Servers: t.names, Source: t.source, Dir: o.out,
@@ -323,6 +327,9 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 // commandTarget is a server as a client's file would have it.
 func (s inspectCommand) commandTarget(command []string, o inspectOptions) (target, error) {
 	server := map[string]any{"command": command[0], "args": command[1:]}
+	if o.image != "" {
+		server["image"] = o.image
+	}
 	t, err := s.single(nameOfCommand(command), server, o)
 	t.source = "the command line"
 	return t, err

@@ -65,7 +65,7 @@ func (s runCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "baseline", Usage: "Run every trial also without skills and compare; the exit code is 0 if skills raise the pass rate"},
 			&cli.BoolFlag{Name: "no-skills", Usage: "Run the agent without skills"},
 			contextDirFlag(),
-			mcpFlag(),
+			mcpFlag(), egressFlag(),
 			outputFlag(),
 			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
 			&cli.StringFlag{Name: "resume", Usage: "Complete the run in directory `RUN`"},
@@ -244,7 +244,7 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
-			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"),
+			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"), Egress: c.StringSlice("egress"),
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 		},
 		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
@@ -283,6 +283,8 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 		return o, usage("--prepare is about containers: it needs --isolate")
 	case c.IsSet("pull") && !o.Isolated:
 		return o, usage("--pull is about container images: it needs --isolate")
+	case len(o.Egress) > 0 && !o.Isolated:
+		return o, usage("--egress is about the network of servers' containers: it needs --isolate")
 	}
 	return o, checkAllowWeak(o)
 }
