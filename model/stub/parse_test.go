@@ -27,7 +27,7 @@ func TestMistakesInScripts(t *testing.T) {
 		"turns: [{stall: 1s, cut: half}]":                "s.yaml:1:10: turns[0] does more than one thing; write fail, stall and cut as turns of their own, before the answer",
 		"turns: [{cut: off}]":                            `s.yaml:1:15: turns[0].cut must be reset or half, not "off"`,
 		"turns: [{stall: 5}]":                            "s.yaml:1:17: turns[0].stall: must be a time such as 500ms",
-		"turns: [{say: a, delay: 1h}]":                   `s.yaml:1:25: turns[0].delay: must be a time such as 500ms, above 0 and up to 10m0s, not "1h"`,
+		"turns: [{say: a, delay: 0s}]":                   `s.yaml:1:25: turns[0].delay: must be a time such as 500ms, above 0, not "0s"`,
 		"turns: [{fail: {status: 200}}]":                 "s.yaml:1:25: turns[0].fail.status must be at least 400, not 200",
 		"turns: [{fail: {}}]":                            `s.yaml:1:10: missing key "status"; add turns[0].fail.status`,
 		"turns: [{say: '{{ x'}]":                         `s.yaml:1:15: turns[0].say: "{{" without "}}"`,

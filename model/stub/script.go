@@ -80,9 +80,6 @@ type failEntry struct {
 	RetryAfter *float64 `json:"retry_after,omitempty" min:"0" max:"3600"`
 }
 
-// maxDuration bounds delays and stalls.
-const maxDuration = 10 * time.Minute
-
 // duration is a time such as 500ms.
 type duration time.Duration
 
@@ -93,8 +90,8 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 		return errors.New("must be a time such as 500ms")
 	}
 	parsed, err := time.ParseDuration(text)
-	if err != nil || parsed <= 0 || parsed > maxDuration {
-		return fmt.Errorf("must be a time such as 500ms, above 0 and up to %v, not %q", maxDuration, text)
+	if err != nil || parsed <= 0 {
+		return fmt.Errorf("must be a time such as 500ms, above 0, not %q", text)
 	}
 	*d = duration(parsed)
 	return nil

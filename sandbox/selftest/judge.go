@@ -3,6 +3,7 @@ package selftest
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -23,10 +24,10 @@ type attacker struct {
 
 func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aims) (err error) {
 	a.found = map[string]probe.Finding{}
-	a.ended, err = runProgram(ctx, in(s, a.container), probe.Attack, aims, func(l *lines) error {
+	a.ended, err = runProgram(ctx, in(s, a.container), probe.Attack, aims, func(lines *json.Decoder) error {
 		for {
 			var f probe.Finding
-			err := l.next(&f)
+			err := lines.Decode(&f)
 			if errors.Is(err, io.EOF) {
 				return nil
 			}

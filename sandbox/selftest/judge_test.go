@@ -65,18 +65,3 @@ func TestTogether(t *testing.T) {
 		t.Errorf("%s, %q", result, detail)
 	}
 }
-
-// Programs of the probe run in a container, and what they say is bounded.
-func TestLines(t *testing.T) {
-	endless := newLines(strings.NewReader(strings.Repeat("{}\n", maxLines+1)))
-	var err error
-	for range maxLines + 1 {
-		err = endless.next(&probe.Finding{})
-	}
-	if err == nil {
-		t.Error("lines without end are read")
-	}
-	if err := newLines(strings.NewReader(strings.Repeat("x", maxLine+1))).next(&probe.Finding{}); err == nil {
-		t.Error("a line without end is read")
-	}
-}

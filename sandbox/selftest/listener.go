@@ -2,7 +2,6 @@ package selftest
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,19 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-const (
-	maxLine     = 16 << 10
-	maxLines    = 4096    // of one program of ours
-	maxOutput   = 4 << 20 // bytes of one program of ours
-	maxSaid     = 4 << 10
-	hearTimeout = 2 * time.Second
-)
+// hearTimeout bounds waiting for an arrival.
+const hearTimeout = 2 * time.Second
 
 // listener is a listener of package probe, and what arrived there.
 type listener struct {
@@ -48,16 +41,17 @@ func (b *testbed) startListener(ctx context.Context, start starter, where string
 		return nil, fmt.Errorf("listener (%s): %w", where, err)
 	}
 	p := &listener{process: running, heard: make(chan struct{})}
-	complaint := p.collectStderr()
-	lines := newLines(running.Stdout())
-	if err := lines.next(&p.place); err != nil {
+	var complaint bytes.Buffer
+	p.reading.Go(func() { _, _ = io.Copy(&complaint, running.Stderr()) })
+	lines := json.NewDecoder(running.Stdout())
+	if err := lines.Decode(&p.place); err != nil {
 		p.end()
-		return nil, fmt.Errorf("listener (%s): %w: %s", where, err, complaint())
+		return nil, fmt.Errorf("listener (%s): %w: %s", where, err, strings.TrimSpace(complaint.String()))
 	}
 	p.reading.Go(func() {
 		for {
 			var a probe.Arrival
-			if lines.next(&a) != nil {
+			if lines.Decode(&a) != nil {
 				_, _ = io.Copy(io.Discard, running.Stdout())
 				return
 			}
@@ -69,21 +63,6 @@ func (b *testbed) startListener(ctx context.Context, start starter, where string
 		}
 	})
 	return p, nil
-}
-
-// collectStderr reads stderr to its end, and returns a function that waits for that and returns its
-// beginning.
-func (l *listener) collectStderr() func() string {
-	said := make(chan string, 1)
-	l.reading.Go(func() { said <- beginning(l.process.Stderr()) })
-	return func() string { return <-said }
-}
-
-// beginning reads r to its end and returns its beginning.
-func beginning(r io.Reader) string {
-	first := &bounded.Head{Limit: maxSaid}
-	_, _ = io.Copy(first, r)
-	return strings.TrimSpace(first.String())
 }
 
 // end ends the listener and waits for it.
@@ -137,31 +116,6 @@ func (l *listener) findLocked(match func(probe.Arrival) bool) *probe.Arrival {
 	return nil
 }
 
-// lines reads the JSON lines of a program, bounded in length and number.
-type lines struct {
-	scanner *bufio.Scanner
-	read    int
-}
-
-func newLines(r io.Reader) *lines {
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, maxLine)
-	return &lines{scanner: s}
-}
-
-func (l *lines) next(into any) error {
-	if l.read++; l.read > maxLines {
-		return errors.New("it says too much")
-	}
-	if !l.scanner.Scan() {
-		if err := l.scanner.Err(); err != nil {
-			return err
-		}
-		return io.EOF
-	}
-	return json.Unmarshal(l.scanner.Bytes(), into)
-}
-
 // plant puts a secret into the other trial's workspace and into its server.
 func (b *testbed) plant(ctx context.Context) error {
 	content := []byte(b.secret() + "-workspace\n")
@@ -191,7 +145,7 @@ func (b *testbed) checkListener(ctx context.Context, when string) error {
 		return nil
 	}
 	aims := probe.Aims{Nonce: b.nonce + "." + when, Host: b.host.place}
-	ended, err := runProgram(ctx, b.hostProbe.Start, probe.Knock, aims, func(*lines) error { return nil })
+	ended, err := runProgram(ctx, b.hostProbe.Start, probe.Knock, aims, func(*json.Decoder) error { return nil })
 	if err != nil || !ended {
 		return errors.Join(err, ctx.Err())
 	}
@@ -209,7 +163,7 @@ func (b *testbed) checkListener(ctx context.Context, when string) error {
 
 // runProgram runs a program of package probe, and lets read read its output. It reports whether the
 // program ran to its end: its container may have ended before.
-func runProgram(ctx context.Context, start starter, name string, aims probe.Aims, read func(*lines) error) (ended bool, err error) {
+func runProgram(ctx context.Context, start starter, name string, aims probe.Aims, read func(*json.Decoder) error) (ended bool, err error) {
 	input, err := json.Marshal(aims)
 	if err != nil {
 		return false, err
@@ -220,9 +174,9 @@ func runProgram(ctx context.Context, start starter, name string, aims probe.Aims
 	}
 	stop := context.AfterFunc(ctx, func() { _ = p.Signal(process.Kill) })
 	defer stop()
-	stdout, stderr := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxSaid}
-	exit, err := process.Attend(p, input, stdout, stderr).Wait()
-	readErr := read(newLines(bytes.NewReader(stdout.Bytes())))
+	var stdout, stderr bytes.Buffer
+	exit, err := process.Attend(p, input, &stdout, &stderr).Wait()
+	readErr := read(json.NewDecoder(&stdout))
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
