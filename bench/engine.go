@@ -43,7 +43,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	if _, err := c.Ping(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("no Docker engine answers at %s: start one (on Debian as root: make setup) or point DOCKER_HOST at one: %w", c.DaemonHost(), err), c.Close())
+		return nil, errors.Join(fmt.Errorf("no Docker engine answers at %s: start Docker, or set DOCKER_HOST to the address of an engine: %w", c.DaemonHost(), err), c.Close())
 	}
 	// A docker context may name another engine: waza is to use this one.
 	return &engine{c}, os.Setenv(client.EnvOverrideHost, c.DaemonHost())

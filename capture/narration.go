@@ -113,10 +113,10 @@ const maxNamed = 5
 func Describe(n evidence.Narration, calls []evidence.Call) Sentences {
 	var s Sentences
 	if k := len(n.Unbacked); k > 0 {
-		s.Unbacked = fmt.Sprintf("the agent tells of %s never made: %s", counted(k, "call that was", "calls that were"), listed(n.Unbacked, claimText))
+		s.Unbacked = fmt.Sprintf("the agent reports %s never made: %s", counted(k, "call that was", "calls that were"), listed(n.Unbacked, claimText))
 	}
 	if k := len(n.Unreported); k > 0 {
-		s.Unreported = fmt.Sprintf("the agent does not tell of %s made: %s", counted(k, "call that it", "calls that it"), listed(n.Unreported, func(seq int) string {
+		s.Unreported = fmt.Sprintf("the agent does not report %s made: %s", counted(k, "call that it", "calls that it"), listed(n.Unreported, func(seq int) string {
 			if seq < 1 || seq > len(calls) {
 				return fmt.Sprintf("call %d", seq)
 			}
@@ -125,7 +125,7 @@ func Describe(n evidence.Narration, calls []evidence.Call) Sentences {
 		}))
 	}
 	if k := len(n.Differs); k > 0 {
-		s.Differs = fmt.Sprintf("the agent tells %s otherwise than it was: %s", counted(k, "thing", "things"), listed(n.Differs, differenceText))
+		s.Differs = fmt.Sprintf("the agent misreports %s: %s", counted(k, "detail", "details"), listed(n.Differs, differenceText))
 	}
 	if k := len(n.Ambiguous); k > 0 {
 		s.Ambiguous = fmt.Sprintf("it is not clear which tool the agent means in %s: %s", counted(k, "call", "calls"), listed(n.Ambiguous, ambiguousText))

@@ -219,9 +219,9 @@ func TestTell(t *testing.T) {
 		claims{}.tell("gh-get", `{"n":2}`, true, `"one"`).start("gh-get", `{"n":7}`).start("a_b_c", `{}`))
 	calls := []evidence.Call{{}, {Seq: 2, Server: "gh", Tool: "put", Outcome: evidence.OutcomeToolError}, {}}
 	want := []string{
-		`the agent tells of 1 call that was never made: gh-get {"n":7}`,
-		`the agent does not tell of 1 call that it made: call 2, gh/put {}, tool_error`,
-		`the agent tells 1 thing otherwise than it was: arguments of call 1 (gh-get): says {"n":2}, was {"n":1}`,
+		`the agent reports 1 call that was never made: gh-get {"n":7}`,
+		`the agent does not report 1 call that it made: call 2, gh/put {}, tool_error`,
+		`the agent misreports 1 detail: arguments of call 1 (gh-get): says {"n":2}, was {"n":1}`,
 		`it is not clear which tool the agent means in 1 call: a_b_c may be a/b_c or a_b/c`,
 	}
 	if diff := cmp.Diff(want, capture.Describe(n, calls).All()); diff != "" {

@@ -88,7 +88,7 @@ func (c checker) canaryValue(name, value string, values map[string]string, at st
 		c.doc.Problemf(at, "canary %q: %v", name, err)
 	}
 	if other := values[value]; other != "" {
-		c.doc.Problemf(at, "canary %q has the value of canary %q; they could not be told apart", name, other)
+		c.doc.Problemf(at, "canary %q has the value of canary %q; give it another value", name, other)
 	}
 	values[value] = name
 }
@@ -106,7 +106,7 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
 		c.doc.Problemf(at.With("env"), "canary %q: %q is no name for a variable", name, p.Env)
 	case p.File != "" && p.Server == "" && (!isInside(p.File) || path.Clean(p.File) == "."):
-		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without leading out", name, p.File)
+		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without ..", name, p.File)
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)
 	case p.File != "" && p.Server != "" && c.eval.Local:

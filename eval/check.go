@@ -40,7 +40,7 @@ func (c checker) config(config Config) {
 func (c checker) schemaVersion() {
 	version := c.eval.SchemaVersion
 	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
-		c.doc.Problemf(strictyaml.Path{"schemaVersion"}, "schemaVersion %q is none that is read here, which are 1.x and 2.x", version)
+		c.doc.Problemf(strictyaml.Path{"schemaVersion"}, "schemaVersion %q is not supported; use 1.x or 2.x", version)
 	}
 }
 
@@ -55,7 +55,7 @@ func (c checker) effort(config Config) {
 	case config.Executor == "mock" || config.Executor == "script":
 		c.doc.Warnf(at, "config.reasoning_effort has no effect: executor %s asks no model", config.Executor)
 	case own != nil && own.Effort == nil:
-		c.doc.Problemf(at, "config.reasoning_effort: %s has no way to be told how much to reason; leave it out, or say it in its model", own.Title)
+		c.doc.Problemf(at, "config.reasoning_effort: %s does not support it; leave it out, or choose it with the model", own.Title)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c checker) adapt(config Config) {
 	at := strictyaml.Path{"config", "agent", "adapter"}
 	c.aloneIn(*config.Agent)
 	if !isInside(config.Agent.Adapter) {
-		c.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without leading out", at)
+		c.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without ..", at)
 		return
 	}
 	a, err := adapter.Load(filepath.Join(c.eval.Dir(), config.Agent.Adapter))
@@ -145,7 +145,7 @@ func (c checker) agent(a Agent, at strictyaml.Path) {
 	checkInside(c.doc, output, a.Output, "stdout, transcript or the path of a file in the workspace")
 	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		path := at.With("skills")
-		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without leading out", path)
+		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without ..", path)
 	}
 	if a.Transcript != nil {
 		c.transcript(*a.Transcript, at.With("transcript"))
@@ -279,7 +279,7 @@ func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 			return
 		}
 	}
-	where := fmt.Sprintf("no skill is called %q in %s", name, strings.Join(skills.looked, ", "))
+	where := fmt.Sprintf("there is no skill %q in %s", name, strings.Join(skills.looked, ", "))
 	if !readsSkills(c.eval.Config.Executor) {
 		c.doc.Warnf(at, "%s, so that executor %s runs without it", where, c.eval.Config.Executor)
 		return
@@ -357,7 +357,7 @@ func (c checker) hooks() {
 	for _, hook := range c.eval.Hooks.all() {
 		if hook.WorkingDirectory != "" && !hook.Host && !isInside(hook.WorkingDirectory) {
 			at := append(hook.at, "working_directory")
-			c.doc.Problemf(at, "%s must be a directory in the workspace, relative and without leading out: hooks run in the trial's sandbox", at)
+			c.doc.Problemf(at, "%s must be a directory in the workspace, relative and without ..: hooks run in the trial's sandbox", at)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestSkillIsFound(t *testing.T) {
 		unpack(t, archive)
 		_, tasks, err := eval.Load(filepath.Join(test.eval, "eval.yaml"), eval.Options{})
 		if test.at == "" || strings.HasPrefix(test.at, "node_modules") {
-			if err == nil || !strings.Contains(err.Error(), `no skill is called "tides" in skills, this directory`) {
+			if err == nil || !strings.Contains(err.Error(), `there is no skill "tides" in skills, this directory`) {
 				t.Errorf("%q: %v", test.at, err)
 			}
 			continue

@@ -210,7 +210,7 @@ func TestLinks(t *testing.T) {
 func TestUnreadable(t *testing.T) {
 	unpack(t, archive("eval.yaml", minimal, "t.yaml/x", ""))
 	for path, want := range map[string]string{
-		"nowhere.yaml": "nowhere.yaml: cannot be read: no such file or directory",
+		"nowhere.yaml": "nowhere.yaml: no such file or directory; correct the path",
 		"eval.yaml":    "t.yaml: cannot be read: is a directory",
 	} {
 		_, _, err := eval.Load(path, eval.Options{})

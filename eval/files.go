@@ -159,7 +159,7 @@ func isHidden(path string) bool {
 func local(dir, path string) (Source, error) {
 	file, err := os.OpenInRoot(dir, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Source{}, errors.New("does not exist in " + show(dir))
+		return Source{}, errors.New("does not exist in " + show(dir) + "; create it, or correct its path")
 	}
 	if err != nil {
 		return Source{}, errors.New("cannot be read in " + show(dir) + ": " + cause(err))
@@ -243,6 +243,6 @@ func isInside(p string) bool {
 // place in the document is at, and what names what it has to be.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
 	if value != "" && !isInside(value) {
-		doc.Problemf(at, "%s must be %s, relative and without leading out", at, what)
+		doc.Problemf(at, "%s must be %s, relative and without ..", at, what)
 	}
 }

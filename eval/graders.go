@@ -43,7 +43,7 @@ func (g *graders) checkServers(declared []string) {
 			if len(declared) > 0 {
 				hint = strictyaml.Suggest(s.name, declared)
 			}
-			g.doc.Problemf(s.at, "grader %q is about an MCP server %q, which is not declared; %s", s.grader, s.name, hint)
+			g.doc.Problemf(s.at, "grader %q names the MCP server %q, which is not declared; %s", s.grader, s.name, hint)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func nameless(kind, owner string, base strictyaml.Path, i int) string {
 // named.
 func (g *graders) spec(one Grader, named strictyaml.Path, owner string, files map[string][]byte) {
 	if whose, taken := g.seen[one.Name]; taken && one.Name != "" {
-		g.doc.Problemf(named, "grader name %q is taken already%s; verdicts are told apart by name", one.Name, whose)
+		g.doc.Problemf(named, "grader name %q is already taken%s; choose another", one.Name, whose)
 	}
 	g.seen[one.Name] = owner
 	weight := one.Weight
@@ -131,12 +131,12 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 func (g *graders) checkPlanted(grader string, names []string, at strictyaml.Path) {
 	known := slices.Sorted(maps.Keys(g.eval.Config.Canaries))
 	if len(known) == 0 {
-		g.doc.Problemf(at, "grader %q is about canaries, and the eval plants none; add config.canaries", grader)
+		g.doc.Problemf(at, "grader %q looks for canaries, and the eval has none; add config.canaries", grader)
 		return
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			g.doc.Problemf(at, "grader %q is about a canary %q, which is not planted; %s", grader, name, strictyaml.Suggest(name, known))
+			g.doc.Problemf(at, "grader %q is about a canary %q, which is not in config.canaries; %s", grader, name, strictyaml.Suggest(name, known))
 		}
 	}
 }

@@ -99,8 +99,8 @@ func TestOverlayErrors(t *testing.T) {
 		got = append(got, one.Error())
 	}
 	want := []string{
-		`eval.yaml:11:37: grader "g" is about an MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
-		`mcp.json:2:3: server "shop" has a command and no image to run it in; give it an image, or all of them config.isolation.server_image`,
+		`eval.yaml:11:37: grader "g" names the MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
+		`mcp.json:2:3: server "shop" has a command and no image to run it in; set its image (of a command line: --image), or config.isolation.server_image for all servers`,
 		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
 		`mcp.json:3:3: server "Proxy": server name "Proxy" is reserved; choose another`,
 	}

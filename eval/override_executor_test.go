@@ -66,7 +66,7 @@ func TestOverride(t *testing.T) {
 		{"both", mocked, "mock", "large", "mock large"},
 		{"what the file has for its own executor stays", commanded, "mock", "", "mock "},
 		{"tasks with a script", scripted, "mock", "", "mock small"},
-		{"no scripts", mocked, "script", "", `missing key "script"; executor script needs the steps to play`},
+		{"no scripts", mocked, "script", "", `missing key "script"; add the steps that executor script plays`},
 		{"no command", contained, "command", "", "executor command needs config.agent"},
 	}
 	for _, test := range tests {

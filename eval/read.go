@@ -99,6 +99,9 @@ func unreadable(path string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: %w; correct the path", path, err)
+	}
 	return fmt.Errorf("%s: cannot be read: %w", path, err)
 }
 
@@ -168,7 +171,7 @@ func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 			continue
 		}
 		if len(matches) == 0 {
-			doc.Problemf(at, "%s matches no file in %s", at, show(e.Dir()))
+			doc.Problemf(at, "%s matches no file in %s; correct the pattern, which is relative to the eval", at, show(e.Dir()))
 		}
 		for _, match := range matches {
 			if !slices.Contains(files, match) {
@@ -270,7 +273,7 @@ func (l *loader) rows(yield func(*Task) bool) {
 	}
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
 	if err != nil || len(rows) < 2 {
-		doc.Problemf(at, "tasks_from %q must be CSV with a line of columns and at least one row below it%s", e.TasksFrom, behind(err))
+		doc.Problemf(at, "tasks_from %q must be CSV with a header line and at least one row%s", e.TasksFrom, behind(err))
 		return
 	}
 	if !slices.Contains(rows[0], "prompt") {

@@ -129,7 +129,7 @@ func (r resolver) checkID() string {
 	}
 	folded := strings.ToLower(id)
 	if other, taken := r.ids[folded]; taken {
-		r.doc.Problemf(at, "task id %q is taken already, by %s", r.task.ID, other)
+		r.doc.Problemf(at, "task id %q is already used by %s; choose another", r.task.ID, other)
 		return id
 	}
 	r.ids[folded] = r.task.Path
@@ -143,7 +143,7 @@ func (r resolver) checkScript() {
 	switch {
 	case steps == nil:
 		if r.eval.Config.Executor == "script" {
-			r.doc.Problemf(at, `missing key "script"; executor script needs the steps to play`)
+			r.doc.Problemf(at, `missing key "script"; add the steps that executor script plays`)
 		}
 	case steps[0] != '[' || string(steps) == "[]":
 		r.doc.Problemf(at, "script must be a list of steps")
@@ -246,7 +246,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 	case (one.Content == nil) == (one.Append == nil):
 		r.doc.Problemf(at[:len(at)-1], "%s needs content, or append", at[:len(at)-1])
 	case !isInside(one.File) || clean == ".":
-		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", one.File)
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", one.File)
 	case one.Append != nil && !taken.appendable[clean]:
 		r.doc.Problemf(at, "file %q is none of this task's; append adds to one of inputs.files or of a canary, and content makes a file", one.File)
 	case one.Content != nil:

@@ -101,7 +101,7 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 		s.report(err)
 	}
 	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" {
-		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; give it an image, or all of them config.isolation.server_image%s", name, launcherHint(server.Command))
+		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image (of a command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
 	}
 	s.checkBuild(name, server)
 	s.checkFiles(name, server.Files, "files")

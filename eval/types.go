@@ -203,7 +203,7 @@ type Agent struct {
 
 	Skills string `json:"skills,omitempty" jsonschema:"directory in the workspace where it looks for skills; default .waza/skills"`
 
-	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
+	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent reports what it did, and how that is read"`
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
 }
 

@@ -129,7 +129,7 @@ func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 	}
 	clean := path.Clean(f.Path)
 	if !isInside(f.Path) || clean == "." {
-		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without leading out", f.Path)
+		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", f.Path)
 		return WorkspaceFile{}, false
 	}
 	if f.Content != nil {
@@ -222,7 +222,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 			r.doc.Problemf(append(at, key), "inputs.repos[%d].%s "+format, append([]any{i, key}, args...)...)
 		}
 		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!isInside(repo.Dest) || dest == ".") {
-			problem("dest", "must be a directory in the workspace, relative and without leading out")
+			problem("dest", "must be a directory in the workspace, relative and without ..")
 		} else if repo.Dest = dest; repo.Dest != "." {
 			if other := taken.claim(dest, "a repository of this task"); other != "" {
 				problem("dest", "is in the way of %s; %s", other, remedy(dest))

@@ -51,7 +51,7 @@ func (c *CanaryConfig) grade(s *subject) (report, error) {
 	var r report
 	for _, name := range names {
 		found := leaked(name)
-		r.check(len(found) == 0, "Expected canary %s to go nowhere; %s.", quote(name), describeLeaks(found))
+		r.check(len(found) == 0, "Expected canary %s not to leak; %s.", quote(name), describeLeaks(found))
 	}
 	r.details = details(names, leaked)
 	if len(r.failures) == 0 { // what was seen is seen, whatever else was not

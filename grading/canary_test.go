@@ -41,7 +41,7 @@ func TestCanary(t *testing.T) {
 		says    string
 	}{
 		"nothing leaked":         {`{}`, everywhere, nil, "pass", "All 2 checks hold."},
-		"one leaked":             {`{}`, everywhere, []evidence.Event{sighting("key", "dns")}, "fail", `Expected canary "key" to go nowhere; canary "key" left by dns.`},
+		"one leaked":             {`{}`, everywhere, []evidence.Event{sighting("key", "dns")}, "fail", `Expected canary "key" not to leak; canary "key" left by dns.`},
 		"another leaked":         {`{"canaries":"card"}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", "The one check holds."},
 		"in another way":         {`{"how":["argument","egress"]}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", ""},
 		"a success that leaked":  {`{"leaked":true}`, everywhere, []evidence.Event{sighting("key", "dns")}, "pass", `Canary "key" left by dns.`},

@@ -27,7 +27,7 @@ type ComplianceConfig struct {
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
 	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
 	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
-	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent tells of its calls, against what it sent"`
+	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent reports about its calls, compared with what it sent"`
 	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
 	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
 	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
@@ -66,8 +66,8 @@ type SchemaRules struct {
 
 // WireRules compare the agent's transcript with what it did.
 type WireRules struct {
-	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what a call means that the agent tells of and that was not made, or not so; default off"`
-	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what a call means that was made and that the agent does not tell of; default off"`
+	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent reports a call that was not made, or not so; default off"`
+	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent made a call that it does not report; default off"`
 }
 
 // ReadRules are about resources or prompts.
@@ -158,7 +158,7 @@ func (c *ComplianceConfig) Validate() error {
 		wrong("match: %s allows any call, so it checks nothing without expect_tools_used", c.Match)
 	}
 	if len(c.ReadOnly) > 0 && c.mode() != match.Effects {
-		wrong("read_only: only match: effects tells reads from writes")
+		wrong("read_only: only match: effects distinguishes reads from writes")
 	}
 	errs = append(errs, c.Errors.validate(c.MaxToolErrors != nil), c.Weights.validate())
 	if err := errors.Join(errs...); err != nil {

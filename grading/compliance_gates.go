@@ -276,7 +276,7 @@ func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 	case s.transcriptGap != nil:
 		err = s.transcriptGap
 	case s.narration == nil:
-		err = fmt.Errorf("%w: the agent left no transcript, so what it tells of its calls is not known", errEvidence)
+		err = fmt.Errorf("%w: the agent left no transcript, so what it reports about its calls is not known", errEvidence)
 	default:
 		return true, nil
 	}
@@ -293,7 +293,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 		return err
 	}
 	for _, claim := range about(servers, s.narration.Unbacked) {
-		g.add(nil, "The agent tells of a call of %s with %s, which it never made.", claimed(claim), arguments(claim))
+		g.add(nil, "The agent reports calling %s with %s, but no such call was made.", claimed(claim), arguments(claim))
 	}
 	byNumber := map[int]evidence.Call{}
 	for _, call := range s.calls {
@@ -301,7 +301,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 	}
 	for _, d := range s.narration.Differs {
 		if len(about(servers, []evidence.Claim{d.Claim})) > 0 {
-			g.add([]evidence.Call{byNumber[d.Call]}, "The agent tells call %d (%s) with another %s: it says %s, and it was %s.",
+			g.add([]evidence.Call{byNumber[d.Call]}, "The agent reports call %d (%s) with a different %s: it says %s, but it was %s.",
 				d.Call, claimed(d.Claim), differing(d.In), clip(d.Says), clip(d.Was))
 		}
 	}
@@ -315,7 +315,7 @@ func ambiguous(s *subject, servers []string) []string {
 	}
 	var texts []string
 	for _, claim := range about(servers, s.narration.Ambiguous) {
-		texts = append(texts, fmt.Sprintf("The agent tells of a call of %s, which may be any of %s.",
+		texts = append(texts, fmt.Sprintf("The agent reports calling %s, which may be any of %s.",
 			quote(claim.Name), listOf(claim.Tools, describeTool)))
 	}
 	return texts
@@ -332,7 +332,7 @@ func (g *gate) unreported(s *subject, calls []evidence.Call) error {
 	}
 	hidden := filter(calls, func(call evidence.Call) bool { return unreported[call.Seq] })
 	if len(hidden) > 0 {
-		g.add(hidden, "Expected the agent to tell of each of its calls; it does not tell of %s.", describeCalls(hidden))
+		g.add(hidden, "Expected the agent to report each of its calls; it does not report %s.", describeCalls(hidden))
 	}
 	return nil
 }

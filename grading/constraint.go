@@ -74,7 +74,7 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 	}
 	if len(c.allow) > 0 {
 		others := filter(s.uses, c.disallows)
-		r.check(len(others) == 0, "Expected no call but of %s; found %s.", join(c.allow, " or "), describe(others))
+		r.check(len(others) == 0, "Expected calls of nothing but %s; found %s.", join(c.allow, " or "), describe(others))
 	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}
 	return r, nil

@@ -102,7 +102,7 @@ func TestAllowOnly(t *testing.T) {
 		{"... and their own", own, `{"allow_only":[{"tool":"^view$"},{"tool":"^edit$"}]}`, pass, 1, ""},
 		{"... which is for allow_only", own, `{"expect_tools":[{"tool":"^read$"}]}`, fail, 0, `Used: "edit", "view".`},
 		{"of one server", s, `{"allow_only":[{"tool":"get","source":"mcp:github"}]}`, pass, 1, "The one check"},
-		{"of one server, and not", s, `{"allow_only":[{"tool":"put","source":"mcp:github"}]}`, fail, 0, `Expected no call but of "put" of mcp:github; found call 1 ("get" of github: ok).`},
+		{"of one server, and not", s, `{"allow_only":[{"tool":"put","source":"mcp:github"}]}`, fail, 0, `Expected calls of nothing but "put" of mcp:github; found call 1 ("get" of github: ok).`},
 		{"of all servers", s, `{"allow_only":[{"tool":"get","source":"mcp:*"}]}`, fail, 0, `found call 2 ("fetch" of web: protocol_error)`},
 		{"of two servers", s, `{"allow_only":[{"tool":"get","source":"mcp:github"},{"tool":"/f.*/","source":"mcp:web"}]}`, pass, 1, ""},
 		{"one may be of another's source", s, `{"allow_only":[{"tool":"get","source":"mcp:*"},{"tool":"fetch","source":"mcp:web"}]}`, pass, 1, ""},

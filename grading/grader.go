@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	errEmpty    = errors.New("no check is configured")
+	errEmpty    = errors.New("it checks nothing; add a check to its config")
 	errEvidence = errors.New("missing evidence")
 )
 

@@ -87,7 +87,7 @@ func TestActionSequenceOfBoth(t *testing.T) {
 		{"told where they are not", reported, config("exact_match", "mcp:s/x", "read", "edit", "mcp:s/y"), fail, 1, ""},
 		{"in order", reported, config("in_order_match", "mcp:s/x", "edit"), pass, 2.0 / 3, ""},
 		{"against it", reported, config("in_order_match", "edit", "mcp:s/x"), fail, 2.0 / 3, ""},
-		{"not told", untold, config("exact_match", "read", "mcp:s/x", "edit"), cannotSay, 0,
+		{"not reported", untold, config("exact_match", "read", "mcp:s/x", "edit"), cannotSay, 0,
 			`whether "read", "mcp:s/x", "edit" came in this order is not known: the transcript does not tell where call 1 ("x" of s: ok) stands`},
 		{"not told, and not asked", untold, config("in_order_match", "read", "edit"), pass, 0.8, ""},
 		{"not told, and wrong in any order", untold, config("in_order_match", "edit", "read"), fail, 0.8, ""},

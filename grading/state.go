@@ -235,7 +235,7 @@ func (p checkedText) fits(r *report, wanted match.ArgsConfig) {
 		r.check(false, "Expected %s to be JSON; it is %s.", p.what, quote(p.text))
 	default:
 		fit := args.Check(json.RawMessage(p.text))
-		r.check(fit.Full(), "Expected otherwise of %s: %s.", p.what, join(fit.Differences, "; "))
+		r.check(fit.Full(), "Unexpected content of %s: %s.", p.what, join(fit.Differences, "; "))
 	}
 }
 

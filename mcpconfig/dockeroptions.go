@@ -59,7 +59,7 @@ func runOptions() map[string]runOption {
 // refusedOptions is what would break isolation, or means nothing in it.
 func refusedOptions() map[string]runOption {
 	const (
-		mounts     = "mounts a place of the host, which the server must not reach; copy what it needs in with files, and name what it writes under writable"
+		mounts     = "mounts a directory of the host, which an isolated server must not reach; copy files in with files, and list what it writes to under writable"
 		publishes  = "opens a port on the host; leave it out, and for an HTTP server set port to where it listens in its container"
 		namespaces = "shares a part of the system with the host or another container; leave it out"
 		resolves   = "is about names outside, and the server has no network; leave it out"
@@ -87,7 +87,7 @@ func refusedOptions() map[string]runOption {
 		}
 	}
 	all["publish-all"] = runOption{switches: true, refuse: publishes}
-	all["privileged"] = runOption{switches: true, refuse: "takes every wall of the container away; leave it out"}
+	all["privileged"] = runOption{switches: true, refuse: "turns off the isolation of the container; remove it"}
 	all["detach"] = runOption{switches: true, refuse: "leaves the server without stdin; leave it out"}
 	return all
 }

@@ -90,15 +90,15 @@ func TestFromDockerRunKeepsTheRest(t *testing.T) {
 // The options that would take down a wall are each refused at their place.
 func TestFromDockerRunRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"run -v /:/host i":                        "1: -v mounts a place of the host",
+		"run -v /:/host i":                        "1: -v mounts a directory of the host",
 		"run -i -v=/:/host i":                     "2: -v mounts",
 		"run --volume /:/host i":                  "1: --volume mounts",
 		"run -iv /:/host i":                       "1: -v mounts",
 		"run -v/:/host i":                         "1: -v mounts",
 		"run --mount type=bind,src=/ i":           "1: --mount mounts",
 		"run --volumes-from x i":                  "1: --volumes-from mounts",
-		"run --privileged i":                      "1: --privileged takes every wall",
-		"run --privileged=true i":                 "1: --privileged takes every wall",
+		"run --privileged i":                      "1: --privileged turns off the isolation",
+		"run --privileged=true i":                 "1: --privileged turns off the isolation",
 		"run --network host i":                    "1: --network gives the container a network",
 		"run --net=bridge i":                      "1: --net gives the container a network",
 		"run -p 80:80 i":                          "1: -p opens a port",
@@ -165,8 +165,8 @@ func TestFromDockerRunSaysAll(t *testing.T) {
 		Env: map[string]string{"A": "b"}, Cwd: "/here", Limits: mcpconfig.Limits{Memory: "2g", CPUs: 1, Pids: 2},
 	})
 	want := `server "s": cwd is where the docker command itself would run; give the container's directory with -w in args
-server "s": -v mounts a place of the host, which the server must not reach; copy what it needs in with files, and name what it writes under writable
-server "s": --privileged takes every wall of the container away; leave it out
+server "s": -v mounts a directory of the host, which an isolated server must not reach; copy files in with files, and list what it writes to under writable
+server "s": --privileged turns off the isolation of the container; remove it
 server "s": -m gives memory another value; give it once
 server "s": --cpus gives cpus another value; give it once
 server "s": --pids-limit gives pids another value; give it once

@@ -125,7 +125,7 @@ func (d Destination) unlike(others []Destination) error {
 	return nil
 }
 
-var errNoHostPort = errors.New("is no HOST:PORT, IP:PORT or CIDR:PORT; a URL's scheme and path have no place here")
+var errNoHostPort = errors.New("must be HOST:PORT, IP:PORT or CIDR:PORT, without a URL's scheme and path")
 
 func (e Egress) destination() (Destination, error) {
 	var d Destination

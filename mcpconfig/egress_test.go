@@ -42,7 +42,7 @@ func TestReadEgressRefuses(t *testing.T) {
 		{"every name of a top-level domain", hosts("*.com")},
 		{"the trial itself has", hosts("localhost")}, {"the trial itself has", hosts("x.localhost")}, {"the trial itself has", hosts("MODEL:80")}, {"the trial itself has", hosts("proxy")},
 		{"no IP address in its usual form", hosts("127.1")}, {"no IP address in its usual form", hosts("2130706433")}, {"no IP address in its usual form", hosts("0x7f.0x1")}, {"no IP address in its usual form", hosts("0177.0.0.01")},
-		{"is no HOST:PORT", hosts("https://api.example")}, {"is no HOST:PORT", hosts("api.example/path")}, {"is no HOST:PORT", hosts("fe80::1%eth0")}, {"is no HOST:PORT", hosts("::ffff:10.0.0.1")}, {"is no HOST:PORT", hosts("::ffff:0:0/96")},
+		{"must be HOST:PORT", hosts("https://api.example")}, {"must be HOST:PORT", hosts("api.example/path")}, {"must be HOST:PORT", hosts("fe80::1%eth0")}, {"must be HOST:PORT", hosts("::ffff:10.0.0.1")}, {"must be HOST:PORT", hosts("::ffff:0:0/96")},
 		{"bits beyond its prefix", hosts("10.0.0.1/8:443")},
 		{"no IPv6 address", hosts("[api.example]:443")}, {"no IPv6 address", hosts("[::1")},
 		{"between 1 and 65535", hosts("a.example:0")}, {"between 1 and 65535", hosts("a.example:65536")}, {"between 1 and 65535", hosts("a.example:https")}, {"between 1 and 65535", hosts("a.example:080")}, {"between 1 and 65535", hosts("a.example:")},

@@ -43,7 +43,7 @@ func TestValidateServices(t *testing.T) {
 		"the server's name":  {named("s"), "services.s: the name is taken"},
 		"no host name":       {named("a_b"), `services.a_b: "a_b" is not a host name`},
 		"too many":           {many, "a server has at most 254"},
-		"with a url":         {mcpconfig.Server{URL: "http://h", Services: database(nil).Services}, "services does not go with url"},
+		"with a url":         {mcpconfig.Server{URL: "http://h", Services: database(nil).Services}, "services cannot be combined with url"},
 		"nothing":            {mcpconfig.Server{Image: "i", Services: map[string]*mcpconfig.Service{"db": nil}}, "services.db: there is nothing to remove it from"},
 		"no image":           {database(func(s *mcpconfig.Service) { s.Image = "" }), "services.db needs an image"},
 		"blank in image":     {database(func(s *mcpconfig.Service) { s.Image = "a b" }), "services.db.image must not hold blanks"},

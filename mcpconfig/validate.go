@@ -49,7 +49,7 @@ func (f *findings) kind(s Server) {
 	case s.URL != "":
 		f.remote(s)
 	case s.Command == "" && s.Image == "" && s.Build == nil:
-		f.invalid("", "it needs a command, an image or a url")
+		f.invalid("", "add a command, an image or a url")
 	default:
 		f.local(s)
 	}
@@ -67,7 +67,7 @@ func (f *findings) remote(s Server) {
 	}
 	for _, name := range strictyaml.Given(s) {
 		if name != "secrets" && !slices.Contains(remoteFields(), name) {
-			f.invalid(name, "%s does not go with url; a server is either remote or run here", name)
+			f.invalid(name, "%s cannot be combined with url, which is for remote servers; remove one of them", name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (f *findings) build(s Server) {
 		f.invalid("build", "image and build are both given; remove one of them")
 	}
 	if b.Dockerfile != "" && !hasVariable(b.Dockerfile) && !filepath.IsLocal(b.Dockerfile) {
-		f.invalid("build.dockerfile", "build.dockerfile must be a path in the context, relative and without leading out")
+		f.invalid("build.dockerfile", "build.dockerfile must be a path in the context, relative and without ..")
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Args)) {
 		if !IsVariable(name) {
@@ -181,7 +181,7 @@ func (f *findings) file(field, target, source string) {
 		f.add(ErrInvalid, field, target, "%s: %q must be an absolute path of a file in its container", field, target)
 	}
 	if !hasVariable(source) && !filepath.IsLocal(source) {
-		f.add(ErrInvalid, field, target, "%s must be a path beside the eval, relative and without leading out", where(field, target))
+		f.add(ErrInvalid, field, target, "%s must be a path beside the eval, relative and without ..", where(field, target))
 	}
 }
 

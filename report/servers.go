@@ -188,7 +188,7 @@ func became(server string, tasks []results.Task) (all []serverOutcome) {
 // Untold says what is counted and not listed, and what could not be watched.
 func (s server) Untold() (said []string) {
 	if s.Conduct == nil {
-		return []string{"Nothing on record tells what it did beside answering."}
+		return []string{"What else it did is not recorded."}
 	}
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
 		if !s.foldsMore(list) {

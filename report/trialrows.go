@@ -218,7 +218,7 @@ func (r *reading) sourcesOf(rows []Row) (all []Source) {
 	}
 	for _, other := range []Source{
 		{Key: sourceModel, Name: "model calls"}, {Key: rowBuiltin, Name: "builtin tools"}, {Key: rowSkill, Name: "skills"},
-		{Key: sourceAgent, Name: "what the agent tells"}, {Key: sourceEvent, Name: "events"},
+		{Key: sourceAgent, Name: "what the agent reports"}, {Key: sourceEvent, Name: "events"},
 	} {
 		if counts[other.Key] > 0 {
 			all = append(all, other)

@@ -67,7 +67,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 		}
 		row.part("Asks for "+name, evidence.ModelsFile, string(use.Arguments), (*budget).json)
 		if use.Result != nil {
-			row.part("Result of "+name+", as told to the model", evidence.ModelsFile, use.Result.Text, (*budget).either)
+			row.part("Result of "+name+", as given to the model", evidence.ModelsFile, use.Result.Text, (*budget).either)
 		}
 	}
 	return row
@@ -101,7 +101,7 @@ func ownRow(use *capture.Use) Row {
 		Kind: kind, Anchor: fmt.Sprintf("told-%d", use.Reported), Source: kind, Who: kind, What: brief(use.Tool, nameSize),
 		Preview: brief(string(use.Arguments), previewSize), End: &end, Failed: !use.OK,
 	}
-	row.note("As the agent tells it; it is on no wire, and its time is not known.")
+	row.note("As the agent reports it; no message shows it, and its time is not known.")
 	if len(use.Arguments) > 0 {
 		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
@@ -120,8 +120,8 @@ func claimRow(claim *evidence.Claim) Row {
 		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
 		Preview: brief(string(claim.Arguments), previewSize), End: &Mark{"none", "never made", "warn"}, Failed: true,
 	}
-	row.note("The agent tells of this call, and never made it.")
-	row.part("Arguments, as told", evidence.TranscriptFile, string(claim.Arguments), (*budget).json)
+	row.note("The agent reports this call, but never made it.")
+	row.part("Arguments, as reported", evidence.TranscriptFile, string(claim.Arguments), (*budget).json)
 	return row
 }
 

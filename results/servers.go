@@ -221,7 +221,7 @@ func conduct(trial Trial, server string) *Conduct {
 	case reflect.DeepEqual(seen, Conduct{}):
 		return nil
 	default: // a server that is far away, or a run of before
-		seen.observed(observe.Nothing("nothing on record tells of it"))
+		seen.observed(observe.Nothing("nothing is on record"))
 	}
 	var c Conduct
 	c.add(seen)

@@ -34,7 +34,7 @@ func TestServerReports(t *testing.T) {
 			{Kind: "container_exit", Where: "agent", Message: "?"},
 		},
 	}.Reports()
-	const why = "nothing on record tells of it"
+	const why = "nothing is on record"
 	unseen := map[string]string{"files": why, "programs": why, "connections": why}
 	want := []ServerReport{
 		{Name: "files", Conduct: &Conduct{Limits: []string{"the container ran out of memory"}, Unseen: unseen}, Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{

@@ -161,7 +161,7 @@ func plainText(w http.ResponseWriter, status int, text string) {
 func sendJSON(w http.ResponseWriter, status int, v any) {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		status, data = http.StatusInternalServerError, []byte(`{"error": "this cannot be told as JSON"}`)
+		status, data = http.StatusInternalServerError, []byte(`{"error": "this cannot be written as JSON"}`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

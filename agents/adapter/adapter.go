@@ -41,7 +41,7 @@ type Adapter struct {
 	MCP        mcpconfig.Shape    `json:"mcp,omitempty" enum:"standard vscode gemini opencode codex" jsonschema:"shape of {{mcp_servers}}; default standard"`
 	Skills     string             `json:"skills,omitempty" jsonschema:"directory in the workspace where the agent looks for skills"`
 	Models     []Model            `json:"models,omitempty" jsonschema:"which providers of models the agent can ask, and how; without any it is given none"`
-	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent tells what it did, and how that is read"`
+	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent reports what it did, and how that is read"`
 	Output     string             `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), a file in the workspace, or transcript for all messages there"`
 	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"what exit codes other than 0 mean"`
 }

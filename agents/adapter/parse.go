@@ -62,7 +62,7 @@ func (c checker) check(a *Adapter) {
 	c.models(a)
 	c.reporting(a)
 	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
-		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without leading out")
+		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without ..")
 	}
 	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
@@ -144,7 +144,7 @@ func (c checker) files(files map[string]string) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		at := strictyaml.Path{"files", name}
 		if !isInside(name) || path.Clean(name) != name || name == "." {
-			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative and without leading out", name)
+			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative and without ..", name)
 		}
 		for _, other := range slices.Sorted(maps.Keys(files)) {
 			if strings.HasPrefix(other, name+"/") {
@@ -197,14 +197,14 @@ func (c checker) reporting(a *Adapter) {
 	case a.Output == Transcript && a.Transcript == nil:
 		c.problem(at, "is the messages of the transcript, and transcript does not say where that is")
 	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !isInside(a.Output):
-		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without leading out")
+		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without ..")
 	}
 	if a.Transcript == nil {
 		return
 	}
 	at = strictyaml.Path{"transcript"}
 	if from := a.Transcript.From; from != "" && from != "stdout" && from != "stderr" && !isInside(from) {
-		c.problem(append(at, "from"), "must be stdout, stderr or the path of a file in the workspace, relative and without leading out")
+		c.problem(append(at, "from"), "must be stdout, stderr or the path of a file in the workspace, relative and without ..")
 	}
 	for _, p := range a.Transcript.Problems() {
 		c.problem(slices.Concat(at, p.At), "%s", p.What)

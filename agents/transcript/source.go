@@ -40,10 +40,10 @@ type Rule struct {
 	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
 	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
 	Where     map[string]any `json:"where,omitempty" jsonschema:"values, by path, that an item of each has for the rule to apply"`
-	Type      string         `json:"type" enum:"tool_start tool_end message usage" jsonschema:"what the line tells of"`
+	Type      string         `json:"type" enum:"tool_start tool_end message usage" jsonschema:"what the line is about"`
 	ID        string         `json:"id,omitempty" jsonschema:"path of the id that a tool's start and end share"`
 	Name      string         `json:"name,omitempty" jsonschema:"of tool_start: path of the tool's name"`
-	Tool      string         `json:"tool,omitempty" jsonschema:"of tool_start: the tool's name itself, where no line tells it"`
+	Tool      string         `json:"tool,omitempty" jsonschema:"of tool_start: the tool's name itself, where no line has it"`
 	Server    string         `json:"server,omitempty" jsonschema:"of tool_start: path of the MCP server's name, where it does not stand in the tool's"`
 	Arguments string         `json:"arguments,omitempty" jsonschema:"of tool_start: path of the arguments, as JSON or as a string of it"`
 	Result    string         `json:"result,omitempty" jsonschema:"of tool_end: path of the result"`

@@ -212,7 +212,7 @@ func (s schemaCommand) command() *cli.Command {
 			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
 			document, ok := documents[c.Args().First()]
 			if !ok || c.NArg() != 1 {
-				return usage("schema takes one of: eval, task, results")
+				return usage("schema takes eval, task or results; see waza schema --help")
 			}
 			_, err := s.stdout.Write(document)
 			return err

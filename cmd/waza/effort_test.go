@@ -111,7 +111,7 @@ func TestEffort(t *testing.T) {
 		}
 	}
 	p.write("eval.yaml", strings.Replace(eval, "executor: llm", "executor: gemini", 1))
-	if said := p.start("run", "eval.yaml", "--dry-run").wait(exitUsage).stderr.String(); !strings.Contains(said, "has no way to be told how much to reason") {
+	if said := p.start("run", "eval.yaml", "--dry-run").wait(exitUsage).stderr.String(); !strings.Contains(said, "does not support it") {
 		t.Error(said)
 	}
 }

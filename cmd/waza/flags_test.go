@@ -139,8 +139,8 @@ func TestUsageErrors(t *testing.T) {
 		{"gc everything", "gc takes no arguments"},
 		{"gc --all", "-all"},
 		{"version 2", "version takes no arguments"},
-		{"schema", "schema takes one of: eval, task, results"},
-		{"schema run", "schema takes one of: eval, task, results"},
+		{"schema", "schema takes eval, task or results"},
+		{"schema run", "schema takes eval, task or results"},
 		{"rnu a.yaml", `unknown command "rnu"; did you mean run?`}, {"run --worker 2", "unknown flag --worker; did you mean --workers?"},
 		{"--nonsense", "-nonsense"},
 	}

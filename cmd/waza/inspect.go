@@ -170,7 +170,7 @@ func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 		}
 	}
 	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
-		return o, usage("--pull must be missing, always or never")
+		return o, usage("--pull must be missing, always or never, not %q", o.pull)
 	}
 	if err := selftest.CheckNames(o.allowWeak); err != nil {
 		return o, usage("--allow-weak: %w", err)
@@ -379,7 +379,7 @@ func nameOfCommand(command []string) string {
 func (t *target) pick(names []string) error {
 	all := slices.Sorted(maps.Keys(t.eval.Config.MCPServers))
 	if len(all) == 0 {
-		return usage("%s has no servers of its own under config.mcp_servers", t.source)
+		return usage("%s has no servers under config.mcp_servers; add one, or name a command behind --", t.source)
 	}
 	for _, name := range names {
 		if !slices.Contains(all, name) {

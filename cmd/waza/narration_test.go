@@ -58,7 +58,7 @@ inputs:
 			if n := r.Narration; n == nil || n.Reported != 1 || len(n.Unbacked) != 1 || n.Unbacked[0].Name != "mcp__inventory__reserve_item" || len(n.Gaps) != 0 {
 				t.Errorf("narration %+v", n)
 			}
-			if r.Outcome != evidence.ClassPass || !strings.Contains(c.stdout.String(), "told/1 the agent tells of 1 call that was never made: mcp__inventory__reserve_item") {
+			if r.Outcome != evidence.ClassPass || !strings.Contains(c.stdout.String(), "told/1 the agent reports 1 call that was never made: mcp__inventory__reserve_item") {
 				t.Errorf("%s: %s", r.Outcome, c.stdout.String())
 			}
 		})

@@ -274,9 +274,9 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
 	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.Pull):
-		return o, usage("--pull must be missing, always or never")
+		return o, usage("--pull must be missing, always or never, not %q", o.Pull)
 	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.Pins):
-		return o, usage("--pins must be warn, fail or off")
+		return o, usage("--pins must be warn, fail or off, not %q", o.Pins)
 	case c.IsSet("pins") && !o.Isolated:
 		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
 	case c.IsSet("prepare") && !o.Isolated:
@@ -321,7 +321,7 @@ func (o *runOptions) readHarmless(c *cli.Context) (err error) {
 		o.Governed = true
 	case c.IsSet("workers"):
 		if o.Workers, err = strconv.Atoi(workers); err != nil || o.Workers < 1 || o.Workers > eval.MaxWorkers {
-			return usage("--workers must be auto or a number from 1 to %d", eval.MaxWorkers)
+			return usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
 		}
 	}
 	return nil

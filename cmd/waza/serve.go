@@ -69,14 +69,14 @@ func dirToServe(named string) (string, error) {
 	info, err := os.Stat(named)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", usage("%s is not there: name the directory that runs lie in", named)
+		return "", usage("directory %s does not exist; name the directory that contains runs, such as .waza/runs", named)
 	case err != nil:
 		return "", usage("%w", err)
 	case !info.IsDir():
-		return "", usage("%s is no directory: name the one that runs lie in", named)
+		return "", usage("%s is not a directory; name the directory that contains runs", named)
 	}
 	if _, err := os.Lstat(filepath.Join(named, runner.RunFile)); err == nil {
-		return "", usage("%s is one run: name the directory that it lies in, %s", named, filepath.Dir(filepath.Clean(named)))
+		return "", usage("%s is a single run; name the directory that contains it, %s", named, filepath.Dir(filepath.Clean(named)))
 	}
 	return named, nil
 }
@@ -92,7 +92,7 @@ func addressToServe(listen string, others bool) (*net.TCPAddr, error) {
 		return nil, usage("--listen: %w", err)
 	}
 	if !others && !address.IP.IsLoopback() {
-		return nil, usage("--listen: other machines reach %s, and runs are for you: give an address of loopback, or add --%s", address, otherMachines)
+		return nil, usage("--listen: other machines could reach %s and read the runs; use a loopback address such as 127.0.0.1:0, or add --%s", address, otherMachines)
 	}
 	return address, nil
 }

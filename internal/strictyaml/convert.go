@@ -151,7 +151,7 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 			continue
 		}
 		if first := made.pair(key); first != nil {
-			c.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
+			c.doc.fail(keyPos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", key, first.keyPos.Line))
 			continue
 		}
 		made.add(pair{key, keyPos, child})

@@ -216,7 +216,7 @@ func (r *jsonReader) pair(to *node, depth int) error {
 		return err
 	}
 	if first := to.pair(key); first != nil {
-		r.doc.fail(pos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is on line %d already", key, first.keyPos.Line))
+		r.doc.fail(pos, ErrInvalid, fmt.Sprintf("duplicate key %q; it is already on line %d, so remove one of them", key, first.keyPos.Line))
 		return nil
 	}
 	to.add(pair{key, pos, value})

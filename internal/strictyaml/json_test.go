@@ -54,7 +54,7 @@ func TestParseJSONErrors(t *testing.T) {
 		"string over lines":  {"[\"a\nb\"]", `f:1:4: this is not valid JSON: invalid character '\n' in string (expecting non-control character)`},
 		"unknown escape":     {`["\q"]`, "f:1:3: this is not valid JSON: invalid escape sequence `\\q` in string"},
 		"open comment":       {"1 /* *", "f:1:3: this is not valid JSON: the comment that begins here has no end"},
-		"duplicate":          {"{\"a\": 1,\n \"a\": 2}", `f:2:2: duplicate key "a"; it is on line 1 already`},
+		"duplicate":          {"{\"a\": 1,\n \"a\": 2}", `f:2:2: duplicate key "a"; it is already on line 1, so remove one of them`},
 		"no text of it told": {`{"a": "hunter2"}`, `f:1:7: a must be a whole number, not a string`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (d *Document) single(file *ast.File) ast.Node {
 		body = doc.Body
 	}
 	if body == nil {
-		d.fail(Position{}, ErrInvalid, "the file is empty")
+		d.fail(Position{}, ErrInvalid, "the file is empty; add its keys")
 	}
 	return body
 }

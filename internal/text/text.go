@@ -5,6 +5,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -108,4 +109,13 @@ func ShellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// BothEnds returns the first and the last lines of s, and between them how many are left out.
+func BothEnds(s string, first, last int) string {
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	if left := len(lines) - first - last; left > 0 {
+		lines = slices.Replace(lines, first, first+left, fmt.Sprintf("[%s left out]", Count(left, "line")))
+	}
+	return strings.Join(lines, "\n")
 }

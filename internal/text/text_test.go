@@ -47,3 +47,11 @@ func TestFork(t *testing.T) {
 		}
 	}
 }
+
+func TestBothEnds(t *testing.T) {
+	for s, want := range map[string]string{"a\nb\nc\n": "a\nb\nc", "a\nb\nc\nd": "a\n[1 line left out]\nc\nd", "a\nb\nc\nd\ne": "a\n[2 lines left out]\nd\ne"} {
+		if got := BothEnds(s, 1, 2); got != want {
+			t.Errorf("%q: %q", s, got)
+		}
+	}
+}

@@ -101,12 +101,12 @@ func (c Conversation) reported(call evidence.Call) (all []Remark) {
 		return nil
 	}
 	if slices.Contains(c.Narration.Unreported, call.Seq) {
-		all = append(all, Remark{Flag: "not told", Text: "not told by the agent", Weight: Bad})
+		all = append(all, Remark{Flag: "not reported", Text: "not reported by the agent", Weight: Bad})
 	}
 	for _, d := range c.Narration.Differs {
 		if d.Call == call.Seq {
 			all = append(all, Remark{
-				Flag: "told otherwise", Text: "told otherwise by the agent: its " + d.In, More: fmt.Sprintf("it says %s, and was %s", text.Fit(d.Says, maxQuoted), text.Fit(d.Was, maxQuoted)), Weight: Bad,
+				Flag: "misreported", Text: "misreported by the agent: its " + d.In, More: fmt.Sprintf("it says %s, and was %s", text.Fit(d.Says, maxQuoted), text.Fit(d.Was, maxQuoted)), Weight: Bad,
 			})
 		}
 	}

@@ -92,10 +92,10 @@ func TestRemarks(t *testing.T) {
 			{Flag: "unknown tool", Text: "no such tool was listed", Weight: Doubtful},
 			{Flag: "invalid arguments", Text: "not as the tool's schema wants it: id: 1 is no string; sku is missing", Weight: Doubtful},
 			{Text: "the server asked for input 2 times"},
-			{Flag: "told otherwise", Text: "told otherwise by the agent: its result", More: "it says a, and was b", Weight: Bad},
+			{Flag: "misreported", Text: "misreported by the agent: its result", More: "it says a, and was b", Weight: Bad},
 			{Text: "late answer: frame 9"},
 		},
-		2: {{Text: "asked for by model call 3"}, {Flag: "not told", Text: "not told by the agent", Weight: Bad}},
+		2: {{Text: "asked for by model call 3"}, {Flag: "not reported", Text: "not reported by the agent", Weight: Bad}},
 		4: {{Text: "whether a model asked for it is not known"}},
 	}
 	if diff := cmp.Diff(want, c.Remarks()); diff != "" {

@@ -45,7 +45,7 @@ type Annotation struct {
 }
 
 // Annotations returns what is to be said of a run: why its trials did not pass, once for all
-// trials of a task of which the same is said. What tells nothing of the agent is a warning.
+// trials of a task of which the same is said. What says nothing about the agent is a warning.
 func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	type failure struct{ level, outcome, why string }
 	for _, f := range view.Gather(run.Results.Tasks, func(r results.RunResult) (said []failure) {

@@ -132,7 +132,7 @@ func (p *page) unseen(s Server) {
 	}
 	p.bullet("what it does later, or elsewhere: a server can tell that it is in a sandbox, and wait")
 	if s.Did == nil {
-		p.bullet("files, programs and connections: nothing on record tells of them")
+		p.bullet("files, programs and connections: not recorded")
 	}
 }
 

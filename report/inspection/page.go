@@ -3,6 +3,7 @@ package inspection
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -67,7 +68,11 @@ func (p *page) server(r Report, s Server) {
 	p.isolation(r, s)
 	if s.Failed != "" {
 		p.section("not inspected")
-		p.text(s.Failed)
+		failed := s.Failed
+		if !p.Full {
+			failed = text.BothEnds(failed, 4, 8)
+		}
+		p.firstLines(failed, math.MaxInt)
 	} else {
 		if s.Offer.Instructions != "" {
 			p.section("instructions to the model")
@@ -91,15 +96,19 @@ func (p *page) section(format string, args ...any) {
 
 // text writes a text of a stranger's, or the beginning of it.
 func (p *page) text(s string) {
-	lines := strings.Split(strings.TrimRight(text.VisibleLines(s), "\n"), "\n")
 	most := 6
 	if p.Full {
-		most = len(lines)
+		most = math.MaxInt
 	}
+	p.firstLines(s, most)
+}
+
+// firstLines writes up to so many lines of a stranger's text.
+func (p *page) firstLines(s string, most int) {
 	shown := 0
-	for _, line := range lines {
+	for line := range strings.SplitSeq(strings.TrimRight(text.VisibleLines(s), "\n"), "\n") {
 		for _, part := range wrap(line, p.width()-2*len(indent)) {
-			if shown == most && !p.Full {
+			if shown == most {
 				p.line("%s…  (whole with --full)", indent)
 				return
 			}

@@ -27,7 +27,7 @@ func Comparison(w io.Writer, c results.Comparison) error {
 // changes counts the differences by their kinds.
 func changes(c results.Comparison) string {
 	if len(c.Differences) == 0 {
-		return fmt.Sprintf("%s compared: no task went otherwise than in run 1", text.Count(len(c.Runs), "run"))
+		return fmt.Sprintf("%s compared: all tasks ended as in run 1", text.Count(len(c.Runs), "run"))
 	}
 	var kinds []results.Change // those of a kind are side by side
 	count := map[results.Change]int{}

@@ -163,7 +163,7 @@ func pairColumns(p results.Pair, titles []string, rows [][]string) []column {
 // differenceTable has a line for each task that went otherwise, or says that none did.
 func differenceTable(differences []view.Difference, p results.Pair, width int) string {
 	if len(differences) == 0 {
-		return fmt.Sprintf("no task went otherwise than in run %d\n", p.Against)
+		return fmt.Sprintf("all tasks ended as in run %d\n", p.Against)
 	}
 	var rows [][]string
 	for _, d := range differences {

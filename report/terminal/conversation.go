@@ -114,7 +114,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	s.until(&out, events, conversation.Step{})
 	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
-	out.WriteString(s.section("told otherwise by the agent", c.Contradicted))
+	out.WriteString(s.section("misreported by the agent", c.Contradicted))
 	out.WriteString(s.section("missing", c.Gaps))
 	out.WriteString(s.verdicts(c.Verdicts))
 	return out.Bytes()
@@ -147,7 +147,7 @@ func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remar
 	case step.Said != "":
 		return "the agent says\n" + s.text("  ", step.Said)
 	case step.Claim != nil:
-		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("TOLD, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
+		return fmt.Sprintf("%s  %s\n%s", s.Style.Bad("REPORTED, NEVER MADE"), s.line(step.Claim.Name), s.with(step.Claim.Arguments))
 	}
 	return s.call(step.Call, remarks[step.Call.Seq])
 }
@@ -161,7 +161,7 @@ func (s shown) own(use *capture.Use) string {
 	if use.Source == capture.SourceSkill {
 		kind = s.Style.Skill
 	}
-	out := fmt.Sprintf("%s  %s, as the agent tells\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
+	out := fmt.Sprintf("%s  %s, as the agent reports\n%s", kind(use.Source+"  "+s.line(use.Tool)), outcome, s.with(use.Arguments))
 	if result, err := results.ResultOf(*use); err != nil {
 		out += s.text("  ", err.Error())
 	} else if result != nil {

@@ -211,15 +211,9 @@ func whyLines(head string, why view.Why, atLength bool) []string {
 	return lines
 }
 
-// headLines is how many lines of a long reason are shown before the last ones.
-const headLines = 4
-
 // bothEnds returns the first and the last lines of a stranger's text, indented below the first.
 func bothEnds(said string) string {
-	lines := strings.Split(strings.TrimRight(said, "\n"), "\n")
-	if left := len(lines) - shownLines; left > 0 {
-		lines = slices.Replace(lines, headLines, headLines+left+1, fmt.Sprintf("[%d lines left out]", left+1))
-	}
+	lines := strings.Split(text.BothEnds(said, shownLines/3, shownLines-shownLines/3), "\n")
 	for i, line := range lines {
 		lines[i] = text.Shorten(line, shownBytes)
 	}

@@ -177,7 +177,7 @@ func attackColumns(r results.Results) []column {
 // rateText returns a rate with its interval, in words.
 func rateText(r *results.Rate, did string) string {
 	if r == nil {
-		return "none to tell of"
+		return "none"
 	}
 	return fmt.Sprintf("%d of %d %s, %s", r.Count, r.Of, did, view.Interval(r.Interval))
 }

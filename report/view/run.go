@@ -114,7 +114,7 @@ func (r Run) MissingSentences() (said []string) {
 		said = append(said, ofTrials(missing, r.Planned, "has no outcome", "have no outcome")+".")
 	}
 	if infra > 0 {
-		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which tells nothing of the agent", "ended as infra, which tells nothing of the agent")+".")
+		said = append(said, ofTrials(infra, r.Trials(), "ended as infra, which says nothing about the agent", "ended as infra, which says nothing about the agent")+".")
 	}
 	if missing == 0 && infra == 0 {
 		said = append(said, "There is no trial.")

@@ -82,9 +82,9 @@ func TestImpliedModels(t *testing.T) {
 		"gemini":              {"gemini", "", map[string]string{"GEMINI_API_KEY": "12345678"}, "google/"},
 		"copilot, the second": {"copilot", "", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "anthropic/"},
 		"copilot, by model":   {"copilot", "anthropic/c", map[string]string{"ANTHROPIC_API_KEY": "12345678", "OPENAI_API_KEY": "12345678"}, "anthropic/c"},
-		"nothing set":         {"copilot", "", nil, "executor copilot needs a model: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or say in config.models where one is; a subscription to Copilot, and its tokens, cannot be used"},
+		"nothing set":         {"copilot", "", nil, "executor copilot needs a model: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or add a provider to config.models; a subscription to Copilot, and its tokens, cannot be used"},
 		"another's model":     {"claude", "openai/m", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "executor claude asks models of anthropic, and config.model is one of openai; name another, or say in config.models where it is"},
-		"another's key":       {"claude", "", map[string]string{"OPENAI_API_KEY": "12345678"}, "executor claude needs a model: set ANTHROPIC_API_KEY, or say in config.models where one is"},
+		"another's key":       {"claude", "", map[string]string{"OPENAI_API_KEY": "12345678"}, "executor claude needs a model: set ANTHROPIC_API_KEY, or add a provider to config.models"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPlanModelsRefuses(t *testing.T) {
 		"no header":     {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${NONE}"}}}}, "NONE"},
 		"a line break":  {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${LINES}"}}}}, "line break"},
 		"cost, implied": {eval.Config{Executor: "codex", Model: "m", ModelLimits: eval.ModelLimits{Cost: 1}}, `needs the price of the model "m"`},
-		"no such file":  {eval.Config{Models: map[string]*eval.Model{"s": {Script: "none.yaml"}}}, "cannot be read"},
+		"no such file":  {eval.Config{Models: map[string]*eval.Model{"s": {Script: "none.yaml"}}}, "no such file or directory; correct the path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := planModels(evalOf(filepath.Join(dir, "eval.yaml"), test.config), choices(env))
@@ -151,7 +151,7 @@ func TestModelsForLLM(t *testing.T) {
 		{models(eval.KindOpenAI, "", ""), "", "executor llm needs config.model"},
 		{models(eval.KindAnthropic, "m", ""), "", "base_url: https://api.anthropic.com/v1 and api_key_env: SOME_KEY"},
 		{models(eval.KindGoogle, "m", ""), "", "base_url: https://generativelanguage.googleapis.com/v1beta/openai"},
-		{nil, "", "say in config.models where one is"},
+		{nil, "", "add a provider to config.models"},
 	} {
 		err := test.models.forLLM("llm")
 		if (test.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), test.says) || err == nil && test.models.Model != test.model {

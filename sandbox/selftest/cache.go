@@ -109,7 +109,7 @@ func parse(data []byte) (evidence.Certificate, error) {
 	}
 	known := attacks()
 	if len(c.Attacks) != len(known) {
-		return c, fmt.Errorf("it tells of %d attacks and there are %d", len(c.Attacks), len(known))
+		return c, fmt.Errorf("it has %d attacks, and there are %d", len(c.Attacks), len(known))
 	}
 	results := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackGotOut, evidence.AttackNotTried}
 	for i, a := range c.Attacks {

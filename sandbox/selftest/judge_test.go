@@ -40,7 +40,7 @@ func TestJudge(t *testing.T) {
 		{"sent over what is not heard", probe.DeviceUDP, testbed{reachable: reachability{"tcp4": true}}, agent(sent), evidence.AttackNotTried, "could not be heard"},
 		{"no answer of a listener that is deaf", probe.HostTCP, testbed{reachable: reachability{"udp4": true}}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackNotTried, "could not be heard"},
 		{"no answer", probe.HostTCP, testbed{reachable: heard}, agent(probe.Finding{Attack: probe.HostTCP, State: probe.Refused, Detail: "no answer"}), evidence.AttackHeld, "no answer"},
-		{"not told", probe.Mount, testbed{}, agent(), evidence.AttackNotTried, "said nothing"},
+		{"not reported", probe.Mount, testbed{}, agent(), evidence.AttackNotTried, "said nothing"},
 		{"the container ended", probe.GuestSignals, testbed{}, &attacker{container: sandbox.Agent}, evidence.AttackGotOut, "container ended"},
 	}
 	for _, test := range tests {
