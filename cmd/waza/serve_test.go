@@ -167,7 +167,7 @@ func TestServeRefuses(t *testing.T) {
 		"run is one run":                         {"run"},
 		"serve takes one directory":              {"a", "b"},
 		"add --allow-other-machines":             {"--listen", "0.0.0.0:0"},
-		"other machines could reach 192.0.2.1:1":       {"--listen", "192.0.2.1:1"},
+		"other machines could reach 192.0.2.1:1": {"--listen", "192.0.2.1:1"},
 		"give HOST:PORT, such as 127.0.0.1:8417": {"--listen", "8417"},
 		"flag provided but not defined: -public": {"--public"},
 	} {
