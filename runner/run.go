@@ -265,9 +265,14 @@ func (j *Job) newRecord() (Record, error) {
 }
 
 // installPackages completes the plans with the versions of packages. Those that the lock lacks
-// are resolved and kept in it; entries that another run added meanwhile stay.
+// are resolved and kept in it. Entries that another run added since the plan was made, such as
+// the one with another executor before this, are used and stay.
 func (j *Job) installPackages(ctx context.Context, backend Backend) error {
-	return install(ctx, backend, j.Trials, j.lock, keptInLock, j.Request.Say, func(entries []images.Entry) (*images.Lock, error) {
+	lock, err := ReadLock(j.Eval)
+	if err != nil {
+		return err
+	}
+	return install(ctx, backend, j.Trials, lock, keptInLock, j.Request.Say, func(entries []images.Entry) (*images.Lock, error) {
 		current, err := ReadLock(j.Eval)
 		if err != nil {
 			return nil, err
