@@ -33,6 +33,7 @@ func main() {
 type options struct {
 	waza, peer, attacker string // executables
 	out                  string // where the report goes; empty for nowhere
+	runtime              string // of the trials' containers; empty for the engine's own
 	only                 []string
 	sizes                sizes
 }
@@ -83,6 +84,7 @@ func readOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.peer, "peer", "bin/bench-peer", "the static `EXECUTABLE` of bench/peer")
 	flags.StringVar(&o.attacker, "attacker", "bin/bench-attacker", "the static `EXECUTABLE` of attacks/hostile")
 	flags.StringVar(&o.out, "o", "bench.json", "write the report to this `FILE` too; empty for nowhere")
+	flags.StringVar(&o.runtime, "runtime", "", "run trials, and their floors, with this `RUNTIME` that the engine knows, such as crun")
 	flags.StringVar(&only, "only", "", "measure only these `PARTS`: "+strings.Join(partNames(), ","))
 	flags.BoolVar(&quick, "quick", false, "do everything once or twice: to see that it works, not to measure")
 	if err := flags.Parse(args); err != nil {

@@ -70,6 +70,9 @@ func newReport(b *bench) *Report {
 	if b.compose != nil {
 		r.Versions["docker-compose"] = b.compose.version
 	}
+	if b.runtime != "" {
+		r.Engine["runtime"] = b.runtime
+	}
 	return r
 }
 

@@ -33,14 +33,14 @@ func (b *bench) evalText(s settings) string {
 config:
   trials_per_task: 1
   timeout_seconds: 120
-  isolation: {network: %s, agent: {%s}}
+  isolation: {network: %s, runtime: %q, agent: {%s}}
 %s
   mcp_servers:
     stock: {image: %q, pull: never, command: /peer, args: [stdio]}
     web: {image: %q, pull: never, command: /peer, args: [http, "127.0.0.1:%d"], port: %d}
 %s
 tasks: [task.yaml]
-`, s.network, b.agentImage(s), s.agent, b.image, b.image, port, port, s.servers)
+`, s.network, b.runtime, b.agentImage(s), s.agent, b.image, b.image, port, port, s.servers)
 }
 
 func (b *bench) agentImage(s settings) string {
