@@ -243,7 +243,7 @@ func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
 }
 
 func (b Batch) one(ctx context.Context, j *Job) (Outcome, error) {
-	out, err := Run(ctx, j, j.Dir)
+	out, err := Run(ctx, j)
 	return out, b.Ended(j, out, err)
 }
 

@@ -65,14 +65,14 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	j.left = &left
+	j.Dir, j.left = r.Dir, &left
 	for _, damaged := range left.Damaged {
 		r.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
 	}
-	if err := errors.Join(j.checkDisk(r.Dir), j.readSecrets(ctx)); err != nil {
+	if err := errors.Join(j.checkDisk(), j.readSecrets(ctx)); err != nil {
 		return nil, Outcome{}, err
 	}
-	out, err := j.carryOut(ctx, r.Dir, record)
+	out, err := j.carryOut(ctx, record)
 	return j, out, err
 }
 

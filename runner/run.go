@@ -30,8 +30,8 @@ type Job struct {
 	Eval   *eval.Eval
 	Tasks  []eval.ResolvedTask
 	Trials []*plan.Trial
-	// Dir is the run directory, and Base the same run without skills, which goes before; nil
-	// for none. Both are set by [RunAll].
+	// Dir is the run directory; [RunAll] names that of a new run. Base is the same run without
+	// skills, which goes before; nil for none.
 	Dir  string
 	Base *Job
 
@@ -142,11 +142,11 @@ func (j *Job) plan() (err error) {
 	return nil
 }
 
-// Run runs the job in the run directory dir, which is new or empty, and reports. When it
+// Run runs the job in its run directory, which is new or empty, and reports. When it
 // returns nothing of the trials is left on the engine or among processes, and nothing at
 // all where no trial could be begun. The end of ctx interrupts it.
-func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
-	if err := j.checkDisk(dir); err != nil {
+func Run(ctx context.Context, j *Job) (Outcome, error) {
+	if err := j.checkDisk(); err != nil {
 		return Outcome{}, err
 	}
 	if err := j.readSecrets(ctx); err != nil {
@@ -156,14 +156,14 @@ func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	made, err := makeRunDir(dir)
+	made, err := makeRunDir(j.Dir)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer func() { _ = made.held.Close() }()
 	out := Outcome{}
-	if err = record.Write(dir); err == nil {
-		out, err = j.carryOut(ctx, dir, record)
+	if err = record.Write(j.Dir); err == nil {
+		out, err = j.carryOut(ctx, record)
 	}
 	if out.Dir == "" {
 		err = errors.Join(err, made.abandon())
@@ -174,27 +174,27 @@ func Run(ctx context.Context, j *Job, dir string) (Outcome, error) {
 // carryOut runs the trials that remain, and reports. Until the first trial begins it changes
 // nothing in the run directory, except that run.json keeps a certificate which forbids to
 // begin.
-func (j *Job) carryOut(ctx context.Context, dir string, record Record) (Outcome, error) {
+func (j *Job) carryOut(ctx context.Context, record Record) (Outcome, error) {
 	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: j.Request.Isolated, Resume: j.left != nil, Trials: j.Trials})
 	if err != nil {
 		return Outcome{}, err
 	}
 	closing := context.WithoutCancel(ctx)
-	if err := j.makeReady(ctx, backend, dir, &record); err != nil {
+	if err := j.makeReady(ctx, backend, &record); err != nil {
 		err = errors.Join(err, backend.Close(closing))
 		if errors.Is(err, ErrWeak) {
-			return Outcome{Dir: dir, Record: record}, errors.Join(err, record.Write(dir))
+			return Outcome{Dir: j.Dir, Record: record}, errors.Join(err, record.Write(j.Dir))
 		}
 		return Outcome{}, err
 	}
-	done, failed := j.runTrials(ctx, backend, dir, record)
+	done, failed := j.runTrials(ctx, backend, record)
 	failed = errors.Join(failed, backend.Close(closing))
-	out, err := finish(ctx, dir, record, done, j.clock.Now())
+	out, err := finish(ctx, j.Dir, record, done, j.clock.Now())
 	return out, errors.Join(failed, err)
 }
 
 // makeReady prepares everything that trials need.
-func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record *Record) error {
+func (j *Job) makeReady(ctx context.Context, backend Backend, record *Record) error {
 	if err := j.installPackages(ctx, backend); err != nil {
 		return err
 	}
@@ -207,15 +207,15 @@ func (j *Job) makeReady(ctx context.Context, backend Backend, dir string, record
 	if err := j.certify(ctx, backend, record); err != nil {
 		return err
 	}
-	return j.begin(dir, record)
+	return j.begin(record)
 }
 
 // checkDisk fails if the disk has no room for the trials that remain.
-func (j *Job) checkDisk(dir string) error {
-	err := CheckDisk(dir, j.todo(), j.Workers())
+func (j *Job) checkDisk() error {
+	err := CheckDisk(j.Dir, j.todo(), j.Workers())
 	for errors.Is(err, ErrNoRoom) && j.governed() && j.Workers() > 1 {
 		j.roomFor = j.Workers() / 2
-		err = CheckDisk(dir, j.todo(), j.Workers())
+		err = CheckDisk(j.Dir, j.todo(), j.Workers())
 	}
 	if err != nil {
 		return Mistake{err}
@@ -333,10 +333,10 @@ func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err
 
 // begin records that trials begin now. In a resumed run it first moves aside what is left of
 // them.
-func (j *Job) begin(dir string, record *Record) error {
+func (j *Job) begin(record *Record) error {
 	if j.left != nil {
 		for _, t := range j.todo() {
-			if err := j.left.SetAside(dir, t.ID()); err != nil {
+			if err := j.left.SetAside(j.Dir, t.ID()); err != nil {
 				return err
 			}
 		}
@@ -345,7 +345,7 @@ func (j *Job) begin(dir string, record *Record) error {
 		record.Workers, record.Governed = j.Workers(), j.governed()
 	}
 	if j.baseline != nil {
-		if err := writeBaseline(dir, j.baseline.Results); err != nil {
+		if err := writeBaseline(j.Dir, j.baseline.Results); err != nil {
 			return err
 		}
 		absolute, err := filepath.Abs(j.baseline.Dir)
@@ -354,17 +354,17 @@ func (j *Job) begin(dir string, record *Record) error {
 		}
 		record.Against = absolute
 	}
-	return record.Write(dir)
+	return record.Write(j.Dir)
 }
 
 // runTrials runs the trials that remain, and returns the results of all trials that have
 // ended, in order.
-func (j *Job) runTrials(ctx context.Context, backend Backend, dir string, record Record) ([]Result, error) {
+func (j *Job) runTrials(ctx context.Context, backend Backend, record Record) ([]Result, error) {
 	q, todo := j.Request, j.todo()
 	update, end := q.Watch(ctx, len(todo), j.Workers())
 	defer end()
 	o := Options{
-		Dir: dir, Workers: j.Workers(), Govern: j.governed(), Say: q.Say, Prepare: q.ahead(j.Workers()), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
+		Dir: j.Dir, Workers: j.Workers(), Govern: j.governed(), Say: q.Say, Prepare: q.ahead(j.Workers()), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
 		Secrets: q.Secrets, Progress: update, Warn: q.Warn, Connect: q.Connect, ServerLog: q.ServerLog, Hold: q.Hold,
 		Hooks: plan.RunHooks(j.Eval.Hooks), Start: q.Start, Weak: record.Weak(), Against: record.Against,
 	}
