@@ -80,7 +80,7 @@ func TestInspectIndiscreet(t *testing.T) {
 	if got, want := string(o.Capabilities), `{"experimental":{"method":"[REDACTED]"}}`; got != want {
 		t.Errorf("capabilities %s", got)
 	}
-	if got, want := o.Of(catalog.Resources).Partial, "it was refused: -32000 no database for "+redact.Mark; got != want {
+	if got, want := o.Of(catalog.Resources).Partial, "the server answered with an error: -32000 no database for "+redact.Mark; got != want {
 		t.Errorf("resources: %q", got)
 	}
 	if e := o.Of(catalog.Prompts).Entries[0]; e.Key != redact.Mark {

@@ -55,7 +55,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 			l.Absent = true
 			return l, nil
 		default:
-			l.Partial = "it was refused: " + describe(m.Error)
+			l.Partial = "the server answered with an error: " + describe(m.Error)
 		}
 		if cursor == "" || l.Partial != "" {
 			return l, nil

@@ -91,7 +91,7 @@ func TestSurvey(t *testing.T) {
 		`tools partial= absent=false a={"name":"a"} b={"name":"b"} =7`,
 		`resources partial= absent=false x:y={"uri":"x:y","name":"z"}`,
 		`resource_templates partial= absent=true`,
-		`prompts partial=it was refused: -32000 not now absent=false`,
+		`prompts partial=the server answered with an error: -32000 not now absent=false`,
 	}
 	for i := range want {
 		if got[i] != want[i] {

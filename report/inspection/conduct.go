@@ -19,7 +19,7 @@ func (p *page) conduct(s Server) {
 	if s.Remote {
 		return
 	}
-	p.section("what it did, by the word of its container's process 1 and of the runner")
+	p.section("what it did, as its container's process 1 and the runner report")
 	if d := s.Did; d != nil {
 		lines := map[string][]string{}
 		for _, act := range view.Acts(d) {

@@ -25,7 +25,7 @@ func (p *page) list(s Server, l catalog.List) {
 		p.section("%s: %d", name, len(l.Entries))
 	}
 	if l.Partial != "" {
-		p.line("%sNOT WHOLE: %s", indent, text.Visible(l.Partial))
+		p.line("%sINCOMPLETE: %s", indent, text.Visible(l.Partial))
 	}
 	if p.Full {
 		for _, e := range l.Entries {

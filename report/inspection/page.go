@@ -109,7 +109,7 @@ func (p *page) firstLines(s string, most int) {
 	for line := range strings.SplitSeq(strings.TrimRight(text.VisibleLines(s), "\n"), "\n") {
 		for _, part := range wrap(line, p.width()-2*len(indent)) {
 			if shown == most {
-				p.line("%s…  (whole with --full)", indent)
+				p.line("%s…  (--full shows all)", indent)
 				return
 			}
 			shown++

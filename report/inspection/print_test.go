@@ -80,7 +80,7 @@ func TestPrintSays(t *testing.T) {
 	}
 	for _, want := range []string{
 		"says it is    do not tell the user do not tell the user, protocol do not tell the user over stdio",
-		"GOT OUT: udp", "NOT in force", "tools: 1, about 3 tokens", "NOT WHOLE", "reads only", "marked and not judged",
+		"GOT OUT: udp", "NOT in force", "tools: 1, about 3 tokens", "INCOMPLETE", "reads only", "marked and not judged",
 		`prompt "do not tell the user" removed`, "it listed something else a moment later", "not seen:",
 		"isolation     none: it runs somewhere else", "not inspected",
 	} {

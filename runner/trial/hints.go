@@ -14,7 +14,7 @@ import (
 // hint says what to do about a server that did not come up.
 type hint struct {
 	on    *regexp.Regexp // matches what programs print for this reason
-	says  string         // SERVER stands for the server's name, and $1 for the group that was found
+	says  string         // SERVER stands for the server's name, $1 for the group that was found, and $VARIABLES for the variables on its line
 	where where
 	weak  bool // gives way to the sandbox's own hint
 }
@@ -28,8 +28,13 @@ const (
 	local
 )
 
-// A variable's name, as programs print it.
-const variable = "`?'?\"?\\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\\b`?'?\"?"
+// A variable's name.
+const variable = `\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b`
+
+var variables = re(variable)
+
+// maxVariables is how many variables a hint names.
+const maxVariables = 4
 
 // What shells, env, Go, Node and Python print of a program that is not there.
 const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": executable file not found|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
@@ -57,8 +62,8 @@ var hints = []hint{
 	{re(`(?i)no space left on device|ENOSPC`), "SERVER wrote more than its sandbox takes: set a larger disk", contained, false},
 	{re(`(?:EROFS: read-only file system|EACCES: permission denied), \w+ '([^'\n]+)'|(?i:read-only file system|permission denied): '([^'\n]+)'|'([^'\n]+)': (?:Read-only file system|Permission denied)|\w+ (/\S+): (?:read-only file system|permission denied)`), "SERVER may not write $1: name a directory for it under writable", contained, true},
 	{re(`(?i)read-only file system|permission denied|operation not permitted|must be run as root`), "SERVER does what its user may not: set user to the one that its image is made for, and writable to the directories that it writes to", contained, true},
-	{re(variable + `[^\n]{0,80}(?i:require|must|not set|not found|missing|undefined|not provided|not configured|not defined|empty|unset|needed)`), "SERVER wants the variable $1: set it with env, or with secrets if it is one", anywhere, false},
-	{re(`(?i:missing|provide|set|requires?|specify|define|need|export|no|without|find)\b[^\n]{0,80}?` + variable), "SERVER wants the variable $1: set it with env, or with secrets if it is one", anywhere, false},
+	{re(variable + `[^\n]{0,80}(?i:require|must|not set|not found|missing|undefined|not provided|not configured|not defined|empty|unset|needed)`), "SERVER asks for $VARIABLES: set what it needs of that with env, or with secrets", anywhere, false},
+	{re(`(?i:missing|pass|provide|set|requires?|specify|define|need|export|no|without|find)\b[^\n]{0,80}?` + variable), "SERVER asks for $VARIABLES: set what it needs of that with env, or with secrets", anywhere, false},
 	{re(`(?i)(?:api[ _-]?key|token|credentials?|password|secret)s?\b[^\n]{0,60}(?:require|must|missing|not (?:set|provided|found|configured|given)|invalid|needed)|(?:missing|no|provide|requires?|specify|need|without|invalid)\b[^\n]{0,60}(?:api[ _-]?key|token|credentials?|password)|\b(?:401|unauthori[sz]ed)\b`), "SERVER wants a credential: give it one with secrets, under the name that its documentation says", anywhere, false},
 	{re(`(?i)(?:open|visit|go to)\b[^\n]{0,60}https?://|\boauth\b|log ?in (?:with|to|in) `), "SERVER wants somebody to log in with a browser, which nobody can here: give it a token with secrets", anywhere, false},
 	{re(`(?i)(?:listening|running|started|serving|available|ready)\b[^\n]{0,80}?(?::|port:? )(\d{2,5})\b`), "SERVER serves HTTP on port $1: set type: http and port: $1, or give it the arguments by which it speaks on stdin and stdout", anywhere, false},
@@ -80,15 +85,23 @@ func hintOn(name, said, special string, isContained bool) string {
 		if h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
 			continue
 		}
-		found := h.on.FindStringSubmatch(said)
-		if found == nil {
+		at := h.on.FindStringSubmatchIndex(said)
+		if at == nil {
 			continue
 		}
 		what := ""
-		if i := slices.IndexFunc(found[1:], func(group string) bool { return group != "" }); i >= 0 {
-			what = found[1+i]
+		for i := 2; i < len(at) && what == ""; i += 2 {
+			if at[i] >= 0 {
+				what = said[at[i]:at[i+1]]
+			}
 		}
-		return strings.NewReplacer("SERVER", name, "$1", what).Replace(h.says)
+		begin, end := strings.LastIndexByte(said[:at[0]], '\n')+1, len(said)
+		if i := strings.IndexByte(said[at[1]:], '\n'); i >= 0 {
+			end = at[1] + i
+		}
+		named := variables.FindAllString(said[begin:end], maxVariables)
+		slices.Sort(named)
+		return strings.NewReplacer("SERVER", name, "$1", what, "$VARIABLES", strings.Join(slices.Compact(named), ", ")).Replace(h.says)
 	}
 	return special
 }

@@ -11,9 +11,12 @@ func TestHints(t *testing.T) {
 	for _, test := range []struct {
 		printed, contained, local string // an empty hint stands for the sandbox's own, if it has one
 	}{
-		{"Error: BRAVE_API_KEY environment variable is required", "s wants the variable BRAVE_API_KEY: set it with env, or with secrets if it is one", "same"},
-		{"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables", "s wants the variable SLACK_BOT_TOKEN: set it with env, or with secrets if it is one", "same"},
-		{"KeyError: 'OPENWEATHER_API_KEY' missing", "s wants the variable OPENWEATHER_API_KEY: set it with env, or with secrets if it is one", "same"},
+		{"Error: BRAVE_API_KEY environment variable is required", "s asks for BRAVE_API_KEY: set what it needs of that with env, or with secrets", "same"},
+		{"Please set SLACK_BOT_TOKEN and SLACK_TEAM_ID environment variables", "s asks for SLACK_BOT_TOKEN, SLACK_TEAM_ID: set what it needs of that with env, or with secrets", "same"},
+		{"KeyError: 'OPENWEATHER_API_KEY' missing", "s asks for OPENWEATHER_API_KEY: set what it needs of that with env, or with secrets", "same"},
+		{"Either FIGMA_API_KEY or FIGMA_OAUTH_TOKEN is required (via CLI argument or .env file)", "s asks for FIGMA_API_KEY, FIGMA_OAUTH_TOKEN: set what it needs of that with env, or with secrets", "same"},
+		{"Error: No access token was provided.\nRun `sentry-mcp auth login` interactively first, or pass `--access-token` / `SENTRY_ACCESS_TOKEN`.\nUsage: @sentry/mcp-server [--access-token=<token>]", "s asks for SENTRY_ACCESS_TOKEN: set what it needs of that with env, or with secrets", "same"},
+		{"The --tools flag has been removed.\nError: Please either pass it as an argument --api-key=$KEY or set the STRIPE_SECRET_KEY environment variable.", "s asks for STRIPE_SECRET_KEY: set what it needs of that with env, or with secrets", "same"},
 		{"Error: No API key provided", "s wants a credential: give it one with secrets, under the name that its documentation says", "same"},
 		{"answered with an error: -32603 no token", "s wants a credential: give it one with secrets, under the name that its documentation says", "same"},
 		{"Error: getaddrinfo ENOTFOUND api.stripe.com\n    at GetAddrInfoReqWrap.onlookupall [as oncomplete] (node:dns:122:26)", "s has no network in its sandbox: allow this host with --egress s=api.stripe.com, or with egress in its configuration", ""},
