@@ -235,11 +235,11 @@ func (e Ending) slowest() []string {
 
 // places says where to look, and how to go on.
 func (e Ending) places() (lines []string) {
-	if e.Report != "" {
-		lines = append(lines, "report: "+e.Report)
-	}
 	if !e.Run.Isolated {
 		lines = append(lines, NotIsolated)
+	}
+	if e.Report != "" {
+		lines = append(lines, "report: "+e.Report)
 	}
 	lines = append(lines, "run directory: "+e.Run.Dir)
 	if e.Resumable {
