@@ -90,17 +90,20 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// Sources finds files beside the eval. Keys are absolute paths in a container.
+// Sources finds files beside the eval, and those of directories. Keys are absolute paths in a
+// container. A file that is named itself takes the place of one of a directory.
 func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	files := make(map[string]Source, len(wanted))
 	var errs []error
 	for _, target := range slices.Sorted(maps.Keys(wanted)) {
-		source, err := e.roots().find(wanted[target])
+		sources, err := e.roots().findAll(wanted[target])
 		if err != nil {
 			errs = append(errs, &fs.PathError{Op: "file for " + target, Path: wanted[target], Err: err})
 			continue
 		}
-		files[target] = source
+		for below, source := range sources {
+			files[path.Join(target, below)] = source
+		}
 	}
 	return files, errors.Join(errs...)
 }
@@ -129,7 +132,42 @@ func (r roots) find(path string) (Source, error) {
 	return Source{}, first
 }
 
-var errOutside = errors.New("must be in the eval's directory: a relative path that does not lead out")
+// findAll returns the regular file at path under an empty key, or those of the directory there
+// by their slash-separated paths in it, without those of git.
+func (r roots) findAll(path string) (map[string]Source, error) {
+	source, err := r.find(path)
+	if !errors.Is(err, errNotRegular) {
+		return map[string]Source{"": source}, err
+	}
+	at := slices.IndexFunc(r, func(root string) bool {
+		info, err := statIn(root, filepath.ToSlash(path))
+		return err == nil && info.IsDir()
+	})
+	if at < 0 {
+		return nil, err
+	}
+	names, err := filesBelow(filepath.Join(r[at], path), func(at string, _ fs.DirEntry) bool { return filepath.Base(at) == ".git" })
+	if err == nil && len(names) == 0 {
+		err = errors.New("is a directory without files")
+	}
+	found, size := map[string]Source{}, int64(0)
+	for _, name := range names {
+		source, fileErr := local(r[at], filepath.Join(path, filepath.FromSlash(name)))
+		if fileErr != nil {
+			return nil, fmt.Errorf("has a file %s that %w", name, fileErr)
+		}
+		if size += source.Size; size > MaxWorkspaceBytes {
+			return nil, fmt.Errorf("is larger than %d MiB", MaxWorkspaceBytes>>20)
+		}
+		found[name] = source
+	}
+	return found, err
+}
+
+var (
+	errOutside    = errors.New("must be in the eval's directory: a relative path that does not lead out")
+	errNotRegular = errors.New("is not a regular file")
+)
 
 // inside finds the file of a slash-separated path that does not lead out.
 func (r roots) inside(name string) (Source, error) {
@@ -170,7 +208,7 @@ func local(dir, path string) (Source, error) {
 	}
 	switch {
 	case !info.Mode().IsRegular():
-		return Source{}, errors.New("is not a regular file")
+		return Source{}, errNotRegular
 	case info.Size() > MaxFileBytes:
 		return Source{}, fmt.Errorf("is larger than %d MiB", MaxFileBytes>>20)
 	}

@@ -141,7 +141,7 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 		if strings.Contains(source, "${") {
 			continue // known once variables are expanded
 		}
-		if _, err := s.eval.roots().find(source); err != nil {
+		if _, err := s.eval.roots().findAll(source); err != nil {
 			at := s.place(server, strings.Join(at, "."), target)
 			s.doc.Problemf(at, "server %q: file %q %v", server, source, err)
 		}

@@ -41,7 +41,7 @@ type Server struct {
 	Writable       []string          `json:"writable,omitempty" jsonschema:"directories of the container that the server may write to, beside /tmp and home; they begin empty"`
 	Port           int               `json:"port,omitempty" min:"1" max:"65535" jsonschema:"port an HTTP server listens on in its container"`
 	Path           string            `json:"path,omitempty" jsonschema:"path of an HTTP server's endpoint"`
-	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval"`
+	Files          map[string]string `json:"files,omitempty" jsonschema:"files put into the server's container before it starts: absolute path in the container to path beside the eval, of a file or of a directory"`
 	Tools          []string          `json:"tools,omitempty" jsonschema:"tools the agent sees, by name; all where left out, or with *"`
 	StartupTimeout float64           `json:"startup_timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the server must answer; default 30"`
 	Timeout        float64           `json:"timeout,omitempty" over:"0" max:"86400000" jsonschema:"milliseconds one request may take, at least 100; default 300000"`

@@ -16,7 +16,7 @@ type Service struct {
 	Env      map[string]string `json:"env,omitempty" jsonschema:"environment of the service alone"`
 	User     string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
 	Writable []string          `json:"writable,omitempty" jsonschema:"directories that the service can write to, beside /tmp and its home; empty when it starts"`
-	Files    map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval"`
+	Files    map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval, of a file or of a directory"`
 	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports the service listens on in its container; required"`
 	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to see that the service is ready; required"`
 
