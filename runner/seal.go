@@ -176,8 +176,12 @@ func regraded(name string) bool {
 	return false
 }
 
-// digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes.
+// digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes. That of a
+// trial is opened from the trial's directory, which takes a third of the system calls.
 func digestIn(dir, name string) (string, error) {
+	if trial := trialOf(name); trial != "" {
+		dir, name = filepath.Join(dir, filepath.FromSlash(trial)), strings.TrimPrefix(name, trial+"/")
+	}
 	file, err := evidence.Open(dir, filepath.FromSlash(name))
 	if err != nil {
 		return "", err
