@@ -1,5 +1,5 @@
-// Package images builds images of servers that are packages of a registry: build contexts,
-// tags, and the lock of resolved versions.
+// Package images describes images of servers that are packages of a registry or built from
+// source: build contexts, tags, and the lock of resolved versions.
 //
 // It builds nothing and reaches no network: it makes build contexts for an engine, and reads the
 // results. The Dockerfiles are embedded.

@@ -79,7 +79,7 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 		return err
 	}
 	var entries []results.Entry
-	told := map[string]int{} // the run that failed so first
+	reported := map[string]int{} // the run that failed so first
 	for i, j := range jobs {
 		agent := strings.TrimSpace(j.Eval.Config.Executor + " " + j.Eval.Config.Model)
 		out, err := Outcome{}, errNotBegun
@@ -87,10 +87,10 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 			b.Announce(fmt.Sprintf("run %d of %d: %s", i+1, len(jobs), agent))
 			out, err = b.run(ctx, j)
 		}
-		if err != nil && told[err.Error()] > 0 { // such as an image that no run can build
-			b.Announce(fmt.Sprintf("run %d failed as run %d did", i+1, told[err.Error()]))
+		if err != nil && reported[err.Error()] > 0 { // such as an image that no run can build
+			b.Announce(fmt.Sprintf("run %d failed as run %d did", i+1, reported[err.Error()]))
 		} else if err != nil {
-			told[err.Error()] = i + 1
+			reported[err.Error()] = i + 1
 			b.Failed(err)
 		}
 		entries = append(entries, j.entry(out, err))
