@@ -223,16 +223,16 @@ func logOf(run Run) inspectLog {
 	}
 	graded := run.graded()
 	log.Results = resultsOf(len(run.Trials), graded)
-	for _, one := range graded {
-		if one.Usage != nil {
-			for model, u := range one.Usage.ByModel {
-				log.Stats.Usage[cut(model)] = log.Stats.Usage[cut(model)].plus(inspectUsage{u.Input, u.Output, u.Input + u.Output, u.CacheRead, u.CacheWrite, u.Cost})
-			}
-		}
-	}
 	ids := []string{}
 	for _, task := range r.Tasks {
 		ids = append(ids, task.TestID)
+		for _, one := range task.Runs {
+			if _, wanted := graded[trialKey{task.TestID, one.RunNumber}]; wanted && one.Usage != nil {
+				for model, u := range one.Usage.ByModel {
+					log.Stats.Usage[cut(model)] = log.Stats.Usage[cut(model)].plus(inspectUsage{u.Input, u.Output, u.Input + u.Output, u.CacheRead, u.CacheWrite, u.Cost})
+				}
+			}
+		}
 	}
 	log.Eval.Dataset = inspectDataset{cut(r.EvalName), len(ids), ids}
 	return log
