@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/results"
@@ -38,6 +39,8 @@ type Inspection struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
+	// Try returns further exercises for the server of a name, by what it lists; nil for none.
+	Try       func(server string, listed catalog.Catalog) []inspection.Exercise
 	AllowWeak []string // names attacks that may get out of the sandbox
 
 	Host
@@ -144,9 +147,11 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 	for _, t := range i.plans {
 		s := t.Servers[0]
 		i.Say("inspecting " + s.Name)
-		found, err := inspectOne(ctx, backend, t, evidence.Dir(filepath.Join(i.Dir, s.Name)), trial.InspectOptions{
-			Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Secrets, Weak: weak,
-		})
+		o := trial.InspectOptions{Watch: i.Watch, Patience: i.Patience, Exercises: i.Exercises, Secrets: i.Secrets, Weak: weak}
+		if i.Try != nil {
+			o.Try = func(listed catalog.Catalog) []inspection.Exercise { return i.Try(s.Name, listed) }
+		}
+		found, err := inspectOne(ctx, backend, t, evidence.Dir(filepath.Join(i.Dir, s.Name)), o)
 		if err != nil {
 			return err
 		}

@@ -80,7 +80,15 @@ func uses() map[string][]shownUse {
 			{"waza run --resume .waza/runs/20260102-030405-demo-a1b2c3", "complete a run that ended early"},
 			{"waza run --isolate eval.yaml --format github-comment > comment.md", "a comment for a pull request"},
 		},
-		"check": {{"waza check", "check the eval.yaml here"}, {"waza check eval.yaml --strict --format json", "for a pipeline; warnings fail it too"}},
+		"init": {
+			{"waza init", "write and run an eval for the server in the current directory"},
+			{"waza init --name memory -- npx -y @modelcontextprotocol/server-memory", "for a package"},
+			{"waza init mcp.json --dir evals --no-run", "for the servers of a client, without running it"},
+		},
+		"new task":   {{"waza new task refund --tool refund_order", "add a task that calls a tool"}},
+		"new server": {{"waza new server memory -- npx -y @modelcontextprotocol/server-memory", "add a server"}},
+		"new grader": {{"waza new grader polite --type prompt", "add a grader that asks a model"}},
+		"check":      {{"waza check", "check the eval.yaml here"}, {"waza check eval.yaml --strict --format json", "for a pipeline; warnings fail it too"}},
 		"rerun": {
 			{"waza rerun latest --failed", "run failed tasks again, after a change to the eval"},
 			{"waza rerun latest --task price --trials 1 --keep", "run one task and keep its containers for a look"},

@@ -30,7 +30,7 @@ var floors = [][]string{
 	// What a trial leaves, and process 1 of its containers.
 	{"evidence", "grading/match", "images", "mcp/finding", "sandbox/guest", "attacks/part"},
 	// How MCP servers are reached.
-	{"mcp/transport"},
+	{"mcp/transport", "scaffold"},
 	// What goes over the wire, and what it adds up to.
 	{
 		"agents/internal/session", "capture", "egress", "mcp/client", "mcp/proxy",
@@ -129,6 +129,7 @@ var deletable = map[string]map[string]string{
 	"report/markdown":   {},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike", "serve": "shows agents a trial as waza show does"},
 	"sandbox/local":     {},
+	"scaffold":          {},
 	"serve":             {},
 }
 

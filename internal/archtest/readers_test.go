@@ -44,6 +44,8 @@ var formats = map[string]format{
 		"internal/jsontext/decode.go": "it decodes valid JSON",
 		"evidence/redact/json.go":     "copies all that stands between strings as it is",
 		"internal/strictyaml/json.go": "makes nodes of a library's tokens",
+		"scaffold/tools.go":           "it tells the kinds of values of valid JSON apart",
+		"scaffold/yaml.go":            "it lays valid JSON out as YAML",
 	}},
 	"tar": {uses: readsTar, may: map[string]string{
 		"internal/tree/read.go": "it is the reader",

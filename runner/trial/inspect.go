@@ -24,6 +24,7 @@ type InspectOptions struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
+	Try       func(listed catalog.Catalog) []inspection.Exercise // further ones, by what the server lists; nil for none
 	Secrets   *redact.Set
 	Weak      []string // as [Options] has it
 }
@@ -103,7 +104,11 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 func (l *inspected) look(ctx context.Context, q *client.Session) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Offer = o
-	for _, e := range l.Exercises {
+	exercises := l.Exercises
+	if l.Try != nil {
+		exercises = append(slices.Clone(exercises), l.Try(o)...)
+	}
+	for _, e := range exercises {
 		l.found.Answers = append(l.found.Answers, l.exercise(ctx, q, e))
 	}
 	watched, cancel := context.WithTimeout(ctx, l.Watch)

@@ -1,0 +1,485 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/report/inspection"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/scaffold"
+)
+
+// initCommand is waza init.
+type initCommand struct{ *state }
+
+func (s initCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:      "init",
+		Usage:     "Write an eval for an MCP server, and run it",
+		ArgsUsage: "[DIR | mcp.json | URL | -- COMMAND [ARGS]]",
+		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/\n" +
+			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval.\n\n" +
+			"The server is the source in DIR (default: the current directory), those of a client's file such as\n" +
+			"mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program in DIR, or one in\n" +
+			"--image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or requirements.txt; without\n" +
+			"one, init writes a Dockerfile for COMMAND.\n\n" +
+			"On a terminal, init without arguments asks. No key is needed: executor script plays the tasks.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "name", Usage: "Call the eval `NAME`, and the server if there is only one", DefaultText: "the server's"},
+			&cli.StringFlag{Name: "dir", Usage: "Write the files to `DIR`", DefaultText: "that of the source, or the current directory"},
+			&cli.StringFlag{Name: "executor", Value: "script", Usage: "Let agent `NAME` do the tasks; all except script and mock ask a model and need its key"},
+			&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "Use `MODEL` for the agent"},
+			&cli.StringFlag{Name: "image", Usage: "Run COMMAND in `IMAGE`"},
+			&cli.BoolFlag{Name: "no-ci", Usage: "Write no workflow"},
+			&cli.BoolFlag{Name: "no-run", Usage: "Write the files without running the eval"},
+			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
+			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Continue even if attack `NAME` escapes the sandbox (repeatable)"},
+		},
+		Action: func(c *cli.Context) error {
+			s := initCommand{s.onScreen()}
+			b, err := s.begin(c)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(c.Context, s.stderr)
+			defer stop()
+			return s.init(ctx, b)
+		},
+	}
+}
+
+// beginning is an eval that is to be written.
+type beginning struct {
+	dir       string // where the eval is written
+	name      string
+	executor  string
+	model     string
+	image     string
+	ci        bool
+	run       bool
+	force     bool
+	allowWeak []string
+
+	servers    map[string]json.RawMessage
+	dockerfile []byte // nil for none
+	secrets    map[string]string
+}
+
+// begin reads what the eval is to be about from the command line, and asks for the rest on a
+// terminal.
+func (s initCommand) begin(c *cli.Context) (*beginning, error) {
+	b := &beginning{
+		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
+		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), secrets: map[string]string{},
+	}
+	args, command := c.Args().Slice(), []string(nil)
+	if at := slices.Index(s.args, "--"); at >= 0 {
+		command = s.args[at+1:]
+		args = args[:len(args)-len(command)]
+	}
+	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
+		return nil, usage("init takes one directory, file or URL, or a command behind --; see waza init --help")
+	}
+	target := "."
+	if len(args) == 1 {
+		target = args[0]
+	}
+	var err error
+	switch ask := s.asker(); {
+	case ask != nil && len(args) == 0 && len(command) == 0:
+		err = s.ask(ask, b, c)
+	default:
+		err = s.about(b, target, command)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := eval.CheckExecutor(b.executor); err != nil {
+		return nil, usage("--executor: %w", err)
+	}
+	return b, b.free()
+}
+
+// about finds the servers that a target or a command is about.
+func (s initCommand) about(b *beginning, target string, command []string) error {
+	switch {
+	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
+		return b.remote(target)
+	case len(command) > 0:
+		return b.started(target, command)
+	case isFile(target):
+		return s.clients(b, target)
+	case !isDir(target):
+		return usage("%s is no directory, file or URL; to name a command, write it behind --, as in waza init -- npx -y PACKAGE", text.Inert(target))
+	}
+	found := scaffold.Detect(os.DirFS(target))
+	if len(found) == 0 {
+		return usage("%s has nothing that looks like an MCP server; say what it is: waza init -- COMMAND, as in waza init -- npx -y PACKAGE or waza init -- node server.js; waza init URL; or waza init mcp.json", target)
+	}
+	s.sayTo("the eval is about " + found[0].What)
+	return s.detected(b, target, found[0])
+}
+
+func (s initCommand) detected(b *beginning, dir string, found scaffold.Found) error {
+	if found.Clients != "" {
+		return s.clients(b, filepath.Join(dir, found.Clients))
+	}
+	return b.source(dir, found.Command)
+}
+
+// remote is a server at a URL.
+func (b *beginning) remote(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" {
+		return usage("%s is no URL of a server", text.Inert(address))
+	}
+	return b.one(u.Hostname(), mcpconfig.Server{URL: address})
+}
+
+// started is a server that a command starts: one that fetches it, source in a directory, or a
+// program of an image.
+func (b *beginning) started(dir string, command []string) error {
+	server := mcpconfig.Server{Command: command[0], Args: command[1:], Image: b.image}
+	_, isPackage, err := mcpconfig.ReadPackage("server", server)
+	switch {
+	case err != nil:
+		return usage("%w", err)
+	case b.image != "", isPackage || slices.Contains(mcpconfig.Launchers(), path.Base(command[0])):
+	case scaffold.IsSource(os.DirFS(dir), command):
+		return b.source(dir, command)
+	default:
+		return usage("%s is no package, no docker run and no file here, so what it is run in is not known: name an image that has it with --image", text.Inert(strings.Join(command, " ")))
+	}
+	return b.one(nameOfCommand(command), server)
+}
+
+// source is a server whose source is in a directory.
+func (b *beginning) source(dir string, command []string) error {
+	if b.dir == "" {
+		b.dir = dir
+	}
+	at, err := relative(b.dir, dir)
+	if err != nil {
+		return usage("%w", err)
+	}
+	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), filepath.ToSlash(at), command)
+	if err != nil {
+		return usage("%s: %w", dir, err)
+	}
+	if b.dockerfile = dockerfile; dockerfile != nil && at != "." {
+		return usage("%s has no Dockerfile, and one is written only beside the eval: leave out --dir", dir)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return usage("%w", err)
+	}
+	return b.one(filepath.Base(abs), config)
+}
+
+// one is the only server, with a name that can be one of a server.
+func (b *beginning) one(name string, config any) error {
+	if b.name != "" {
+		name = b.name
+	}
+	host := mcpconfig.HostName(strings.ToLower(name))
+	if host == "" || len(host) > 40 || slices.Contains(mcpconfig.ReservedNames(), host) {
+		host = "server"
+	}
+	data, err := json.Marshal(config)
+	b.servers = map[string]json.RawMessage{host: data}
+	if b.name == "" {
+		b.name = host
+	}
+	return err
+}
+
+// clients are the servers of a client's file. Values that it spells out and that are secret become
+// variables.
+func (s initCommand) clients(b *beginning, file string) error {
+	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	if err != nil {
+		return usage("%w", err)
+	}
+	client, err := mcpconfig.ReadClient(file, data)
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	for _, n := range client.Notes {
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(client.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+	}
+	b.servers = map[string]json.RawMessage{}
+	root := os.DirFS(".")
+	for _, name := range slices.Sorted(maps.Keys(client.Servers)) {
+		server := client.Servers[name]
+		for key, value := range server.Env {
+			server.Env[key] = b.variable(client.Secrets, key, value)
+		}
+		for key, value := range server.Headers {
+			server.Headers[key] = b.variable(client.Secrets, strings.ToUpper(strings.ReplaceAll(name+"_"+key, "-", "_")), value)
+		}
+		if server.Command != "" && server.Image == "" && scaffold.IsSource(root, append([]string{server.Command}, server.Args...)) {
+			at, err := relative(b.dir, ".")
+			if err != nil {
+				return usage("%w", err)
+			}
+			config, dockerfile, err := scaffold.OfSource(root, filepath.ToSlash(at), append([]string{server.Command}, server.Args...))
+			if err != nil {
+				return usage("server %q of %s: %w", name, file, err)
+			}
+			var of mcpconfig.Server
+			if err := json.Unmarshal(config, &of); err != nil {
+				return err
+			}
+			of.Env = server.Env
+			server, b.dockerfile = &of, dockerfile
+		}
+		if b.servers[name], err = json.Marshal(server); err != nil {
+			return err
+		}
+	}
+	if b.name == "" {
+		b.name = "mcp-servers"
+		if len(b.servers) == 1 {
+			b.name = slices.Collect(maps.Keys(b.servers))[0]
+		}
+	}
+	return nil
+}
+
+// variable is a value as the eval has it: one that holds a secret is read from a variable.
+func (b *beginning) variable(secrets []string, name, value string) string {
+	holds := func(secret string) bool { return secret != "" && strings.Contains(value, secret) }
+	if !slices.ContainsFunc(secrets, holds) || !mcpconfig.IsVariable(name) {
+		return value
+	}
+	b.secrets[name] = value
+	return "${" + name + "}"
+}
+
+// free fails if a file that is to be written is there already.
+func (b *beginning) free() error {
+	if b.dir == "" {
+		b.dir = "."
+	}
+	taken := []string{filepath.Join(b.dir, "eval.yaml")}
+	tasks, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
+	if err != nil {
+		return err
+	}
+	taken = append(taken, tasks...)
+	if b.dockerfile != nil {
+		taken = append(taken, filepath.Join(b.dir, "Dockerfile"))
+	}
+	taken = slices.DeleteFunc(taken, func(name string) bool { _, err := os.Lstat(name); return errors.Is(err, fs.ErrNotExist) })
+	if len(taken) > 0 && !b.force {
+		return usage("these are there already: %s; write elsewhere with --dir, over them with --force, or add to the eval with waza new", strings.Join(text.Few(taken, 5), ", "))
+	}
+	return nil
+}
+
+// init inspects the servers, writes the files and runs the eval.
+func (s initCommand) init(ctx context.Context, b *beginning) error {
+	with, lookup := *s.state, s.lookup // with the values of secrets that became variables
+	with.lookup = func(name string) (string, bool) {
+		if value, ok := b.secrets[name]; ok {
+			return value, true
+		}
+		return lookup(name)
+	}
+	s = initCommand{&with}
+	var written []string
+	write := func(name string, content []byte) error {
+		name = filepath.Join(b.dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return usage("%w", err)
+		}
+		if err := os.WriteFile(name, content, 0o644); err != nil {
+			return usage("%w", err)
+		}
+		written = append(written, name)
+		return nil
+	}
+	if b.dockerfile != nil {
+		if err := write("Dockerfile", b.dockerfile); err != nil {
+			return err
+		}
+	}
+	servers, err := s.inspect(ctx, b)
+	if err != nil {
+		return err
+	}
+	all, err := scaffold.Eval{Name: b.name, Executor: b.executor, Model: b.model, Servers: servers}.Files()
+	for _, f := range all {
+		err = errors.Join(err, write(f.Path, f.Content))
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.workflow(b, write); err != nil {
+		return err
+	}
+	for _, name := range written {
+		s.sayTo("wrote " + name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
+		s.sayTo("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
+	}
+	return s.first(ctx, b)
+}
+
+// workflow writes the workflow into the root of the repository, unless there is one.
+func (s initCommand) workflow(b *beginning, write func(string, []byte) error) error {
+	if !b.ci {
+		return nil
+	}
+	root := repository(b.dir)
+	at, err := relative(root, filepath.Join(b.dir, "eval.yaml"))
+	if err != nil {
+		return usage("%w", err)
+	}
+	name, err := relative(b.dir, filepath.Join(root, filepath.FromSlash(scaffold.WorkflowPath)))
+	if err != nil {
+		return usage("%w", err)
+	}
+	if isFile(filepath.Join(b.dir, name)) && !b.force {
+		s.sayTo(filepath.Join(b.dir, name) + " is there already, and stays as it is")
+		return nil
+	}
+	content, err := scaffold.Workflow(filepath.ToSlash(at))
+	if err != nil {
+		return err
+	}
+	return write(name, content)
+}
+
+// repository is the directory above that has .git, or the directory itself.
+func repository(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	for at := abs; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, ".git")); err == nil {
+			return at
+		}
+	}
+	return dir
+}
+
+// relative is the path of something from a directory; an empty directory is this one.
+func relative(dir, to string) (string, error) {
+	dir, errDir := filepath.Abs(dir)
+	to, errTo := filepath.Abs(to)
+	rel, err := filepath.Rel(dir, to)
+	return rel, errors.Join(errDir, errTo, err)
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// watched is how long each server is left alone once it has answered.
+const watched = 200 * time.Millisecond
+
+// inspect starts the servers, each alone in a container, and tries some of their tools.
+func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Server, error) {
+	data, err := json.Marshal(map[string]any{"mcpServers": b.servers})
+	if err != nil {
+		return nil, err
+	}
+	t, err := inspectCommand(s).clientData(filepath.Join(b.dir, "eval.yaml"), data, inspectOptions{})
+	if err == nil {
+		err = t.pick(nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	tries := map[string][]scaffold.Try{}
+	q := runner.Inspection{
+		ID: runner.NewID("init " + b.name), Eval: t.eval, Servers: t.names, Source: "waza init", Isolated: true, Watch: watched, Patience: defaultPatience,
+		AllowWeak: b.allowWeak, Host: s.host(normal, false),
+		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
+			config := t.eval.Config.MCPServers[server]
+			tries[server] = scaffold.Tries(listed, config.URL != "" || len(config.Egress) > 0)
+			for _, try := range tries[server] {
+				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})
+			}
+			return all
+		},
+	}
+	q.Dir = filepath.Join(".waza", "inspections", q.ID)
+	for _, secret := range t.secrets {
+		q.Host.Secrets.Add(secret)
+	}
+	for _, value := range b.secrets {
+		q.Host.Secrets.Add(value)
+	}
+	report, err := runner.Inspect(ctx, q)
+	if err != nil {
+		return nil, withExitCode(err)
+	}
+	var servers []scaffold.Server
+	for _, found := range report.Servers {
+		if found.Failed != "" {
+			return nil, &exitError{exitInfra, fmt.Errorf("server %q: %s; its evidence is in %s", found.Name, found.Failed, filepath.Join(q.Dir, found.Evidence))}
+		}
+		var answers []scaffold.Answer
+		for i, try := range tries[found.Name] {
+			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
+		}
+		tasks := scaffold.Choose(answers)
+		s.sayTo(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), text.Count(len(tasks), "task")))
+		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Tasks: tasks})
+	}
+	return servers, nil
+}
+
+// first runs the eval for the first time, and says what can be done next.
+func (s initCommand) first(ctx context.Context, b *beginning) error {
+	path := filepath.Join(b.dir, "eval.yaml")
+	run := "waza run --isolate " + text.ShellWord(path)
+	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}
+	if b.dir != "." {
+		next[1] = "cd " + text.ShellWord(b.dir) + " && " + next[1]
+	}
+	does := []string{"read what was called and answered", "write a task of your own", "let an agent do the same tasks; it needs a key"}
+	if b.executor != "script" {
+		next[2], does[2] = run+" --trials 5", "run each task five times"
+	}
+	var failed error
+	if b.run {
+		failed = s.app().RunContext(ctx, []string{"waza", "run", "--isolate", "--", path})
+	} else {
+		next[0], does[0] = run, "run the eval"
+	}
+	fmt.Fprintf(s.stdout, "\nNext:\n")
+	wide := 0
+	for _, command := range next {
+		wide = max(wide, len(command))
+	}
+	for i, command := range next {
+		fmt.Fprintf(s.stdout, "  %-*s  # %s\n", wide, command, does[i])
+	}
+	return failed
+}

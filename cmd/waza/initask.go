@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/scaffold"
+)
+
+// asker asks a person.
+type asker struct {
+	*state
+	in *bufio.Scanner
+}
+
+// asker returns who asks; nil where stdin or stderr is no terminal.
+func (s initCommand) asker() *asker {
+	if _, ok := terminalOf(s.stderr); !ok {
+		return nil
+	}
+	file, ok := s.stdin.(*os.File)
+	if !ok {
+		return nil
+	}
+	if _, ok := terminalOf(file); !ok {
+		return nil
+	}
+	return &asker{s.state, bufio.NewScanner(file)}
+}
+
+// ask returns the answer to a question, which is fallback where a person answers nothing.
+func (a *asker) ask(question, fallback string) (string, error) {
+	if fallback != "" {
+		question += " [" + text.Inert(fallback) + "]"
+	}
+	fmt.Fprint(a.stderr, question+": ")
+	if !a.in.Scan() {
+		fmt.Fprintln(a.stderr)
+		return "", usage("there is no answer; give it by flags, see waza init --help")
+	}
+	if answer := strings.TrimSpace(a.in.Text()); answer != "" {
+		return answer, nil
+	}
+	return fallback, nil
+}
+
+// ask asks for what the command line does not say.
+func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
+	found := scaffold.Detect(os.DirFS("."))
+	fmt.Fprintln(s.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file such as mcp.json, or a directory.")
+	for i, f := range found {
+		fmt.Fprintf(s.stderr, "  %d  %s\n", i+1, text.Inert(f.What))
+	}
+	fallback := ""
+	if len(found) > 0 {
+		fallback = "1"
+	}
+	for {
+		answer, err := a.ask("server", fallback)
+		if err != nil {
+			return err
+		}
+		n, _ := strconv.Atoi(answer)
+		words := strings.Fields(answer)
+		switch {
+		case answer == "":
+			continue
+		case n > 0 && n <= len(found):
+			err = s.detected(b, ".", found[n-1])
+		case len(words) == 1 && (isDir(answer) || isFile(answer) && strings.HasSuffix(answer, ".json") || strings.Contains(answer, "://")):
+			err = s.about(b, answer, nil)
+		default:
+			err = b.started(".", words)
+		}
+		if err == nil {
+			break
+		}
+		s.complain(err)
+	}
+	if !c.IsSet("name") {
+		name, err := a.ask("name of the eval", b.name)
+		if err != nil {
+			return err
+		}
+		b.name = name
+	}
+	for !c.IsSet("executor") {
+		executor, err := a.ask("agent (script needs no key; claude, codex, copilot, gemini, opencode and llm ask a model)", b.executor)
+		if err != nil {
+			return err
+		}
+		if err := eval.CheckExecutor(executor); err != nil {
+			s.complain(err)
+			continue
+		}
+		b.executor = executor
+		break
+	}
+	if !c.IsSet("no-ci") {
+		answer, err := a.ask("write a GitHub workflow, yes or no", "yes")
+		if err != nil {
+			return err
+		}
+		b.ci = strings.HasPrefix(strings.ToLower(answer), "y")
+	}
+	return nil
+}

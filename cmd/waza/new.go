@@ -1,0 +1,247 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/scaffold"
+)
+
+// newCommand is waza new.
+type newCommand struct{ *state }
+
+func (s newCommand) command() *cli.Command {
+	evalFlag := &cli.StringFlag{Name: "eval", Usage: "Add to the eval at path `EVAL`", DefaultText: "eval.yaml"}
+	return &cli.Command{
+		Name:         "new",
+		Usage:        "Add a task, a server or a grader to an eval",
+		OnUsageError: usageError,
+		Subcommands: []*cli.Command{
+			{
+				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME", OnUsageError: usageError,
+				Description: "Writes a task file with places marked CHANGE ME. The task fails until they are replaced.",
+				Flags: []cli.Flag{
+					evalFlag,
+					&cli.StringFlag{Name: "server", Usage: "Use the server called `NAME`", DefaultText: "the eval's, if it has only one"},
+					&cli.StringFlag{Name: "tool", Usage: "Call `TOOL` of the server"},
+					&cli.StringFlag{Name: "args", Value: "{}", Usage: "Arguments for --tool, as a `JSON` object"},
+				},
+				Action: s.task,
+			},
+			{
+				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]", OnUsageError: usageError,
+				Description: "COMMAND starts the server as in a client: npx, uvx, docker run, a program in --image, or one in the\ncurrent directory, whose image is then built from it.",
+				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "image", Usage: "Run COMMAND in `IMAGE`"}},
+				Action:      s.server,
+			},
+			{
+				Name: "grader", Usage: "Add a grader for every task to an eval", ArgsUsage: "NAME", OnUsageError: usageError,
+				Description: "Writes graders/NAME.yaml with places marked CHANGE ME, and adds a reference to it to the eval.",
+				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "type", Value: "text", Usage: "Write a grader of `TYPE`, such as text, file, mcp_compliance, tool_calls or prompt"}},
+				Action:      s.grader,
+			},
+		},
+	}
+}
+
+// addition is an eval that something is added to.
+type addition struct {
+	path    string
+	data    []byte
+	doc     *strictyaml.Document
+	servers []string
+}
+
+// name is the command's first argument, as the name of a file.
+func (s newCommand) name(c *cli.Context, most int) (string, error) {
+	name := c.Args().First()
+	if c.NArg() < 1 || c.NArg() > most {
+		return "", usage("new %[1]s takes a name; see waza new %[1]s --help", c.Command.Name)
+	}
+	if err := mcpconfig.CheckName(name); err != nil {
+		return "", usage("%q cannot be a name here: use letters, digits, - and _", text.Inert(name))
+	}
+	return name, nil
+}
+
+func (s newCommand) open(c *cli.Context) (*addition, error) {
+	a := &addition{path: c.String("eval")}
+	if a.path == "" {
+		a.path = "eval.yaml"
+	}
+	var err error
+	if a.data, err = files.ReadNamed(a.path, strictyaml.MaxBytes); err != nil {
+		return nil, usage("%w; name the eval with --eval, or begin one with waza init", err)
+	}
+	if a.doc, err = strictyaml.Parse(a.path, a.data); err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
+	if at := (strictyaml.Path{"config", "mcp_servers"}); a.doc.Has(at...) {
+		var servers map[string]json.RawMessage
+		a.doc.DecodeAt(&servers, at...)
+		for name := range servers {
+			a.servers = append(a.servers, name)
+		}
+		slices.Sort(a.servers)
+	}
+	return a, nil
+}
+
+// beside is a path relative to the eval.
+func (a *addition) beside(name string) string {
+	return filepath.Join(filepath.Dir(a.path), filepath.FromSlash(name))
+}
+
+// write writes a file that is not there yet.
+func (s newCommand) write(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return usage("%w", err)
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return usage("%w", err)
+	}
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return withExitCode(err)
+	}
+	_, err = fmt.Fprintln(s.stdout, "wrote "+name)
+	return err
+}
+
+// insert adds an entry to the eval.
+func (s newCommand) insert(a *addition, at strictyaml.Path, entry []byte) error {
+	content, err := scaffold.Insert(a.path, a.data, at, string(entry))
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	if err := os.WriteFile(a.path, content, 0o644); err != nil {
+		return usage("%w", err)
+	}
+	_, err = fmt.Fprintf(s.stdout, "added it to %s of %s\n", at, a.path)
+	return err
+}
+
+func (s newCommand) task(c *cli.Context) error {
+	name, err := s.name(c, 1)
+	if err != nil {
+		return err
+	}
+	a, err := s.open(c)
+	if err != nil {
+		return err
+	}
+	server, tool := c.String("server"), c.String("tool")
+	if server == "" && len(a.servers) == 1 {
+		server = a.servers[0]
+	}
+	switch {
+	case server != "" && !slices.Contains(a.servers, server):
+		return usage("the eval has no server %q; %s", server, strictyaml.Suggest(server, a.servers))
+	case tool != "" && server == "":
+		return usage("--tool is of a server, and the eval has several: name it with --server")
+	}
+	args := json.RawMessage(c.String("args"))
+	var object map[string]json.RawMessage
+	if json.Unmarshal(args, &object) != nil || object == nil {
+		return usage(`--args must be a JSON object, such as {"path": "/data"}`)
+	}
+	content, err := scaffold.NewTask(name, server, tool, args)
+	if err != nil {
+		return err
+	}
+	dir, globs := "tasks", []string{}
+	a.doc.DecodeAt(&globs, "tasks")
+	if len(globs) > 0 {
+		dir = path.Dir(globs[0])
+	}
+	file := path.Join(dir, name+".yaml")
+	if err := s.write(a.beside(file), content); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
+		fmt.Fprintf(s.stdout, "no glob under tasks of %s matches it: add %s there\n", a.path, file)
+	}
+	return nil
+}
+
+func (s newCommand) server(c *cli.Context) error {
+	args, command := c.Args().Slice(), []string(nil)
+	if at := slices.Index(s.args, "--"); at >= 0 {
+		command = s.args[at+1:]
+		args = args[:len(args)-len(command)]
+	}
+	if len(args) != 2 && (len(args) != 1 || len(command) == 0) || len(args) == 2 && len(command) > 0 {
+		return usage("new server takes a name, and a URL or a command behind --; see waza new server --help")
+	}
+	name, err := s.name(c, len(args)+len(command))
+	if err != nil {
+		return err
+	}
+	a, err := s.open(c)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(a.servers, name) {
+		return usage("the eval has a server %q already", name)
+	}
+	b := &beginning{dir: filepath.Dir(a.path), name: name, image: c.String("image")}
+	if len(args) == 2 {
+		err = b.remote(args[1])
+	} else {
+		err = b.started(".", command)
+	}
+	if err != nil {
+		return err
+	}
+	for _, config := range b.servers {
+		entry, err := scaffold.YAML(map[string]json.RawMessage{name: config}, nil)
+		if err != nil {
+			return err
+		}
+		if err := s.insert(a, strictyaml.Path{"config", "mcp_servers"}, entry); err != nil {
+			return err
+		}
+	}
+	if b.dockerfile != nil {
+		return s.write(a.beside("Dockerfile"), b.dockerfile)
+	}
+	return nil
+}
+
+func (s newCommand) grader(c *cli.Context) error {
+	name, err := s.name(c, 1)
+	if err != nil {
+		return err
+	}
+	a, err := s.open(c)
+	if err != nil {
+		return err
+	}
+	content, err := scaffold.NewGrader(c.String("type"))
+	if err != nil {
+		return usage("--type: %w", err)
+	}
+	file := path.Join("graders", name+".yaml")
+	if err := s.write(a.beside(file), content); err != nil {
+		return err
+	}
+	ref, err := jsontext.Marshal(file)
+	if err != nil {
+		return err
+	}
+	return s.insert(a, strictyaml.Path{"graders"}, []byte("- ref: "+strings.Trim(string(ref), `"`)+"\n"))
+}

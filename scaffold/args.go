@@ -1,0 +1,212 @@
+package scaffold
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+)
+
+// maxSchemaDepth is how deep a schema is followed, references among it.
+const maxSchemaDepth = 8
+
+// arguments returns arguments that fit a tool's input schema: those that it requires, and no
+// others. It is false where none can be made up, such as for a pattern.
+func arguments(schema []byte) (json.RawMessage, bool) {
+	made, ok := maker{schema}.object(schema, 0)
+	if !ok {
+		return nil, false
+	}
+	data, err := json.Marshal(made)
+	if err != nil || !isHarmless(string(data)) {
+		return nil, false
+	}
+	return data, true
+}
+
+// required returns the names of the arguments that a schema requires.
+func required(schema []byte) (names []string) {
+	for raw := range jsontext.Elements(jsontext.Member(schema, "required")) {
+		if name := jsontext.Word(raw); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// maxArguments is how long made up arguments may be: they stand in a prompt.
+const maxArguments = 300
+
+// isHarmless reports whether a text of a server's can stand in a prompt and a script: it is short,
+// on one line, and no template.
+func isHarmless(s string) bool {
+	return len(s) <= maxArguments && !strings.Contains(s, "{{") && !strings.Contains(s, "${") && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// maker makes values that fit schemas of one document.
+type maker struct{ root []byte }
+
+func (m maker) object(schema []byte, depth int) (map[string]any, bool) {
+	made := map[string]any{}
+	properties := jsontext.Member(schema, "properties")
+	for _, name := range required(schema) {
+		value, ok := m.value(jsontext.Member(properties, name), name, depth+1)
+		if !ok {
+			return nil, false
+		}
+		made[name] = value
+	}
+	return made, true
+}
+
+// value returns a value for a schema, which the name of its property helps to find.
+func (m maker) value(schema []byte, name string, depth int) (any, bool) {
+	if depth > maxSchemaDepth {
+		return nil, false
+	}
+	for _, key := range []string{"const", "default"} {
+		if raw := jsontext.Member(schema, key); raw != nil && string(raw) != "null" {
+			return jsontext.Decode(raw), true
+		}
+	}
+	for _, key := range []string{"examples", "enum"} {
+		for raw := range jsontext.Elements(jsontext.Member(schema, key)) {
+			return jsontext.Decode(raw), true
+		}
+	}
+	if ref := jsontext.Word(jsontext.Member(schema, "$ref")); ref != "" {
+		return m.value(m.at(ref), name, depth+1)
+	}
+	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
+		for choice := range jsontext.Elements(jsontext.Member(schema, key)) {
+			if value, ok := m.value(choice, name, depth+1); ok && value != nil {
+				return value, true
+			}
+		}
+	}
+	switch kindOf(schema) {
+	case "integer", "number":
+		return number(schema), true
+	case "boolean":
+		return false, true
+	case "array":
+		least, _ := strconv.Atoi(string(jsontext.Member(schema, "minItems")))
+		items := []any{}
+		for range min(least, 4) {
+			item, ok := m.value(jsontext.Member(schema, "items"), name, depth+1)
+			if !ok {
+				return nil, false
+			}
+			items = append(items, item)
+		}
+		return items, len(items) >= least
+	case "object":
+		return m.object(schema, depth)
+	case "null":
+		return nil, false
+	}
+	return textFor(schema, name)
+}
+
+// at follows a reference within the document.
+func (m maker) at(ref string) []byte {
+	path, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	found := m.root
+	for step := range strings.SplitSeq(path, "/") {
+		found = jsontext.Member(found, step)
+	}
+	return found
+}
+
+// kindOf returns the type of a schema, the first that is not null where it has several.
+func kindOf(schema []byte) string {
+	raw := jsontext.Member(schema, "type")
+	for one := range jsontext.Elements(raw) {
+		if kind := jsontext.Word(one); kind != "null" {
+			return kind
+		}
+	}
+	kind := jsontext.Word(raw)
+	if kind == "" && jsontext.Member(schema, "properties") != nil {
+		return "object"
+	}
+	return kind
+}
+
+// number returns the least number that a schema allows, or 1.
+func number(schema []byte) any {
+	bound := func(key string) (float64, bool) {
+		n, err := strconv.ParseFloat(string(jsontext.Member(schema, key)), 64)
+		return n, err == nil
+	}
+	value := 1.0
+	if least, ok := bound("minimum"); ok && least > value {
+		value = least
+	}
+	if above, ok := bound("exclusiveMinimum"); ok && above >= value {
+		value = above + 1
+	}
+	if most, ok := bound("maximum"); ok && most < value {
+		value = most
+	}
+	return value
+}
+
+// named returns a value for a string of a format, or by a part of its property's name.
+func named(format, name string) string {
+	switch format {
+	case "date":
+		return "2026-01-02"
+	case "date-time":
+		return "2026-01-02T03:04:05Z"
+	case "time":
+		return "03:04:05Z"
+	case "uuid":
+		return "00000000-0000-4000-8000-000000000000"
+	case "hostname":
+		return "example.com"
+	case "ipv4":
+		return "192.0.2.1"
+	}
+	for _, known := range []struct {
+		parts []string
+		value string
+	}{
+		{[]string{"url", "uri"}, "https://example.com/"}, {[]string{"mail"}, "someone@example.com"},
+		{[]string{"path", "file", "dir", "folder"}, "/tmp"}, {[]string{"timezone", "time_zone", "tz"}, "UTC"},
+		{[]string{"city", "location", "place", "town"}, "Paris"}, {[]string{"date"}, "2026-01-02"}, {[]string{"time"}, "12:00"},
+	} {
+		for _, part := range known.parts {
+			if strings.Contains(strings.ToLower(format+" "+name), part) {
+				return known.value
+			}
+		}
+	}
+	return "hello"
+}
+
+// textFor returns a string for a schema; none where it has to match a pattern.
+func textFor(schema []byte, name string) (any, bool) {
+	value := named(jsontext.Word(jsontext.Member(schema, "format")), name)
+	if least, err := strconv.Atoi(string(jsontext.Member(schema, "minLength"))); err == nil && least > len(value) {
+		if least > maxArguments {
+			return nil, false
+		}
+		value += strings.Repeat("o", least-len(value))
+	}
+	if most, err := strconv.Atoi(string(jsontext.Member(schema, "maxLength"))); err == nil && most < len(value) {
+		value = value[:max(most, 0)]
+	}
+	pattern := jsontext.Word(jsontext.Member(schema, "pattern"))
+	if pattern == "" {
+		return value, true
+	}
+	fits, err := regexp.MatchString(pattern, value)
+	return value, err == nil && fits
+}

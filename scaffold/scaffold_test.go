@@ -1,0 +1,218 @@
+package scaffold
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/mcp/catalog"
+)
+
+// hostile are texts that try to be more than a string of YAML.
+func hostile() []string {
+	return []string{
+		"", "a: b", "a #b", "# a", "- a", "* a", "&a", "!!int 1", "{{ x }}", "${X}", "true", "Null", "1", "1.0", "0x10", "~", "a\nb: c", "a\n---\n", "\"", "'", "\\", "a\tb",
+		"\u2028", "\u0085x", "\ufeff", "\U0001f600", "\x1b[2J", "<a>&", "%a", "@a", "`a", "a,b", "]", "}", "yes", "-", "?", ":", "a:", " a", "a ", "é", "2026-01-02", ".", "..", "=", "<<",
+	}
+}
+
+// What is written is read as what it was, whatever stands in it.
+func TestYAMLIsReadBack(t *testing.T) {
+	for _, s := range hostile() {
+		checkYAML(t, s)
+	}
+}
+
+func FuzzYAML(f *testing.F) {
+	for _, s := range hostile() {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) { checkYAML(t, strings.ToValidUTF8(s, "")) })
+}
+
+func checkYAML(t *testing.T, s string) {
+	t.Helper()
+	want := map[string]any{"plain": s, "list": []any{s, []any{s}}, "deep": map[string]any{"of": map[string]any{"it": s}, "many": []any{map[string]any{"say": s, "then": map[string]any{"do": s}}}}}
+	if s != "" && s != "<<" && !strings.ContainsRune(s, 0) {
+		want["keys"] = map[string]any{s: map[string]any{s: "x"}}
+	}
+	written, err := YAML(want, Comments{"": s, "deep": s, "deep.of": s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := strictyaml.Parse("eval.yaml", written)
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", s, err, written)
+	}
+	var got map[string]any
+	doc.Decode(&got)
+	if err := doc.Err(); err != nil {
+		t.Fatalf("%q: %v\n%s", s, err, written)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%q: %s\n%s", s, diff, written)
+	}
+	for _, r := range string(written) {
+		if r == '\x1b' || r == '\u2028' || r == 0x85 {
+			t.Errorf("%q: %q stands in the file", s, r)
+		}
+	}
+}
+
+func listed(tools ...string) catalog.Catalog {
+	l := catalog.List{Kind: catalog.Tools}
+	for _, raw := range tools {
+		l.Entries = append(l.Entries, catalog.NewEntry(catalog.Tools, json.RawMessage(raw)))
+	}
+	return catalog.Catalog{Lists: []catalog.List{l}}
+}
+
+func TestTries(t *testing.T) {
+	c := listed(
+		`{"name": "get_weather", "inputSchema": {"properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 2}, "more": {"type": "string"}}, "required": ["city", "days"]}}`,
+		`{"name": "set_alarm", "annotations": {"readOnlyHint": false}, "inputSchema": {"type": "object"}}`,
+		`{"name": "status", "annotations": {"readOnlyHint": true}}`,
+		`{"name": "evil: {{ x }}\n", "inputSchema": {"type": "object"}}`,
+		`{"name": "../../etc", "inputSchema": {"type": "object"}}`,
+		`{"name": "get_enum", "inputSchema": {"properties": {"x": {"enum": ["{{ evil }}"]}}, "required": ["x"]}}`,
+		`{"name": "get_deep", "inputSchema": {"properties": {"x": {"$ref": "#/$defs/x"}}, "required": ["x"], "$defs": {"x": {"$ref": "#/$defs/x"}}}}`,
+	)
+	var got []string
+	for _, try := range Tries(c, false) {
+		got = append(got, string(try.Kind)+" "+try.Tool+" "+string(try.Arguments))
+	}
+	want := []string{
+		`read get_weather {"city":"Paris","days":2}`, `read status {}`, `read get_weather {"city":"Paris","days":2}`, `read status {}`,
+		`write set_alarm {}`, `error get_weather {}`, `error get_enum {}`, `error get_deep {}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, try := range Tries(c, true) {
+		if try.Tool != "status" {
+			t.Errorf("%s is called of a server that reaches out", try.Tool)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{}`: `{}`,
+		`{"properties":{"a":{"type":["null","boolean"]}},"required":["a"]}`:                              `{"a":false}`,
+		`{"properties":{"a":{"anyOf":[{"type":"null"},{"type":"number"}]}},"required":["a"]}`:            `{"a":1}`,
+		`{"properties":{"a":{"type":"array","minItems":2,"items":{"type":"integer"}}},"required":["a"]}`: `{"a":[1,1]}`,
+		`{"properties":{"a":{"type":"object","required":["b"]}},"required":["a"]}`:                       `{"a":{"b":"hello"}}`,
+		`{"properties":{"a":{"$ref":"#/$defs/k"}},"required":["a"],"$defs":{"k":{"const":7}}}`:           `{"a":7}`,
+		`{"properties":{"a":{"type":"string","format":"email"}},"required":["a"]}`:                       `{"a":"someone@example.com"}`,
+		`{"properties":{"a":{"type":"string","maxLength":3}},"required":["a"]}`:                          `{"a":"hel"}`,
+		`{"properties":{"a":{"type":"string","pattern":"^x+$"}},"required":["a"]}`:                       ``,
+		`{"properties":{"a":{"type":"array","minItems":99999999}},"required":["a"]}`:                     ``,
+		`{"properties":{"a":{"default":"` + strings.Repeat("x", 1000) + `"}},"required":["a"]}`:          ``,
+		`{"properties":{"a":{"default":"x\u001b"}},"required":["a"]}`:                                    `{"a":"x\u001b"}`,
+		`{"properties":{"a":{"type":"integer","exclusiveMinimum":5,"maximum":9}},"required":["a","a"]}`:  `{"a":6}`,
+		`[1]`: `{}`,
+	} {
+		got, ok := arguments([]byte(schema))
+		if string(got) != want || ok != (want != "") {
+			t.Errorf("%.80s: %s, %v; want %s", schema, got, ok, want)
+		}
+	}
+}
+
+func said(text string) string {
+	data, _ := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
+	return string(data)
+}
+
+func TestChoose(t *testing.T) {
+	answer := func(kind Kind, tool string, outcome evidence.Outcome, raw string) Answer {
+		return Answer{Try{Kind: kind, Tool: tool}, outcome, json.RawMessage(raw)}
+	}
+	answers := []Answer{
+		answer(Read, "time", evidence.OutcomeOK, said("10:00:01")), answer(Read, "city", evidence.OutcomeOK, said(`{"n": 3, "name": "Paris"}`)),
+		answer(Read, "time", evidence.OutcomeOK, said("10:00:02")), answer(Read, "city", evidence.OutcomeOK, said(`{"n": 4, "name": "Paris"}`)),
+		answer(Write, "set", evidence.OutcomeToolError, said("no")), answer(Error, "city", evidence.OutcomeOK, said("fine")),
+		answer(Error, "set", evidence.OutcomeProtocolError, `{"code": -32602, "message": "missing argument: name"}`),
+	}
+	got := Choose(answers)
+	want := []Task{{answers[1].Try, evidence.OutcomeOK, "Paris"}, {answers[6].Try, evidence.OutcomeProtocolError, "missing argument"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExcerpt(t *testing.T) {
+	for _, test := range []struct{ said, again, want string }{
+		{"Sunny in Paris, 21 degrees", "Sunny in Paris, 21 degrees", "Sunny in Paris, 21 degrees"},
+		{"{\n}\nok then", "{\n}\nok then", "ok then"},
+		{"Created at 2026-01-02T10:00", "Created at 2026-01-03T10:00", "Created at"},
+		{"\x1b[2J", "\x1b[2J", ""},
+		{"{{ evil }}", "{{ evil }}", ""},
+		{"one", "two", ""},
+		{"", "", ""},
+		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), strings.TrimSpace(strings.Repeat("word ", 12))},
+	} {
+		if got := excerpt(test.said, test.again); got != test.want {
+			t.Errorf("%q: %q, want %q", test.said, got, test.want)
+		}
+	}
+}
+
+func TestOfSource(t *testing.T) {
+	file := func(names ...string) fstest.MapFS {
+		all := fstest.MapFS{}
+		for _, name := range names {
+			all[name] = &fstest.MapFile{}
+		}
+		return all
+	}
+	for _, test := range []struct {
+		dir        fstest.MapFS
+		command    []string
+		config     string
+		dockerfile string // a line of it; empty for none
+	}{
+		{file("package.json"), nil, `{"build":"."}`, ""},
+		{file("package.json"), []string{"node", "a.js"}, `{"build":".","command":"node","args":["a.js"]}`, ""},
+		{file("go.mod"), []string{"go", "run", "."}, `{"build":"."}`, ""},
+		{file("Dockerfile"), []string{"node", "a.js"}, `{"build":"."}`, ""},
+		{file("a.js"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
+		{file("a.py"), []string{"python3", "a.py"}, `{"build":"."}`, `FROM python:`},
+		{file("a.go"), []string{"go", "run", "a.go"}, `{"build":"."}`, `"/server", "a.go"]`},
+	} {
+		config, dockerfile, err := OfSource(test.dir, ".", test.command)
+		if err != nil || string(config) != test.config || (dockerfile == nil) != (test.dockerfile == "") || !strings.Contains(string(dockerfile), test.dockerfile) {
+			t.Errorf("%v %q: %s, %q, %v", test.dir, test.command, config, dockerfile, err)
+		}
+	}
+	for _, command := range [][]string{nil, {"./server"}, {"go", "run", "."}} {
+		if _, _, err := OfSource(file("x"), ".", command); err == nil {
+			t.Errorf("%q: no error", command)
+		}
+	}
+}
+
+func TestInsert(t *testing.T) {
+	servers := strictyaml.Path{"config", "mcp_servers"}
+	for _, test := range []struct{ before, want string }{
+		{"name: x\nconfig:\n  # why\n  executor: mock\n", "name: x\nconfig:\n  mcp_servers:\n    new: {}\n  # why\n  executor: mock\n"},
+		{"config:\n    mcp_servers:\n        old:\n            url: x\n", "config:\n    mcp_servers:\n        new: {}\n        old:\n            url: x\n"},
+		{"name: x", "name: x\n\nconfig:\n  mcp_servers:\n    new: {}\n"},
+	} {
+		got, err := Insert("eval.yaml", []byte(test.before), servers, "new: {}\n")
+		if err != nil || string(got) != test.want {
+			t.Errorf("%q: %q, %v", test.before, got, err)
+		}
+	}
+	if got, err := Insert("eval.yaml", []byte("graders:\n- type: x\n"), strictyaml.Path{"graders"}, "- ref: y\n"); err != nil || string(got) != "graders:\n- ref: y\n- type: x\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := Insert("eval.yaml", []byte("config: {executor: mock}\n"), servers, "new: {}\n"); err == nil || !strings.Contains(err.Error(), "by hand:\nnew: {}") {
+		t.Errorf("flow style: %v", err)
+	}
+}

@@ -1,0 +1,170 @@
+package scaffold
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+
+	_ "embed"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+)
+
+// Found is something in a directory that an eval can be about.
+type Found struct {
+	What    string   // for people
+	Clients string   // a client's file that has the servers; empty for source
+	Command []string // that starts the server, if its source needs one to be named
+	Source  bool     // its source is the directory
+}
+
+// clientFiles are where clients keep their servers for a project.
+func clientFiles() []string {
+	return []string{".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"}
+}
+
+// Detect returns what a directory has that an eval can be about, the most likely first.
+func Detect(dir fs.FS) (found []Found) {
+	for _, name := range clientFiles() {
+		if isFile(dir, name) {
+			found = append(found, Found{What: "the servers of " + name, Clients: name})
+		}
+	}
+	switch manifest := manifestOf(dir); {
+	case isFile(dir, "Dockerfile"):
+		found = append(found, Found{What: "the server that the Dockerfile here builds", Source: true})
+	case manifest != "":
+		found = append(found, Found{What: "the project here (" + manifest + ")", Source: true})
+	default:
+		for _, name := range []string{"server.js", "index.js", "server.mjs", "server.py", "main.py", "server.go", "main.go"} {
+			if isFile(dir, name) {
+				command := []string{programOf(name), name}
+				found = append(found, Found{What: strings.Join(command, " "), Source: true, Command: command})
+				break
+			}
+		}
+	}
+	return found
+}
+
+// programOf returns what runs a file of a language.
+func programOf(name string) string {
+	switch path.Ext(name) {
+	case ".py":
+		return "python"
+	case ".go":
+		return "go"
+	}
+	return "node"
+}
+
+// manifestOf returns the manifest of a project that needs no Dockerfile; empty without any.
+func manifestOf(dir fs.FS) string {
+	names := []string{"package.json", "go.mod", "pyproject.toml", "requirements.txt"}
+	if i := slices.IndexFunc(names, func(name string) bool { return isFile(dir, name) }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
+
+func isFile(dir fs.FS, name string) bool {
+	info, err := fs.Stat(dir, name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// IsSource reports whether a command starts a program of a directory: an interpreter with a file
+// of it, or a file of it.
+func IsSource(dir fs.FS, command []string) bool {
+	switch path.Base(command[0]) {
+	case "node", "python", "python3", "go", "bun", "deno", "tsx":
+		return slices.ContainsFunc(command[1:], func(arg string) bool {
+			arg = path.Clean(arg)
+			return fs.ValidPath(arg) && (isFile(dir, arg) || arg == "." && path.Base(command[0]) == "go")
+		})
+	}
+	local := path.Clean(command[0])
+	return strings.Contains(command[0], "/") && fs.ValidPath(local) && isFile(dir, local)
+}
+
+// OfSource returns a server whose image is built from a directory, at a path from the eval, and
+// the Dockerfile that the directory needs; nil where it needs none. The command may be left out
+// where the image has one.
+func OfSource(dir fs.FS, at string, command []string) (config json.RawMessage, dockerfile []byte, err error) {
+	server := object("build", at)
+	hasOwn := isFile(dir, "Dockerfile")
+	language := ""
+	if len(command) > 0 {
+		language = path.Base(command[0])
+	}
+	switch {
+	case len(command) == 0 || hasOwn || language == "go": // the image knows
+	case manifestOf(dir) != "":
+		server.add("command", command[0])
+		server.add("args", command[1:])
+	}
+	if !hasOwn && manifestOf(dir) == "" {
+		if dockerfile, err = dockerfileOf(command); err != nil {
+			return nil, nil, err
+		}
+	}
+	config, err = jsontext.Marshal(server)
+	return config, dockerfile, err
+}
+
+//go:embed templates/Dockerfile
+var dockerfileText string
+
+// dockerfileOf returns a Dockerfile for a directory without a manifest whose program a command
+// starts.
+func dockerfileOf(command []string) ([]byte, error) {
+	if len(command) == 0 {
+		return nil, fmt.Errorf("it has no Dockerfile and no manifest, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js")
+	}
+	language := path.Base(command[0])
+	if language == "python3" {
+		language = "python"
+	}
+	if !slices.Contains([]string{"node", "python", "go"}, language) {
+		return nil, fmt.Errorf("how to build an image for %q is not known: write a Dockerfile beside it, and run waza init again", command[0])
+	}
+	file := command[len(command)-1]
+	if language == "go" {
+		i := slices.IndexFunc(command, func(arg string) bool { return strings.HasSuffix(arg, ".go") })
+		if i < 0 {
+			return nil, fmt.Errorf("the directory has no go.mod: add one with go mod init, and run waza init again")
+		}
+		file = command[i]
+	}
+	return fill(dockerfileText, struct {
+		Language, File string
+		Command        []string
+	}{language, file, command})
+}
+
+//go:embed templates/workflow.yml
+var workflowText string
+
+// WorkflowPath is where GitHub finds the workflow in a repository.
+const WorkflowPath = ".github/workflows/waza.yml"
+
+// Workflow returns a GitHub workflow that runs the eval at a path in the repository on pull
+// requests.
+func Workflow(eval string) ([]byte, error) { return fill(workflowText, eval) }
+
+// fill fills in a template of this package.
+func fill(page string, data any) ([]byte, error) {
+	var out strings.Builder
+	t, err := template.New("").Funcs(template.FuncMap{"shell": text.ShellWord, "json": func(v any) (string, error) {
+		data, err := jsontext.Marshal(v)
+		return string(data), err
+	}}).Parse(page)
+	if err == nil {
+		err = t.Execute(&out, data)
+	}
+	return []byte(out.String()), err
+}
