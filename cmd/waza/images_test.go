@@ -78,7 +78,7 @@ config:
   timeout_seconds: 60
   executor: script
   mcp_servers:
-    node: {build: ./node}
+    node: {build: {context: ./node, args: {FLAVOUR: plain}}}
     go: {build: go}
     python: {build: {context: python}}
     docker: {build: {context: node, dockerfile: own/Dockerfile, target: last, args: {GREETING: hello}}}
@@ -87,7 +87,7 @@ tasks: [task.yaml]
 FROM node:24-bookworm-slim AS first
 ARG GREETING
 COPY greeter.js /srv/
-RUN sed -i "s/hello from/$GREETING by/" /srv/greeter.js && test ! -e .env
+RUN sed -i "/ssh2/d; s/hello from/$GREETING by/" /srv/greeter.js && test ! -e .env
 FROM node:24-bookworm-slim AS last
 COPY --from=first /srv /srv
 CMD ["node", "/srv/greeter.js"]

@@ -1,3 +1,5 @@
+require("ssh2"); // which has an optional dependency in C++, and does without it
+
 const answers = {
   initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "greeter", version: "1" } }),
   "tools/list": () => ({ tools: [{ name: "greet", inputSchema: { type: "object" } }] }),
