@@ -75,9 +75,6 @@ func TestConsole(t *testing.T) {
 			t.Parallel()
 			if p.engine {
 				dockertest.Require(t)
-				if exec.CommandContext(t.Context(), waza, "init", "--help").Run() != nil {
-					t.Skip("waza init is not there yet")
-				}
 			}
 			text := read(t, p.path)
 			if _, err := exec.LookPath("jq"); err != nil && strings.Contains(text, "\n$ jq ") {
