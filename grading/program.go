@@ -60,7 +60,7 @@ func checkProgram(image string, files map[string]string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if clean := path.Clean(name); inside(name) != nil || clean == "." {
-			errs = append(errs, fmt.Errorf("files: %q must be a path in the program's directory, relative and without ..", name))
+			errs = append(errs, fmt.Errorf("files: %q must be a relative path in the program's directory, without .. in it", name))
 		}
 	}
 	return errors.Join(errs...)

@@ -162,14 +162,14 @@ func TestServeRefuses(t *testing.T) {
 	p.write("file", "")
 	p.write("run/run.json", "{}")
 	for want, args := range map[string][]string{
-		"missing is not there":                   {"missing"},
-		"file is no directory":                   {"file"},
-		"run is one run":                         {"run"},
-		"serve takes one directory":              {"a", "b"},
-		"add --allow-other-machines":             {"--listen", "0.0.0.0:0"},
-		"other machines could reach 192.0.2.1:1": {"--listen", "192.0.2.1:1"},
-		"give HOST:PORT, such as 127.0.0.1:8417": {"--listen", "8417"},
-		"flag provided but not defined: -public": {"--public"},
+		"directory missing does not exist; name":  {"missing"},
+		"file is not a directory; name the":       {"file"},
+		"run is a single run; name the directory": {"run"},
+		"serve takes one directory":               {"a", "b"},
+		"add --allow-other-machines":              {"--listen", "0.0.0.0:0"},
+		"other machines could reach 192.0.2.1:1":  {"--listen", "192.0.2.1:1"},
+		"give HOST:PORT, such as 127.0.0.1:8417":  {"--listen", "8417"},
+		"unknown flag --public; see waza serve":   {"--public"},
 	} {
 		c := p.start(append([]string{"serve"}, args...)...).wait(exitUsage)
 		if got := c.stderr.String(); !strings.Contains(got, want) || strings.Count(got, "\n") != 1 {
