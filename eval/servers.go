@@ -2,6 +2,7 @@ package eval
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -227,6 +228,23 @@ func (e *Eval) Allow(entries []string) error {
 		all[name] = &server
 	}
 	return nil
+}
+
+// OfServers returns an eval with servers as an eval has them, and no tasks, for inspections. Their
+// paths are relative to the directory of path. Errors are those of [Load].
+func OfServers(path string, all map[string]json.RawMessage) (*Eval, error) {
+	data, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := strictyaml.ParseJSON(path, data)
+	if err != nil {
+		return nil, err
+	}
+	e := &Eval{Path: path}
+	doc.Decode(&e.Config.MCPServers)
+	servers{doc: doc, place: under(doc), eval: e}.checkDeclared(e.Config.MCPServers)
+	return e, doc.Err()
 }
 
 // ContainerFields returns the fields of a server that need a container.

@@ -246,12 +246,15 @@ func (s initCommand) clients(b *beginning, file string) error {
 			if err != nil {
 				return usage("server %q of %s: %w", name, file, err)
 			}
-			var of mcpconfig.Server
+			var of struct {
+				Build, Command string
+				Args           []string
+			}
 			if err := json.Unmarshal(config, &of); err != nil {
 				return err
 			}
-			of.Env = server.Env
-			server, b.dockerfile = &of, dockerfile
+			server = &mcpconfig.Server{Build: &mcpconfig.Build{Context: of.Build}, Command: of.Command, Args: of.Args, Env: server.Env}
+			b.dockerfile = dockerfile
 		}
 		if b.servers[name], err = json.Marshal(server); err != nil {
 			return err
@@ -404,17 +407,11 @@ const watched = 200 * time.Millisecond
 
 // inspect starts the servers, each alone in a container, and tries some of their tools.
 func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Server, error) {
-	data, err := json.Marshal(map[string]any{"mcpServers": b.servers})
+	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
-		return nil, err
+		return nil, &exitError{exitUsage, err}
 	}
-	t, err := inspectCommand(s).clientData(filepath.Join(b.dir, "eval.yaml"), data, inspectOptions{})
-	if err == nil {
-		err = t.pick(nil)
-	}
-	if err != nil {
-		return nil, err
-	}
+	t := target{eval: e, names: slices.Sorted(maps.Keys(b.servers))}
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
 		ID: runner.NewID("init " + b.name), Eval: t.eval, Servers: t.names, Source: "waza init", Isolated: true, Watch: watched, Patience: defaultPatience,
@@ -429,9 +426,6 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 		},
 	}
 	q.Dir = filepath.Join(".waza", "inspections", q.ID)
-	for _, secret := range t.secrets {
-		q.Host.Secrets.Add(secret)
-	}
 	for _, value := range b.secrets {
 		q.Host.Secrets.Add(value)
 	}
