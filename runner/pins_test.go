@@ -90,10 +90,10 @@ func TestPins(t *testing.T) {
 		reported []string // parts of the messages of events, in order
 	}{
 		"as pinned":             {same, true, evidence.ClassPass, nil},
-		"changed":               {changed, false, evidence.ClassPass, []string{`told the runner's probe: tool "add" changed`, `told the agent: tool "add" changed`}},
-		"changed, and must not": {changed, true, evidence.ClassInfra, []string{`told the runner's probe`}},
-		"to the agent":          {toAgent, false, evidence.ClassPass, []string{`told the agent: tool "add" changed`}},
-		"to it, and must not":   {toAgent, true, evidence.ClassInfra, []string{`told the agent`}},
+		"changed":               {changed, false, evidence.ClassPass, []string{`listed for the runner's probe: tool "add" changed`, `listed for the agent: tool "add" changed`}},
+		"changed, and must not": {changed, true, evidence.ClassInfra, []string{`listed for the runner's probe`}},
+		"to the agent":          {toAgent, false, evidence.ClassPass, []string{`listed for the agent: tool "add" changed`}},
+		"to it, and must not":   {toAgent, true, evidence.ClassInfra, []string{`listed for the agent`}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
