@@ -154,7 +154,9 @@ func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspectio
 	}
 	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
 	a.Message = l.clean().text(a.Message)
-	a.Marks = finding.InResult(e.What, e.Name, a.Answer)
+	if len(a.Answer) > 0 { // else the server did not answer
+		a.Marks = finding.InResult(e.What, e.Name, a.Answer)
+	}
 	if len(a.Answer) > maxAnswer || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil
 	}
