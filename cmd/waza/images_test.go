@@ -157,9 +157,9 @@ func TestImages_OfNobody(t *testing.T) {
 	p := unpackProject(t, "")
 	for args, want := range map[string]string{
 		"images build claud": `no agent "claud" comes with waza; did you mean "claude"?`,
-		"images prun":        `no command images "prun"; did you mean "prune"?`,
+		"images prun":        `unknown command images "prun"; did you mean "prune"?`,
 		"images list all":    "images list takes no arguments",
-		"images list --bas":  "flag provided but not defined: -bas",
+		"images list --bas":  "unknown flag --bas; did you mean --base?",
 
 		"images build nope --base debian:bookworm-slim": `no agent "nope" comes with waza`,
 	} {

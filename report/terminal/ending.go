@@ -54,7 +54,7 @@ func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
 
 // Write says what did not pass and why, where the evidence is, and in the last line the verdict.
 func (e Ending) Write(w io.Writer) error {
-	return writeLines(w, []string{""}, e.again(), e.failures(true), Narrations(e.Run.Results), events(e.Run.Results), lostServers(e.Trials),
+	return writeLines(w, []string{""}, e.again(), e.failures(true), e.ungraded(), events(e.Run.Results), lostServers(e.Trials),
 		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
@@ -268,11 +268,22 @@ func attemptsBefore(r Trial) string {
 		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
-// Narrations says, a line for each, where agents misreport their calls and no grader says so.
-func Narrations(r results.Results) (lines []string) {
+// Narrations says, a line for each, where agents misreport their calls.
+func Narrations(r results.Results) []string {
+	return misreported(r, func(results.RunResult) bool { return false })
+}
+
+// ungraded says where agents misreport their calls and no grader says so.
+func (e Ending) ungraded() []string {
+	return misreported(e.Run.Results, func(run results.RunResult) bool {
+		return slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported)
+	})
+}
+
+func misreported(r results.Results, leftOut func(results.RunResult) bool) (lines []string) {
 	for _, task := range r.Tasks {
 		for _, run := range task.Runs {
-			if run.Narration == nil || slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported) {
+			if run.Narration == nil || leftOut(run) {
 				continue
 			}
 			for _, sentence := range run.Narration.Sentences {
