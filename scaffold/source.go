@@ -56,7 +56,7 @@ func Detect(dir fs.FS) (found []Found) {
 func programOf(name string) string {
 	switch path.Ext(name) {
 	case ".py":
-		return "python"
+		return "python3"
 	case ".go":
 		return "go"
 	}
