@@ -295,14 +295,30 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 	if err != nil {
 		return nil, usage("--mcp: %w", err)
 	}
-	overlay, err := mcpconfig.ReadClient(path, data)
+	return s.readClient(path, data)
+}
+
+// arguments returns the arguments of a command, and apart the words behind --, which are a command
+// themselves.
+func (s *state) arguments(c *cli.Context) (args, command []string) {
+	args = c.Args().Slice()
+	if at := slices.Index(s.args, "--"); at >= 0 {
+		command = s.args[at+1:]
+		args = args[:len(args)-len(command)]
+	}
+	return args, command
+}
+
+// readClient reads a client's file, or what is written as one, and prints its notes.
+func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, error) {
+	client, err := mcpconfig.ReadClient(name, data)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	for _, n := range overlay.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(overlay.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+	for _, n := range client.Notes {
+		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(client.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
 	}
-	return overlay, nil
+	return client, nil
 }
 
 // consulting asks judges that are on record, as far as the command line c lets it.

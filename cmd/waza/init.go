@@ -92,11 +92,7 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
 		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), secrets: map[string]string{},
 	}
-	args, command := c.Args().Slice(), []string(nil)
-	if at := slices.Index(s.args, "--"); at >= 0 {
-		command = s.args[at+1:]
-		args = args[:len(args)-len(command)]
-	}
+	args, command := s.arguments(c)
 	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
 		return nil, usage("init takes one directory, file or URL, or a command behind --; see waza init --help")
 	}
@@ -220,12 +216,9 @@ func (s initCommand) clients(b *beginning, file string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	client, err := mcpconfig.ReadClient(file, data)
+	client, err := s.readClient(file, data)
 	if err != nil {
-		return &exitError{exitUsage, err}
-	}
-	for _, n := range client.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", text.Inert(client.Name), n.Position.Line, n.Position.Column, text.Inert(n.Text))
+		return err
 	}
 	b.servers = map[string]json.RawMessage{}
 	root := os.DirFS(".")
@@ -237,12 +230,13 @@ func (s initCommand) clients(b *beginning, file string) error {
 		for key, value := range server.Headers {
 			server.Headers[key] = b.variable(client.Secrets, strings.ToUpper(strings.ReplaceAll(name+"_"+key, "-", "_")), value)
 		}
-		if server.Command != "" && server.Image == "" && scaffold.IsSource(root, append([]string{server.Command}, server.Args...)) {
+		command := append([]string{server.Command}, server.Args...)
+		if server.Command != "" && server.Image == "" && scaffold.IsSource(root, command) {
 			at, err := relative(b.dir, ".")
 			if err != nil {
 				return usage("%w", err)
 			}
-			config, dockerfile, err := scaffold.OfSource(root, filepath.ToSlash(at), append([]string{server.Command}, server.Args...))
+			config, dockerfile, err := scaffold.OfSource(root, filepath.ToSlash(at), command)
 			if err != nil {
 				return usage("server %q of %s: %w", name, file, err)
 			}
@@ -411,13 +405,12 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	t := target{eval: e, names: slices.Sorted(maps.Keys(b.servers))}
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
-		ID: runner.NewID("init " + b.name), Eval: t.eval, Servers: t.names, Source: "waza init", Isolated: true, Watch: watched, Patience: defaultPatience,
+		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watched, Patience: defaultPatience,
 		AllowWeak: b.allowWeak, Host: s.host(normal, false),
 		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
-			config := t.eval.Config.MCPServers[server]
+			config := e.Config.MCPServers[server]
 			tries[server] = scaffold.Tries(listed, config.URL != "" || len(config.Egress) > 0)
 			for _, try := range tries[server] {
 				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})

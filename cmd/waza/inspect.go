@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -221,11 +220,7 @@ func nearby() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
 func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, error) {
-	args, command := c.Args().Slice(), []string(nil)
-	if at := slices.Index(s.args, "--"); at >= 0 {
-		command = s.args[at+1:]
-		args = args[:len(args)-len(command)]
-	}
+	args, command := s.arguments(c)
 	switch {
 	case len(args) == 0 && len(command) > 0:
 		return s.commandTarget(command, o)
@@ -278,12 +273,9 @@ func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, err
 
 // clientData reads a client's file, or what is written as one.
 func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (target, error) {
-	client, err := mcpconfig.ReadClient(name, data)
+	client, err := s.readClient(name, data)
 	if err != nil {
-		return target{}, &exitError{exitUsage, err}
-	}
-	for _, n := range client.Notes {
-		fmt.Fprintf(s.stderr, "%s:%d:%d: note: %s\n", client.Name, n.Position.Line, n.Position.Column, text.Inert(n.Text))
+		return target{}, err
 	}
 	e, err := eval.OfClient(client, o.image)
 	if err != nil {

@@ -179,11 +179,7 @@ func (s newCommand) task(c *cli.Context) error {
 }
 
 func (s newCommand) server(c *cli.Context) error {
-	args, command := c.Args().Slice(), []string(nil)
-	if at := slices.Index(s.args, "--"); at >= 0 {
-		command = s.args[at+1:]
-		args = args[:len(args)-len(command)]
-	}
+	args, command := s.arguments(c)
 	if len(args) != 2 && (len(args) != 1 || len(command) == 0) || len(args) == 2 && len(command) > 0 {
 		return usage("new server takes a name, and a URL or a command behind --; see waza new server --help")
 	}

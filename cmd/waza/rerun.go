@@ -131,8 +131,6 @@ func tasksOf(r runner.Record) (ids []string) {
 
 // within reports whether a file is below a directory.
 func within(dir, file string) bool {
-	dir, errDir := filepath.Abs(dir)
-	file, errFile := filepath.Abs(file)
-	rel, err := filepath.Rel(dir, file)
-	return errDir == nil && errFile == nil && err == nil && filepath.IsLocal(rel)
+	rel, err := relative(dir, file)
+	return err == nil && filepath.IsLocal(rel)
 }
