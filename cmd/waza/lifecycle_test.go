@@ -68,7 +68,7 @@ func (p *project) awaitAgents(c *command, tasks ...string) {
 // never started, and networks and volumes, are left to gc.
 func TestFaults_RunnerKilledWithTrialsInFlight(t *testing.T) {
 	t.Parallel()
-	p := newProject(t, longRun, inventory)
+	p := newProject(t, strings.ReplaceAll(longRun, "network: airtight", "network: bridge"), inventory)
 	engine := dockertest.Engine(t)
 	c := p.startRun()
 	p.awaitAgents(c, "slow-1", "slow-2", "slow-3", "slow-4")

@@ -115,9 +115,9 @@ func listing(t *testing.T, file string) (lines []string) {
 // drawn are the keys whose values are times, measures, or other in every run.
 var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end|cpu_seconds|memory_peak)$`)
 
-// measured are the keys whose values are put together of measures: what a container used,
-// and how many calls were how fast.
-var measured = regexp.MustCompile(`^(used|latency)$`)
+// measured are the keys whose values are made of measures: what a container used, how many
+// calls were how fast, and the limit on evidence, which depends on the disk's free space.
+var measured = regexp.MustCompile(`^(used|latency|evidence)$`)
 
 // timeless is a JSON document without what is other in every run.
 func timeless(t *testing.T, document string) any {
