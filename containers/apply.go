@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"sync"
 
 	"github.com/docker/docker/api/types/mount"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // sharedMemory is a directory that every container can write to.
@@ -52,8 +53,9 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	err = group.Wait()
 	for i, c := range s.plan.containers {
 		if started[i] != nil {
-			started[i].meter, started[i].writable = newMeter(c, s.observe), append(sortedKeys(c.host.Tmpfs), sharedMemory)
-			s.containers[c.container] = started[i]
+			limited := sortedKeys(c.host.Tmpfs)
+			started[i].meter, started[i].writable = guests.NewMeter(c.container, limited, s.observe), append(slices.Clone(limited), sharedMemory)
+			s.add(c.container, started[i])
 		}
 	}
 	if err != nil {
@@ -66,7 +68,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	if s.plan.network != "" {
 		s.network.leave = s.backend.watch.followNetwork(s.plan.network, s.cut)
 	}
-	s.servers = s.plan.serversAt(a)
+	s.Servers = s.plan.serversAt(a)
 	return s.settle(ctx, filtered)
 }
 
@@ -140,9 +142,9 @@ func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 			if err := checkWalls(c.guest.Hello(), onBridge, filtered, ownKernel(s.trial.Runtime)); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
-			err := c.meter.attend(ctx, c.guest)
+			err := c.meter.Attend(ctx, c.guest)
 			if err == nil {
-				err = c.guest.Resolve(ctx, namesIn(name, s.trial, s.servers), func(q guest.Question) { s.observe(dnsEvent(name, q)) })
+				err = c.guest.Resolve(ctx, guests.Names(s.trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
 			}
 			if err != nil {
 				return fmt.Errorf("container of %s: %w%s", name, err, behind(c.stderr))
@@ -151,15 +153,4 @@ func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 		})
 	}
 	return group.Wait()
-}
-
-func dnsEvent(ctr string, q guest.Question) evidence.Event {
-	answer := "NXDOMAIN"
-	if q.Answered {
-		answer = "answered"
-	}
-	return evidence.Event{
-		Kind: "dns", Where: ctr, Message: fmt.Sprintf("%s %s: %s", q.Type, q.Name, answer),
-		Data: map[string]any{"name": q.Name, "type": q.Type, "answered": q.Answered},
-	}
 }

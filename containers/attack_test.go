@@ -427,7 +427,7 @@ func listens(t *testing.T, s *trialSandbox) string {
 	if len(n.Containers) != 1 {
 		t.Fatalf("a task network has %d members, want the agent alone", len(n.Containers))
 	}
-	return s.servers.String()
+	return s.Servers.String()
 }
 
 // TestServersStandAlone has a server look for the agent and another server, and the agent for a port that a server listens on.

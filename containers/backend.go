@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -191,6 +192,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 
 func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
+		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}},
 		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.take(), observe: observe,
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}

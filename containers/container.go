@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/sandbox/guest"
-	"github.com/waza-isolate/waza/sandbox/observe"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 const (
@@ -108,7 +106,7 @@ type startedContainer struct {
 	cancel   context.CancelFunc
 	stderr   *bounded.Ends
 	followed *followed                // what the engine says of the container
-	meter    *meter                   // nil outside a trial
+	meter    *guests.Meter            // nil outside a trial
 	writable []string                 // directories, likewise
 	service  testcontainers.Container // of a service, else nil
 }
@@ -199,92 +197,21 @@ func (c *startedContainer) answers(ctx context.Context) error {
 	return c.guest.Ping(ctx)
 }
 
-// dial connects to a port on the container's loopback, over IPv4 or IPv6.
-func (c *startedContainer) dial(ctx context.Context, port int) (net.Conn, error) {
-	var errs []error
-	for _, loopback := range []string{"127.0.0.1", "::1"} {
-		conn, err := c.guest.Dial(ctx, net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
-}
-
 // usage returns what the container used so far, or what its guest said last.
 func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
-	used, err := c.guest.Usage(ctx, c.meter.dirs)
+	used, err := c.meter.Ask(ctx, c.guest)
 	if err == nil {
-		return c.meter.take(used), nil
+		return used, nil
 	}
 	if c.followed.starved(ctx) {
-		c.meter.starve()
+		c.meter.Starve()
 	}
-	if last := c.meter.last(); last != nil {
+	if last := c.meter.Last(); last != nil {
 		return *last, nil
 	}
 	return evidence.Usage{}, err
-}
-
-// meter keeps what a container used, by its guest's word, which can blame nobody but
-// itself. It reports each limit that the container reaches, once.
-type meter struct {
-	container string
-	dirs      []string // of limited size
-	report    func(evidence.Event)
-
-	mu       sync.Mutex
-	seen     *observe.Usage  // nil before the first word; guarded by mu
-	reported map[string]bool // kinds of breach; guarded by mu
-}
-
-func newMeter(c containerPlan, report func(evidence.Event)) *meter {
-	return &meter{container: c.container, dirs: sortedKeys(c.host.Tmpfs), report: report, reported: map[string]bool{}}
-}
-
-// attend has the guest report breaches until it ends.
-func (m *meter) attend(ctx context.Context, g *guest.Guest) error {
-	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.take(u) })
-	if err == nil {
-		m.take(used)
-	}
-	return err
-}
-
-// take keeps what a guest says, and returns everything that it said so far.
-func (m *meter) take(u observe.Usage) observe.Usage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.seen != nil {
-		u = m.seen.With(u)
-	}
-	m.seen = &u
-	for _, b := range u.Breaches() {
-		if !m.reported[b.Kind] {
-			m.reported[b.Kind] = true
-			m.report(evidence.Event{Kind: b.Kind, Where: m.container, Message: "the container " + b.What})
-		}
-	}
-	return u
-}
-
-// last returns what the guest said last; nil if it said nothing.
-func (m *meter) last() *observe.Usage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.seen
-}
-
-// starve notes that the container ran out of memory, where its guest could not say so:
-// memory full of files, which no program holds, has no room for process 1 either.
-func (m *meter) starve() {
-	if last := m.last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
-		kills := int64(1)
-		m.take(observe.Usage{OOMKills: &kills})
-	}
 }
 
 // pipe is a container's attached stdin and stdout.

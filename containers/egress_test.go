@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // Names that a container may reach are at its own loopback, and no other container knows them.
@@ -27,7 +28,7 @@ func TestNamesOfEgress(t *testing.T) {
 		"s1":          {"localhost": localhost},
 		sandbox.Agent: {"localhost": localhost, "api.example": at("127.0.3.1"), "*.wild.example": at("127.0.3.2"), "s0": at("127.0.1.1"), "s1": at("127.0.1.1")},
 	} {
-		if diff := cmp.Diff(want, namesIn(ctr, trial, airtightAddr), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, guests.Names(trial, ctr, guests.Airtight), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", ctr, diff)
 		}
 	}

@@ -11,16 +11,6 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// Gone implements sandbox.Sandbox.
-func (s *trialSandbox) Gone(name string) <-chan struct{} {
-	if c, ok := s.containers[name]; ok {
-		return c.guest.Done()
-	}
-	gone := make(chan struct{})
-	close(gone)
-	return gone
-}
-
 // Ended implements sandbox.Sandbox. It goes by nothing that programs in the container can
 // reach: the guard of the mux, the lease, which is a container on the same engine over the
 // same connection, and the engine's word on who ended the container.

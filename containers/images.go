@@ -22,7 +22,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/process"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // ErrImage means that an image cannot be used as it is.
@@ -30,34 +30,21 @@ var ErrImage = errors.New("unusable image")
 
 // imageInfo is what a plan needs to know of an image.
 type imageInfo struct {
+	guests.Program
 	id         string
 	layer      string   // the id of the image with our files on top, which containers have
 	digests    []string // of the repositories it is known under, as name@sha256:…
 	user       string
-	entrypoint []string
-	cmd        []string // arguments of entrypoint, or the command where there is none
 	ours       bool     // built by waza of packages, for whatever user
-	dir        string   // where its programs start
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
 	executable string   // SHA-256 of ours; only the guest's own image has it
 }
 
-// program returns the command line of p in a container of the image.
-func (i imageInfo) program(p process.Spec) []string {
-	switch {
-	case len(p.Args) == 0:
-		return slices.Concat(i.entrypoint, i.cmd)
-	case p.OfImage:
-		return slices.Concat(i.entrypoint, p.Args)
-	}
-	return p.Args
-}
-
 // dropsRoot returns the program in an image's entrypoint that begins as root and gives
 // it up, if one is known by its name.
 func (i imageInfo) dropsRoot() string {
-	for _, word := range slices.Concat(i.entrypoint, i.cmd) {
+	for _, word := range slices.Concat(i.Entrypoint, i.Cmd) {
 		switch base := word[strings.LastIndexByte(word, '/')+1:]; base {
 		case "gosu", "su-exec", "setpriv", "runuser", "su", "init", "s6-svscan", "s6-overlay-suexec":
 			if base != "init" || word == "/init" {
@@ -211,9 +198,9 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	}
 	info.user = found.Config.User
 	info.ours = found.Config.Labels[labelImage] != "" && found.Config.Labels[labelImage] != imageSource
-	info.entrypoint, info.cmd = found.Config.Entrypoint, found.Config.Cmd
-	if info.dir = found.Config.WorkingDir; info.dir != "" {
-		info.dir = path.Clean("/" + info.dir)
+	info.Entrypoint, info.Cmd = found.Config.Entrypoint, found.Config.Cmd
+	if info.Dir = found.Config.WorkingDir; info.Dir != "" {
+		info.Dir = path.Clean("/" + info.Dir)
 	}
 	for dir := range found.Config.Volumes {
 		if dir = path.Clean("/" + dir); mcpconfig.ReservedDir(dir) || strings.ContainsAny(dir, ":\x00") {

@@ -1,38 +1,23 @@
 package containers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/netip"
-	"strconv"
 	"sync"
-	"time"
 
-	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/observe"
 	"github.com/waza-isolate/waza/sandbox/process"
-)
-
-const (
-	// httpPort is the port on which the agent finds every server.
-	httpPort = "80"
-	// reachTimeout bounds connecting to a service for its server.
-	reachTimeout = 10 * time.Second
-	// observeTimeout bounds asking a guest that looks through the files of its container.
-	observeTimeout = 10 * time.Second
 )
 
 // trialSandbox is one trial's network and containers. It implements sandbox.Sandbox and
 // every optional interface of a sandbox's that containers can.
 type trialSandbox struct {
+	guests.Sandbox
 	backend    *Backend
 	lease      *heldLease // of the run when the sandbox was opened
 	trial      *plan.Trial
@@ -41,8 +26,6 @@ type trialSandbox struct {
 	observe    func(evidence.Event)
 	containers map[string]*startedContainer // complete before the sandbox is handed out
 	network    taskNetwork
-	servers    netip.Addr     // where the agent finds its servers
-	relayed    sync.WaitGroup // connections to services, and who accepts them
 
 	closeOnce sync.Once
 	closeErr  error
@@ -56,6 +39,12 @@ var _ interface {
 	sandbox.Services
 } = (*trialSandbox)(nil)
 
+// add adds a container to a sandbox that is not handed out yet.
+func (s *trialSandbox) add(name string, c *startedContainer) {
+	s.containers[name] = c
+	s.Running[name] = &guests.Container{Guest: c.guest, Program: c.image.Program, Writable: c.writable, Meter: c.meter}
+}
+
 // container returns the container of that name.
 func (s *trialSandbox) container(name string) (*startedContainer, error) {
 	c, ok := s.containers[name]
@@ -63,98 +52,6 @@ func (s *trialSandbox) container(name string) (*startedContainer, error) {
 		return nil, fmt.Errorf("trial has no container %q", name)
 	}
 	return c, nil
-}
-
-// Listen implements sandbox.Sandbox. The agent finds its servers in its own container, at
-// an address of the task network or of its loopback.
-func (s *trialSandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
-	c := s.containers[sandbox.Agent]
-	if !defence.OneServerPort {
-		if _, err := c.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), "81")); err != nil {
-			return nil, err
-		}
-	}
-	ln, err := c.guest.Listen(ctx, net.JoinHostPort(s.servers.String(), httpPort))
-	if err != nil {
-		return nil, err
-	}
-	return []sandbox.Endpoint{{Listener: ln}}, nil
-}
-
-// ListenAt implements sandbox.Outlet.
-func (s *trialSandbox) ListenAt(ctx context.Context, name string, at netip.AddrPort) (net.Listener, error) {
-	c, err := s.container(name)
-	if err != nil {
-		return nil, err
-	}
-	return c.guest.Listen(ctx, at.String())
-}
-
-// Layout implements sandbox.Sandbox.
-func (s *trialSandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
-
-// Dial implements sandbox.Sandbox.
-func (s *trialSandbox) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
-	c, err := s.container(name)
-	if err != nil {
-		return nil, err
-	}
-	return c.dial(ctx, port)
-}
-
-// Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
-// is watched.
-func (s *trialSandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
-	c, err := s.container(name)
-	if err != nil {
-		return nil, err
-	}
-	if p.Args = c.image.program(p); len(p.Args) == 0 {
-		return nil, fmt.Errorf("%s: no command, and its image has none", name)
-	}
-	p.Dir = cmp.Or(p.Dir, c.image.dir)
-	if name == sandbox.Agent {
-		return c.guest.Exec(ctx, p, true)
-	}
-	return c.guest.ExecWatched(ctx, p, c.writable)
-}
-
-// Put implements sandbox.Sandbox.
-func (s *trialSandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
-	c, err := s.container(name)
-	if err != nil {
-		return err
-	}
-	return c.guest.Put(ctx, dir, tar)
-}
-
-// Collect implements sandbox.Sandbox.
-func (s *trialSandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
-	c, err := s.container(name)
-	if err != nil {
-		return err
-	}
-	return c.guest.Get(ctx, dir, s.Layout(name).Ours(), w)
-}
-
-// Find implements sandbox.Finder.
-func (s *trialSandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
-	c, err := s.container(name)
-	if err != nil {
-		return err
-	}
-	return c.guest.Find(ctx, path, w)
-}
-
-// Observe implements sandbox.Observer.
-func (s *trialSandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
-	c, err := s.container(name)
-	if err != nil {
-		return observe.Seen{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
-	defer cancel()
-	return c.guest.Observe(ctx)
 }
 
 // Usage implements sandbox.Sandbox.
@@ -170,7 +67,7 @@ func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, 
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	var seen []*observe.Usage
 	for _, c := range s.containers {
-		seen = append(seen, c.meter.last())
+		seen = append(seen, c.meter.Last())
 	}
 	return guarantees(s.trial, s.plan, s.backend.engine.limits(), seen)
 }
@@ -236,46 +133,7 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 	if err := c.awaitReady(ctx, check); err != nil {
 		return err
 	}
-	return s.expose(ctx, server, service, c)
-}
-
-// expose has a server's guest accept connections for a service of its.
-func (s *trialSandbox) expose(ctx context.Context, server, service string, to *startedContainer) error {
-	at, ok := serviceAddresses(s.trial, server)[service]
-	c, err := s.container(server)
-	if err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
-	}
-	for _, port := range portsOf(s.trial, server, service) {
-		ln, err := c.guest.Listen(ctx, net.JoinHostPort(at.String(), strconv.Itoa(port)))
-		if err != nil {
-			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
-		}
-		s.relayed.Go(func() { s.relay(ln, to, port) })
-	}
-	return nil
-}
-
-// relay relays connections to a port of a service, until the server's container ends. How
-// many at once is up to the server's guest, which lets the others wait.
-func (s *trialSandbox) relay(ln net.Listener, to *startedContainer, port int) {
-	for {
-		conn, err := ln.Accept()
-		if err != nil {
-			return
-		}
-		s.relayed.Go(func() {
-			near := conn.(egress.Stream)
-			ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
-			far, err := to.dial(ctx, port)
-			cancel()
-			if err != nil {
-				near.Abort() // as a service that does not listen would
-				return
-			}
-			egress.Splice(near, far.(egress.Stream))
-		})
-	}
+	return s.Expose(ctx, server, service)
 }
 
 // Close implements sandbox.Sandbox.
@@ -297,7 +155,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 		}
 		err = fmt.Errorf("its containers are left for later: %w", err)
 	}
-	s.relayed.Wait() // they end with the containers
+	s.Wait() // relays end with the containers
 	s.network.giveBack()
 	if err != nil {
 		s.backend.leftovers.add(s.plan.trial)

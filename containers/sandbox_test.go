@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -34,7 +35,7 @@ func TestNamesResolve(t *testing.T) {
 				})
 			})
 		}
-		want := airtightAddr.String()
+		want := guests.Airtight.String()
 		if kind == networkBridge {
 			want = bridgeAddr(t, s)
 			want = want[:strings.LastIndex(want, ".")+1]

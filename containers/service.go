@@ -131,7 +131,7 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 		}
 		strategy = wait.ForHealthCheck().WithStartupTimeout(left)
 	}
-	check.Dir = cmp.Or(check.Dir, c.image.dir)
+	check.Dir = cmp.Or(check.Dir, c.image.Dir)
 	target := &target{Container: c.service, guest: c.guest, check: check}
 	err := strategy.WaitUntilReady(ctx, target)
 	switch {

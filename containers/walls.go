@@ -10,6 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
@@ -73,7 +74,7 @@ func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*obse
 		p.guaranteesOfAgent(&g)
 	}
 	p.guaranteesOfUsers(&g)
-	g.Missing = append(g.Missing, unseen(seen)...)
+	g.Missing = append(g.Missing, guests.Unseen(seen)...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
 	return g
@@ -111,23 +112,4 @@ func (p trialPlan) guaranteesOfUsers(g *evidence.Guarantees) {
 	if own {
 		g.Enforced = append(g.Enforced, "every container runs as a user that no other container has")
 	}
-}
-
-// unseen names what of the containers' use one of their guests cannot see.
-func unseen(seen []*observe.Usage) (missing []string) {
-	for _, look := range []struct {
-		what string
-		sees func(*observe.Usage) bool
-	}{
-		{"how much memory containers use", func(u *observe.Usage) bool { return u.Memory != nil }},
-		{"whether containers run out of memory", func(u *observe.Usage) bool { return u.OOMKills != nil }},
-		{"how many processes containers have", func(u *observe.Usage) bool { return u.Pids != nil }},
-		{"whether containers run out of processes", func(u *observe.Usage) bool { return u.ForksRefused != nil }},
-		{"how much CPU time containers use", func(u *observe.Usage) bool { return u.CPU != nil }},
-	} {
-		if slices.ContainsFunc(seen, func(u *observe.Usage) bool { return u == nil || !look.sees(u) }) {
-			missing = append(missing, look.what+" cannot be seen: the kernel does not tell it there")
-		}
-	}
-	return missing
 }

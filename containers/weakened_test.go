@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
@@ -53,7 +54,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 	if err != nil {
 		return nil, err
 	}
-	s.network.release, s.servers = release, p.serversAt(a)
+	s.network.release, s.Servers = release, p.serversAt(a)
 	var placed []containerPlan
 	for _, c := range p.containers {
 		placed = append(placed, p.placed(c, t, a))
@@ -63,7 +64,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 	}
 	for _, c := range placed {
 		if c.addr.IsValid() && c.container == sandbox.Agent {
-			s.servers = c.addr
+			s.Servers = c.addr
 		}
 		if w.container != nil {
 			w.container(&c)
@@ -71,11 +72,12 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 		if c, err = s.withFiles(ctx, c); err != nil {
 			return nil, err
 		}
-		if s.containers[c.container], err = w.start(ctx, c, p.network); err != nil {
-			delete(s.containers, c.container)
+		started, err := w.start(ctx, c, p.network)
+		if err != nil {
 			return nil, err
 		}
-		if err := w.resolve(ctx, s.containers[c.container].guest, namesIn(c.container, t, s.servers)); err != nil {
+		s.add(c.container, started)
+		if err := w.resolve(ctx, s.containers[c.container].guest, guests.Names(t, c.container, s.Servers)); err != nil {
 			return nil, err
 		}
 	}

@@ -50,7 +50,7 @@ var floors = [][]string{
 	{"model/gateway", "runner/gitrepo", "schemas/generate"},
 	{"runner/plan"},
 	{"runner/trial"},
-	{"sandbox/selftest"},
+	{"sandbox/guests", "sandbox/selftest"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
 	{"containers", "runner", "sandbox/local"},
 	{"runner/progress"},

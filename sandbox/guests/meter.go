@@ -1,0 +1,99 @@
+package guests
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/observe"
+)
+
+// Meter keeps what a container used, by its guest's word, which can blame nobody but
+// itself. It reports each limit that the container reaches, once.
+type Meter struct {
+	container string
+	dirs      []string // of limited size
+	report    func(evidence.Event)
+
+	mu       sync.Mutex
+	seen     *observe.Usage  // nil before the first word; guarded by mu
+	reported map[string]bool // kinds of breach; guarded by mu
+}
+
+// NewMeter returns the meter of a container, whose directories dirs are of limited size.
+func NewMeter(container string, dirs []string, report func(evidence.Event)) *Meter {
+	return &Meter{container: container, dirs: dirs, report: report, reported: map[string]bool{}}
+}
+
+// Attend has the guest report breaches until it ends.
+func (m *Meter) Attend(ctx context.Context, g *guest.Guest) error {
+	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.Take(u) })
+	if err == nil {
+		m.Take(used)
+	}
+	return err
+}
+
+// Ask asks the guest what the container used so far.
+func (m *Meter) Ask(ctx context.Context, g *guest.Guest) (observe.Usage, error) {
+	used, err := g.Usage(ctx, m.dirs)
+	if err == nil {
+		used = m.Take(used)
+	}
+	return used, err
+}
+
+// Take keeps what a guest says, and returns everything that it said so far.
+func (m *Meter) Take(u observe.Usage) observe.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.seen != nil {
+		u = m.seen.With(u)
+	}
+	m.seen = &u
+	for _, b := range u.Breaches() {
+		if !m.reported[b.Kind] {
+			m.reported[b.Kind] = true
+			m.report(evidence.Event{Kind: b.Kind, Where: m.container, Message: "the container " + b.What})
+		}
+	}
+	return u
+}
+
+// Last returns what the guest said last; nil if it said nothing.
+func (m *Meter) Last() *observe.Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen
+}
+
+// Starve notes that the container ran out of memory, where its guest could not say so:
+// memory full of files, which no program holds, has no room for process 1 either.
+func (m *Meter) Starve() {
+	if last := m.Last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
+		kills := int64(1)
+		m.Take(observe.Usage{OOMKills: &kills})
+	}
+}
+
+// Unseen names what of the containers' use one of their guests cannot see. Seen is what
+// each of them said last; nil for nothing.
+func Unseen(seen []*observe.Usage) (missing []string) {
+	for _, look := range []struct {
+		what string
+		sees func(*observe.Usage) bool
+	}{
+		{"how much memory containers use", func(u *observe.Usage) bool { return u.Memory != nil }},
+		{"whether containers run out of memory", func(u *observe.Usage) bool { return u.OOMKills != nil }},
+		{"how many processes containers have", func(u *observe.Usage) bool { return u.Pids != nil }},
+		{"whether containers run out of processes", func(u *observe.Usage) bool { return u.ForksRefused != nil }},
+		{"how much CPU time containers use", func(u *observe.Usage) bool { return u.CPU != nil }},
+	} {
+		if slices.ContainsFunc(seen, func(u *observe.Usage) bool { return u == nil || !look.sees(u) }) {
+			missing = append(missing, look.what+" cannot be seen: the kernel does not tell it there")
+		}
+	}
+	return missing
+}

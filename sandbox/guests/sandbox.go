@@ -1,0 +1,241 @@
+// Package guests is the part of a trial's sandbox that goes through the guests of its
+// containers, whatever engine runs those: programs, files, endpoints, names and figures.
+//
+// It creates and ends no container.
+package guests
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/observe"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+const (
+	// httpPort is the port on which the agent finds every server.
+	httpPort = "80"
+	// reachTimeout bounds connecting to a service for its server.
+	reachTimeout = 10 * time.Second
+	// observeTimeout bounds asking a guest that looks through the files of its container.
+	observeTimeout = 10 * time.Second
+)
+
+// Program is the program of an image.
+type Program struct {
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Cmd        []string `json:"cmd,omitempty"` // arguments of Entrypoint, or the command where there is none
+	Dir        string   `json:"dir,omitempty"` // where the image's programs start
+}
+
+// Args returns the command line of p in a container of the image.
+func (i Program) Args(p process.Spec) []string {
+	switch {
+	case len(p.Args) == 0:
+		return slices.Concat(i.Entrypoint, i.Cmd)
+	case p.OfImage:
+		return slices.Concat(i.Entrypoint, p.Args)
+	}
+	return p.Args
+}
+
+// Container is a running container, as its guest shows it.
+type Container struct {
+	Guest    *guest.Guest
+	Program  Program
+	Writable []string // directories
+	Meter    *Meter
+}
+
+// Dial connects to a port on the container's loopback, over IPv4 or IPv6.
+func (c *Container) Dial(ctx context.Context, port int) (net.Conn, error) {
+	var errs []error
+	for _, loopback := range []string{"127.0.0.1", "::1"} {
+		conn, err := c.Guest.Dial(ctx, net.JoinHostPort(loopback, strconv.Itoa(port)))
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// Sandbox is the containers of a trial. It has those methods of a sandbox.Sandbox, and of its
+// optional interfaces, that guests carry out.
+type Sandbox struct {
+	Trial   *plan.Trial
+	Running map[string]*Container // complete before any method is called
+	Servers netip.Addr            // where the agent finds its servers
+
+	relayed sync.WaitGroup // connections to services, and who accepts them
+}
+
+func (s *Sandbox) container(name string) (*Container, error) {
+	c, ok := s.Running[name]
+	if !ok {
+		return nil, fmt.Errorf("trial has no container %q", name)
+	}
+	return c, nil
+}
+
+// Listen implements sandbox.Sandbox. The agent finds its servers in its own container, at
+// an address of the task network or of its loopback.
+func (s *Sandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
+	c := s.Running[sandbox.Agent]
+	if !defence.OneServerPort {
+		if _, err := c.Guest.Listen(ctx, net.JoinHostPort(s.Servers.String(), "81")); err != nil {
+			return nil, err
+		}
+	}
+	ln, err := c.Guest.Listen(ctx, net.JoinHostPort(s.Servers.String(), httpPort))
+	if err != nil {
+		return nil, err
+	}
+	return []sandbox.Endpoint{{Listener: ln}}, nil
+}
+
+// ListenAt implements sandbox.Outlet.
+func (s *Sandbox) ListenAt(ctx context.Context, name string, at netip.AddrPort) (net.Listener, error) {
+	c, err := s.container(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Guest.Listen(ctx, at.String())
+}
+
+// Layout implements sandbox.Placer.
+func (s *Sandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout() }
+
+// Dial implements sandbox.Sandbox.
+func (s *Sandbox) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
+	c, err := s.container(name)
+	if err != nil {
+		return nil, err
+	}
+	return c.Dial(ctx, port)
+}
+
+// Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
+// is watched.
+func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
+	c, err := s.container(name)
+	if err != nil {
+		return nil, err
+	}
+	if p.Args = c.Program.Args(p); len(p.Args) == 0 {
+		return nil, fmt.Errorf("%s: no command, and its image has none", name)
+	}
+	p.Dir = cmp.Or(p.Dir, c.Program.Dir)
+	if name == sandbox.Agent {
+		return c.Guest.Exec(ctx, p, true)
+	}
+	return c.Guest.ExecWatched(ctx, p, c.Writable)
+}
+
+// Put implements sandbox.Sandbox.
+func (s *Sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
+	c, err := s.container(name)
+	if err != nil {
+		return err
+	}
+	return c.Guest.Put(ctx, dir, tar)
+}
+
+// Collect implements sandbox.Sandbox.
+func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
+	c, err := s.container(name)
+	if err != nil {
+		return err
+	}
+	return c.Guest.Get(ctx, dir, s.Layout(name).Ours(), w)
+}
+
+// Find implements sandbox.Finder.
+func (s *Sandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
+	c, err := s.container(name)
+	if err != nil {
+		return err
+	}
+	return c.Guest.Find(ctx, path, w)
+}
+
+// Observe implements sandbox.Observer.
+func (s *Sandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
+	c, err := s.container(name)
+	if err != nil {
+		return observe.Seen{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
+	defer cancel()
+	return c.Guest.Observe(ctx)
+}
+
+// Gone implements sandbox.Monitor.
+func (s *Sandbox) Gone(name string) <-chan struct{} {
+	if c, ok := s.Running[name]; ok {
+		return c.Guest.Done()
+	}
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+
+// Expose has a server's guest accept connections for a service of its.
+func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
+	at, ok := ServiceAddresses(s.Trial, server)[service]
+	c, err := s.container(server)
+	if err != nil || !ok {
+		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
+	}
+	to, err := s.container(sandbox.ServiceName(server, service))
+	if err != nil {
+		return err
+	}
+	for _, port := range portsOf(s.Trial, server, service) {
+		ln, err := c.Guest.Listen(ctx, net.JoinHostPort(at.String(), strconv.Itoa(port)))
+		if err != nil {
+			return fmt.Errorf("port %d in the container of server %q: %w", port, server, err)
+		}
+		s.relayed.Go(func() { s.relay(ln, to, port) })
+	}
+	return nil
+}
+
+// relay relays connections to a port of a service, until the server's container ends. How
+// many at once is up to the server's guest, which lets the others wait.
+func (s *Sandbox) relay(ln net.Listener, to *Container, port int) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		s.relayed.Go(func() {
+			near := conn.(egress.Stream)
+			ctx, cancel := context.WithTimeout(context.Background(), reachTimeout)
+			far, err := to.Dial(ctx, port)
+			cancel()
+			if err != nil {
+				near.Abort() // as a service that does not listen would
+				return
+			}
+			egress.Splice(near, far.(egress.Stream))
+		})
+	}
+}
+
+// Wait returns once no connection to a service is relayed any more: the containers have ended.
+func (s *Sandbox) Wait() { s.relayed.Wait() }
