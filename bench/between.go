@@ -63,7 +63,7 @@ func (b *bench) measureBetween(ctx context.Context) ([]Figure, error) {
 func (b *bench) waitsBetween(ctx context.Context, trial *plan.Trial, count, ahead int) (waits []float64, err error) {
 	var mu sync.Mutex
 	var ended time.Time
-	o := runner.Options{Workers: 1, Prepare: ahead, Progress: func(u runner.Update) {
+	o := runner.Options{Workers: 1, Prewarm: ahead, Progress: func(u runner.Update) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {

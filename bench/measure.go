@@ -89,7 +89,7 @@ func (b *bench) throughput(ctx context.Context, s subject) (Figure, error) {
 	}
 	var best, bestFloor float64
 	for _, workers := range b.sizes.Workers {
-		out, err := b.runTrials(ctx, s.trial, b.sizes.Throughput, runner.Options{Workers: workers, Prepare: min(workers, 4), Progress: func(runner.Update) {}})
+		out, err := b.runTrials(ctx, s.trial, b.sizes.Throughput, runner.Options{Workers: workers, Prewarm: min(workers, 4), Progress: func(runner.Update) {}})
 		if err != nil {
 			return f, fmt.Errorf("%d workers: %w", workers, err)
 		}

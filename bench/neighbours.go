@@ -86,7 +86,9 @@ func (b *bench) beside(ctx context.Context, kind string, use func(context.Contex
 	attacking, stop := context.WithCancel(ctx)
 	go func() {
 		defer close(ended)
-		_, err := runner.RunTrials(attacking, b.backend, []*plan.Trial{attack}, runner.Options{Dir: dir, Workers: 1, Secrets: b.secrets, Progress: func(runner.Update) {}})
+		o := runner.Options{Dir: dir, Workers: 1, Progress: func(runner.Update) {}}
+		o.Secrets = b.secrets
+		_, err := runner.RunTrials(attacking, b.backend, []*plan.Trial{attack}, o)
 		cancel(errors.Join(errors.New("the attacker ended"), err)) // what was measured after that is worth nothing
 	}()
 	defer func() { stop(); <-ended; cancel(nil) }()

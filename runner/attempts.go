@@ -125,13 +125,13 @@ func outlineOf(t evidence.Trial) evidence.Trial {
 // trialOptions returns the options of a trial of the run.
 func (r *run) trialOptions(t *plan.Trial) trial.Options {
 	return trial.Options{
-		Backend: r.ahead, Secrets: r.o.Secrets, Wall: r.o.wall(), Shared: r.shared, Baseline: r.baselineOf(t), Connect: r.o.Connect,
+		Host: r.o.Host.Host, Backend: r.pool, Wall: r.o.Wall(), Shared: r.shared, Baseline: r.baselineOf(t),
 		Room:    func() (trial.Shares, error) { return r.budget.begin(t) },
 		Entered: func(phase evidence.Phase) { r.enters(t, phase) },
 		Called: func(c trial.Calling) {
 			r.o.Progress(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: evidence.PhaseAgent, Call: &c})
 		},
-		Weak: r.o.Weak, HostHooks: r.o.Hooks.OnHost(), Start: r.o.Start, ServerLog: r.o.ServerLog, Hold: r.o.Hold,
+		Weak: r.o.Weak, HostHooks: r.o.Hooks.OnHost(), Start: r.o.Start,
 	}
 }
 

@@ -227,23 +227,23 @@ func IsNewOrEmpty(dir string) (bool, error) {
 // run runs a job, after the same run without skills where it has one. That has to come to an
 // outcome of every trial.
 func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
-	if j.Base != nil {
-		b.Announce("run 1 of 2: without skills")
-		baseline, err := b.one(ctx, j.Base)
-		if err != nil || baseline.ExitCode() > results.ExitFailed {
-			return Outcome{}, err
-		}
-		j.baseline = &baseline
-		if ctx.Err() != nil {
-			return Outcome{}, errors.New("interrupted before the run with skills began")
-		}
-		b.Announce("run 2 of 2: with skills")
+	if j.Base == nil {
+		return b.runAfter(ctx, j, nil)
 	}
-	return b.one(ctx, j)
+	b.Announce("run 1 of 2: without skills")
+	baseline, err := b.runAfter(ctx, j.Base, nil)
+	if err != nil || baseline.ExitCode() > results.ExitFailed {
+		return Outcome{}, err
+	}
+	if ctx.Err() != nil {
+		return Outcome{}, errors.New("interrupted before the run with skills began")
+	}
+	b.Announce("run 2 of 2: with skills")
+	return b.runAfter(ctx, j, &baseline)
 }
 
-func (b Batch) one(ctx context.Context, j *Job) (Outcome, error) {
-	out, err := Run(ctx, j)
+func (b Batch) runAfter(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
+	out, err := j.runAfter(ctx, baseline)
 	return out, b.Ended(j, out, err)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // installing is a backend that can resolve packages and not build them.
@@ -53,7 +54,7 @@ func TestRunAll_Packages(t *testing.T) {
 		Evals: []string{filepath.Join(dir, "eval.yaml")}, Variants: []Variant{{Model: "small"}, {Model: "large"}}, Dir: filepath.Join(dir, "runs"),
 		Request: func() (Request, error) {
 			return Request{Choices: Choices{Isolated: true}, Host: Host{
-				Build: func() string { return "" }, Lookup: os.LookupEnv, Secrets: &redact.Set{},
+				Host: trial.Host{Secrets: &redact.Set{}}, Build: func() string { return "" }, Lookup: os.LookupEnv,
 				Open: func(context.Context, Opening) (Backend, error) { return installing{&fakeBackend{}, &resolved}, nil },
 				Say:  func(string) {}, Warn: func(error) {}, Notice: func([]*strictyaml.Error) {},
 			}}, nil

@@ -60,7 +60,7 @@ type inspector struct {
 // cannot be pinned. What is wrong with a server is in the report.
 func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	i := &inspector{Inspection: q}
-	if err := i.begin(ctx); err != nil {
+	if err := i.plan(ctx); err != nil {
 		return inspection.Report{}, err
 	}
 	backend, err := q.Open(ctx, Opening{Run: q.ID, Isolated: !i.remote()})
@@ -81,9 +81,9 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	return written, errors.Join(err, unpinned)
 }
 
-// begin plans the inspection, and reads the secrets that it needs. What is wrong with the
+// plan plans the inspection, and reads the secrets that it needs. What is wrong with the
 // request or with the files is a [Mistake].
-func (i *inspector) begin(ctx context.Context) (err error) {
+func (i *inspector) plan(ctx context.Context) (err error) {
 	if i.lock, err = ReadLock(i.Eval); err != nil {
 		return err
 	}

@@ -64,7 +64,9 @@ func (u *updates) add(update Update) {
 }
 
 func options(t testing.TB) Options {
-	return Options{Dir: t.TempDir(), Workers: 1, Secrets: &redact.Set{}, Progress: func(Update) {}}
+	o := Options{Dir: t.TempDir(), Workers: 1, Progress: func(Update) {}}
+	o.Secrets = &redact.Set{}
+	return o
 }
 
 // runOne runs one trial, which must have a result.

@@ -7,30 +7,26 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
-	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // Choices are the parts of a command line that an eval does not decide. They are kept in
 // run.json, so that --resume continues the run as it began.
 type Choices struct {
-	Isolated    bool          `json:"isolated"`
-	Workers     int           `json:"workers"`                // 0 for the eval's
-	Governed    bool          `json:"workers_auto,omitempty"` // Workers is only the most that there may be
-	Trials      int           `json:"trials_per_task"`        // 0 for the eval's
+	Isolated bool `json:"isolated"`
+	Pace
+	Trials      int           `json:"trials_per_task"` // 0 for the eval's
 	Timeout     time.Duration `json:"timeout_ns,omitempty"`
 	Executor    string        `json:"executor,omitempty"`    // in place of the eval's
 	Model       string        `json:"model,omitempty"`       // likewise
@@ -44,6 +40,16 @@ type Choices struct {
 	Egress      []string      `json:"egress,omitempty"` // hosts that servers may reach too, each NAME=HOST
 	Pull        string        `json:"pull,omitempty"`
 	Pins        string        `json:"pins,omitempty"`
+}
+
+// Pace is how many trials run at once. It changes no outcome, so that --resume may change it.
+type Pace struct {
+	Workers  int  `json:"workers"`                // 0 for the eval's
+	Governed bool `json:"workers_auto,omitempty"` // Workers is only the most that there may be
+	Parallel bool `json:"-"`                      // at once although the eval does not say so
+	// Prewarm is how many sandboxes may be open for trials that have not begun; less than 0 for
+	// as many as trials run at once, and at most 4.
+	Prewarm int `json:"-"`
 }
 
 // Request asks for a run.
@@ -61,7 +67,6 @@ type Request struct {
 	// AllowWeak names attacks that may get out of the sandbox.
 	AllowWeak []string
 
-	Parallel        bool // run trials at once although the eval does not say so
 	StrictKeys      bool // refuse keys that nothing knows
 	HostHooks       bool // let hooks run on this machine
 	UpdateSnapshots bool // write what trials leave over the eval's snapshots
@@ -72,10 +77,10 @@ type Request struct {
 
 // Host is what a run needs of the program that it is part of.
 type Host struct {
+	trial.Host
 	Waza         string                      // version of waza
 	Build        func() string               // identifies the build, beside its version
 	Lookup       func(string) (string, bool) // finds variables of the environment
-	Secrets      *redact.Set                 // values that are redacted from everything that is written
 	Certificates selftest.Cache
 
 	// CheckScript, CheckModelScript and ModelScript read scripts of agents and models.
@@ -85,8 +90,6 @@ type Host struct {
 
 	// Open opens the backend of a run.
 	Open func(context.Context, Opening) (Backend, error)
-	// Connect finds the judge that a trial's graders ask.
-	Connect func(evidence.Judge) (trial.Judge, error)
 
 	Say    func(string)              // reports what takes a while
 	Warn   func(error)               // reports failures that harm no trial
@@ -94,14 +97,6 @@ type Host struct {
 	// Watch begins to show the progress of a number of trials, so many of them at once. It
 	// returns functions that take each update, and that end the display.
 	Watch func(ctx context.Context, trials, workers int) (update func(Update), end func())
-	// ServerLog gets a server's stderr as it comes; nil for none.
-	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Prepare is how many sandboxes may be open for trials that have not begun; less than 0 for
-	// as many as trials run at once, and at most 4.
-	Prepare int
-	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it until
-	// it returns; nil for none.
-	Hold func(context.Context, *plan.Trial, sandbox.Sandbox)
 }
 
 // Opening says what a backend is opened for.
@@ -187,13 +182,13 @@ func (q *Request) parallel(c eval.Config) bool {
 	return q.Parallel || c.Parallel != nil && *c.Parallel
 }
 
-// ahead is how many sandboxes are opened ahead of their trials.
-func (q *Request) ahead(workers int) int {
+// prewarm returns how many sandboxes are opened before their trials begin.
+func (q *Request) prewarm(workers int) int {
 	switch {
 	case !q.Isolated || q.Hold != nil:
 		return 0
-	case q.Prepare >= 0:
-		return q.Prepare
+	case q.Prewarm >= 0:
+		return q.Prewarm
 	}
 	return min(workers, defaultWorkers)
 }

@@ -35,7 +35,7 @@ func TestWorkers(t *testing.T) {
 		{true, 5, eval.Config{Parallel: yes, Workers: 2}, 5, false},
 	}
 	for _, test := range tests {
-		q := &Request{Choices: Choices{Isolated: test.isolated, Workers: test.option}}
+		q := &Request{Choices: Choices{Isolated: test.isolated, Pace: Pace{Workers: test.option}}}
 		if got, governed := q.workers(test.config); got != test.want || governed != test.governed {
 			t.Errorf("--workers %d with %+v: %d, %t, want %d, %t", test.option, test.config, got, governed, test.want, test.governed)
 		}

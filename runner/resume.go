@@ -20,11 +20,9 @@ import (
 
 // Resumption asks to complete a run.
 type Resumption struct {
-	Dir      string // the run directory
-	Eval     string // where the eval is now; empty for where it was
-	Workers  int    // 0 for as many as before
-	Governed bool   // as many as machine and models bear
-	Parallel bool
+	Dir  string // the run directory
+	Eval string // where the eval is now; empty for where it was
+	Pace        // without Workers and Governed as before
 	// Isolated says whether the command line asks for isolation; nil where it does not say.
 	Isolated  *bool
 	HostHooks bool
@@ -65,14 +63,17 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	j.Dir, j.left = r.Dir, &left
+	j.Dir = r.Dir
 	for _, damaged := range left.Damaged {
 		r.Warn(fmt.Errorf("%s; it is run again, and what was there is kept in %s", damaged, evidence.InterruptedDir))
 	}
-	if err := errors.Join(j.checkDisk(), j.readSecrets(ctx)); err != nil {
+	todo := left.missing(j.Trials)
+	workers, err := j.workersFor(todo)
+	if err := errors.Join(err, j.readSecrets(ctx)); err != nil {
 		return nil, Outcome{}, err
 	}
-	out, err := j.carryOut(ctx, record)
+	e := &execution{Job: j, todo: todo, workers: workers, left: left, resumed: true, record: record}
+	out, err := e.carryOut(ctx)
 	return j, out, err
 }
 
@@ -90,10 +91,11 @@ func (r Resumption) load(record Record) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Eval, q.AllowWeak, q.Parallel, q.HostHooks, q.Host = path, record.Weak(), r.Parallel, r.HostHooks, r.Host
-	if r.Workers > 0 || r.Governed {
-		q.Workers, q.Governed = r.Workers, r.Governed
+	q.Eval, q.AllowWeak, q.HostHooks, q.Host = path, record.Weak(), r.HostHooks, r.Host
+	if r.Workers == 0 && !r.Governed {
+		r.Workers, r.Governed = q.Workers, q.Governed
 	}
+	q.Pace = r.Pace
 	if record.MCP != nil && record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
 		return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
 	}
@@ -146,23 +148,18 @@ func sameImages(begun, now evidence.ImageRecords) error {
 	return nil
 }
 
-// todo returns the trials that remain.
-func (j *Job) todo() []*plan.Trial {
-	if j.left == nil {
-		return j.Trials
-	}
-	return slices.DeleteFunc(slices.Clone(j.Trials), func(t *plan.Trial) bool {
-		_, kept := j.left.Kept[t.ID()]
+// missing returns the trials that are not kept.
+func (r Recovered) missing(trials []*plan.Trial) []*plan.Trial {
+	return slices.DeleteFunc(slices.Clone(trials), func(t *plan.Trial) bool {
+		_, kept := r.Kept[t.ID()]
 		return kept
 	})
 }
 
-// withKept returns the results of this process's trials and of those before it, in order.
-func (j *Job) withKept(record Record, done []Result) []Result {
-	if j.left == nil {
-		return done
-	}
-	all := maps.Clone(j.left.Kept)
+// with returns the results that are kept and those of this process's trials, in order.
+func (r Recovered) with(record Record, done []Result) []Result {
+	all := map[plan.TrialID]Result{}
+	maps.Copy(all, r.Kept)
 	for _, result := range done {
 		all[plan.TrialID{Task: result.Trial.Task, Number: result.Trial.Number}] = result
 	}

@@ -37,11 +37,19 @@ type Job struct {
 
 	Request Request
 
-	lock     *images.Lock
-	left     *Recovered // of the run that is resumed; nil for a new one
-	baseline *Outcome   // of Base, which has ended; nil for none
-	clock    *evidence.Clock
-	roomFor  int // trials at once that the disk has room for; 0 where that was not looked into
+	lock  *images.Lock
+	clock *evidence.Clock
+}
+
+// execution is a job that is carried out.
+type execution struct {
+	*Job
+	todo     []*plan.Trial // that remain
+	workers  int           // trials at once
+	left     Recovered     // of the run that is resumed
+	resumed  bool
+	baseline *Outcome // of Base; nil for none
+	record   Record
 }
 
 // Outcome is the result of a run.
@@ -75,7 +83,7 @@ func Load(q Request) (*Job, error) {
 	switch {
 	case q.Governed && !q.Isolated:
 		return nil, mistake("--workers auto needs --isolate: without it trials may disturb each other")
-	case q.Prepare > 0 && !q.Isolated: // of a run that is resumed
+	case q.Prewarm > 0 && !q.Isolated: // of a run that is resumed
 		return nil, mistake("--prepare is about containers: it needs --isolate")
 	}
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
@@ -145,14 +153,19 @@ func (j *Job) plan() (err error) {
 // Run runs the job in its run directory, which is new or empty, and reports. When it
 // returns nothing of the trials is left on the engine or among processes, and nothing at
 // all where no trial could be begun. The end of ctx interrupts it.
-func Run(ctx context.Context, j *Job) (Outcome, error) {
-	if err := j.checkDisk(); err != nil {
+func Run(ctx context.Context, j *Job) (Outcome, error) { return j.runAfter(ctx, nil) }
+
+// runAfter runs the job as Run does, and compares it with the same run without skills, unless
+// that is nil.
+func (j *Job) runAfter(ctx context.Context, baseline *Outcome) (Outcome, error) {
+	workers, err := j.workersFor(j.Trials)
+	if err != nil {
 		return Outcome{}, err
 	}
 	if err := j.readSecrets(ctx); err != nil {
 		return Outcome{}, err
 	}
-	record, err := j.newRecord()
+	record, err := j.newRecord(workers)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -163,7 +176,8 @@ func Run(ctx context.Context, j *Job) (Outcome, error) {
 	defer func() { _ = made.held.Close() }()
 	out := Outcome{}
 	if err = record.Write(j.Dir); err == nil {
-		out, err = j.carryOut(ctx, record)
+		e := &execution{Job: j, todo: j.Trials, workers: workers, baseline: baseline, record: record}
+		out, err = e.carryOut(ctx)
 	}
 	if out.Dir == "" {
 		err = errors.Join(err, made.abandon())
@@ -174,53 +188,58 @@ func Run(ctx context.Context, j *Job) (Outcome, error) {
 // carryOut runs the trials that remain, and reports. Until the first trial begins it changes
 // nothing in the run directory, except that run.json keeps a certificate which forbids to
 // begin.
-func (j *Job) carryOut(ctx context.Context, record Record) (Outcome, error) {
-	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: j.Request.Isolated, Resume: j.left != nil, Trials: j.Trials})
+func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
+	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials})
 	if err != nil {
 		return Outcome{}, err
 	}
 	closing := context.WithoutCancel(ctx)
-	if err := j.makeReady(ctx, backend, &record); err != nil {
+	if err := e.prepare(ctx, backend); err != nil {
 		err = errors.Join(err, backend.Close(closing))
 		if errors.Is(err, ErrWeak) {
-			return Outcome{Dir: j.Dir, Record: record}, errors.Join(err, record.Write(j.Dir))
+			return Outcome{Dir: e.Dir, Record: e.record}, errors.Join(err, e.record.Write(e.Dir))
 		}
 		return Outcome{}, err
 	}
-	done, failed := j.runTrials(ctx, backend, record)
+	done, failed := e.runTrials(ctx, backend)
 	failed = errors.Join(failed, backend.Close(closing))
-	out, err := finish(ctx, j.Dir, record, done, j.clock.Now())
+	out, err := finish(ctx, e.Dir, e.record, done, e.clock.Now())
 	return out, errors.Join(failed, err)
 }
 
-// makeReady prepares everything that trials need.
-func (j *Job) makeReady(ctx context.Context, backend Backend, record *Record) error {
-	if err := j.installPackages(ctx, backend); err != nil {
+// prepare gets everything that trials need, and records that they begin.
+func (e *execution) prepare(ctx context.Context, backend Backend) error {
+	if err := e.installPackages(ctx, backend); err != nil {
 		return err
 	}
-	if err := j.fetchRepos(ctx); err != nil {
+	if err := e.fetchRepos(ctx); err != nil {
 		return err
 	}
-	if err := j.prepare(ctx, backend, record); err != nil {
+	if err := e.getImages(ctx, backend); err != nil {
 		return err
 	}
-	if err := j.certify(ctx, backend, record); err != nil {
+	if err := e.certify(ctx, backend); err != nil {
 		return err
 	}
-	return j.begin(record)
+	return e.recordStart()
 }
 
-// checkDisk fails if the disk has no room for the trials that remain.
-func (j *Job) checkDisk() error {
-	err := CheckDisk(j.Dir, j.todo(), j.Workers())
-	for errors.Is(err, ErrNoRoom) && j.governed() && j.Workers() > 1 {
-		j.roomFor = j.Workers() / 2
-		err = CheckDisk(j.Dir, j.todo(), j.Workers())
+// workersFor returns how many of the trials run at once: fewer than asked for where that is left
+// to the machine and the disk has no room for more. It fails if the disk has no room.
+func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
+	most, governed := j.Request.workers(j.Eval.Config)
+	if governed {
+		most = min(most, len(j.Trials))
+	}
+	err := CheckDisk(j.Dir, trials, most)
+	for errors.Is(err, ErrNoRoom) && governed && most > 1 {
+		most /= 2
+		err = CheckDisk(j.Dir, trials, most)
 	}
 	if err != nil {
-		return Mistake{err}
+		return 0, Mistake{err}
 	}
-	return nil
+	return most, nil
 }
 
 // readSecrets reads the values of the servers' secrets, and gives them to the trials.
@@ -237,7 +256,7 @@ func (j *Job) readSecrets(ctx context.Context) error {
 }
 
 // newRecord returns run.json as it is before anything is done.
-func (j *Job) newRecord() (Record, error) {
+func (j *Job) newRecord(workers int) (Record, error) {
 	q := j.Request
 	record, err := NewRecord(j.Eval, j.Tasks, q.Overlay)
 	if err != nil {
@@ -255,7 +274,7 @@ func (j *Job) newRecord() (Record, error) {
 	}
 	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
 	record.Choices = q.Choices
-	record.Workers, record.Governed = j.Workers(), j.governed()
+	record.Workers, record.Governed = workers, j.governed()
 	if record.Trials == 0 {
 		record.Trials = j.Eval.Config.TrialsPerTask
 	}
@@ -292,16 +311,16 @@ func (j *Job) fetchRepos(ctx context.Context) error {
 	return err
 }
 
-// prepare gets all images, and adds them and the plan to the record. A resumed run must have
-// the plan and the images that it began with.
-func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) error {
-	secrets := j.Request.Secrets
-	planned := PlanDigest(j.Trials, secrets)
+// getImages has the backend get all images, and adds them and the plan to the record. A resumed run
+// must have the plan and the images that it began with.
+func (e *execution) getImages(ctx context.Context, backend Backend) error {
+	secrets, record := e.Request.Secrets, &e.record
+	planned := PlanDigest(e.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
-		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(j.Eval))
+		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(e.Eval))
 	}
 	record.Plan = planned
-	if err := Prepare(ctx, backend, j.Trials, j.Request.Say); err != nil {
+	if err := Prepare(ctx, backend, e.Trials, e.Request.Say); err != nil {
 		return err
 	}
 	engine, used := Describe(backend)
@@ -322,57 +341,58 @@ func (j *Job) prepare(ctx context.Context, backend Backend, record *Record) erro
 
 // certify attacks a sandbox of the run's kind, unless that was done today, and adds the result
 // to the record. It fails if something gets out that is not allowed to.
-func (j *Job) certify(ctx context.Context, backend Backend, record *Record) (err error) {
+func (e *execution) certify(ctx context.Context, backend Backend) (err error) {
 	attackable, ok := backend.(selftest.Backend)
 	if !ok || !defence.Certificate {
 		return nil
 	}
-	record.Certificate, err = Certify(ctx, attackable, j.ID, selftest.KindOf(j.Trials[0]), j.Request.Certificates, j.Request.AllowWeak, j.Request.Say)
+	e.record.Certificate, err = Certify(ctx, attackable, e.ID, selftest.KindOf(e.Trials[0]), e.Request.Certificates, e.Request.AllowWeak, e.Request.Say)
 	return err
 }
 
-// begin records that trials begin now. In a resumed run it first moves aside what is left of
-// them.
-func (j *Job) begin(record *Record) error {
-	if j.left != nil {
-		for _, t := range j.todo() {
-			if err := j.left.SetAside(j.Dir, t.ID()); err != nil {
+// recordStart records that trials begin now. In a resumed run it first moves aside what is left
+// of them.
+func (e *execution) recordStart() error {
+	record := &e.record
+	if e.resumed {
+		for _, t := range e.todo {
+			if err := e.left.SetAside(e.Dir, t.ID()); err != nil {
 				return err
 			}
 		}
-		record.Resumed = append(record.Resumed, j.clock.Now())
+		record.Resumed = append(record.Resumed, e.clock.Now())
 		record.Ended, record.Interrupted, record.Files = time.Time{}, false, nil
-		record.Workers, record.Governed = j.Workers(), j.governed()
+		record.Workers, record.Governed = e.workers, e.governed()
 	}
-	if j.baseline != nil {
-		if err := writeBaseline(j.Dir, j.baseline.Results); err != nil {
+	if e.baseline != nil {
+		if err := writeBaseline(e.Dir, e.baseline.Results); err != nil {
 			return err
 		}
-		absolute, err := filepath.Abs(j.baseline.Dir)
+		absolute, err := filepath.Abs(e.baseline.Dir)
 		if err != nil {
 			return err
 		}
 		record.Against = absolute
 	}
-	return record.Write(j.Dir)
+	return record.Write(e.Dir)
 }
 
 // runTrials runs the trials that remain, and returns the results of all trials that have
 // ended, in order.
-func (j *Job) runTrials(ctx context.Context, backend Backend, record Record) ([]Result, error) {
-	q, todo := j.Request, j.todo()
-	update, end := q.Watch(ctx, len(todo), j.Workers())
+func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, error) {
+	q, config := e.Request, e.Eval.Config
+	update, end := q.Watch(ctx, len(e.todo), e.workers)
 	defer end()
 	o := Options{
-		Dir: j.Dir, Workers: j.Workers(), Govern: j.governed(), Say: q.Say, Prepare: q.ahead(j.Workers()), FailFast: j.Eval.Config.FailFast, InfraRetries: q.Retries, MaxAttempts: j.Eval.Config.MaxAttempts,
-		Secrets: q.Secrets, Progress: update, Warn: q.Warn, Connect: q.Connect, ServerLog: q.ServerLog, Hold: q.Hold,
-		Hooks: plan.RunHooks(j.Eval.Hooks), Start: q.Start, Weak: record.Weak(), Against: record.Against,
+		Host: q.Host, Dir: e.Dir, Workers: e.workers, Govern: e.governed(), Prewarm: q.prewarm(e.workers), Progress: update,
+		FailFast: config.FailFast, InfraRetries: q.Retries, MaxAttempts: config.MaxAttempts,
+		Hooks: plan.RunHooks(e.Eval.Hooks), Start: q.Start, Weak: e.record.Weak(), Against: e.record.Against,
 	}
 	if q.UpdateSnapshots {
-		o.Snapshots = NewSnapshots(j.Eval, j.Tasks, q.Say)
+		o.Snapshots = NewSnapshots(e.Eval, e.Tasks, q.Say)
 	}
-	done, err := RunTrials(ctx, backend, todo, o)
-	return j.withKept(record, done), err
+	done, err := RunTrials(ctx, backend, e.todo, o)
+	return e.left.with(e.record, done), err
 }
 
 // finish records that the run has ended, and writes its results and reports.
@@ -385,15 +405,6 @@ func finish(ctx context.Context, dir string, record Record, done []Result, now t
 		}
 	}
 	return record.conclude(dir, done, record.Seal)
-}
-
-// Workers returns how many trials run at once.
-func (j *Job) Workers() int {
-	most, governed := j.Request.workers(j.Eval.Config)
-	if governed {
-		most = min(most, len(j.Trials), cmp.Or(j.roomFor, most))
-	}
-	return most
 }
 
 // governed reports whether machine and models decide how many trials run at once.

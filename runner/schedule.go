@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,10 +12,8 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
 // Result is a trial that has ended and was graded. Those that a run returns hold only which
@@ -29,24 +26,20 @@ type Result struct {
 	Earlier []evidence.Trial
 }
 
-// Options are how [RunTrials] runs trials. Dir, Workers, Secrets and Progress are required.
+// Options are how [RunTrials] runs trials. Dir, Workers, Progress and the host's Secrets are
+// required; of the host Say, Warn and what trials need is used.
 type Options struct {
-	Dir     string // run directory
-	Workers int    // trials at once, at least 1
-	Prepare int    // sandboxes opened before their trials begin, at most
-	// Govern starts fewer than Workers at once where machine or models bear no more, and tells
-	// Say why.
-	Govern   bool
-	Say      func(string)
-	FailFast bool // start no further trial once one did not pass
+	Host
+	Dir      string // run directory
+	Workers  int    // trials at once, at least 1
+	Govern   bool   // start fewer at once where machine or models bear no more, and say why
+	Prewarm  int    // sandboxes opened before their trials begin, at most
+	FailFast bool   // start no further trial once one did not pass
 	// InfraRetries is how often a trial that ended as infra is run again.
 	InfraRetries int
 	// MaxAttempts is how often a trial is tried until its graders do not fail it; 0 is once.
 	MaxAttempts int
-	Secrets     *redact.Set
 	Progress    func(Update) // called from several goroutines, which wait for it
-	// Warn gets what failed and harms no trial; nil for nobody.
-	Warn func(error)
 
 	// Hooks are those of the run, and Start is where hooks on the host start; empty for here.
 	Hooks plan.Hooks
@@ -55,28 +48,37 @@ type Options struct {
 	// Weak names the attacks that may get out of sandboxes.
 	Weak []string
 
-	// ServerLog gets a server's stderr as it comes; nil for none.
-	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Connect finds the judge that a trial's graders ask; required where they do.
-	Connect func(evidence.Judge) (trial.Judge, error)
 	// Against is the directory of the same run without skills; empty for none.
 	Against string
 	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
 	Snapshots *Snapshots
-	// Hold is called with a trial's sandbox once its evidence is complete, and
-	// keeps it standing until it returns; nil for none.
-	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 	// Free returns how many bytes are free on the disk of Dir; nil asks the disk.
 	Free func() (int64, bool)
 	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
 	Wall func() time.Time
 }
 
-func (o Options) wall() time.Time {
-	if o.Wall == nil {
-		return time.Now()
+// complete returns the options with their defaults. It fails if something required is missing.
+func (o Options) complete(trials []*plan.Trial) (Options, error) {
+	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
+		return o, errors.New("runner: incomplete options")
 	}
-	return o.Wall()
+	if o.Connect == nil && slices.ContainsFunc(trials, func(t *plan.Trial) bool { return t.Judge != nil }) {
+		return o, errors.New("runner: no judge to connect to")
+	}
+	if o.Free == nil {
+		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
+	}
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	if o.Warn == nil {
+		o.Warn = func(error) {}
+	}
+	return o, nil
 }
 
 const trialsDir = "trials"
@@ -88,7 +90,7 @@ func TrialDir(run, task string, number int) evidence.Dir {
 
 type run struct {
 	backend  trial.Backend
-	ahead    *ahead    // opens its sandboxes
+	pool     *pool     // opens its sandboxes
 	governor *governor // nil where it is said how many trials run at once
 	o        Options
 	shared   *trial.SharedServers
@@ -104,14 +106,9 @@ type run struct {
 // never a trial's. With [ErrNoRoom] no trial was begun. RunTrials takes the plans over: it sets
 // the element of trials to nil once its trial has ended.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
-	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
-		return nil, errors.New("runner: incomplete options")
-	}
-	if o.Connect == nil && slices.ContainsFunc(trials, func(t *plan.Trial) bool { return t.Judge != nil }) {
-		return nil, errors.New("runner: no judge to connect to")
-	}
-	if o.Free == nil {
-		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
+	o, err := o.complete(trials)
+	if err != nil {
+		return nil, err
 	}
 	budget, err := newBudget(o.Free, trials, o.Workers)
 	if err != nil {
@@ -127,7 +124,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
 	r.governor = r.newGovernor(trials)
-	r.ahead = newAhead(starting, backend, o.Dir, trials, o.Prepare)
+	r.pool = newPool(starting, backend, o.Dir, trials, o.Prewarm)
 
 	results := make([]*Result, len(trials))
 	errs := make([]error, len(trials))
@@ -147,7 +144,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 				if r.governor.enter(starting, t) != nil {
 					return
 				}
-				r.ahead.begins(t)
+				r.pool.begins(t)
 				result, err := r.one(ctx, t)
 				errs[i], trials[i] = err, nil
 				r.governor.leave(t, result)
@@ -163,9 +160,9 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 		})
 	}
 	workers.Wait()
-	errs = append(errs, r.ahead.close())
+	errs = append(errs, r.pool.close())
 	if ctx.Err() == nil {
-		if err := r.runHooks(ctx, o.Hooks.After); err != nil && o.Warn != nil {
+		if err := r.runHooks(ctx, o.Hooks.After); err != nil {
 			o.Warn(err)
 		}
 	}
@@ -185,10 +182,8 @@ func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 		failed, err := trial.HookOnHost(ctx, hook, r.o.Start, r.o.Secrets)
 		if err == nil && failed != "" {
 			err = fmt.Errorf("hook %q on the host %s", hook.Command, failed)
-			if !hook.ErrorOnFail && r.o.Warn != nil {
-				r.o.Warn(err)
-			}
 			if !hook.ErrorOnFail {
+				r.o.Warn(err)
 				err = nil
 			}
 		}
@@ -230,16 +225,12 @@ type progressLog struct {
 
 // openProgress returns nil, and warns, if the file cannot be written.
 func openProgress(o Options) *progressLog {
-	warn := o.Warn
-	if warn == nil {
-		warn = func(error) {}
-	}
 	log, err := evidence.OpenProgress(o.Dir, o.Secrets)
 	if err != nil {
-		warn(err)
+		o.Warn(err)
 		return nil
 	}
-	return &progressLog{log: log, warn: warn}
+	return &progressLog{log: log, warn: o.Warn}
 }
 
 func (l *progressLog) add(u Update) {
@@ -266,7 +257,7 @@ func (l *progressLog) close() {
 func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 	if phase == evidence.PhaseAgent {
 		r.governor.started(t)
-		r.ahead.prepareNext()
+		r.pool.openNext()
 	}
 	r.report(Update{Task: t.Task, Number: t.Number, Attempt: max(t.Attempt, 1), Phase: phase})
 }

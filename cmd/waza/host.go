@@ -41,10 +41,10 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 	var shown *progress // of the trials, once they run
 	secrets := &redact.Set{}
 	h := runner.Host{
-		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Secrets: secrets, Certificates: certificateCache(),
+		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
+		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(),
 		CheckScript: checkScript, CheckModelScript: checkModelScript,
-		Connect: newJudges(s, secrets).connect, Notice: s.warnOnce,
-		Warn: s.warn,
+		Notice: s.warnOnce, Warn: s.warn,
 		Say: func(what string) {
 			if l != quiet {
 				s.sayTo(what)

@@ -95,6 +95,29 @@ type runOutput struct {
 	label    string // of files of this run, where the command has several runs
 }
 
+// readOutput reads where the output of a run goes.
+func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
+	out = runOutput{state: s, file: c.String("output")}
+	if out.exports, err = readExports(c, out.file); err != nil {
+		return out, err
+	}
+	switch {
+	case c.Bool("v") && c.Bool("q"):
+		return out, usage("-v says more and -q says less: give one of them")
+	case c.Bool("v") || c.Bool("debug"):
+		out.loudness = loud
+	case c.Bool("q"):
+		out.loudness = quiet
+	}
+	if out.file != "" {
+		if info, err := os.Stat(filepath.Dir(out.file)); err != nil || !info.IsDir() {
+			return out, usage("--output: there is no directory %s", filepath.Dir(out.file))
+		}
+	}
+	out.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub)
+	return out, err
+}
+
 // ended prints what came out of a run, and returns err and what is wrong with printing. The
 // job is nil where no trial was left to run.
 func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {

@@ -56,10 +56,9 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 		return usage("%w", err)
 	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
-	if err := o.readHarmless(c); err != nil {
+	if o.out, o.Pace, err = readHarmless(s.state, c); err != nil {
 		return err
 	}
-	o.AllowWeak = c.StringSlice("allow-weak")
 	if err := inRange(c, "trials", maxTrials); err != nil {
 		return err
 	}
@@ -90,8 +89,8 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
-			q.AllowWeak, q.HostHooks, q.Host = o.AllowWeak, o.HostHooks, s.host(o.loudness, c.Bool("keep"))
-			q.Baseline, q.Host.Prepare = false, o.prepare
+			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.loudness, c.Bool("keep"))
+			q.Baseline, q.Prewarm = false, o.Prewarm
 			if c.IsSet("trials") {
 				q.Trials = c.Int("trials")
 			}

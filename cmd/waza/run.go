@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -101,7 +100,7 @@ func (s runCommand) command() *cli.Command {
 
 // run runs evals as the command line says. The worst of the runs decides the exit code.
 func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) error {
-	o, err := readOptions(c, evals)
+	o, err := s.readOptions(c, evals)
 	if err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 	var verdicts []string // of runs that ended
 	b.Announce = s.sayTo
 	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
-		err = s.outputOf(j, o).ended(j, out, err)
+		err = o.outputOf(j).ended(j, out, err)
 		verdicts = append(verdicts, out.View().Verdict())
 		if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
 			worst = worse(worst, code)
@@ -129,7 +128,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 		return err
 	}
 	b.Compared = func(eval string, runs results.Comparison) error {
-		return s.compare(runs, o.format, apart(o.output, o.labelOf(eval)))
+		return s.compare(runs, o.out.format, apart(o.out.file, o.labelOf(eval)))
 	}
 	b.Failed = func(err error) {
 		exit := withExitCode(err)
@@ -141,7 +140,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 	runner.RunAll(ctx, b)
 	if len(verdicts) > 1 {
 		w := s.stdout
-		if o.format != formatDefault {
+		if o.out.format != formatDefault {
 			w = s.stderr
 		}
 		fmt.Fprintln(w, terminal.Verdicts(verdicts, worst == exitOK, s.styleOf(w)))
@@ -152,18 +151,14 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 // request asks for one of the runs.
 func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
 	q = o.Request
-	q.Host = s.host(o.loudness, c.Bool("keep"))
-	q.Host.Prepare = o.prepare
-	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
-		return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
-	}
+	q.Host = s.host(o.out.loudness, c.Bool("keep"))
 	q.Overlay, err = s.readOverlay(c)
 	return q, err
 }
 
 // outputOf is where a run's output goes. Stdout and --output are for the run that the command
 // line is about, or for a comparison: of others everything is said on stderr.
-func (s runCommand) outputOf(j *runner.Job, o runOptions) runOutput {
+func (o runOptions) outputOf(j *runner.Job) runOutput {
 	label := []string{o.labelOf(j.Request.Eval)}
 	several := len(o.variants) > 1
 	if several {
@@ -172,11 +167,11 @@ func (s runCommand) outputOf(j *runner.Job, o runOptions) runOutput {
 	if several && j.Request.Baseline {
 		label = append(label, "baseline")
 	}
-	out := runOutput{state: s.state, loudness: o.loudness, format: o.format, exports: o.exports}
-	out.file, out.label = apart(o.output, label[0]), strings.Trim(strings.Join(label, "_"), "_")
+	out := o.out
+	out.file, out.label = apart(out.file, label[0]), strings.Trim(strings.Join(label, "_"), "_")
 	if several || j.Request.Baseline {
-		aside := *s.state
-		aside.stdout = s.stderr
+		aside := *out.state
+		aside.stdout = out.stderr
 		out.state, out.format, out.file = &aside, formatDefault, ""
 	}
 	return out
@@ -222,14 +217,10 @@ func contextDirFlag() cli.Flag {
 
 // runOptions is the command line of waza run.
 type runOptions struct {
-	runner.Request
-	evals    int // how many
-	variants []runner.Variant
-	prepare  int // sandboxes opened ahead; less than 0 for the default
-	output   string
-	loudness loudness
-	exports  exports
-	format   format
+	runner.Request     // without its host and overlay: each run has its own
+	evals          int // how many
+	variants       []runner.Variant
+	out            runOutput // of a single run
 }
 
 // labelOf labels the files of an eval's runs where the command runs several evals.
@@ -240,7 +231,7 @@ func (o runOptions) labelOf(eval string) string {
 	return slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
 }
 
-func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
+func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
@@ -248,6 +239,10 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 		},
 		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+		HostHooks: c.Bool("allow-host-hooks"),
+		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
+			return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
+		},
 	}}
 	if o.evals > 1 && (c.String("run-dir") != "" || c.Bool("keep")) {
 		return o, usage("--run-dir and --keep are for one eval, and this would run %d; name one of %s", o.evals, strings.Join(evals, ", "))
@@ -255,7 +250,8 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 	if o.variants, err = readVariants(c); err != nil {
 		return o, err
 	}
-	if err := errors.Join(inRange(c, "trials", maxTrials), o.readHarmless(c)); err != nil {
+	o.out, o.Pace, err = readHarmless(s.state, c)
+	if err := errors.Join(inRange(c, "trials", maxTrials), err); err != nil {
 		return o, err
 	}
 	if o.Retries < 0 {
@@ -289,42 +285,33 @@ func readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
 	return o, checkAllowWeak(o)
 }
 
-// readHarmless reads what changes no trial's outcome.
-func (o *runOptions) readHarmless(c *cli.Context) (err error) {
-	o.output, o.Parallel, o.HostHooks = c.String("output"), c.Bool("parallel"), c.Bool("allow-host-hooks")
-	if o.exports, err = readExports(c, o.output); err != nil {
-		return err
+// readHarmless reads what changes no trial's outcome: where a run's output goes, and its pace.
+func readHarmless(s *state, c *cli.Context) (runOutput, runner.Pace, error) {
+	out, err := readOutput(s, c)
+	if err != nil {
+		return out, runner.Pace{}, err
 	}
-	switch {
-	case c.Bool("v") && c.Bool("q"):
-		return usage("-v says more and -q says less: give one of them")
-	case c.Bool("v") || c.Bool("debug"):
-		o.loudness = loud
-	case c.Bool("q"):
-		o.loudness = quiet
-	}
-	if o.output != "" {
-		if info, err := os.Stat(filepath.Dir(o.output)); err != nil || !info.IsDir() {
-			return usage("--output: there is no directory %s", filepath.Dir(o.output))
-		}
-	}
-	if o.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub); err != nil {
-		return err
-	}
-	if o.prepare = -1; c.IsSet("prepare") {
-		if o.prepare = c.Int("prepare"); o.prepare < 0 || o.prepare > eval.MaxWorkers {
-			return usage("--prepare must be from 0 to %d", eval.MaxWorkers)
+	pace, err := readPace(c)
+	return out, pace, err
+}
+
+// readPace reads how many trials run at once.
+func readPace(c *cli.Context) (p runner.Pace, err error) {
+	p = runner.Pace{Parallel: c.Bool("parallel"), Prewarm: -1}
+	if c.IsSet("prepare") {
+		if p.Prewarm = c.Int("prepare"); p.Prewarm < 0 || p.Prewarm > eval.MaxWorkers {
+			return p, usage("--prepare must be from 0 to %d", eval.MaxWorkers)
 		}
 	}
 	switch workers := c.String("workers"); {
 	case workers == "auto":
-		o.Governed = true
+		p.Governed = true
 	case c.IsSet("workers"):
-		if o.Workers, err = strconv.Atoi(workers); err != nil || o.Workers < 1 || o.Workers > eval.MaxWorkers {
-			return usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
+		if p.Workers, err = strconv.Atoi(workers); err != nil || p.Workers < 1 || p.Workers > eval.MaxWorkers {
+			return p, usage("--workers must be auto or a number from 1 to %d, not %q", eval.MaxWorkers, workers)
 		}
 	}
-	return nil
+	return p, nil
 }
 
 func inRange(c *cli.Context, name string, most int) error {
@@ -426,7 +413,10 @@ type resumeCommand struct{ *state }
 
 // resumeRun completes the run that --resume names, as it was begun.
 func (s resumeCommand) resumeRun(c *cli.Context) error {
-	o, err := readResumeOptions(c)
+	if err := checkResumable(c); err != nil {
+		return err
+	}
+	out, pace, err := readHarmless(s.state, c)
 	if err != nil {
 		return err
 	}
@@ -437,16 +427,14 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	r := runner.Resumption{
-		Dir: dir, Eval: c.Args().First(), Workers: o.Workers, Governed: o.Governed, Parallel: o.Parallel, HostHooks: o.HostHooks,
-		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(o.loudness, false),
+		Dir: dir, Eval: c.Args().First(), Pace: pace, HostHooks: c.Bool("allow-host-hooks"),
+		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(out.loudness, false),
 	}
-	r.Host.Prepare = o.prepare
 	if c.IsSet("isolate") {
 		isolated := c.Bool("isolate")
 		r.Isolated = &isolated
 	}
 	j, ended, err := runner.Resume(ctx, r)
-	out := runOutput{state: s.state, loudness: o.loudness, format: o.format, file: o.output, exports: o.exports}
 	if err := out.ended(j, ended, err); err != nil {
 		return err
 	}
@@ -457,16 +445,17 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 // outcome. That of --isolate must be the run's own.
 var harmless = []string{"resume", "isolate", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
-func readResumeOptions(c *cli.Context) (o runOptions, err error) {
+// checkResumable refuses what the command line cannot change of a run that goes on.
+func checkResumable(c *cli.Context) error {
 	for _, flag := range c.Command.Flags {
 		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(harmless, name) {
-			return o, usage("--%s cannot be given with --resume: a run goes on as it was begun", name)
+			return usage("--%s cannot be given with --resume: a run goes on as it was begun", name)
 		}
 	}
 	if c.NArg() > 1 {
-		return o, usage("run --resume takes no eval file, or the one that the run began with; see waza run --help")
+		return usage("run --resume takes no eval file, or the one that the run began with; see waza run --help")
 	}
-	return o, o.readHarmless(c)
+	return nil
 }
 
 // sweep removes what a dead run left.

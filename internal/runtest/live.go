@@ -26,7 +26,7 @@ type Live struct {
 func Begin(t testing.TB, dir, id string, trials int) *Live {
 	t.Helper()
 	l := &Live{Dir: filepath.Join(dir, id), t: t, Record: runner.Record{
-		ID: id, Started: time.Now().UTC(), Choices: runner.Choices{Workers: 2, Trials: trials}, Tasks: []runner.TaskRecord{{ID: "buy", Name: "Buy"}},
+		ID: id, Started: time.Now().UTC(), Choices: runner.Choices{Pace: runner.Pace{Workers: 2}, Trials: trials}, Tasks: []runner.TaskRecord{{ID: "buy", Name: "Buy"}},
 		Eval: runner.EvalRecord{Name: "shop", Executor: "script"},
 	}}
 	if err := os.MkdirAll(l.Dir, 0o755); err != nil {

@@ -44,7 +44,7 @@ func Dir(t testing.TB) string {
 func New(t testing.TB, dir, eval string) *Run {
 	return &Run{Dir: dir, t: t, Record: runner.Record{
 		ID: "20260102-030405-made-" + eval, Waza: "test", Started: time.Now().UTC(), Network: "bridge",
-		Choices: runner.Choices{Isolated: true, Workers: 1}, Eval: runner.EvalRecord{Path: "eval.yaml", Name: eval, Executor: "script", TimeoutSeconds: 60},
+		Choices: runner.Choices{Isolated: true, Pace: runner.Pace{Workers: 1}}, Eval: runner.EvalRecord{Path: "eval.yaml", Name: eval, Executor: "script", TimeoutSeconds: 60},
 	}}
 }
 

@@ -44,7 +44,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		return found, record, err
 	}
-	r, err := newRecording(t, rec, Shares{}, Options{Backend: backend, Secrets: o.Secrets, Weak: o.Weak})
+	r, err := newRecording(t, rec, Shares{}, Options{Host: Host{Secrets: o.Secrets}, Backend: backend, Weak: o.Weak})
 	if err != nil {
 		return found, record, errors.Join(err, rec.Close())
 	}

@@ -33,11 +33,22 @@ const (
 // synced with it: those of the task, of all trials, and of the run.
 const newAbove = 3
 
-// Options is how one trial is run. Backend, Secrets, Room, Entered and Called are
-// required.
+// Host is what trials need of the program that runs them. Secrets is required.
+type Host struct {
+	Secrets *redact.Set // values that are redacted from everything that is written
+	// Connect finds the judge that a trial's graders ask; required where they do.
+	Connect func(evidence.Judge) (Judge, error)
+	// ServerLog gets a server's stderr as it comes; nil for none.
+	ServerLog func(t *plan.Trial, server string) io.Writer
+	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it
+	// standing until it returns; nil for none.
+	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
+}
+
+// Options is how one trial is run. Backend, Room, Entered and Called are required.
 type Options struct {
+	Host
 	Backend Backend
-	Secrets *redact.Set
 	// Room reserves disk space for the trial's evidence and returns its shares, or the reason
 	// why there is no space.
 	Room func() (Shares, error)
@@ -58,13 +69,6 @@ type Options struct {
 	// trial start that do; empty for here.
 	HostHooks bool
 	Start     string
-	// ServerLog gets a server's stderr as it comes; nil for none.
-	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Connect finds the judge that a trial's graders ask; required where they do.
-	Connect func(evidence.Judge) (Judge, error)
-	// Hold is called with the trial's sandbox once its evidence is complete, and keeps it
-	// standing until it returns; nil for none.
-	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 }
 
 // Run runs t in a sandbox of its own, leaves its evidence in dir, and returns what

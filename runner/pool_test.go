@@ -52,11 +52,11 @@ func attemptAt(t plan.Trial) *plan.Trial {
 	return &t
 }
 
-func TestAhead(t *testing.T) {
+func TestPool(t *testing.T) {
 	trials := []*plan.Trial{{Task: "a", Number: 1}, {Task: "a", Number: 2}, {Task: "b", Number: 1}, {Task: "c", Number: 1}}
 	trials[2].Servers = []plan.Server{{Services: []plan.Service{{}}}}
 	b := &countingBackend{fail: map[string]error{"a/2/1": errors.New("no room")}}
-	a := newAhead(t.Context(), b, t.TempDir(), trials, 1)
+	a := newPool(t.Context(), b, t.TempDir(), trials, 1)
 	var events []string
 	observe := func(e evidence.Event) { events = append(events, e.Kind) }
 	take := func(i int) *countedSandbox {
@@ -69,10 +69,10 @@ func TestAhead(t *testing.T) {
 		return s.(*countedSandbox)
 	}
 	first := take(0)
-	a.prepareNext() // a/2, which fails and is opened again when its trial asks
-	a.prepareNext() // there is room for one
+	a.openNext() // a/2, which fails and is opened again when its trial asks
+	a.openNext() // there is room for one
 	second := take(1)
-	a.prepareNext() // not b/1, whose service would start, but c/1
+	a.openNext() // not b/1, whose service would start, but c/1
 	last := take(3)
 	last.observe(evidence.Event{Kind: "later"})
 	if want := []string{"a/1/1", "a/2/1", "a/2/1", "c/1/1"}; !slices.Equal(b.opened, want) {
@@ -90,7 +90,7 @@ func TestAhead(t *testing.T) {
 	a.mu.Lock()
 	a.coming = []*plan.Trial{{Task: "d", Number: 1}}
 	a.mu.Unlock()
-	a.prepareNext()
+	a.openNext()
 	if err := a.close(); err != nil || b.open != 0 {
 		t.Errorf("%d sandbox(es) left, %v", b.open, err)
 	}

@@ -1,0 +1,188 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/runner/trial"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+// discardTimeout bounds removing a warm sandbox.
+const discardTimeout = 90 * time.Second
+
+// pool is a backend that opens sandboxes of coming trials while others are at work, so that a
+// trial does not wait for its own. Nothing runs in a warm sandbox, and no two trials ever have
+// the same one.
+type pool struct {
+	trial.Backend
+	dir    string // run directory
+	most   int    // warm sandboxes at once
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	mu     sync.Mutex
+	coming []*plan.Trial           // not begun, and may have a warm sandbox, in order; guarded by mu
+	warm   map[string]*warmSandbox // by trial; guarded by mu
+}
+
+// warmSandbox is a sandbox that its trial has not asked for yet.
+type warmSandbox struct {
+	done    chan struct{} // closed once there is a sandbox or an error
+	sandbox sandbox.Sandbox
+	err     error
+	events  relay
+}
+
+// newPool returns a backend that keeps at most most sandboxes warm for trials.
+func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Trial, most int) *pool {
+	p := &pool{Backend: b, dir: dir, most: most, warm: map[string]*warmSandbox{}}
+	if most > 0 {
+		p.coming = slices.DeleteFunc(slices.Clone(trials), hasServices)
+	}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	return p
+}
+
+func keyOf(t *plan.Trial) string { return fmt.Sprintf("%s/%d/%d", t.Task, t.Number, t.Attempt) }
+
+// begins notes that a worker has come to a trial, which needs no warm sandbox any more.
+func (p *pool) begins(t *plan.Trial) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.coming, t); i >= 0 {
+		p.coming = slices.Delete(p.coming, i, i+1)
+	}
+}
+
+// openNext opens the sandbox of the next trial, if there is room.
+func (p *pool) openNext() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.coming) == 0 || len(p.warm) >= p.most || !memoryIsFree() {
+		return
+	}
+	next := *p.coming[0]
+	p.coming = p.coming[1:]
+	earlier, err := TrialDir(p.dir, next.Task, next.Number).Earlier()
+	if err != nil {
+		return // the trial itself says why
+	}
+	next.Attempt = len(earlier) + 1
+	w := &warmSandbox{done: make(chan struct{})}
+	p.warm[keyOf(&next)] = w
+	go func() {
+		defer close(w.done)
+		w.sandbox, w.err = p.Backend.Open(p.ctx, &next, w.events.send)
+	}()
+}
+
+// memoryIsFree reports whether an eighth of this machine's memory is free, as far as it can
+// tell. Sandboxes that only wait must not take the last of it.
+func memoryIsFree() bool {
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return true
+	}
+	var total, free int64
+	for line := range strings.Lines(string(info)) {
+		_, _ = fmt.Sscanf(line, "MemTotal: %d kB", &total)
+		_, _ = fmt.Sscanf(line, "MemAvailable: %d kB", &free)
+	}
+	return free >= total/8
+}
+
+// hasServices reports whether something foreign starts with the sandbox of a trial: a service
+// of one of its servers.
+func hasServices(t *plan.Trial) bool {
+	return slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return len(s.Services) > 0 })
+}
+
+// Open implements trial.Backend. It returns the trial's warm sandbox, or opens one.
+func (p *pool) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	p.mu.Lock()
+	w := p.warm[keyOf(t)]
+	delete(p.warm, keyOf(t))
+	p.mu.Unlock()
+	if w == nil {
+		return p.Backend.Open(ctx, t, observe)
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		return nil, errors.Join(ctx.Err(), w.discard())
+	}
+	if w.err != nil {
+		return p.Backend.Open(ctx, t, observe)
+	}
+	w.events.connect(observe)
+	return w.sandbox, nil
+}
+
+// close removes the warm sandboxes that no trial came for.
+func (p *pool) close() error {
+	p.cancel()
+	p.mu.Lock()
+	left := p.warm
+	p.coming, p.warm = nil, nil
+	p.mu.Unlock()
+	var (
+		all  sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+	)
+	for _, w := range left {
+		all.Go(func() {
+			err := w.discard()
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+func (w *warmSandbox) discard() error {
+	<-w.done
+	if w.err != nil {
+		return nil // nothing is left of it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discardTimeout)
+	defer cancel()
+	return w.sandbox.Close(ctx)
+}
+
+// relay keeps events until somebody takes them.
+type relay struct {
+	mu   sync.Mutex
+	kept []evidence.Event // guarded by mu
+	to   func(evidence.Event)
+}
+
+func (r *relay) send(e evidence.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.to == nil {
+		r.kept = append(r.kept, e)
+		return
+	}
+	r.to(e)
+}
+
+func (r *relay) connect(to func(evidence.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.kept {
+		to(e)
+	}
+	r.kept, r.to = nil, to
+}
