@@ -139,7 +139,7 @@ func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 	for name, c := range s.containers {
 		group.Go(func() error {
 			onBridge := s.plan.network != "" && name == sandbox.Agent
-			if err := checkWalls(c.guest.Hello(), onBridge, filtered, ownKernel(s.trial.Runtime)); err != nil {
+			if err := guests.CheckWalls(c.guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.trial.Runtime)}); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
 			err := c.meter.Attend(ctx, c.guest)

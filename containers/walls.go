@@ -1,15 +1,12 @@
 package containers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
@@ -17,28 +14,6 @@ import (
 // ownKernel reports whether a runtime differs from the engine's usual one. Its containers
 // may have a kernel between themselves and the host's.
 func ownKernel(runtime string) bool { return runtime != "" && runtime != "runc" }
-
-// checkWalls compares what a guest found around itself with what was asked for.
-// Engines ignore options they do not know. A runtime with a kernel of its own
-// (gVisor's) stands in for the seccomp filter, and shows none. Filtered means that the
-// filter is ours.
-func checkWalls(h guest.Hello, onBridge, filtered, ownKernel bool) error {
-	var broken []error
-	refuse := func(bad bool, what string) {
-		if defence.CheckedWalls && bad {
-			broken = append(broken, errors.New(what))
-		}
-	}
-	refuse(h.UID == 0, "runs as root; name another user")
-	refuse(h.Capabilities != 0, "has capabilities left")
-	refuse(!h.NoNewPrivileges, "may gain privileges")
-	refuse(!h.ReadOnlyRoot, "has a writable root")
-	refuse(!h.Filtered && !ownKernel, "has no seccomp filter")
-	refuse(filtered && h.Datagrams, "may send datagrams")
-	refuse(filtered && h.ChoosesInterface, "may bind to an interface")
-	refuse(!onBridge && h.Interfaces > 1, "has a network interface")
-	return errors.Join(broken...)
-}
 
 // guarantees returns what is enforced in a trial's containers on an engine with the limits
 // given. Each line was checked from inside the containers when they started, or is the

@@ -172,6 +172,27 @@ type Isolation struct {
 	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a container with egress may carry out of its sandbox"`
 }
 
+// Kubernetes is config.isolation.kubernetes: where pods of trials run.
+type Kubernetes struct {
+	Context         string            `json:"context,omitempty" jsonschema:"context of the client's configuration (KUBECONFIG); default the current one"`
+	Namespace       string            `json:"namespace,omitempty" jsonschema:"namespace of the pods; default waza"`
+	Images          string            `json:"images,omitempty" jsonschema:"file that waza images writes: where the cluster has the images; relative to the eval; default waza.images.json"`
+	Queue           string            `json:"queue,omitempty" jsonschema:"local queue of Kueue that admits the pods"`
+	NodeSelector    map[string]string `json:"node_selector,omitempty" jsonschema:"labels of the nodes that pods may run on"`
+	Tolerations     []Toleration      `json:"tolerations,omitempty" jsonschema:"taints of nodes that pods bear"`
+	RuntimeClass    string            `json:"runtime_class,omitempty" jsonschema:"RuntimeClass of the pods, such as gvisor"`
+	CPURequests     float64           `json:"cpu_requests,omitempty" over:"0" max:"1" jsonschema:"share of each container's limit of CPUs that its node reserves for it; default 1"`
+	RemoveInterface bool              `json:"remove_interface,omitempty" jsonschema:"remove every pod's network interface before its guest starts; needs a namespace that allows NET_ADMIN to an init container"`
+}
+
+// Toleration is a taint that pods bear.
+type Toleration struct {
+	Key      string `json:"key,omitempty" jsonschema:"key of the taint; every taint where left out"`
+	Operator string `json:"operator,omitempty" enum:"Equal Exists" jsonschema:"how value is compared; default Equal"`
+	Value    string `json:"value,omitempty" jsonschema:"value of the taint"`
+	Effect   string `json:"effect,omitempty" enum:"NoSchedule PreferNoSchedule NoExecute" jsonschema:"effect of the taint; every effect where left out"`
+}
+
 // EgressLimits bound the connections of one container that leave its sandbox.
 type EgressLimits struct {
 	Connections int    `json:"connections,omitempty" min:"1" max:"100" jsonschema:"connections at once; default 64"`

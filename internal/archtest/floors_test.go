@@ -52,7 +52,7 @@ var floors = [][]string{
 	{"runner/trial"},
 	{"sandbox/guests", "sandbox/selftest"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
-	{"containers", "runner", "sandbox/local"},
+	{"containers", "kubernetes", "runner", "sandbox/local"},
 	{"runner/progress"},
 	// What is attached to runs: the dashboard, progress on a terminal.
 	{

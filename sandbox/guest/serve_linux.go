@@ -21,6 +21,10 @@ import (
 // then ends everything else. args may name a socket of the runner's, which carries the
 // requests in their place where it can be reached.
 func Main(args []string) error {
+	if len(args) > 0 && args[0] == RemoveInterfaces {
+		return removeInterfaces()
+	}
+	forgetCluster()
 	// A process of the same user could otherwise open our stdin through
 	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
 	if defence.Undumpable {

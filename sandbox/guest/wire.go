@@ -15,6 +15,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
+// RemoveInterfaces is the argument with which the guest's executable removes every network
+// interface except loopback, and ends.
+const RemoveInterfaces = "remove-interfaces"
+
 // kind tells what a message on a stream is. yamux has no reset and its Close is
 // a half-close with a timer, so ends are messages of their own.
 type kind byte

@@ -1,0 +1,322 @@
+// Package kubernetes runs trials on a Kubernetes cluster: each container of a trial is a pod of
+// its own, whose process 1 is the guest, reached by one attachment.
+//
+// Pods have no network: the namespace's one policy denies everything, and the runner carries
+// what agent and servers say. The package installs nothing in the cluster.
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+const (
+	// usersOfRun is how many pods of a run have a user of their own at once, and runsAtOnce how
+	// many blocks of so many users there are.
+	usersOfRun = 512
+	runsAtOnce = 64
+
+	mergePatch = types.MergePatchType
+)
+
+// Options configures how a run uses the cluster.
+type Options struct {
+	Run string // the run's id: a name that no other run has
+	// Resume means that a run of this id has died, and is resumed. Open fails with
+	// sandbox.ErrAlive if it has not.
+	Resume bool
+	Config eval.Kubernetes
+	Images Images
+	// AllowWeak names the attacks that may get out of pods.
+	AllowWeak []string
+	Say       func(string) // is called with what a person should know; nil for nobody
+}
+
+// Backend runs trials on a cluster. It implements runner.Backend, and the optional interfaces of
+// a backend's that a cluster can.
+type Backend struct {
+	run       string
+	config    eval.Kubernetes
+	images    Images
+	weak      []string
+	rest      *rest.Config
+	client    kubernetes.Interface
+	namespace string
+	version   string
+	lease     *lease
+	watch     *watch
+	policy    *policy
+	queue     *queue
+	users     chan string
+	count     atomic.Int64 // of pods' names
+
+	mu   sync.Mutex
+	live map[*trialSandbox]bool // guarded by mu
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ interface {
+	sandbox.Reconnector
+	sandbox.HostProber
+} = (*Backend)(nil)
+
+// connect reads the client's configuration as kubectl does, or that of the pod we run in, and
+// returns the namespace too.
+func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	config, err := loaded.ClientConfig()
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("no cluster is configured: %w; set KUBECONFIG, or config.isolation.kubernetes.context to a context of it", err)
+	}
+	config.QPS, config.Burst, config.UserAgent = 50, 100, "waza"
+	client, err := kubernetes.NewForConfig(config)
+	namespace := c.Namespace
+	if namespace == "" {
+		namespace = DefaultNamespace
+	}
+	return config, client, namespace, err
+}
+
+// DefaultNamespace is where pods of trials are if nothing says where.
+const DefaultNamespace = "waza"
+
+// Open connects to the cluster and takes what a run needs: its lease, and the watches.
+func Open(ctx context.Context, o Options) (*Backend, error) {
+	config, client, namespace, err := connect(o.Config)
+	if err != nil {
+		return nil, err
+	}
+	if o.Say == nil {
+		o.Say = func(string) {}
+	}
+	b := &Backend{
+		run: o.Run, config: o.Config, images: o.Images, weak: o.AllowWeak, rest: config, client: client, namespace: namespace,
+		queue: newQueue(o.Say), live: map[*trialSandbox]bool{}, users: usersFor(o.Run, o.Images.FirstUser),
+	}
+	b.policy = &policy{cut: b.cut}
+	if err := b.open(ctx, o); err != nil {
+		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
+	}
+	return b, nil
+}
+
+func (b *Backend) open(ctx context.Context, o Options) error {
+	version, err := b.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("the cluster at %s does not answer: %w", b.rest.Host, err)
+	}
+	b.version = version.GitVersion
+	if b.lease, err = takeLease(ctx, b.client.CoordinationV1().Leases(b.namespace), o.Run, o.Resume); err != nil {
+		return err
+	}
+	b.policy.take(nil)
+	if b.watch, err = startWatch(ctx, b.client, b.namespace, o.Run, b.policy.take); err != nil {
+		return fmt.Errorf("watch the namespace %s: %w", b.namespace, err)
+	}
+	if why := b.policy.broken(); why != "" {
+		return explain(b.namespace, why)
+	}
+	return nil
+}
+
+// usersFor returns the users of a run's block. Another run may have the same block, on the same
+// node: no object of the cluster's is taken for it.
+func usersFor(run string, first int) chan string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(run))
+	first += int(hash.Sum32()%runsAtOnce) * usersOfRun
+	users := make(chan string, usersOfRun)
+	for n := range usersOfRun {
+		number := strconv.Itoa(first + n)
+		users <- number + ":" + number
+	}
+	return users
+}
+
+func (b *Backend) takeUser() string {
+	select {
+	case user := <-b.users:
+		return user
+	default:
+		return ""
+	}
+}
+
+// Close gives back what belongs to the whole run. It may be called twice.
+func (b *Backend) Close(ctx context.Context) error {
+	b.closeOnce.Do(func() {
+		ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+		defer cancel()
+		if b.watch != nil {
+			b.watch.close()
+		}
+		if b.lease != nil {
+			b.closeErr = b.lease.close(ctx)
+		}
+	})
+	return b.closeErr
+}
+
+// Prepare fails if the cluster lacks an image of the trials, or trials need what pods cannot have.
+func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
+	if missing := b.images.missing(trials); len(missing) > 0 {
+		return fmt.Errorf("the cluster has no image %s; run waza images push for this eval again", strings.Join(missing, ", "))
+	}
+	for _, t := range trials {
+		if t.Network == "bridge" {
+			return errBridge
+		}
+	}
+	return nil
+}
+
+var errBridge = errors.New("pods of a trial have no network between them: leave config.isolation.network out, or set it to airtight")
+
+// Open implements trial.Backend.
+func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+	if why := b.policy.broken(); why != "" {
+		return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, explain(b.namespace, why))
+	}
+	if t.Network == "bridge" {
+		return nil, errBridge
+	}
+	pods, err := planTrial(t, planInput{
+		run: b.run, owner: b.lease.uid, config: b.config, images: b.images, user: b.takeUser, newName: b.newName,
+	})
+	s := &trialSandbox{
+		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
+		backend: b, plan: pods, observe: observe, pods: map[string]*startedPod{},
+	}
+	if err == nil {
+		err = s.apply(ctx)
+	}
+	if err != nil {
+		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+		if ctx.Err() == nil && b.answers(ctx) != nil {
+			err = fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *Backend) newName() string {
+	return leaseName(b.run) + "-" + strconv.FormatInt(b.count.Add(1), 10)
+}
+
+// cut ends every container, since its network was opened.
+func (b *Backend) cut(why string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.live {
+		s.cut(why)
+	}
+}
+
+// answers returns nil if the API answers.
+func (b *Backend) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return b.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// nodeAnswers returns nil if the node of a pod answers a question about it.
+func (b *Backend) nodeAnswers(ctx context.Context, pod string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	none := int64(0)
+	return b.client.CoreV1().Pods(b.namespace).GetLogs(pod, &corev1.PodLogOptions{Container: containerName, TailLines: &none}).Do(ctx).Error()
+}
+
+// Reconnect implements sandbox.Reconnector. A network that was opened is not waited for.
+func (b *Backend) Reconnect(ctx context.Context) error {
+	for pause := time.Second; ; pause = min(2*pause, 5*time.Second) {
+		if why := b.policy.broken(); why != "" {
+			return explain(b.namespace, why)
+		}
+		err := b.answers(ctx)
+		if err == nil {
+			return nil
+		}
+		if retry.Sleep(ctx, pause) != nil {
+			return fmt.Errorf("the cluster's API does not come back: %w", err)
+		}
+	}
+}
+
+// Describe names the cluster and the images' guest.
+func (b *Backend) Describe() map[string]string {
+	return map[string]string{
+		"engine": "kubernetes", "version": b.version, "host": b.rest.Host, "namespace": b.namespace,
+		"guest": b.images.Images[""].Reference, "transport": "attach",
+		"runtime_class": b.config.RuntimeClass, "remove_interface": strconv.FormatBool(b.config.RemoveInterface),
+	}
+}
+
+// Images returns the images of the eval, by reference.
+func (b *Backend) Images() evidence.ImageRecords { return b.images.records() }
+
+// hostProbe is a pod of ours on the network of a node.
+type hostProbe struct{ *startedPod }
+
+// HostProbe implements sandbox.HostProber. The pod is on the node of the certificate's others and
+// has the walls of every other except for its network.
+func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
+	in := planInput{run: b.run, owner: b.lease.uid, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
+	in.config.RemoveInterface = false
+	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, "host", "host-probe", sandbox.Container{CPUs: 0.1, Memory: 128 << 20}, map[string]int64{})
+	if err != nil {
+		return nil, err
+	}
+	p.pod.Spec.HostNetwork, p.pod.Spec.Hostname = true, ""
+	p.pod.Spec.HostAliases, p.pod.Spec.DNSPolicy, p.pod.Spec.DNSConfig = nil, corev1.DNSDefault, nil
+	p.pod.Spec.SecurityContext.Sysctls = nil // they would be the node's
+	started, err := b.start(ctx, p)
+	if err != nil {
+		b.giveBack(p)
+		return nil, fmt.Errorf("host probe: %w", err)
+	}
+	return hostProbe{started}, nil
+}
+
+// Start implements sandbox.HostProbe.
+func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Process, error) {
+	return p.guest.Exec(ctx, spec, false)
+}
+
+// Close implements sandbox.HostProbe.
+func (p hostProbe) Close(ctx context.Context) error {
+	defer p.backend.giveBack(p.plan)
+	return p.close(ctx)
+}
+
+// giveBack gives back the user of a pod that is gone.
+func (b *Backend) giveBack(p podPlan) {
+	if p.insists == "" && p.user != "" {
+		b.users <- p.user
+	}
+}

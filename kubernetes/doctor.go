@@ -1,0 +1,139 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/waza-isolate/waza/eval"
+)
+
+// rights are what a runner may do in the namespace of trials, and needs.
+func rights() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "delete", "list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/attach", "pods/log"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "delete", "get", "list", "patch"}},
+		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"list", "watch"}},
+	}
+}
+
+// namespaceOf returns the namespace of trials. Pods of trials keep to the restricted level; the
+// init container that removes interfaces does not.
+func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
+	level := "restricted"
+	if c.RemoveInterface {
+		level = "privileged"
+	}
+	name := c.Namespace
+	if name == "" {
+		name = DefaultNamespace
+	}
+	return &corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}},
+	}
+}
+
+// Manifests returns, as YAML, all that an administrator installs once for runs: the namespace, its
+// policy, and a role for who runs evals.
+func Manifests(c eval.Kubernetes) (string, error) {
+	namespace := namespaceOf(c)
+	objects := []any{namespace, denyAll(namespace.Name), &rbacv1.Role{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+		ObjectMeta: metav1.ObjectMeta{Name: "waza-runner", Namespace: namespace.Name},
+		Rules:      rights(),
+	}}
+	var documents []string
+	for _, object := range objects {
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return "", err
+		}
+		documents = append(documents, string(document))
+	}
+	return strings.Join(documents, "---\n"), nil
+}
+
+// Install creates the namespace and its policy where they are missing.
+func Install(ctx context.Context, c eval.Kubernetes) error {
+	_, client, namespace, err := connect(c)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespaceOf(c), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if _, err := client.NetworkingV1().NetworkPolicies(namespace).Create(ctx, denyAll(namespace), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// Finding is one thing that [Examine] looked at.
+type Finding struct {
+	Name string
+	Says string
+	Mend string // what to do; empty if it is well
+}
+
+// Examine looks at what a run needs of the cluster, and changes nothing.
+func Examine(ctx context.Context, c eval.Kubernetes) ([]Finding, error) {
+	config, client, namespace, err := connect(c)
+	if err != nil {
+		return nil, err
+	}
+	version, err := client.Discovery().ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("the cluster at %s does not answer: %w", config.Host, err)
+	}
+	all := []Finding{{"cluster", "Kubernetes " + version.GitVersion + " at " + config.Host, ""}}
+	var lacking []string
+	for _, rule := range rights() {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				name, sub, _ := strings.Cut(resource, "/")
+				review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: name, Subresource: sub,
+					}},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					return all, err
+				}
+				if !review.Status.Allowed {
+					lacking = append(lacking, verb+" "+resource)
+				}
+			}
+		}
+	}
+	if len(lacking) > 0 {
+		all = append(all, Finding{"rights", "in the namespace " + namespace + " you may not " + strings.Join(lacking, ", "), "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
+		return all, nil
+	}
+	all = append(all, Finding{"rights", "all that a run needs in the namespace " + namespace, ""})
+	policies, err := client.NetworkingV1().NetworkPolicies(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return all, err
+	}
+	found := Finding{"network", "the policies of the namespace " + namespace + " deny all connections; whether the cluster enforces them, a run's certificate shows", ""}
+	if why := judgePolicies(pointers(policies.Items)); why != "" {
+		found = Finding{"network", why, "Apply what waza doctor --on kubernetes --print prints."}
+	}
+	return append(all, found), nil
+}
+
+func pointers[T any](all []T) []*T {
+	to := make([]*T, len(all))
+	for i := range all {
+		to[i] = &all[i]
+	}
+	return to
+}

@@ -1,0 +1,44 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/waza-isolate/waza/eval"
+)
+
+// Garbage is what [GC] found.
+type Garbage struct {
+	Runs []string // that had died, and whose pods are gone now
+	Live []string // whose lease somebody renews
+}
+
+// GC removes the leases of dead runs, and with them their pods. Live runs are never touched.
+func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
+	_, client, namespace, err := connect(c)
+	if err != nil {
+		return g, err
+	}
+	leases := client.CoordinationV1().Leases(namespace)
+	found, err := leases.List(ctx, metav1.ListOptions{LabelSelector: labelRun})
+	if err != nil {
+		return g, err
+	}
+	var errs []error
+	for _, l := range found.Items {
+		run := l.Labels[labelRun]
+		if alive(&l, time.Now()) {
+			g.Live = append(g.Live, run)
+			continue
+		}
+		if err := deleteLease(ctx, leases, &l); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		g.Runs = append(g.Runs, run)
+	}
+	return g, errors.Join(errs...)
+}

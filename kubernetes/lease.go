@@ -1,0 +1,130 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/sandbox"
+)
+
+const (
+	// leaseSeconds is how long a run counts as alive after its lease was renewed.
+	leaseSeconds = 60
+	renewEvery   = 15 * time.Second
+)
+
+// lease is the run's own object, which owns its pods. The runner renews it; `waza gc` deletes
+// those that nobody renews, and the cluster's garbage collection their pods.
+type lease struct {
+	client coordinationclient.LeaseInterface
+	name   string
+	uid    metav1.OwnerReference
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+func leaseName(run string) string { return "waza-" + run }
+
+// takeLease creates the lease of a run, which nobody may have. With resume, one that nobody
+// renews any more is removed before, and its pods with it.
+func takeLease(ctx context.Context, client coordinationclient.LeaseInterface, run string, resume bool) (*lease, error) {
+	l := &lease{client: client, name: leaseName(run)}
+	if resume {
+		if err := l.takeOver(ctx); err != nil {
+			return nil, err
+		}
+	}
+	host, _ := os.Hostname()
+	now, seconds, holder := metav1.NowMicro(), int32(leaseSeconds), fmt.Sprintf("%s/%d", host, os.Getpid())
+	made, err := client.Create(ctx, &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: l.name, Labels: map[string]string{labelRun: run, labelRole: "lease"}},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("lease of the run: %w", err)
+	}
+	l.uid = metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.Name, UID: made.UID}
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	l.ended.Go(func() { l.renew(renewing) })
+	return l, nil
+}
+
+// takeOver removes the lease of a run that has died, and returns when its pods are gone too.
+func (l *lease) takeOver(ctx context.Context) error {
+	found, err := l.client.Get(ctx, l.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("lease of the run: %w", err)
+	}
+	if alive(found, time.Now()) {
+		return fmt.Errorf("%w: %s renewed its lease less than %d s ago", sandbox.ErrAlive, holderOf(found), leaseSeconds)
+	}
+	return deleteLease(ctx, l.client, found)
+}
+
+// deleteLease deletes a lease as it was found, and returns when it and all that it owns is gone.
+func deleteLease(ctx context.Context, client coordinationclient.LeaseInterface, found *coordinationv1.Lease) error {
+	foreground := metav1.DeletePropagationForeground
+	err := client.Delete(ctx, found.Name, metav1.DeleteOptions{
+		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
+	})
+	for err == nil {
+		if _, err = client.Get(ctx, found.Name, metav1.GetOptions{}); err == nil {
+			err = retry.Sleep(ctx, time.Second)
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("delete the lease %s: %w", found.Name, err)
+}
+
+// alive reports whether somebody renews a lease.
+func alive(l *coordinationv1.Lease, now time.Time) bool {
+	if l.Spec.RenewTime == nil || l.DeletionTimestamp != nil {
+		return false
+	}
+	return now.Sub(l.Spec.RenewTime.Time) < leaseSeconds*time.Second
+}
+
+func holderOf(l *coordinationv1.Lease) string {
+	if l.Spec.HolderIdentity == nil {
+		return "somebody"
+	}
+	return *l.Spec.HolderIdentity
+}
+
+// renew renews the lease until ctx ends. What fails is tried again: an API that is away keeps
+// `waza gc` away too.
+func (l *lease) renew(ctx context.Context) {
+	for retry.Sleep(ctx, renewEvery) == nil {
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.uid.UID, time.Now().UTC().Format(metav1.RFC3339Micro))
+		asked, cancel := context.WithTimeout(ctx, askTimeout)
+		_, _ = l.client.Patch(asked, l.name, mergePatch, []byte(patch), metav1.PatchOptions{})
+		cancel()
+	}
+}
+
+// close removes the lease. Whatever it still owns, the cluster deletes.
+func (l *lease) close(ctx context.Context) error {
+	l.stop()
+	l.ended.Wait()
+	background := metav1.DeletePropagationBackground
+	err := l.client.Delete(ctx, l.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &l.uid.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

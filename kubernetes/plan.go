@@ -1,0 +1,305 @@
+package kubernetes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
+)
+
+// Labels and annotations of everything we create, set in the call that creates it.
+const (
+	labelRun   = "waza.run"
+	labelRole  = "waza.role"
+	labelProbe = "waza.probe" // of the pods of a certificate, which are on one node
+	labelQueue = "kueue.x-k8s.io/queue-name"
+
+	annotationTrial     = "waza.trial" // TASK/N or TASK/N/ATTEMPT
+	annotationContainer = "waza.container"
+	annotationMCP       = "waza.mcp-json" // the agent's mcp.json, which the node mounts as a file
+)
+
+const (
+	containerName = "guest"
+	scratchDir    = "/tmp"
+	mcpVolume     = "mcp"
+	// endGrace is how many seconds process 1 may take to end once its pod is deleted.
+	endGrace = 2
+	// bufferBytes is the most that one side of a TCP connection holds in each direction: it may
+	// count as nobody's memory.
+	bufferBytes = 32 << 10
+)
+
+// podPlan is one container of a trial as a pod.
+type podPlan struct {
+	container string
+	pod       *corev1.Pod
+	image     Image
+	writable  []string // directories of limited size
+	insists   string   // who insists on the user, the eval or its image; empty if nobody does
+	user      string   // UID:GID
+}
+
+// planInput is what pods depend on besides their trial.
+type planInput struct {
+	run     string
+	owner   metav1.OwnerReference
+	config  eval.Kubernetes
+	images  Images
+	user    func() string // returns a user that no other pod of the run has; empty if there is none
+	newName func() string
+}
+
+// planTrial decides which pods a trial has.
+func planTrial(t *plan.Trial, in planInput) ([]podPlan, error) {
+	var all []podPlan
+	add := func(container, role string, c sandbox.Container, disks map[string]int64) error {
+		p, err := in.plan(t, container, role, c, disks)
+		all = append(all, p)
+		return err
+	}
+	if !t.ServersOnly {
+		if err := add(sandbox.Agent, "agent", t.Agent.Container, map[string]int64{sandbox.WorkspaceDir: t.Agent.Disk}); err != nil {
+			return all, err
+		}
+	}
+	for _, server := range t.Servers {
+		if server.Remote || server.Shared && !t.ServersOnly {
+			continue
+		}
+		if err := add(server.Name, "server", server.Container, disksOf(server.Writable, server.Disk)); err != nil {
+			return all, err
+		}
+		for _, service := range server.Services {
+			name := sandbox.ServiceName(server.Name, service.Name)
+			if err := add(name, "service", service.Container, disksOf(service.Writable, service.Disk)); err != nil {
+				return all, err
+			}
+		}
+	}
+	return all, nil
+}
+
+func disksOf(dirs []string, size int64) map[string]int64 {
+	disks := map[string]int64{}
+	for _, dir := range dirs {
+		disks[dir] = size
+	}
+	return disks
+}
+
+// plan gives every pod the same walls: no capability, no way to gain one, a read-only root, no
+// token of the cluster, no name server except its own guest, hard limits.
+func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Container, disks map[string]int64) (podPlan, error) {
+	image, ok := in.images.Images[c.Image]
+	if !ok {
+		return podPlan{}, fmt.Errorf("the cluster has no image %q; run waza images push for this eval", c.Image)
+	}
+	p := podPlan{container: container, image: image}
+	if p.user, p.insists = in.userOf(c.User, image); p.insists == "" {
+		p.user = in.user()
+	}
+	uid, gid, err := numbers(p.user)
+	if err != nil {
+		return p, err
+	}
+	p.pod = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: in.newName(), OwnerReferences: []metav1.OwnerReference{in.owner},
+			Labels: map[string]string{labelRun: in.run, labelRole: role},
+			Annotations: map[string]string{
+				annotationTrial: trialName(t), annotationContainer: container,
+				"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+			},
+		},
+		Spec: in.spec(image.Reference),
+	}
+	if in.config.Queue != "" {
+		p.pod.Labels[labelQueue] = in.config.Queue
+	}
+	if isProbe(t) {
+		in.gather(p.pod)
+	}
+	pod := p.pod.Spec.SecurityContext
+	pod.RunAsUser, pod.RunAsGroup = &uid, &gid
+	guest := &p.pod.Spec.Containers[0]
+	guest.Resources = in.resources(c)
+	if c.Disk > 0 {
+		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
+			disks[dir] = cmp.Or(c.Scratch, c.Disk)
+		}
+		for _, dir := range image.Volumes {
+			disks[dir] = c.Disk
+		}
+	}
+	for dir := range disks {
+		p.writable = append(p.writable, dir)
+	}
+	slices.Sort(p.writable)
+	for i, dir := range p.writable {
+		name := "dir-" + strconv.Itoa(i)
+		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(disks[dir], resource.BinarySI),
+		}}})
+		guest.VolumeMounts = append(guest.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: dir})
+	}
+	if container == sandbox.Agent {
+		p.pod.Annotations[annotationMCP] = t.MCPJSON
+		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: mcpVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{Path: "mcp.json", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['" + annotationMCP + "']"}}},
+		}}})
+		guest.VolumeMounts = append(guest.VolumeMounts, corev1.VolumeMount{Name: mcpVolume, MountPath: sandbox.MCPConfigPath, SubPath: "mcp.json", ReadOnly: true})
+	}
+	p.pod.Spec.HostAliases = aliases(guests.Hosts(t, container, guests.Airtight))
+	return p, nil
+}
+
+// spec returns the part of a pod that all have in common.
+func (in planInput) spec(image string) corev1.PodSpec {
+	no, yes, grace := false, true, int64(endGrace)
+	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
+	runtime := (*string)(nil)
+	if in.config.RuntimeClass != "" {
+		runtime = &in.config.RuntimeClass
+	}
+	walls := &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	spec := corev1.PodSpec{
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		AutomountServiceAccountToken:  &no,
+		EnableServiceLinks:            &no,
+		TerminationGracePeriodSeconds: &grace,
+		Hostname:                      "waza",
+		DNSPolicy:                     corev1.DNSNone,
+		DNSConfig:                     &corev1.PodDNSConfig{Nameservers: []string{"127.0.0.1"}, Options: []corev1.PodDNSConfigOption{{Name: "use-vc"}}},
+		RuntimeClassName:              runtime,
+		NodeSelector:                  in.config.NodeSelector,
+		Tolerations:                   tolerations(in.config.Tolerations),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			Sysctls: []corev1.Sysctl{
+				{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}, // the guest accepts on 53 and 80
+				{Name: "net.ipv4.tcp_rmem", Value: sizes}, {Name: "net.ipv4.tcp_wmem", Value: sizes},
+			},
+		},
+		Containers: []corev1.Container{{
+			Name: containerName, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Command: []string{sandbox.GuestPath, "guest"}, WorkingDir: "/",
+			Stdin: true, StdinOnce: true, SecurityContext: walls,
+		}},
+	}
+	if in.config.RemoveInterface {
+		root, admin := int64(0), *walls
+		admin.RunAsUser, admin.RunAsGroup, admin.RunAsNonRoot = &root, &root, &no
+		admin.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}}
+		spec.InitContainers = []corev1.Container{{
+			Name: "remove-interface", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+			Command: []string{sandbox.GuestPath, "guest", guest.RemoveInterfaces}, WorkingDir: "/", SecurityContext: &admin,
+		}}
+	}
+	return spec
+}
+
+// resources returns the limits of a container. Memory is reserved whole, so that no node has to
+// choose whom to end.
+func (in planInput) resources(c sandbox.Container) corev1.ResourceRequirements {
+	memory := *resource.NewQuantity(c.Memory, resource.BinarySI)
+	share := cmp.Or(in.config.CPURequests, 1)
+	return corev1.ResourceRequirements{
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000)), resource.DecimalSI), corev1.ResourceMemory: memory},
+		Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(max(1, int64(c.CPUs*1000*share)), resource.DecimalSI), corev1.ResourceMemory: memory},
+	}
+}
+
+// gather has a pod of a certificate run on the node of the others.
+func (in planInput) gather(pod *corev1.Pod) {
+	pod.Labels[labelProbe] = in.run
+	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelProbe: in.run}}, TopologyKey: corev1.LabelHostname,
+	}}}}
+}
+
+// isProbe reports whether a trial is one of a certificate's, as package selftest plans them.
+func isProbe(t *plan.Trial) bool { return t.Task == "waza-probe" || t.Task == "waza-neighbour" }
+
+// userOf returns who runs in a container of an image, as "uid:gid", if the eval or the image
+// insists on a user, and which of them does; else both are empty.
+func (in planInput) userOf(wanted string, i Image) (user, insists string) {
+	name, insists := wanted, "the eval"
+	if wanted == "" {
+		name, insists = i.User, "its image"
+	}
+	if found, ok := i.Users[name]; ok {
+		name = found
+	}
+	uid, gid, named := strings.Cut(name, ":")
+	if uid == "" || uid == "0" || uid == "root" {
+		return "", ""
+	}
+	if !named || gid == "0" && wanted == "" {
+		gid = uid
+	}
+	return uid + ":" + gid, insists
+}
+
+// numbers reads "uid:gid".
+func numbers(user string) (uid, gid int64, err error) {
+	if user == "" {
+		return 0, 0, fmt.Errorf("a run has at most %d pods at once; lower --workers", usersOfRun)
+	}
+	first, second, _ := strings.Cut(user, ":")
+	if uid, err = strconv.ParseInt(first, 10, 32); err == nil {
+		gid, err = strconv.ParseInt(second, 10, 32)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("user %q is not given by number; name it in the eval as UID:GID, or push the eval's images again", user)
+	}
+	return uid, gid, nil
+}
+
+// trialName returns the trial's name for a person.
+func trialName(t *plan.Trial) string {
+	name := t.Task + "/" + strconv.Itoa(t.Number)
+	if t.Attempt > 1 {
+		name += "/" + strconv.Itoa(t.Attempt)
+	}
+	return name
+}
+
+// aliases returns entries of a hosts file as pods have them. Names that the API refuses resolve
+// by the guest alone.
+func aliases(hosts []guests.Host) (all []corev1.HostAlias) {
+	byAddr := map[string][]string{}
+	for _, h := range hosts {
+		if len(validation.IsDNS1123Subdomain(h.Name)) == 0 {
+			byAddr[h.At.String()] = append(byAddr[h.At.String()], h.Name)
+		}
+	}
+	for at, names := range byAddr {
+		slices.Sort(names)
+		all = append(all, corev1.HostAlias{IP: at, Hostnames: names})
+	}
+	slices.SortFunc(all, func(a, b corev1.HostAlias) int { return cmp.Compare(a.IP, b.IP) })
+	return all
+}
+
+func tolerations(from []eval.Toleration) (all []corev1.Toleration) {
+	for _, t := range from {
+		all = append(all, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return all
+}

@@ -1,0 +1,383 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
+)
+
+const (
+	// startTimeout bounds a pod from its node to its guest's hello: its images are pulled then.
+	startTimeout = 5 * time.Minute
+	// cleanupTimeout bounds taking down what belongs together.
+	cleanupTimeout = 45 * time.Second
+	// askTimeout bounds one question to the API or to a guest.
+	askTimeout = 5 * time.Second
+	// tailSize is how much of the end of an output goes into a message.
+	tailSize = 2 << 10
+)
+
+// startedPod is a running pod and the connection to its process 1.
+type startedPod struct {
+	backend  *Backend
+	plan     podPlan
+	followed *followed
+	pipe     *pipe
+	guest    *guest.Guest
+	stderr   *bounded.Ends
+}
+
+// start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
+// attaches. On error nothing is left.
+func (b *Backend) start(ctx context.Context, p podPlan) (_ *startedPod, err error) {
+	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name), stderr: &bounded.Ends{Tail: tailSize}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := b.queue.enter(ctx); err != nil {
+		return nil, err
+	}
+	_, err = b.client.CoreV1().Pods(b.namespace).Create(ctx, p.pod, metav1.CreateOptions{})
+	if err == nil {
+		err = c.awaitNode(ctx)
+	}
+	b.queue.leave()
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", p.pod.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.awaitRunning(ctx); err != nil {
+		return nil, fmt.Errorf("pod %s: %w", p.pod.Name, err)
+	}
+	if c.pipe, err = b.attach(p.pod.Name, c.stderr); err != nil {
+		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, err)
+	}
+	if c.guest, err = guest.Connect(ctx, c.pipe, nil); err != nil {
+		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, behind(c.stderr))
+	}
+	return c, nil
+}
+
+// awaitNode waits until the pod has a node. The queue lets nobody else in while the scheduler
+// finds none.
+func (c *startedPod) awaitNode(ctx context.Context) error {
+	hasNode := func(pod *corev1.Pod, gone bool) bool { return gone || pod.Spec.NodeName != "" || over(pod) }
+	patient, cancel := context.WithTimeout(ctx, pendingPatience)
+	pod, gone, err := c.followed.await(patient, hasNode)
+	cancel()
+	if err != nil && ctx.Err() == nil {
+		c.backend.queue.halt(c.followed.name, schedulersWords(pod))
+		defer c.backend.queue.resume(c.followed.name)
+		longer, cancel := context.WithTimeout(ctx, pendingLimit)
+		defer cancel()
+		pod, gone, err = c.followed.await(longer, hasNode)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fmt.Errorf("it has no node after %s: %s", pendingPatience+pendingLimit, schedulersWords(pod))
+	case gone:
+		return errDeleted
+	}
+	return nil
+}
+
+// errDeleted means that somebody deleted a pod.
+var errDeleted = errors.New("somebody deleted it")
+
+// schedulersWords returns why a pod has no node.
+func schedulersWords(pod *corev1.Pod) string {
+	if pod != nil {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status != corev1.ConditionTrue && condition.Message != "" {
+				return condition.Message
+			}
+		}
+	}
+	return "the scheduler has said nothing of it"
+}
+
+// awaitRunning waits until process 1 runs.
+func (c *startedPod) awaitRunning(ctx context.Context) error {
+	var failure error
+	pod, gone, err := c.followed.await(ctx, func(pod *corev1.Pod, gone bool) bool {
+		if failure = startFailure(pod); gone || failure != nil || over(pod) {
+			return true
+		}
+		status := statusOf(pod)
+		return status != nil && status.State.Running != nil
+	})
+	switch {
+	case err != nil && ctx.Err() != nil && pod != nil:
+		return fmt.Errorf("%w: %s", context.Cause(ctx), describe(pod))
+	case err != nil:
+		return err
+	case gone:
+		return errDeleted
+	case failure != nil:
+		return failure
+	case over(pod):
+		return fmt.Errorf("it ended before it was used: %s", describe(pod))
+	}
+	return nil
+}
+
+func over(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+// statusOf returns the status of the guest's container; nil if there is none yet.
+func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return nil
+	}
+	return &pod.Status.ContainerStatuses[0]
+}
+
+// hopeless are reasons for which a container waits that do not go away by waiting.
+var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+
+// startFailure returns why a pod's containers cannot be started; nil while they may be.
+func startFailure(pod *corev1.Pod) error {
+	if pod == nil {
+		return nil
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := status.State.Waiting; w != nil && slices.Contains(hopeless, w.Reason) {
+			return fmt.Errorf("its container %s cannot be started: %s: %s", status.Name, w.Reason, w.Message)
+		}
+	}
+	return nil
+}
+
+// describe says in what state a pod is.
+func describe(pod *corev1.Pod) string {
+	words := []string{string(pod.Status.Phase), pod.Status.Reason, pod.Status.Message}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		switch {
+		case status.State.Waiting != nil:
+			words = append(words, status.Name+" waits", status.State.Waiting.Reason, status.State.Waiting.Message)
+		case status.State.Terminated != nil:
+			words = append(words, fmt.Sprintf("%s ended with code %d", status.Name, status.State.Terminated.ExitCode), status.State.Terminated.Reason, status.State.Terminated.Message)
+		}
+	}
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
+}
+
+// close ends the pod and returns when it is gone.
+func (c *startedPod) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	defer c.followed.leave()
+	switch {
+	case c.guest != nil:
+		_ = c.guest.Close()
+	case c.pipe != nil:
+		_ = c.pipe.Close()
+	}
+	return c.backend.deletePod(ctx, c.followed)
+}
+
+// deletePod deletes a pod, and returns when it is gone.
+func (b *Backend) deletePod(ctx context.Context, f *followed) error {
+	if _, gone, _ := f.last(); gone {
+		return nil
+	}
+	err := b.client.CoreV1().Pods(b.namespace).Delete(ctx, f.name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete pod %s: %w", f.name, err)
+	}
+	if _, _, err = f.await(ctx, func(_ *corev1.Pod, gone bool) bool { return gone }); err != nil {
+		return fmt.Errorf("pod %s is not gone: %w", f.name, err)
+	}
+	return nil
+}
+
+// pipe is a pod's attached stdin and stdout.
+type pipe struct {
+	stdin  *io.PipeWriter
+	stdout *io.PipeReader
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error // why the attachment broke; nil if the container's output ended; set before done is closed
+}
+
+// attach attaches to a pod's process 1.
+func (b *Backend) attach(pod string, stderr io.Writer) (*pipe, error) {
+	url := b.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(b.namespace).Name(pod).SubResource("attach").
+		VersionedParams(&corev1.PodAttachOptions{Container: containerName, Stdin: true, Stdout: true, Stderr: true}, scheme.ParameterCodec).URL()
+	executor, err := remotecommand.NewWebSocketExecutor(b.rest, http.MethodGet, url.String())
+	if err != nil {
+		return nil, err
+	}
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &pipe{stdin: inW, stdout: outR, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		p.err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: inR, Stdout: outW, Stderr: stderr})
+		end := p.err
+		if end == nil {
+			end = io.EOF
+		}
+		_ = outW.CloseWithError(end)
+		_ = inR.CloseWithError(io.ErrClosedPipe)
+		close(p.done)
+	}()
+	return p, nil
+}
+
+func (p *pipe) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
+func (p *pipe) Write(b []byte) (int, error) { return p.stdin.Write(b) }
+
+// Close drops the attachment; the node then closes the container's stdin.
+func (p *pipe) Close() error {
+	err := errors.Join(p.stdin.Close(), p.stdout.Close())
+	p.cancel()
+	<-p.done
+	return err
+}
+
+// broke returns why the attachment broke; nil if it has not, or if the container ended it.
+func (p *pipe) broke() error {
+	select {
+	case <-p.done:
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// behind returns an output after a colon, or nothing if it is empty.
+func behind(output *bounded.Ends) string {
+	text := strings.TrimSpace(output.String())
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// exitOf returns how a pod ended whose guest does not answer any more. It goes by nothing that
+// programs in the pod can reach: the guard of the mux, the API's word on who ended the pod, and
+// whether the connection to it broke on the way.
+func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
+	if err := c.guest.Err(); errors.Is(err, guest.ErrProtocol) {
+		return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", err)}
+	}
+	if err := c.backend.answers(ctx); err != nil {
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the cluster's API went away: " + err.Error()}
+	}
+	if reason := c.backend.policy.broken(); reason != "" {
+		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was opened: " + reason}
+	}
+	patient, cancel := context.WithTimeout(ctx, reportedWithin)
+	defer cancel()
+	pod, gone, err := c.followed.await(patient, func(pod *corev1.Pod, gone bool) bool { return gone || over(pod) || pod.DeletionTimestamp != nil })
+	if err == nil {
+		return judge(pod, gone, c.guest.Err(), c.pipe.broke())
+	}
+	if broke := c.pipe.broke(); broke != nil {
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the connection to its pod broke: " + broke.Error()}
+	}
+	if err := c.backend.nodeAnswers(ctx, c.followed.name); err != nil {
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
+	}
+	return byItself(c.guest.Err())
+}
+
+// reportedWithin is how long after a container's end its node may take to report it.
+const reportedWithin = 6 * time.Second
+
+func byItself(err error) sandbox.Exit {
+	how := "does not answer"
+	if err != nil {
+		how = "went away: " + err.Error()
+	}
+	return sandbox.Exit{Cause: sandbox.ByItself, Message: "process 1 of its container " + how}
+}
+
+// judge says who ended a pod that has ended or is being deleted: the API's last word on it.
+// Broke is why the connection to it broke, nil if it did not; reason is why the guest's session
+// ended.
+func judge(pod *corev1.Pod, gone bool, reason, broke error) sandbox.Exit {
+	if pod != nil {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+				return disrupted(condition)
+			}
+		}
+		switch pod.Status.Reason {
+		case "Evicted":
+			if strings.Contains(pod.Status.Message, "exceeds the limit") || strings.Contains(pod.Status.Message, "exceeds the total limit") {
+				return sandbox.Exit{Cause: sandbox.ByItself, Message: "its pod was evicted: " + pod.Status.Message}
+			}
+			return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its pod was evicted: " + pod.Status.Message}
+		case "NodeLost", "NodeShutdown", "Terminated", "Shutdown":
+			return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node went away: " + pod.Status.Message}
+		}
+		if pod.DeletionTimestamp == nil && !gone {
+			if status := statusOf(pod); status != nil && status.State.Terminated != nil {
+				return ofCode(status.State.Terminated, reason, broke)
+			}
+		}
+	}
+	if gone || pod.DeletionTimestamp != nil {
+		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its pod was deleted through the cluster's API"}
+	}
+	return byItself(reason)
+}
+
+func disrupted(c corev1.PodCondition) sandbox.Exit {
+	how := map[string]string{
+		"PreemptionByScheduler": "was preempted", "EvictionByEvictionAPI": "was evicted through the cluster's API",
+		"DeletionByTaintManager": "was deleted because of a taint of its node", "DeletionByPodGC": "was deleted because its node is gone",
+		"TerminationByKubelet": "was ended by its node",
+	}[c.Reason]
+	if how == "" {
+		how = "was disrupted (" + c.Reason + ")"
+	}
+	cause := sandbox.FromOutside
+	if c.Reason == "DeletionByTaintManager" || c.Reason == "DeletionByPodGC" {
+		cause = sandbox.ByEngine
+	}
+	return sandbox.Exit{Cause: cause, Message: strings.TrimSuffix("its pod "+how+": "+c.Message, ": ")}
+}
+
+// ofCode judges by how process 1 ended. It ends with 0 when its stdin does, which it can cause
+// by itself or find because the connection broke.
+func ofCode(end *corev1.ContainerStateTerminated, reason, broke error) sandbox.Exit {
+	switch {
+	case end.Reason == oomKilled:
+		return sandbox.Exit{Cause: sandbox.ByItself, Message: "its container was out of memory"}
+	case end.ExitCode == 0 && broke != nil:
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the connection to its pod broke: " + broke.Error()}
+	}
+	return byItself(reason)
+}
+
+const oomKilled = "OOMKilled"

@@ -1,0 +1,75 @@
+package kubernetes
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+const (
+	// mostPending is how many pods of a run may wait for a node at once.
+	mostPending = 16
+	// pendingPatience is how long a pod may wait for a node before no further one is created.
+	pendingPatience = 10 * time.Second
+	// pendingLimit is how long it may wait from then on.
+	pendingLimit = 10 * time.Minute
+)
+
+// queue bounds how many pods wait for a node. While the scheduler finds no node for one of them,
+// it lets nobody in, and says why.
+type queue struct {
+	say   func(string)
+	slots *semaphore.Weighted
+
+	mu    sync.Mutex
+	stuck map[string]bool // pods for which there is no node; guarded by mu
+	open  chan struct{}   // closed while none is stuck; guarded by mu
+}
+
+func newQueue(say func(string)) *queue {
+	open := make(chan struct{})
+	close(open)
+	return &queue{say: say, slots: semaphore.NewWeighted(mostPending), stuck: map[string]bool{}, open: open}
+}
+
+// enter waits until one more pod may be created.
+func (q *queue) enter(ctx context.Context) error {
+	if err := q.slots.Acquire(ctx, 1); err != nil {
+		return context.Cause(ctx)
+	}
+	q.mu.Lock()
+	open := q.open
+	q.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		q.leave()
+		return context.Cause(ctx)
+	}
+}
+
+// leave says that the pod has a node, or is given up.
+func (q *queue) leave() { q.slots.Release(1) }
+
+// halt lets nobody in because of a pod.
+func (q *queue) halt(pod, why string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.stuck) == 0 {
+		q.open = make(chan struct{})
+		q.say("no further pod is created while the cluster has no room for one: " + why)
+	}
+	q.stuck[pod] = true
+}
+
+// resume lets others in again, once nothing is stuck.
+func (q *queue) resume(pod string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if delete(q.stuck, pod); len(q.stuck) == 0 {
+		close(q.open)
+	}
+}

@@ -1,0 +1,370 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/observe"
+	"github.com/waza-isolate/waza/sandbox/probe"
+	"github.com/waza-isolate/waza/sandbox/process"
+)
+
+// trialSandbox is one trial's pods. It implements sandbox.Sandbox and the optional interfaces of
+// a sandbox's that pods can.
+type trialSandbox struct {
+	guests.Sandbox
+	backend *Backend
+	plan    []podPlan
+	observe func(evidence.Event)
+	pods    map[string]*startedPod // complete before the sandbox is handed out
+
+	mu     sync.Mutex
+	opened string // why the network is open, because of which the pods were ended; guarded by mu
+	open   bool   // the node can be reached, which the run is to bear; guarded by mu
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+var _ interface {
+	sandbox.Meter
+	sandbox.Monitor
+	sandbox.Finder
+	sandbox.Observer
+	sandbox.Outlet
+	sandbox.Services
+} = (*trialSandbox)(nil)
+
+// apply starts all pods in parallel, and checks their walls from the inside before anything
+// foreign runs there.
+func (s *trialSandbox) apply(ctx context.Context) error {
+	started := make([]*startedPod, len(s.plan))
+	group, gctx := errgroup.WithContext(ctx)
+	for i, p := range s.plan {
+		group.Go(func() (err error) {
+			started[i], err = s.backend.start(gctx, p)
+			return err
+		})
+	}
+	err := group.Wait()
+	for i, p := range s.plan {
+		if started[i] == nil {
+			continue
+		}
+		s.pods[p.container] = started[i]
+		s.Running[p.container] = &guests.Container{
+			Guest: started[i].guest, Program: p.image.Program, Writable: append(slices.Clone(p.writable), "/dev/shm"),
+			Meter: guests.NewMeter(p.container, p.writable, s.observe),
+		}
+	}
+	if err != nil {
+		return err
+	}
+	s.backend.mu.Lock()
+	s.backend.live[s] = true
+	s.backend.mu.Unlock()
+	if why := s.backend.policy.broken(); why != "" { // since before the sandbox was known to the watch
+		return explain(s.backend.namespace, why)
+	}
+	return s.settle(ctx)
+}
+
+// settle checks the walls of every pod and has each guest answer its container's DNS.
+func (s *trialSandbox) settle(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for name, c := range s.Running {
+		group.Go(func() error {
+			err := guests.CheckWalls(c.Guest.Hello(), guests.Walls{Interface: !s.backend.config.RemoveInterface, OwnKernel: s.backend.config.RuntimeClass != ""})
+			if err == nil && c.Guest.Hello().Interfaces > 1 && !isProbe(s.Trial) {
+				err = s.proveClosed(ctx, s.pods[name])
+			}
+			if err == nil {
+				err = c.Meter.Attend(ctx, c.Guest)
+			}
+			if err == nil {
+				err = c.Guest.Resolve(ctx, guests.Names(s.Trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
+			}
+			if err != nil {
+				return fmt.Errorf("container of %s: %w%s", name, err, behind(s.pods[name].stderr))
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+const (
+	kubeletPort = "10250"
+	metadata    = "169.254.169.254:80"
+	// reachPatience is how long a pod tries to reach what it must not.
+	reachPatience = 400 * time.Millisecond
+)
+
+// proveClosed has a pod's guest try to connect to its node, the API and the metadata service of
+// clouds. What connects is refused, unless the run is to bear it.
+func (s *trialSandbox) proveClosed(ctx context.Context, c *startedPod) error {
+	aims := append(s.backend.outside(c.followed), metadata)
+	reached := make([]bool, len(aims))
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	var trying sync.WaitGroup
+	for i, aim := range aims {
+		trying.Go(func() {
+			if conn, err := c.guest.Dial(ctx, aim); err == nil {
+				reached[i] = true
+				_ = conn.Close()
+			}
+		})
+	}
+	trying.Wait()
+	for i, aim := range aims {
+		if !reached[i] {
+			continue
+		}
+		if !slices.Contains(s.backend.weak, probe.HostTCP) {
+			return fmt.Errorf("it reaches %s in spite of the namespace's policy: have the cluster enforce NetworkPolicy between pods and their node, set config.isolation.kubernetes.remove_interface, or allow it by --allow-weak %s", aim, probe.HostTCP)
+		}
+		s.mu.Lock()
+		s.open = true
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// outside returns what a pod must not reach: its node and the API.
+func (b *Backend) outside(f *followed) (aims []string) {
+	if pod, _, _ := f.last(); pod != nil {
+		for _, at := range pod.Status.HostIPs {
+			aims = append(aims, net.JoinHostPort(at.IP, kubeletPort))
+		}
+	}
+	if api, err := url.Parse(b.rest.Host); err == nil && net.ParseIP(api.Hostname()) != nil {
+		aims = append(aims, net.JoinHostPort(api.Hostname(), cmp.Or(api.Port(), "443")))
+	}
+	return aims
+}
+
+// cut ends the containers, since their network was opened.
+func (s *trialSandbox) cut(why string) {
+	s.mu.Lock()
+	s.opened = why
+	s.mu.Unlock()
+	for _, c := range s.pods {
+		go func() { _ = c.guest.Close() }()
+	}
+}
+
+// Ended implements sandbox.Monitor.
+func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
+	c := s.pods[name]
+	if c == nil {
+		return sandbox.Exit{}
+	}
+	s.mu.Lock()
+	opened := s.opened
+	s.mu.Unlock()
+	if opened != "" {
+		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was opened: " + opened}
+	}
+	asked, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if c.guest.Err() == nil && c.guest.Ping(asked) == nil {
+		return sandbox.Exit{}
+	}
+	return c.exitOf(ctx)
+}
+
+// Usage implements sandbox.Meter.
+func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
+	c, ok := s.Running[name]
+	if !ok {
+		return evidence.Usage{}, fmt.Errorf("trial has no container %q", name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	used, err := c.Meter.Ask(ctx, c.Guest)
+	if err == nil {
+		return used, nil
+	}
+	if s.pods[name].starved(ctx) {
+		c.Meter.Starve()
+	}
+	if last := c.Meter.Last(); last != nil {
+		return *last, nil
+	}
+	return evidence.Usage{}, err
+}
+
+// starved reports whether a pod that does not answer any more ran out of memory.
+func (c *startedPod) starved(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, reportedWithin)
+	defer cancel()
+	pod, _, _ := c.followed.await(ctx, func(pod *corev1.Pod, gone bool) bool { return gone || over(pod) })
+	if pod == nil {
+		return false
+	}
+	status := statusOf(pod)
+	return status != nil && status.State.Terminated != nil && status.State.Terminated.Reason == oomKilled
+}
+
+// Guarantees implements sandbox.Sandbox.
+func (s *trialSandbox) Guarantees() evidence.Guarantees {
+	g := evidence.Guarantees{
+		Backend: "kubernetes", Network: s.Trial.Network,
+		Enforced: []string{
+			"every server in a pod of its own",
+			"names resolve inside the trial only",
+			"containers run without root, capabilities or new privileges, on a read-only root",
+			"containers end with the runner",
+			"the agent reaches its servers through the runner alone",
+			"cpu of every container is limited", "memory of every container is limited",
+			"the workspace has a hard size limit",
+		},
+		Missing: []string{
+			"how many processes, files and open files a container has is limited only if the nodes limit it",
+			"a pod of another run on the same node may have the same user: what the kernel counts by user it would share",
+			"what process 1 writes is in the node's log of the container until the pod is deleted",
+		},
+	}
+	if s.backend.config.RuntimeClass != "" {
+		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the runtime class "+s.backend.config.RuntimeClass)
+	} else {
+		g.Enforced = append(g.Enforced, "containers run under a seccomp filter")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.backend.config.RemoveInterface:
+		g.Enforced = append(g.Enforced, "no container has a network interface")
+	case s.open:
+		g.Enforced = append(g.Enforced, "pods reach no other pod, by the namespace's policy")
+		g.Missing = append(g.Missing, "pods reach their own node: policies of this cluster do not stop that")
+	default:
+		g.Enforced = append(g.Enforced, "pods reach nothing, by the namespace's policy; each was seen not to reach its node, the cluster's API and the metadata service")
+	}
+	for _, p := range s.plan {
+		if p.insists != "" {
+			g.Missing = append(g.Missing, fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", p.container, p.insists))
+		}
+	}
+	var seen []*observe.Usage
+	for _, c := range s.Running {
+		seen = append(seen, c.Meter.Last())
+	}
+	g.Missing = append(g.Missing, guests.Unseen(seen)...)
+	slices.Sort(g.Enforced)
+	slices.Sort(g.Missing)
+	return g
+}
+
+const (
+	checkPause = 200 * time.Millisecond
+	checkGrace = 2 * time.Second
+)
+
+// Ready implements sandbox.Services.
+func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
+	name := sandbox.ServiceName(server, service)
+	c, ok := s.Running[name]
+	if !ok {
+		return fmt.Errorf("trial has no container %q", name)
+	}
+	if len(check.Args) == 0 {
+		check.Args = healthCheck(s.pods[name].plan.image.Health)
+	}
+	if len(check.Args) == 0 {
+		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
+	}
+	check.Dir = cmp.Or(check.Dir, c.Program.Dir)
+	for {
+		found, err := tryCheck(ctx, c.Guest, check)
+		switch {
+		case err == nil && found == "":
+			return s.Expose(ctx, server, service)
+		case retry.Sleep(ctx, checkPause) == nil:
+		case found != "":
+			return errors.New(found)
+		default:
+			return cmp.Or(err, ctx.Err())
+		}
+	}
+}
+
+// healthCheck returns the command of an image's health check.
+func healthCheck(test []string) []string {
+	switch {
+	case len(test) > 1 && test[0] == "CMD":
+		return test[1:]
+	case len(test) > 1 && test[0] == "CMD-SHELL":
+		return []string{"/bin/sh", "-c", strings.Join(test[1:], " ")}
+	}
+	return nil
+}
+
+// tryCheck runs a check once, and returns what it found; empty if the service is ready.
+func tryCheck(ctx context.Context, g *guest.Guest, check process.Spec) (found string, err error) {
+	p, err := g.Exec(ctx, check, false)
+	if err != nil {
+		return "", err
+	}
+	output := &bounded.Ends{Tail: tailSize}
+	running := process.Attend(p, nil, output, output)
+	if !running.WaitOrKill(ctx, checkGrace) {
+		return "its check did not end" + behind(output), ctx.Err()
+	}
+	exit, err := running.Wait()
+	switch {
+	case err != nil:
+		return "", err
+	case exit.Signal != "":
+		return "its check was ended by " + exit.Signal + behind(output), nil
+	case exit.Code != 0:
+		return fmt.Sprintf("its check exited with code %d", exit.Code) + behind(output), nil
+	}
+	return "", nil
+}
+
+// Close implements sandbox.Sandbox.
+func (s *trialSandbox) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() { s.closeErr = s.close(ctx) })
+	return s.closeErr
+}
+
+func (s *trialSandbox) close(ctx context.Context) error {
+	s.backend.mu.Lock()
+	delete(s.backend.live, s)
+	s.backend.mu.Unlock()
+	errs := make([]error, len(s.plan))
+	var all sync.WaitGroup
+	for i, p := range s.plan {
+		all.Go(func() {
+			if c := s.pods[p.container]; c != nil {
+				errs[i] = c.close(ctx)
+			}
+			if errs[i] == nil {
+				s.backend.giveBack(p)
+			}
+		})
+	}
+	all.Wait()
+	s.Wait()
+	return errors.Join(errs...)
+}

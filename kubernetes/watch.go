@@ -1,0 +1,128 @@
+package kubernetes
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+)
+
+// watch follows the pods of a run, and the policies of its namespace, by one watch each.
+type watch struct {
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+
+	mu   sync.Mutex
+	pods map[string]*followed // by name; guarded by mu
+}
+
+// followed is what the API has said of one pod.
+type followed struct {
+	watch *watch
+	name  string
+
+	pod     *corev1.Pod   // the last word; nil before the first; guarded by the watch's mu
+	gone    bool          // it is deleted; guarded by the watch's mu
+	changed chan struct{} // closed and replaced at each word; guarded by the watch's mu
+}
+
+// startWatch begins to watch, and returns once both watches are complete. Policies is called
+// with all policies of the namespace whenever one of them changes.
+func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run string, policies func([]*networkingv1.NetworkPolicy)) (*watch, error) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	w := &watch{stop: stop, pods: map[string]*followed{}}
+	pods := w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = labelRun + "=" + run }),
+		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) { w.take(object.(*corev1.Pod), gone) })
+	changes := w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, nil),
+		&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
+			var all []*networkingv1.NetworkPolicy
+			for _, object := range store.List() {
+				all = append(all, object.(*networkingv1.NetworkPolicy))
+			}
+			policies(all)
+		})
+	for _, complete := range []cache.InformerSynced{pods, changes} {
+		if !cache.WaitForCacheSync(ctx.Done(), complete) {
+			w.close()
+			return nil, context.Cause(ctx)
+		}
+	}
+	return w, nil
+}
+
+// inform calls take with each word on objects of a kind until ctx ends. The result reports
+// whether all objects that were there in the beginning have been seen.
+func (w *watch) inform(ctx context.Context, from cache.ListerWatcher, kind runtime.Object, take func(store cache.Store, object any, gone bool)) cache.InformerSynced {
+	var store cache.Store
+	word := func(object any, gone bool) {
+		if last, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = last.Obj
+		}
+		take(store, object, gone)
+	}
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{ListerWatcher: from, ObjectType: kind, Handler: cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { word(o, false) }, UpdateFunc: func(_, o any) { word(o, false) }, DeleteFunc: func(o any) { word(o, true) },
+	}})
+	w.ended.Go(func() { informer.RunWithContext(ctx) })
+	return informer.HasSynced
+}
+
+func (w *watch) close() {
+	w.stop()
+	w.ended.Wait()
+}
+
+func (w *watch) take(pod *corev1.Pod, gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.pods[pod.Name]
+	if f == nil {
+		return
+	}
+	f.pod, f.gone = pod, gone
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// follow begins to follow a pod, before it is created.
+func (w *watch) follow(name string) *followed {
+	f := &followed{watch: w, name: name, changed: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods[name] = f
+	return f
+}
+
+// leave ends the following.
+func (f *followed) leave() {
+	f.watch.mu.Lock()
+	defer f.watch.mu.Unlock()
+	delete(f.watch.pods, f.name)
+}
+
+// last returns the last word, and a channel that is closed at the next.
+func (f *followed) last() (pod *corev1.Pod, gone bool, changed <-chan struct{}) {
+	f.watch.mu.Lock()
+	defer f.watch.mu.Unlock()
+	return f.pod, f.gone, f.changed
+}
+
+// await returns the first word that until holds of, or the last one when ctx ends.
+func (f *followed) await(ctx context.Context, until func(pod *corev1.Pod, gone bool) bool) (pod *corev1.Pod, gone bool, err error) {
+	for {
+		pod, gone, changed := f.last()
+		if (pod != nil || gone) && until(pod, gone) {
+			return pod, gone, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return pod, gone, ctx.Err()
+		}
+	}
+}
