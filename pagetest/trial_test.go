@@ -9,10 +9,11 @@ import (
 	"github.com/waza-isolate/waza/internal/browsertest"
 )
 
-// The trial that is seen, and its steps that are.
+// The trial that is seen, and its steps that are, or would be where one scrolls.
 const (
 	trial = `[...document.querySelectorAll(".trial")].find(t => t.checkVisibility())`
-	steps = `[...(` + trial + `).querySelectorAll(".row")].filter(r => r.checkVisibility()).length`
+	steps = `[...(` + trial + `).querySelectorAll(".bunch:not([hidden])")].reduce((n, b) => n + (b.classList.contains("filled")
+		? [...b.children].filter(r => r.checkVisibility()).length : Number(b.style.getPropertyValue("--left") || b.dataset.rows)), 0)`
 )
 
 // searches finds a word in the steps by the keyboard alone, goes to where it is, and comes

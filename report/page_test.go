@@ -31,7 +31,7 @@ func parse(t *testing.T, pages ...Page) node {
 
 func parseText(t *testing.T, text string) node {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(text))
+	root, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(false))
 	if err != nil {
 		t.Fatal(err)
 	}

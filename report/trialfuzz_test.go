@@ -11,8 +11,8 @@ import (
 
 // parts of pages that are ours: whatever strangers wrote, there are no others.
 const (
-	ourElements   = " html head meta link title style body a svg symbol circle path rect g line text use header nav main section div span h1 h2 h3 h4 p dl dt dd ul ol li details summary pre code b small figure figcaption input kbd button select option label output script "
-	ourAttributes = " lang charset http-equiv content name rel href class aria-hidden focusable width height id viewbox cx cy r fill d stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray x y rx transform tabindex aria-label data-page data-title data-from data-failed aria-labelledby aria-current role type placeholder aria-keyshortcuts value aria-live x1 x2 y1 y2 dy preserveaspectratio "
+	ourElements   = " noscript html head meta link title style body a svg symbol circle path rect g line text use header nav main section div span h1 h2 h3 h4 p dl dt dd ul ol li details summary pre code b small figure figcaption input kbd button select option label output script "
+	ourAttributes = " lang charset http-equiv content name rel href class aria-hidden focusable width height id viewbox cx cy r fill d stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray x y rx transform tabindex aria-label data-page data-title data-from data-failed data-rows aria-labelledby aria-current role type placeholder aria-keyshortcuts value aria-live x1 x2 y1 y2 dy preserveaspectratio "
 )
 
 // Whatever bytes the evidence holds, the page has our elements and attributes alone, leads
@@ -29,13 +29,18 @@ func FuzzTrialPage(f *testing.F) {
 			t.Skip("longer texts are the bounds' affair")
 		}
 		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Calls: 10})
-		scripts := 0
+		scripts, nested := 0, 0
 		for tokens := html.NewTokenizer(strings.NewReader(page)); ; {
 			kind := tokens.Next()
 			if kind == html.ErrorToken {
 				break
 			}
 			token := tokens.Token()
+			if token.Data == "noscript" && kind != html.TextToken {
+				if nested += map[bool]int{true: 1, false: -1}[kind == html.StartTagToken]; nested < 0 || nested > 1 {
+					t.Fatal("a noscript ends where it does not end with scripts")
+				}
+			}
 			if kind == html.TextToken && scripts == 0 {
 				checkText(t, token.Data)
 			}

@@ -114,6 +114,7 @@ const trialShown = () => document.querySelector(".page.seen")?.querySelector(".t
   const go = () => {
     const trial = trialShown();
     if (trial) readyIn(trial.querySelector(".side-by-side"));
+    reveal(named());
     const at = document.getElementById(named());
     if (!at || !trialOf(at)) return;
     for (const hidden of [at.closest(".bunch"), at]) hidden?.removeAttribute("hidden");

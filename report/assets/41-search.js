@@ -1,20 +1,33 @@
 // Search in a trial's steps, by words, source and failure. What a step says is looked up
-// once, as the browser has time from when the trial is seen. Steps are gone
-// through in slices, between which the browser answers, and a step is touched where that
-// changes: whatever is asked of all steps of a long trial takes seconds.
+// once, in the source of its bunch, as the browser has time from when the trial is seen.
+// Steps are gone through in slices, between which the browser answers, and a step that is
+// an element is touched where that changes: whatever is asked of all steps of a long trial
+// takes seconds.
 (() => {
   const slice = 24, patience = 60; // milliseconds
   const markedRows = 200, marksMost = 500, unfolded = 300;
   const states = new WeakMap();
+  const bunchOf = (list) => {
+    const bunch = { list, filled: list.classList.contains("filled") };
+    bunch.rows = (list.source ?? list.textContent).split(/(?=<li class="row )/).slice(1).map((source, at) => {
+      const head = source.slice(0, source.indexOf(">"));
+      return { bunch, at, source, from: /data-from="([^"]*)"/.exec(head)[1], failed: / data-failed$/.test(head), fits: true };
+    });
+    return bunch;
+  };
   const stateOf = (trial) => {
     if (!states.has(trial)) {
-      const bunches = [...trial.querySelectorAll(".bunch")].map((list) =>
-        ({ list, rows: [...list.children].map((row) => ({ row, text: null })) }));
+      const bunches = [...trial.querySelectorAll(".bunch")].map(bunchOf);
       states.set(trial, { bunches, rows: bunches.flatMap((bunch) => bunch.rows), hits: [], at: -1, read: 0, turn: 0 });
     }
     return states.get(trial);
   };
-  const textOf = (one) => one.text ??= one.row.textContent.toLowerCase();
+  const rowOf = ({ bunch, at }) => {
+    fill(bunch.list);
+    return bunch.list.children[at];
+  };
+  const signs = { lt: "<", gt: ">", amp: "&", "#34": '"', "#39": "'", "#43": "+" };
+  const textOf = (one) => one.text ??= one.source.replace(/<[^>]*>/g, "").replace(/&([a-z]+|#\d+);/g, (all, sign) => signs[sign] ?? all).toLowerCase();
   const idle = window.requestIdleCallback ?? ((act) => setTimeout(() => act({ timeRemaining: () => 8 }), 20));
   const readOn = (state) => idle((time) => {
     while (state.read < state.rows.length && time.timeRemaining() > 1) textOf(state.rows[state.read++]);
@@ -27,7 +40,9 @@
   const mark = (trial) => {
     if (!CSS.highlights) return;
     const word = wordOf(trial), ranges = [], { hits, at } = stateOf(trial);
-    for (const row of word ? hits.slice(Math.max(at, 0), Math.max(at, 0) + markedRows) : []) {
+    for (const one of word ? hits.slice(Math.max(at, 0), Math.max(at, 0) + markedRows) : []) {
+      if (!one.bunch.filled) continue;
+      const row = rowOf(one);
       const details = row.querySelector(":scope > details");
       const walker = document.createTreeWalker(!details || details.open ? row : details.firstElementChild, NodeFilter.SHOW_TEXT);
       for (let node; ranges.length < marksMost && (node = walker.nextNode());) {
@@ -48,23 +63,30 @@
   };
 
   // A bunch is as high as its rows that are left, also where the browser has not laid it out.
-  const narrow = ({ list, rows }, fits, hits) => {
+  const narrow = ({ list, rows, filled }, fits, hits) => {
     const before = hits.length;
-    for (const one of rows) {
-      const fitting = fits(one);
-      if (one.row.hidden === fitting) one.row.hidden = !fitting;
-      if (fitting) hits.push(one.row);
-    }
+    rows.forEach((one, i) => {
+      one.fits = fits(one);
+      if (filled && list.children[i].hidden === one.fits) list.children[i].hidden = !one.fits;
+      if (one.fits) hits.push(one);
+    });
     const left = hits.length - before;
     if (list.hidden !== (left === 0)) list.hidden = left === 0;
-    const high = left < rows.length ? `auto calc(${left} * var(--row))` : "";
-    if (list.dataset.high !== high) list.style.containIntrinsicBlockSize = list.dataset.high = high;
+    const fewer = left < rows.length ? String(left) : "";
+    if (list.style.getPropertyValue("--left") !== fewer) list.style.setProperty("--left", fewer);
   };
+  document.addEventListener("filled", (event) => {
+    const trial = trialOf(event.target), bunch = states.get(trial)?.bunches.find(({ list }) => list === event.target);
+    if (!bunch) return;
+    bunch.filled = true;
+    bunch.rows.forEach((one, i) => { if (!one.fits) bunch.list.children[i].hidden = true; });
+    mark(trial);
+  });
   // filter leaves the steps that fit, and then calls done. A later one takes its place.
   const filter = (trial, done) => {
     const state = stateOf(trial), turn = ++state.turn, word = wordOf(trial), hits = [];
     const from = trial.querySelector(".from").value, failed = trial.querySelector(".only-failed").checked;
-    const fits = (one) => (!from || one.row.dataset.from === from) && (!failed || "failed" in one.row.dataset) && (!word || textOf(one).includes(word));
+    const fits = (one) => (!from || one.from === from) && (!failed || one.failed) && (!word || textOf(one).includes(word));
     let next = 0;
     [state.hits, state.at] = [[], -1];
     const goOn = () => {
@@ -84,7 +106,7 @@
     const state = stateOf(trial), n = state.hits.length;
     if (!n) return;
     state.at = state.at < 0 && by < 0 ? n - 1 : (state.at + by + n) % n;
-    const row = state.hits[state.at], details = row.querySelector("details");
+    const row = rowOf(state.hits[state.at]), details = row.querySelector("details");
     if (details && wordOf(trial)) details.open = true;
     row.scrollIntoView({ block: "center" });
     tell(trial);
@@ -126,8 +148,9 @@
     if (at.classList.contains("step-back")) stepOn(trial, -1);
     const open = at.classList.contains("unfold");
     if (!open && !at.classList.contains("fold")) return;
-    const rows = [...trial.querySelectorAll(".row:not([hidden]) > details")];
-    for (const details of open ? rows.slice(0, unfolded) : rows) details.open = open;
+    const rows = stateOf(trial).rows.filter(({ fits }) => fits);
+    if (open) for (const one of rows.slice(0, unfolded)) rowOf(one).querySelector("details")?.setAttribute("open", "");
+    else for (const details of trial.querySelectorAll(".row:not([hidden]) > details[open]")) details.open = false;
     if (open && rows.length > unfolded) trial.querySelector(".told").textContent = `the first ${unfolded} of ${rows.length} are unfolded`;
   });
   document.addEventListener("keydown", (event) => {
