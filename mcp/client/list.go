@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -20,16 +21,43 @@ const (
 	maxNested      = 100 // objects and arrays of one entry within each other
 )
 
-// List asks for a list, page by page, within the bounds of this package and of ctx. If the list
-// is partial it says why.
-func (s *Session) List(ctx context.Context, k catalog.Kind) catalog.List {
-	l, err := s.list(ctx, k)
+// grace is how long a server that answers may take to answer what it does not declare.
+const grace = time.Second
+
+// List asks for a list, page by page, within patience and the bounds of this package. If the list
+// is partial it says why. A list that the server does not declare among its capabilities is absent
+// unless the server answers soon: some ignore methods that they do not know, and one that has
+// ignored such a list is not asked for another.
+func (s *Session) List(ctx context.Context, k catalog.Kind, patience time.Duration) catalog.List {
+	declared := k == catalog.Tools || s.declares(k)
+	if !declared {
+		if s.ignores {
+			return catalog.List{Kind: k, Entries: []catalog.Entry{}, Absent: true}
+		}
+		patience = min(patience, grace)
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%v have passed", patience))
+	defer cancel()
+	l, err := s.list(bounded, k)
+	if !declared && len(l.Entries) == 0 && errors.Is(err, ErrNoAnswer) && ctx.Err() == nil {
+		s.ignores, l.Absent = true, true
+		return l
+	}
 	if failed, ok := errors.AsType[*Error](err); ok {
 		l.Partial = failed.reason()
 	} else if err != nil {
 		l.Partial = err.Error()
 	}
 	return l
+}
+
+// declares reports whether the server declares the capability to which a list belongs.
+func (s *Session) declares(k catalog.Kind) bool {
+	_, at := methodOf(k)
+	if k == catalog.Templates {
+		_, at = methodOf(catalog.Resources)
+	}
+	return jsontext.Member(capabilitiesOf(s.hello), at) != nil
 }
 
 // list returns a list of the server's. An error means that the conversation failed; why a list is

@@ -49,11 +49,12 @@ type Reply struct {
 // one caller at a time.
 type Session struct {
 	*options
-	conn  conn
-	era   Era
-	info  ServerInfo
-	hello json.RawMessage // the result that began the conversation
-	asked int             // requests
+	conn    conn
+	era     Era
+	info    ServerInfo
+	hello   json.RawMessage // the result that began the conversation
+	asked   int             // requests
+	ignores bool            // requests that it does not know
 }
 
 // conn carries the messages of a session. Its errors are of type [*Error].

@@ -80,7 +80,7 @@ func TestSurvey(t *testing.T) {
 	}
 	var got []string
 	for _, k := range catalog.Kinds() {
-		l := q.List(t.Context(), k)
+		l := q.List(t.Context(), k, time.Minute)
 		text := fmt.Sprint(k, " partial=", l.Partial, " absent=", l.Absent)
 		for _, e := range l.Entries {
 			text += " " + e.Key + "=" + string(e.Raw)
@@ -106,6 +106,28 @@ func TestSurvey(t *testing.T) {
 	}
 	if asked != 5 {
 		t.Errorf("%d of 5 questions are on record", asked)
+	}
+}
+
+// A server that ignores what it does not declare costs a second, once.
+func TestIgnoredLists(t *testing.T) {
+	asked := 0
+	q := inspecting(t, newRecorder(), transport.Server{Name: "s", Upstream: upstreamOf(t, listing(func(string, string) (string, bool) {
+		asked++
+		return "", true
+	}).ServeHTTP)})
+	for range 2 {
+		for _, k := range []catalog.Kind{catalog.Resources, catalog.Templates, catalog.Prompts} {
+			if l := q.List(t.Context(), k, time.Hour); !l.Absent || l.Partial != "" {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	if l := q.List(t.Context(), catalog.Tools, time.Millisecond); l.Absent || l.Partial == "" {
+		t.Errorf("what it declares: %+v", l)
+	}
+	if asked != 2 {
+		t.Errorf("%d lists are asked for", asked)
 	}
 }
 
@@ -142,7 +164,7 @@ func TestHostileLists(t *testing.T) {
 			if name == "never answers" {
 				cancel(fmt.Errorf("patience is over"))
 			}
-			l := q.List(ctx, catalog.Tools)
+			l := q.List(ctx, catalog.Tools, time.Minute)
 			if deep := slices.ContainsFunc(l.Entries, func(e catalog.Entry) bool { return jsontext.Depth(e.Raw) > 100 }); deep {
 				t.Error("an entry is nested too deep")
 			}

@@ -145,9 +145,7 @@ func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Durat
 
 // list asks a server for one of its lists.
 func (c cleaner) list(ctx context.Context, q *client.Session, kind catalog.Kind, patience time.Duration) catalog.List {
-	ctx, cancel := patiently(ctx, patience)
-	defer cancel()
-	l := q.List(ctx, kind)
+	l := q.List(ctx, kind, patience)
 	for i, e := range l.Entries {
 		l.Entries[i] = catalog.NewEntry(l.Kind, c.json(e.Raw))
 	}
