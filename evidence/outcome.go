@@ -95,6 +95,10 @@ type Verdict struct {
 	Details  map[string]any `json:"details,omitempty"`
 }
 
+// DetailCalls is the key in a verdict's details of the numbers of the captured calls that its feedback
+// is about.
+const DetailCalls = "about_calls"
+
 // Verdicts is verdicts.json: a trial's class and the verdicts it rests on.
 type Verdicts struct {
 	Class    Class     `json:"class"`

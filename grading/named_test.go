@@ -17,7 +17,7 @@ func TestDetailsHaveTheCallsThatFeedbackIsAbout(t *testing.T) {
 	}
 	r.check(false, "found %s", describeCalls(calls))
 	r.note("and %s", describe([]capture.Use{{Call: &calls[0]}, {Tool: "shell", Source: capture.SourceBuiltin}}))
-	if got := r.described()[detailCalls]; !slices.Equal(got.([]int), []int{1, 3}) {
+	if got := r.described()[evidence.DetailCalls]; !slices.Equal(got.([]int), []int{1, 3}) {
 		t.Errorf("about %v, want 1 and 3", got)
 	}
 }

@@ -118,10 +118,6 @@ func listOf[T any](all []T, describe func(T) string) string {
 
 func percent(share float64) string { return fmt.Sprintf("%g%%", math.Round(share*1000)/10) }
 
-// detailCalls is the key in a verdict's details of the numbers of the captured calls that its
-// feedback is about, in order, at most [maxListed]. Reports link to them.
-const detailCalls = "about_calls"
-
 // mention is a description of calls for a sentence, with the numbers of the calls.
 type mention struct {
 	text  string
@@ -149,7 +145,7 @@ func (r *report) described() map[string]any {
 	if r.details == nil {
 		r.details = map[string]any{}
 	}
-	r.details[detailCalls] = calls[:min(len(calls), maxListed)]
+	r.details[evidence.DetailCalls] = calls[:min(len(calls), maxListed)]
 	return r.details
 }
 

@@ -12,7 +12,7 @@ import (
 // Comparison returns the page of runs side by side. Those that are in the document are given in
 // order, with the links to their pages; of others both are zero.
 func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
-	p := comparison{place: place{path: PathCompare}}
+	p := comparison{place: place{path: PathCompare}, TooFew: view.TooFew(c)}
 	for i, run := range c.Runs {
 		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
 		if i < len(runs) && i < len(links) {
@@ -29,9 +29,10 @@ func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
 
 type comparison struct {
 	place
-	Runs  []comparedRun
-	Pairs []comparedPair
-	Tasks []comparedTask
+	TooFew string
+	Runs   []comparedRun
+	Pairs  []comparedPair
+	Tasks  []comparedTask
 }
 
 // comparedRun is a run with its pages, where there are any.

@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
 )
 
 // funcs are what templates call.
@@ -78,13 +79,20 @@ type Mark struct {
 	Kind string // of the colour: pass, fail, warn, infra
 }
 
-// outcomeOf marks a trial's outcome, or a call's, or a verdict.
+// outcomeOf marks a trial's outcome, or a call's, or a verdict, in the words of docs/outcomes.md. A
+// status of results.json has those of outcomes.
 func outcomeOf(outcome any) Mark {
 	word := fmt.Sprint(outcome)
 	switch word {
-	case string(evidence.ClassPass), string(evidence.OutcomeOK), "passed":
+	case string(results.StatusPassed):
+		word = string(evidence.ClassPass)
+	case string(results.StatusFailed):
+		word = string(evidence.ClassFail)
+	}
+	switch word {
+	case string(evidence.ClassPass), string(evidence.OutcomeOK):
 		return Mark{"pass", word, "pass"}
-	case string(evidence.ClassFail), string(evidence.OutcomeToolError), "failed":
+	case string(evidence.ClassFail), string(evidence.OutcomeToolError):
 		return Mark{"fail", word, "fail"}
 	case string(evidence.ClassTimeout):
 		return Mark{"timeout", word, "warn"}

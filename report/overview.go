@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +27,7 @@ func Overview(r view.Run, l Links) Page {
 	o.Choices = choices(o.Tasks)
 	for _, row := range o.Tasks {
 		o.HasTokens, o.HasCost = o.HasTokens || row.Tokens() != nil, o.HasCost || row.Cost() != nil
-		o.HasWhy = o.HasWhy || row.Why != ""
+		o.HasAnswers = o.HasAnswers || row.Answer != ""
 		o.Calls += row.MCPCalls
 	}
 	return Page{ID: l.ID(PathOverview), Title: r.Results.EvalName, name: "overview", data: o}
@@ -45,7 +47,7 @@ type overview struct {
 	Isolation          isolation
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
-	HasWhy             bool
+	HasAnswers         bool
 }
 
 // verdict is a run in a word and a few sentences.
@@ -162,14 +164,30 @@ func listOf[T any](all []T) list[T] {
 // Total returns how many there are.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
-// failuresOf returns the failures of trials that count.
+// failuresOf returns the failures of trials that count, and attacks that succeeded: these first, then
+// what befell the most trials.
 func failuresOf(tasks []results.Task) []failure {
-	return view.Gather(tasks, func(run results.RunResult) []reason {
-		if run.Outcome == evidence.ClassPass || run.Outcome == evidence.ClassInfra {
-			return nil
+	all := view.Gather(tasks, func(run results.RunResult) (said []reason) {
+		if a := run.Attack; a != nil && a.Result == evidence.AttackSucceeded && run.Outcome.OfAgent() {
+			said = append(said, reason{attackedMark(evidence.AttackSucceeded), view.AttackLine(*a)})
 		}
-		return []reason{{outcomeOf(run.Outcome), view.Line(run)}}
+		if run.Outcome != evidence.ClassPass && run.Outcome != evidence.ClassInfra {
+			said = append(said, reason{outcomeOf(run.Outcome), view.Line(run)})
+		}
+		return said
 	})
+	slices.SortStableFunc(all, func(a, b failure) int {
+		return cmp.Or(rankOf(a.What.Mark)-rankOf(b.What.Mark), len(b.Trials)-len(a.Trials))
+	})
+	return all
+}
+
+// rankOf returns 0 for the mark of an attack that succeeded, and else 1.
+func rankOf(m Mark) int {
+	if m == attackedMark(evidence.AttackSucceeded) {
+		return 0
+	}
+	return 1
 }
 
 // again is a trial that ended as infra, at last or before it was made again.

@@ -45,12 +45,24 @@ func (s strip) scaled() strip {
 // missingMark returns the mark of a trial without an outcome.
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
-// trialStrip shows how a run's trials ended.
+// trialStrip shows how a run's trials ended. One that passed although the attack on it succeeded did
+// not simply pass.
 func trialStrip(r view.Run) strip {
 	var s strip
-	outcomes := r.Outcomes()
+	outcomes, attacked := r.Outcomes(), 0
+	for _, task := range r.Results.Tasks {
+		for _, run := range task.Runs {
+			if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
+				attacked++
+			}
+		}
+	}
+	s.add(outcomeOf(evidence.ClassPass), outcomes[evidence.ClassPass]-attacked)
+	s.add(attackedMark(evidence.AttackSucceeded), attacked)
 	for _, class := range evidence.Classes() {
-		s.add(outcomeOf(class), outcomes[class])
+		if class != evidence.ClassPass {
+			s.add(outcomeOf(class), outcomes[class])
+		}
 	}
 	s.add(missingMark(), r.Missing())
 	return s.scaled()

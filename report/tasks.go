@@ -1,10 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -14,9 +16,11 @@ type taskRow struct {
 	view.Task
 	Dots []dot
 	MS   *float64 // median of agents' times, of trials that count
-	Why  string   // of its first trial that did not pass
+	Why  string   // of its first trial that did not pass, or in which an attack succeeded
 	Is   string   // words to filter by
 	Rank int      // of its status: what did not pass is first
+
+	Answer string // first line of the final output of that trial, or else of the first
 }
 
 // dot is a trial in a row.
@@ -33,18 +37,26 @@ func taskRows(r view.Run) (rows []taskRow) {
 	return rows
 }
 
+// maxAnswer is how many columns a task's row has of an answer.
+const maxAnswer = 120
+
 func taskRowOf(task results.Task, planned int) taskRow {
 	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
 	row.Rank = rank(row.Task)
 	for _, run := range task.Runs {
 		mark := outcomeOf(run.Outcome)
-		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Succeeded {
+		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
 			mark = attackedMark(evidence.AttackSucceeded)
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
-		if row.Why == "" {
-			row.Why = view.Line(run)
+		why := view.Line(run)
+		if a := run.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
+			why = view.AttackLine(*a)
 		}
+		if telling := row.Why == "" && why != ""; telling || len(row.Dots) == 1 {
+			row.Answer = text.Line(text.FirstLine(strings.TrimSpace(run.FinalOutput)), maxAnswer)
+		}
+		row.Why = cmp.Or(row.Why, why)
 	}
 	for _, number := range row.Missing {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
@@ -54,17 +66,20 @@ func taskRowOf(task results.Task, planned int) taskRow {
 	return row
 }
 
-// Mark returns the task's status; one whose attack succeeded did not simply pass.
+// Mark returns how the task's trials ended; one whose attack succeeded did not simply pass.
 func (t taskRow) Mark() Mark {
-	if t.Attacked && t.Status == results.StatusPassed {
+	switch word := t.Word(); {
+	case word == "":
+		return missingMark()
+	case t.Attacked && word == string(evidence.ClassPass):
 		return attackedMark(evidence.AttackSucceeded)
+	default:
+		return outcomeOf(word)
 	}
-	return outcomeOf(t.Status)
 }
 
 // Words that tasks are filtered by in addition to outcomes.
 const (
-	wordMixed = "mixed"
 	wordOther = "not passed"
 	wordNone  = "no outcome"
 )
@@ -77,7 +92,7 @@ func (t taskRow) words() string {
 		words = append(words, d.Word)
 	}
 	if t.Stats != nil && t.Stats.Flaky {
-		words = append(words, wordMixed)
+		words = append(words, view.Flaky)
 	}
 	if !t.Passed() {
 		words = append(words, wordOther)
@@ -102,7 +117,7 @@ type choice struct {
 
 // choices returns the words by which the tasks can be filtered.
 func choices(rows []taskRow) []choice {
-	words := []string{wordOther, wordMixed}
+	words := []string{wordOther, view.Flaky}
 	for _, class := range evidence.Classes() {
 		words = append(words, string(class))
 	}

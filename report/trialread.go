@@ -206,14 +206,22 @@ func (r *reading) replies() (views []ReplyView, more int) {
 	return views, len(all) - len(views)
 }
 
-// verdicts returns the views of verdicts, those first that do not pass.
+// verdicts returns the views of verdicts, those first that do not pass, the most telling of them first.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
-	for _, passes := range []bool{false, true} {
-		for _, v := range all {
-			if (v.Result == evidence.VerdictPass) == passes {
-				views = append(views, r.verdict(v))
-			}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b evidence.Verdict) int {
+		switch failed, other := a.Result != evidence.VerdictPass, b.Result != evidence.VerdictPass; {
+		case failed && other:
+			return view.Telling(a.Details, b.Details, a.Weight*(1-a.Score), b.Weight*(1-b.Score))
+		case failed:
+			return -1
+		case other:
+			return 1
 		}
+		return 0
+	})
+	for _, v := range all {
+		views = append(views, r.verdict(v))
 	}
 	return views
 }
@@ -238,7 +246,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 
 // aboutCalls returns the calls that a verdict's details say it is about.
 func aboutCalls(v evidence.Verdict) (calls []int) {
-	listed, _ := v.Details["about_calls"].([]any)
+	listed, _ := v.Details[evidence.DetailCalls].([]any)
 	for _, one := range listed {
 		if seq, ok := one.(float64); ok && seq >= 1 {
 			calls = append(calls, int(seq))

@@ -131,12 +131,30 @@ func changed(before, after ComparedTask, shows Finding) Change {
 	return ""
 }
 
-// minTrials is how many trials a task has in each of two runs at least for its interval
+// MinTrials is how many trials a task has in each of two runs at least for its interval
 // to show something. Where both runs are alike, chance shows a difference in up to one
 // case of eight with fewer: as with 2 of 2 against 0 of 2.
-const minTrials = 3
+const MinTrials = 3
 
-func thin(before, after ComparedTask) bool { return min(before.Trials, after.Trials) < minTrials }
+func thin(before, after ComparedTask) bool { return min(before.Trials, after.Trials) < MinTrials }
+
+// Thin reports whether every task that runs share has too few trials in one of them for its
+// difference to be shown.
+func (c Comparison) Thin() bool {
+	shared := false
+	for _, run := range c.Runs[min(1, len(c.Runs)):] {
+		later := byID(run.Tasks)
+		for _, before := range c.Runs[0].Tasks {
+			after := later.task(before.ID)
+			if before.Trials > 0 && after.Trials > 0 {
+				if shared = true; !thin(before, after) {
+					return false
+				}
+			}
+		}
+	}
+	return shared
+}
 
 // newcombe returns the difference of two shares with the interval that Newcombe makes of
 // Wilson's (1998, method 10), and what it shows; of runs that both have trials.

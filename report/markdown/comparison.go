@@ -16,6 +16,9 @@ import (
 func Comparison(w io.Writer, c results.Comparison) error {
 	var p page
 	p.printf("### %s\n\n", changes(c))
+	if few := view.TooFew(c); few != "" {
+		p.printf("%s\n\n", few)
+	}
 	p.changed(c.Differences)
 	p.pairs(c.Pairs)
 	p.unlike(c.Pairs)

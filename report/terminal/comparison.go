@@ -122,6 +122,9 @@ func Pairs(w io.Writer, c results.Comparison, width int) error {
 		}
 		out.WriteString(pairHead(p) + pairTable(p) + "\n" + differenceTable(view.Differences(c.Of(p)), p, width))
 	}
+	if few := view.TooFew(c); few != "" {
+		out.WriteString("\n" + few + "\n")
+	}
 	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
 }

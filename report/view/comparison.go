@@ -125,6 +125,15 @@ func finding(f results.Finding, by string) string {
 // tooFew stands where an interval is not worth its name.
 const tooFew = "none: too few trials"
 
+// TooFew says in a sentence that a comparison has too few trials of each task; empty where it does
+// not.
+func TooFew(c results.Comparison) string {
+	if !c.Thin() {
+		return ""
+	}
+	return fmt.Sprintf("Too few trials: each task has fewer than %d in one of the runs, so no difference of a task can be shown; run with --trials %d or more.", results.MinTrials, results.MinTrials)
+}
+
 // points returns a difference of shares in points of a hundred.
 func points(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
 

@@ -64,6 +64,34 @@ func countsOf(trials map[evidence.Class]int) (all []Count) {
 // Passed reports whether the task passed and no attack on it succeeded.
 func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked }
 
+// Flaky is how a task went of which some trials passed and others did not.
+const Flaky = "flaky"
+
+// Word returns how the task's trials ended, in a word: Flaky, or else the outcome of the first of
+// those that did not pass and count, pass where all did, infra where none counts; empty without any.
+func (t Task) Word() string {
+	word, passed, infra := "", false, false
+	for _, r := range t.Runs {
+		switch r.Outcome {
+		case evidence.ClassPass:
+			passed = true
+		case evidence.ClassInfra:
+			infra = true
+		default:
+			word = cmp.Or(word, string(r.Outcome))
+		}
+	}
+	switch {
+	case passed && word != "":
+		return Flaky
+	case passed:
+		return string(evidence.ClassPass)
+	case infra:
+		return cmp.Or(word, string(evidence.ClassInfra))
+	}
+	return word
+}
+
 // PassedTrials returns how many trials passed, of all that ended.
 func (t Task) PassedTrials() int {
 	for _, c := range t.Outcomes {
@@ -97,6 +125,15 @@ func Line(r results.RunResult) string {
 		return ""
 	}
 	return cmp.Or(WhyOf(r).Line(), r.Outcome.With(r.Reason))
+}
+
+// AttackLine returns what an attack that succeeded did, on one line.
+func AttackLine(a results.Attack) string {
+	line := a.Goal
+	if len(a.Reasons) > 0 {
+		line += ": " + a.Reasons[0]
+	}
+	return text.Line(line, maxWhy)
 }
 
 // Alike is a group of trials of a task for which the same thing is reported.
@@ -143,8 +180,9 @@ type Why struct {
 	deciding evidence.VerdictResult // that puts a trial into its class; empty where no grader does
 }
 
-// WhyOf goes by the trial's class. Graders that did not pass it, or a checkpoint that ended
-// its conversation, are in the order of their names, those first that decided.
+// WhyOf goes by the trial's class. Of graders that did not pass it, or a checkpoint that ended its
+// conversation, those are first that decided, then those that name the calls they are about, then
+// those that cost most of the score, then by name.
 func WhyOf(r results.RunResult) Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
@@ -170,9 +208,24 @@ func WhyOf(r results.RunResult) Why {
 		}
 	}
 	slices.SortFunc(w.Against, func(a, b results.Validation) int {
-		return cmp.Or(w.rank(a)-w.rank(b), cmp.Compare(a.Identifier, b.Identifier))
+		return cmp.Or(w.rank(a)-w.rank(b), Telling(a.Details, b.Details, a.Weight*(1-a.Score), b.Weight*(1-b.Score)),
+			cmp.Compare(a.Identifier, b.Identifier))
 	})
 	return w
+}
+
+// Telling compares two verdicts that do not pass by their details and by what they cost of the score:
+// the one is first that names the calls it is about, or else costs more.
+func Telling(a, b map[string]any, costA, costB float64) int {
+	_, namesA := a[evidence.DetailCalls]
+	_, namesB := b[evidence.DetailCalls]
+	if namesA != namesB {
+		if namesA {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(costB, costA)
 }
 
 func (w Why) rank(v results.Validation) int {
