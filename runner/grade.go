@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
@@ -44,10 +45,11 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := r.gradeTrials(ctx, record, snapshots); err != nil {
+	graded, err := r.gradeTrials(ctx, record, snapshots)
+	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := record.conclude(r.Dir, nil, record.Reseal)
+	out, err := record.conclude(r.Dir, inOrder(record, graded), record.Reseal)
 	if out.Results.Timestamp.IsZero() { // nothing was written
 		return Outcome{}, err
 	}
@@ -89,20 +91,20 @@ func WarnOfGone(dir string, record Record, warn func(error)) {
 }
 
 // gradeTrials grades every trial, after its judge was asked and its snapshots were written where
-// that is wanted. It updates the record's digests of what that changes.
-func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) error {
-	put := 0
+// that is wanted, and returns the results. It updates the record's digests of what that changes.
+func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) (map[plan.TrialID]Result, error) {
+	graded, put := map[plan.TrialID]Result{}, 0
 	if r.Ask {
 		defer func() { r.Say(fmt.Sprintf("questions put to the judge: %d", put)) }()
 	}
 	trials, err := Trials(r.Dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, dir := range trials {
 		trial, err := dir.Trial()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if r.Ask {
 			asked, err := r.Consulting.Ask(ctx, dir, trial)
@@ -112,7 +114,7 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 				err = errors.Join(err, record.renew(r.Dir, dir, evidence.StepsFile), failed)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if snapshots != nil {
@@ -121,14 +123,16 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 				err = errors.Join(err, record.renew(r.Dir, dir, evidence.TrialFile))
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 		}
-		if _, err := grade(dir, trial); err != nil {
-			return err
+		verdicts, err := grade(dir, trial)
+		if err != nil {
+			return nil, err
 		}
+		graded[plan.TrialID{Task: trial.Task, Number: trial.Number}] = Result{Dir: dir, Trial: trial, Verdicts: verdicts}
 	}
-	return nil
+	return graded, nil
 }
 
 // snapshots returns the snapshots to write; nil for none.
@@ -152,7 +156,8 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 
 // GradeTrials grades every trial of a run directory from its evidence alone.
 func GradeTrials(dir string) error {
-	return Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
+	_, err := Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
+	return err
 }
 
 // grade grades a trial by its evidence in dir, and writes the verdicts there.

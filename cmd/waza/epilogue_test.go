@@ -44,7 +44,7 @@ func TestEpilogue(t *testing.T) {
 			task.Runs = append(task.Runs, results.RunResult{RunNumber: r.Trial.Number, Outcome: r.Verdicts.Class})
 		}
 		ended := runner.Outcome{Dir: dir, Record: record, Trials: done, Results: results.Results{Tasks: []results.Task{task}}}
-		runOutput{state: s, loudness: l}.epilogue(ended.View(), ended)
+		s.epilogue(ended.View(), ended, l)
 		checkPrintable(t, "epilogue", out.String())
 		return strings.ReplaceAll(out.String(), dir, "RUN")
 	}
@@ -93,7 +93,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	hostile.Dir, hostile.Verdicts.Reason = evidence.Dir(dir), evidence.ReasonSignal
 	s, out, _ := testState()
 	out1 := runner.Outcome{Trials: []runner.Result{hostile}}
-	runOutput{state: s}.epilogue(out1.View(), out1)
+	s.epilogue(out1.View(), out1, normal)
 	if checkPrintable(t, "last words", out.String()); !strings.Contains(out.String(), "price/1 agent_error (signal): exited: ") {
 		t.Errorf("%q", out.String())
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -9,7 +8,6 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -72,11 +70,7 @@ func (s gradeCommand) graded(out runner.Outcome, err error, f format, file strin
 		return withExitCode(err)
 	}
 	if f == formatDefault {
-		fmt.Fprintln(s.stdout)
-		for _, line := range terminal.Narrations(out.Results) {
-			fmt.Fprintln(s.stdout, line)
-		}
-		fmt.Fprintf(s.stdout, "run directory: %s\n%s\n", out.Dir, terminal.Verdict(out.View(), s.styleOf(s.stdout)))
+		s.epilogue(out.View(), out, normal)
 	}
 	return exitWith(out.ExitCode())
 }

@@ -38,14 +38,17 @@ func formatFlag(all ...format) cli.Flag {
 
 func formatOf(c *cli.Context, all ...format) (format, error) {
 	f := format(c.String("format"))
-	if !slices.Contains(all, f) {
-		return "", usage("--format %q: must be %s", f, either(all))
+	switch {
+	case f == "":
+		return "", usage("give --format: %s", either(all))
+	case !slices.Contains(all, f):
+		return "", usage("--format must be %s, not %q", either(all), f)
 	}
 	return f, nil
 }
 
 // either names formats as a sentence has them.
-func either(all []format) string {
+func either[T ~string](all []T) string {
 	words := make([]string, len(all))
 	for i, f := range all {
 		words[i] = string(f)
@@ -136,7 +139,7 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 		shown = o.show(run, o.format, "")
 	}
 	if o.format == formatDefault {
-		o.epilogue(run, out)
+		o.epilogue(run, out, o.loudness)
 	} else {
 		fmt.Fprintln(o.stderr, terminal.Verdict(run, o.styleOf(o.stderr)))
 	}
@@ -147,8 +150,8 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 }
 
 // epilogue says what did not pass and why, and where the evidence is.
-func (o runOutput) epilogue(run view.Run, out runner.Outcome) {
-	end := terminal.Ending{Run: run, Style: o.styleOf(o.stdout), Resumable: out.Resumable()}
+func (s *state) epilogue(run view.Run, out runner.Outcome, l loudness) {
+	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout), Resumable: out.Resumable()}
 	for _, r := range out.Trials {
 		end.Trials = append(end.Trials, ended(r))
 	}
@@ -156,10 +159,10 @@ func (o runOutput) epilogue(run view.Run, out runner.Outcome) {
 	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
 		end.Report = page
 	}
-	if o.loudness == quiet {
-		_ = end.WriteShort(o.stdout)
+	if l == quiet {
+		_ = end.WriteShort(s.stdout)
 	} else {
-		_ = end.Write(o.stdout)
+		_ = end.Write(s.stdout)
 	}
 }
 

@@ -268,22 +268,11 @@ func attemptsBefore(r Trial) string {
 		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
-// Narrations says, a line for each, where agents misreport their calls.
-func Narrations(r results.Results) []string {
-	return misreported(r, func(results.RunResult) bool { return false })
-}
-
 // ungraded says where agents misreport their calls and no grader says so.
-func (e Ending) ungraded() []string {
-	return misreported(e.Run.Results, func(run results.RunResult) bool {
-		return slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported)
-	})
-}
-
-func misreported(r results.Results, leftOut func(results.RunResult) bool) (lines []string) {
-	for _, task := range r.Tasks {
+func (e Ending) ungraded() (lines []string) {
+	for _, task := range e.Run.Results.Tasks {
 		for _, run := range task.Runs {
-			if run.Narration == nil || leftOut(run) {
+			if run.Narration == nil || slices.ContainsFunc(view.WhyOf(run).Against, saysMisreported) {
 				continue
 			}
 			for _, sentence := range run.Narration.Sentences {
