@@ -73,7 +73,11 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", ErrEngineSilent, c.DaemonHost(), dialTimeout)
 	case err != nil:
-		err = fmt.Errorf("%w at %s: start Docker, or set DOCKER_HOST to the address of an engine: %w", ErrNoEngine, c.DaemonHost(), err)
+		cause := ""
+		if !strings.Contains(err.Error(), "Is the docker daemon running?") { // that says no more
+			cause = " (" + err.Error() + ")"
+		}
+		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine", ErrNoEngine, c.DaemonHost(), cause)
 	case olderAPI(api, minAPI):
 		err = fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI)
 	case info.OSType != "linux":

@@ -42,7 +42,7 @@ func readMocks(doc *strictyaml.Document, e *Eval) {
 		}
 		named := func(m *mock.Server) bool { return m.Name == declared.Name }
 		if err := mcpconfig.CheckName(declared.Name); err != nil {
-			doc.Problemf(at.With("name"), "%v", err)
+			doc.Problemf(at.With("name"), "mock server %q: the name %v", declared.Name, err)
 		} else if slices.ContainsFunc(e.Mocks, named) {
 			doc.Problemf(at.With("name"), "mock server %q stands here twice", declared.Name)
 		}

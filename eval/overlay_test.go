@@ -100,9 +100,9 @@ func TestOverlayErrors(t *testing.T) {
 	}
 	want := []string{
 		`eval.yaml:11:37: grader "g" names the MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
-		`mcp.json:2:3: server "shop" has a command and no image to run it in; set its image (of a command line: --image), or config.isolation.server_image for all servers`,
+		`mcp.json:2:3: server "shop" has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers`,
 		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
-		`mcp.json:3:3: server "Proxy": server name "Proxy" is reserved; choose another`,
+		`mcp.json:3:3: server "Proxy": the name is reserved; choose another`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

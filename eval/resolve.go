@@ -149,7 +149,7 @@ func (r resolver) checkScript() {
 		r.doc.Problemf(at, "script must be a list of steps")
 	case r.opts.CheckScript != nil:
 		if err := r.opts.CheckScript(steps); err != nil {
-			r.doc.Problemf(at, "script: %s", flat(err))
+			r.doc.Problemf(at, "%s", flat(err))
 		}
 	}
 }

@@ -101,8 +101,8 @@ func (s servers) check(name string, declared mcpconfig.Server) {
 		_, isPackage, err = mcpconfig.ReadPackage(name, declared)
 		s.report(err)
 	}
-	if !isPackage && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" {
-		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image (of a command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
+	if !isPackage && mcpconfig.Supported(name, server) == nil && server.URL == "" && server.Command != "" && server.Image == "" && server.Build == nil && s.eval.Config.Isolation.ServerImage == "" {
+		s.doc.Problemf(s.place(name, "", ""), "server %q has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers%s", name, launcherHint(server.Command))
 	}
 	s.checkBuild(name, server)
 	s.checkFiles(name, server.Files, "files")

@@ -123,7 +123,7 @@ func (c *BehaviorConfig) iterations(r *report, s *subject) error {
 	}
 	models, turns := s.models(), 0
 	if models == nil && s.trial.Executor != "mock" && s.trial.Executor != "script" {
-		return fmt.Errorf("%w: no model gateway was in the way, so nothing says how many turns the model took; declare config.models", errEvidence)
+		return fmt.Errorf("%w: what the agent asked models was not recorded, so its turns are not known; name its models in config.models", errEvidence)
 	}
 	if models != nil {
 		for call, err := range models {

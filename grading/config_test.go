@@ -87,7 +87,7 @@ func TestValidate(t *testing.T) {
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":{"above":1}}}}]}`, `"above" is none of gte`},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":{"gt":"1"}}}}]}`, "gt: must be a number"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":[2,1]}}}]}`, "2 is more than 1"},
-		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"json_schema":{"type":"strin"}}}}]}`, "q.json_schema: /type: fits none"},
+		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"json_schema":{"type":"strin"}}}}]}`, "q.json_schema: /type: value must be one of"},
 		{"action_sequence", `{"matching_mode":"exact","expected_actions":["a"]}`, `must be exact_match, in_order_match or any_order_match, not "exact"`},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":[]}`, "expected_actions must not be empty"},
 		{"action_sequence", `{"matching_mode":"exact_match","expected_actions":["a","mcp:s","mcp:s/t/u"]}`, "expected_actions[1]"},

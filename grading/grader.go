@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -18,7 +19,7 @@ import (
 )
 
 var (
-	errEmpty    = errors.New("it checks nothing; add a check to its config")
+	errEmpty    = errors.New("it checks nothing; add a check: waza schema eval lists those of its type")
 	errEvidence = errors.New("missing evidence")
 )
 
@@ -199,7 +200,7 @@ func compilable(field string, expressions []string) error {
 	var errs []error
 	for i, expression := range expressions {
 		if _, err := regexp.Compile(expression); err != nil {
-			errs = append(errs, fmt.Errorf("%s[%d]: %w", field, i, err))
+			errs = append(errs, fmt.Errorf("%s[%d] must be a regular expression (RE2): %s; correct it", field, i, strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 		}
 	}
 	return errors.Join(errs...)

@@ -104,7 +104,7 @@ func TestBehavior(t *testing.T) {
 		{"no frames", unseen, `{"max_mcp_calls":0}`, cannotSay, 0, "frames.jsonl: no such file"},
 		{"frames with a gap", lost, `{"max_mcp_calls":9}`, cannotSay, 0, "disk full"},
 		{"no tokens without a model", s, `{"max_tokens":5}`, pass, 1, ""},
-		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "how many tokens"},
+		{"tokens that nothing tells", command, `{"max_tokens":5}`, cannotSay, 0, "its tokens are not known"},
 		{"not supported", s, `{"max_iterationz":5}`, cannotSay, 0, "unknown field"},
 		{"a server's limits", s, `{"mcp_servers":{"github":{"max_calls":2,"max_errors":0,"required_tools":["get","/g.*/"],"forbidden_tools":["Get","/ge/"]},"web":{"max_calls":0}}}`, pass, 1, "All 7"},
 		{"a server's limits the other way", s, `{"mcp_servers":{"github":{"max_calls":1,"max_errors":0,"required_tools":["put"],"forbidden_tools":["/g.*/"]}}}`, fail, 0.25, `Expected at most 1 calls to server "github"; found 2: call 1 ("get" of github: ok), call 2`},

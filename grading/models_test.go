@@ -112,7 +112,7 @@ func TestTokens(t *testing.T) {
 		{"a provider that does not count", untold, `{"max_tokens":500}`, cannotSay, 0, "reported no tokens of model call 2"},
 		{"a request that was refused", refused, `{"max_tokens":110}`, pass, 1, ""},
 		{"a record with a gap", lost, `{"max_tokens":500}`, cannotSay, 0, "disk is full"},
-		{"no gateway", direct, `{"max_tokens":500}`, cannotSay, 0, "no model gateway was in the way"},
+		{"no gateway", direct, `{"max_tokens":500}`, cannotSay, 0, "what the agent asked models was not recorded"},
 	})
 }
 

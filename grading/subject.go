@@ -165,7 +165,7 @@ func (s *subject) tokens() (dialect.Usage, error) {
 	var total dialect.Usage
 	models := s.models()
 	if models == nil {
-		return total, fmt.Errorf("%w: no model gateway was in the way, so nothing says how many tokens the agent used; declare config.models", errEvidence)
+		return total, fmt.Errorf("%w: what the agent asked models was not recorded, so its tokens are not known; name its models in config.models", errEvidence)
 	}
 	for call, err := range models {
 		switch {

@@ -44,7 +44,7 @@ func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
 // checkPin returns an error if a pin that was read from a file is incomplete.
 func checkPin(server string, pin catalog.Pin) error {
 	if err := mcpconfig.CheckName(server); err != nil {
-		return fmt.Errorf("has a catalog of no server: %w", err)
+		return fmt.Errorf("has a catalog of no server: the name %q %w", server, err)
 	}
 	if err := pin.Check(); err != nil {
 		return fmt.Errorf("has a bad catalog, of server %q: %w", server, err)

@@ -152,17 +152,17 @@ func HostNames(servers []string) (map[string]string, error) {
 	return hosts, nil
 }
 
-// CheckName returns what is wrong with a server's name.
+// CheckName returns what is wrong with a server's name, to follow the words "the name".
 func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:
-		return errors.New("a server name has at most 63 characters, since it becomes a host name")
+		return errors.New("is too long; shorten it to 63 characters, since it becomes a host name")
 	case !namePattern().MatchString(name):
-		return fmt.Errorf("server name %q has other characters than letters, digits, - and _, or begins with -; choose another", name)
+		return errors.New("has other characters than letters, digits, - and _, or begins with -; choose another")
 	case host == "":
-		return fmt.Errorf("no host name can be made of the server name %q; choose one with letters or digits", name)
+		return errors.New("has neither letters nor digits, so no host name can be made of it; choose another")
 	case slices.Contains(ReservedNames(), host):
-		return fmt.Errorf("server name %q is reserved; choose another", name)
+		return errors.New("is reserved; choose another")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 func Validate(name string, s Server) error {
 	f := &findings{server: name}
 	if err := CheckName(name); err != nil {
-		f.invalid("", "%v", err)
+		f.invalid("", "the name %v", err)
 	}
 	f.kind(s)
 	f.places(s)
@@ -372,7 +372,7 @@ func copySecrets(secrets map[string]Secret) map[string]Secret {
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
 	if instead(s) != "" {
-		f.later("command", "command "+path.Base(s.Command)+" ("+instead(s)+")")
+		f.later("command", "command "+path.Base(s.Command)+"; "+instead(s))
 	}
 	return f.err()
 }

@@ -109,8 +109,8 @@ func TestSupported(t *testing.T) {
 		"http":             {mcpconfig.Server{Command: "c", Type: "http", Port: 1}, ""},
 		"port":             {mcpconfig.Server{Command: "c", Port: 1}, ""},
 		"npx":              {mcpconfig.Server{Command: "npx", Args: []string{"x"}}, ""},
-		"bunx":             {mcpconfig.Server{Command: "/usr/bin/bunx"}, `not supported yet: server "s": command bunx (use npx, or install the server into an image)`},
-		"pipx":             {mcpconfig.Server{Command: "pipx"}, `not supported yet: server "s": command pipx (use uvx, or install the server into an image)`},
+		"bunx":             {mcpconfig.Server{Command: "/usr/bin/bunx"}, `not supported yet: server "s": command bunx; use npx, or install the server into an image`},
+		"pipx":             {mcpconfig.Server{Command: "pipx"}, `not supported yet: server "s": command pipx; use uvx, or install the server into an image`},
 		"sse":              {mcpconfig.Server{Command: "c", Type: "sse", Port: 1}, ""},
 		"tools":            {mcpconfig.Server{Command: "c", Tools: []string{"a"}}, ""},
 	} {

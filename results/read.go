@@ -136,7 +136,7 @@ func ReadOutline(r io.Reader) (Outline, error) {
 		outline, err = file.outline()
 	}
 	if err != nil {
-		return Outline{}, fmt.Errorf("it is not a results.json: %w", err)
+		return Outline{}, fmt.Errorf("this is not the results.json of a run: %w", err)
 	}
 	return outline, nil
 }
@@ -314,6 +314,6 @@ func ReadHead(r io.Reader) (head Results, err error) {
 }
 
 var (
-	errNoHead = errors.New("it is not a results.json")
+	errNoHead = errors.New("this is not the results.json of a run")
 	errBody   = errors.New("the head of results.json has ended")
 )

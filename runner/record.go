@@ -153,7 +153,7 @@ func ReadRecord(dir string) (Record, error) {
 	var r Record
 	err := evidence.ReadJSON(dir, RunFile, &r)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return r, fmt.Errorf("%s is not a run directory: it has no %s; runs are below .waza/runs, if --run-dir did not name another place", dir, RunFile)
+		return r, fmt.Errorf("%s is not a run directory: it has no %s; runs are in .waza/runs, unless --run-dir named another place", dir, RunFile)
 	}
 	if err != nil {
 		return r, err

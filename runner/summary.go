@@ -256,7 +256,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	}
 	defer func() { _ = file.Close() }()
 	if entry.Outline, err = results.ReadOutline(file); err != nil {
-		return entry, fmt.Errorf("%s: %w", file.Name(), err)
+		return entry, fmt.Errorf("%s: %w; name a run directory, or the results.json in one", file.Name(), err)
 	}
 	return entry, nil
 }

@@ -120,7 +120,7 @@ func (p *parser) step(n node) step {
 		}
 		i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
 		if i < 0 {
-			p.failf(n.path+"."+name, "unknown step%s", suggestion(name, kindNames()))
+			p.failf(n.path, "unknown step %q; %s", name, strictyaml.Suggest(name, kindNames()))
 			return step{}
 		}
 		found = append(found, kinds()[i])

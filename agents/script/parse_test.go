@@ -19,7 +19,7 @@ func TestParseErrors(t *testing.T) {
 		{"empty", `[]`, `script: needs at least one step`},
 		{"not a list", `{say: hi}`, `script: must be a list`},
 		{"not an object", `[say]`, `script[0]: must be an object`},
-		{"unknown step", `[{cal: {}}]`, `script[0].cal: unknown step (did you mean "call"?)`},
+		{"unknown step", `[{cal: {}}]`, `script[0]: unknown step "cal"; did you mean "call"?`},
 		{"no step", `[{as: x}]`, `script[0]: needs exactly one of call, tools, read, write, run, say, claim, sleep, await, loop, fail`},
 		{"tell is no boolean", `[{call: {server: s, tool: t, tell: "no"}}]`, `script[0].call.tell: must be true or false`},
 		{"two steps", `[{say: a, fail: b}]`, `script[0]: needs exactly one of call, tools, read, write, run, say, claim, sleep, await, loop, fail`},
@@ -59,7 +59,7 @@ func TestParseErrors(t *testing.T) {
 		{"empty expression", `[{say: "{{ }}"}]`, `script[0].say: an empty expression`},
 		{"bad expression", `[{say: "{{ prompt + }}"}]`, `script[0].say: {{ prompt + }}: unexpected token EOF`},
 		{"clock", `[{say: "{{ now() }}"}]`, `script[0].say: {{ now() }}: unknown name now`},
-		{"two mistakes", `[{sey: a}, {read: {}}]`, "script[0].sey: unknown step (did you mean \"say\"?)\n" + `script[1].read: needs the key "path"`},
+		{"two mistakes", `[{sey: a}, {read: {}}]`, "script[0]: unknown step \"sey\"; did you mean \"say\"?\n" + `script[1].read: needs the key "path"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := parseYAML(t, test.script)

@@ -58,7 +58,7 @@ func readExports(c *cli.Context, output string) (exports, error) {
 		case kind == "junit" && file != "":
 			e.reports = append(e.reports, copied{runner.JUnitFile, file})
 		default:
-			return e, usage("--reporter %q: must be json, json:FILE or junit:FILE", given)
+			return e, usage("--reporter must be json, json:FILE or junit:FILE, not %q", given)
 		}
 	}
 	return e, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -351,9 +352,10 @@ func (s inspectCommand) single(name string, server map[string]any, o inspectOpti
 	if err != nil {
 		return target{}, withExitCode(err)
 	}
-	t, err := s.clientData("command line", data, o)
-	if err != nil {
-		return target{}, err
+	const source = "command line"
+	t, err := s.clientData(source, data, o)
+	if err != nil { // where it is in the file that was made for it says nothing
+		return target{}, usage("%s", regexp.MustCompile(`(?m)^`+source+`:\d+:\d+: `).ReplaceAllString(err.Error(), ""))
 	}
 	return t, t.pick(nil)
 }
@@ -371,7 +373,7 @@ func nameOfCommand(command []string) string {
 func (t *target) pick(names []string) error {
 	all := slices.Sorted(maps.Keys(t.eval.Config.MCPServers))
 	if len(all) == 0 {
-		return usage("%s has no servers under config.mcp_servers; add one, or name a command behind --", t.source)
+		return usage("%s has no servers under config.mcp_servers; add one, or inspect a command with waza inspect -- COMMAND", t.source)
 	}
 	for _, name := range names {
 		if !slices.Contains(all, name) {

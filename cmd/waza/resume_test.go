@@ -174,7 +174,7 @@ func TestResumeRefuses(t *testing.T) {
 			}
 		})
 	}
-	if refused := p.start("run", "--resume", "tasks").wait(exitUsage); refused.stderr.String() != "waza: --resume: tasks is not a run directory: it has no run.json; runs are below .waza/runs, if --run-dir did not name another place\n" {
+	if refused := p.start("run", "--resume", "tasks").wait(exitUsage); refused.stderr.String() != "waza: --resume: tasks is not a run directory: it has no run.json; runs are in .waza/runs, unless --run-dir named another place\n" {
 		t.Errorf("stderr %q", refused.stderr.String())
 	}
 	if diff := cmp.Diff(begun, p.read("run", "run.json")); diff != "" {

@@ -32,8 +32,8 @@ func TestChoose(t *testing.T) {
 		{"by glob of tags", nil, []string{"*"}, "price reserve"},
 		{"by either tag", nil, []string{"money", "write"}, "price reserve"},
 		{"by both lists", []string{"re*"}, []string{"write"}, "reserve"},
-		{"none", []string{"nobody"}, nil, "no task matches; the eval's tasks are price, reserve, report"},
-		{"none by both", []string{"report"}, []string{"read"}, "no task matches"},
+		{"none", []string{"nobody"}, nil, "no task matches --task nobody; the eval's tasks are price, reserve, report"},
+		{"none by both", []string{"report"}, []string{"read"}, "no task matches --tags read --task report"},
 		{"no glob", []string{"[a"}, nil, `"[a" is not a glob`},
 		{"no glob of tags", nil, []string{"[a"}, `"[a" is not a glob`},
 	}

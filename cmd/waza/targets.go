@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -50,7 +51,7 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 		if found := first(filepath.Join(name, file), filepath.Join(name, "evals", file), filepath.Join(name, "tests", file)); found != "" {
 			return []string{found}, nil
 		}
-		return nil, usage("directory %s has no eval: there is no %s; --discover looks further down", name, strings.Join(looked, ", "))
+		return nil, usage("directory %s has no eval: there is no %s; name the eval's file, or add --discover to run the evals of all directories in it", name, either(looked))
 	}
 	if !filepath.IsLocal(name) {
 		return nil, usage("%s: there is no such file", name)
@@ -182,7 +183,14 @@ func choose(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask,
 		for _, t := range tasks {
 			known = append(known, t.ID)
 		}
-		return nil, usage("no task matches; the eval's tasks are %s", strings.Join(known, ", "))
+		var asked []string
+		for flag, globs := range map[string][]string{"--task": ids, "--tags": tags} {
+			for _, glob := range globs {
+				asked = append(asked, flag+" "+text.ShellWord(glob))
+			}
+		}
+		slices.Sort(asked)
+		return nil, usage("no task matches %s; the eval's tasks are %s", strings.Join(asked, " "), strings.Join(known, ", "))
 	}
 	return chosen, nil
 }

@@ -101,7 +101,7 @@ func describe(e *jsonschema.ValidationError) string {
 }
 
 // describeNone says why a value fits none of several schemas: by their types where it has
-// none of them, else by the first misfit of each.
+// none of them, else by the first misfit of each that is for values of its type.
 func describeNone(e *jsonschema.ValidationError) string {
 	var got string
 	var types, reasons []string
@@ -110,13 +110,15 @@ func describeNone(e *jsonschema.ValidationError) string {
 		if k, ok := first.ErrorKind.(*kind.Type); ok && len(first.InstanceLocation) == len(e.InstanceLocation) {
 			got = k.Got
 			types = append(types, k.Want...)
-		}
-		if len(reasons) < maxMisfits {
+		} else if len(reasons) < maxMisfits {
 			reasons = append(reasons, reason(e, first))
 		}
 	}
 	if len(types) >= len(e.Causes) {
 		return fmt.Sprintf("got %s, want %s", got, strings.Join(types, " or "))
+	}
+	if len(reasons) == 1 {
+		return reasons[0]
 	}
 	return fmt.Sprintf("fits none of %d schemas: %s", len(e.Causes), strings.Join(reasons, "; or "))
 }

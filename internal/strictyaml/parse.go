@@ -90,6 +90,12 @@ func checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
+// unclosed says in plain words what the YAML library calls by its tokens.
+var unclosed = map[string]string{
+	"sequence end token ']' not found":          "the list that begins here has no closing ]",
+	"could not find flow mapping end token '}'": "the mapping that begins here has no closing }",
+}
+
 func (d *Document) syntaxProblem(err error) {
 	var located yaml.Error
 	if !errors.As(err, &located) || located.GetToken() == nil {
@@ -99,6 +105,9 @@ func (d *Document) syntaxProblem(err error) {
 	message, _, _ := strings.Cut(located.GetMessage(), "\n")
 	if strings.Contains(message, "\t") {
 		message = "a tab cannot indent; use spaces"
+	}
+	if open, isOpen := unclosed[message]; isOpen {
+		message = open
 	}
 	d.fail(position(located.GetToken()), ErrInvalid, "this is not valid YAML: "+window(message, 0))
 }
@@ -118,7 +127,7 @@ func (d *Document) single(file *ast.File) ast.Node {
 		body = doc.Body
 	}
 	if body == nil {
-		d.fail(Position{}, ErrInvalid, "the file is empty; add its keys")
+		d.fail(Position{}, ErrInvalid, "the file is empty; write its keys, which waza schema lists for evals and tasks")
 	}
 	return body
 }

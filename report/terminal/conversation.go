@@ -102,8 +102,8 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	outcome := Paint(s.Style, class)(s.line(class.With(reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", message))
-	if !c.Gateway {
-		out.WriteString("no model gateway was in the way: what models were asked is not known\n")
+	if !c.Gateway && c.Trial.Executor != "mock" && c.Trial.Executor != "script" {
+		out.WriteString("what the agent asked models was not recorded: config.models names none\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
 	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
