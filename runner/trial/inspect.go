@@ -74,20 +74,22 @@ func (l *inspected) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect is the life of a server that is looked at.
 func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) error {
-	s, err := r.open(ctx, down)
+	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
 		return err
 	}
-	defer meter{s}.measure(ctx, nil)
-	if err := s.servers.openLogs(); err != nil {
+	logs, err := r.openLogs(down)
+	if err != nil {
 		return err
 	}
 	planned := r.plan.Servers[0]
-	h, err := startHost(ctx, s.sandbox, planned, r.plan.EgressLimits, r.observer(), s.servers.output)
-	s.servers.up = []*server{{host: h}}
+	h, err := startHost(ctx, sb, planned, r.plan.EgressLimits, r.observer(), logs.output)
+	s := &stage{r, sb, &servers{logs, []*server{{host: h}}}}
+	down.add(part{stop: s.servers.stop, await: s.servers.await})
+	defer meter{s}.measure(ctx, nil)
 	if err == nil {
 		var q *client.Session
-		if q, err = client.Inspect(ctx, r.rec, h.server(s.servers.output(planned.Name)).Server); err == nil {
+		if q, err = client.Inspect(ctx, r.rec, h.server(logs.output(planned.Name)).Server); err == nil {
 			defer q.Close()
 			l.look(ctx, q)
 			return context.Cause(ctx)
@@ -96,7 +98,7 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(hinted(s.sandbox, planned.Name, planned, err))
+	l.found.Failed = l.clean().error(hinted(sb, planned.Name, planned, err))
 	return nil
 }
 

@@ -40,18 +40,18 @@ func (u unpinned) String() string {
 }
 
 // listTools compares what a server lists with its pin, in a session of the runner's own.
-func (s *servers) listTools(ctx context.Context, h *host) unpinned {
-	clean := cleaner{s.o.Secrets}
-	q, err := client.Open(ctx, h.server(s.output(h.plan.Name)).Server)
+func (l *serverLogs) listTools(ctx context.Context, h *host) unpinned {
+	clean := cleaner{l.o.Secrets}
+	q, err := client.Open(ctx, h.server(l.output(h.plan.Name)).Server)
 	if err != nil {
 		return unpinned{unknown: clean.error(err)}
 	}
 	defer q.Close()
 	o := clean.ask(ctx, q, listTimeout)
 	var unknown []string
-	for _, l := range o.Lists {
-		if l.Partial != "" {
-			unknown = append(unknown, fmt.Sprintf("%s: %s", l.Kind, l.Partial))
+	for _, list := range o.Lists {
+		if list.Partial != "" {
+			unknown = append(unknown, fmt.Sprintf("%s: %s", list.Kind, list.Partial))
 		}
 	}
 	return unpinned{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}

@@ -18,15 +18,14 @@ import (
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// servers are those of a trial, with their services: programs, and what they write.
+// servers are those of a trial that came up, in the order of the plan.
 type servers struct {
-	*recording
-	up      []*server            // those that came up, in the order of the plan
-	outputs map[string]io.Writer // of servers and services
-	logs    []io.Closer
+	*serverLogs
+	up []*server
 }
 
 // server is one of a trial's servers.
@@ -35,6 +34,31 @@ type server struct {
 	shared   *instance    // where the run owns it; nil for the trial's own
 	proxied  proxy.Server // as the agent's proxy knows it
 	retained *retainer    // where graders ask its processes; else nil
+}
+
+// startServers has every server of the trial answer, in the trial's sandbox or where the run has
+// it. Those that came up are returned also if others did not.
+func (r *recording) startServers(ctx context.Context, sb sandbox.Sandbox, down *teardown) (*servers, error) {
+	s := &servers{}
+	var err error
+	if s.serverLogs, err = r.openLogs(down); err != nil {
+		return s, err
+	}
+	down.add(part{stop: s.stop, await: s.await})
+	s.up = make([]*server, len(r.plan.Servers))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, planned := range r.plan.Servers {
+		group.Go(func() (err error) {
+			s.up[i], err = s.start(ctx, sb, planned)
+			return err
+		})
+	}
+	err = group.Wait()
+	s.up = slices.DeleteFunc(s.up, func(up *server) bool { return up == nil })
+	if err != nil {
+		return s, err
+	}
+	return s, s.comparePins()
 }
 
 // find returns a server that came up by its name; nil for none.
@@ -49,74 +73,54 @@ func (s *servers) find(name string) *server {
 // unasked returns the servers for a checkpoint. Their containers can be looked into, but nothing
 // is called: that would change what the agent finds next.
 func (s *servers) unasked(at *recording) *servers {
-	seen := &servers{recording: at}
+	seen := &servers{serverLogs: &serverLogs{recording: at}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{host: up.host})
 	}
 	return seen
 }
 
-// open has every server of the trial answer, in the trial's sandbox or where
-// the run has it.
-func (s *servers) open(ctx context.Context, sb sandbox.Sandbox) error {
-	if err := s.openLogs(); err != nil {
-		return err
-	}
-	if err := s.start(ctx, sb); err != nil {
-		return err
-	}
-	if err := s.comparePins(); err != nil {
-		return err
-	}
-	asks := s.asks(evidence.StepCall)
-	for _, up := range s.up {
-		up.proxied = up.server(s.output(up.plan.Name))
-		up.proxied.Inject = injectionsFor(s.plan, up.plan.Name)
-		up.proxied.Share = s.shares.Servers[up.plan.Name]
-		isAsked := slices.ContainsFunc(asks, func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == up.plan.Name })
-		if isAsked && up.plan.Transport == mcpconfig.Stdio {
-			up.proxied, up.retained = retaining(up.proxied)
+// start starts a server and has it answer once. The server is nil if it has nothing to stop.
+func (l *serverLogs) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
+	if planned.Shared {
+		shared, err := l.o.Shared.join(ctx, l, planned)
+		if err != nil {
+			return nil, err
 		}
+		return l.newServer(shared.host, shared), nil
 	}
-	return nil
+	h, err := startHost(ctx, sb, planned, l.plan.EgressLimits, l.observer(), l.output)
+	if err == nil {
+		err = l.probe(ctx, h)
+	}
+	if err != nil {
+		return &server{host: h}, err
+	}
+	return l.newServer(h, nil), nil
 }
 
-// start starts every server and has it answer once.
-func (s *servers) start(ctx context.Context, sb sandbox.Sandbox) error {
-	s.up = make([]*server, len(s.plan.Servers))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, planned := range s.plan.Servers {
-		group.Go(func() error {
-			if planned.Shared {
-				shared, err := s.o.Shared.join(ctx, s, planned)
-				if err == nil {
-					s.up[i] = &server{host: shared.host, shared: shared}
-				}
-				return err
-			}
-			h, err := startHost(ctx, sb, planned, s.plan.EgressLimits, s.observer(), s.output)
-			s.up[i] = &server{host: h}
-			if err != nil {
-				return err
-			}
-			return s.probe(ctx, h)
-		})
+// newServer returns a server that has answered, as the agent's proxy gets it.
+func (l *serverLogs) newServer(h *host, shared *instance) *server {
+	s, name := &server{host: h, shared: shared, proxied: h.server(l.output(h.plan.Name))}, h.plan.Name
+	s.proxied.Inject = injectionsFor(l.plan, name)
+	s.proxied.Share = l.shares.Servers[name]
+	isAsked := slices.ContainsFunc(l.asks(evidence.StepCall), func(ask grading.Ask) bool { return ask.What.(evidence.CallAsk).Server == name })
+	if isAsked && h.plan.Transport == mcpconfig.Stdio {
+		s.proxied, s.retained = retaining(s.proxied)
 	}
-	err := group.Wait()
-	s.up = slices.DeleteFunc(s.up, func(up *server) bool { return up == nil })
-	return err
+	return s
 }
 
 // probe has a server answer once, through MCP. The process of one that speaks stdio has ended
 // when it returns.
-func (s *servers) probe(ctx context.Context, h *host) error {
-	server := h.server(s.output(h.plan.Name))
-	_, err := client.Probe(ctx, s.rec, server.Server, server.Tools)
+func (l *serverLogs) probe(ctx context.Context, h *host) error {
+	server := h.server(l.output(h.plan.Name))
+	_, err := client.Probe(ctx, l.rec, server.Server, server.Tools)
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return hinted(h.sandbox, h.plan.Name, h.plan, err)
 	}
 	if err == nil && h.plan.Pin != nil {
-		h.unpinned = s.listTools(ctx, h)
+		h.unpinned = l.listTools(ctx, h)
 	}
 	return err
 }
@@ -144,13 +148,10 @@ func (s *servers) await(context.Context) error {
 	}
 	for _, up := range s.up {
 		if up.shared != nil {
-			s.record.Shared = append(s.record.Shared, up.shared.leave(s))
+			s.record.Shared = append(s.record.Shared, up.shared.leave(s.serverLogs))
 		}
 	}
 	slices.SortFunc(s.record.Shared, func(a, b evidence.SharedServer) int { return strings.Compare(a.Name, b.Name) })
-	for _, log := range s.logs {
-		errs = append(errs, log.Close())
-	}
 	return errors.Join(errs...)
 }
 
@@ -165,44 +166,62 @@ func (s *servers) closeRetained() {
 	all.Wait()
 }
 
+// serverLogs keep what servers and their services write.
+type serverLogs struct {
+	*recording
+	outputs map[string]io.Writer // by server, or as serviceOutput names them
+	files   []io.Closer
+}
+
 // openLogs makes the files of what servers and their services write.
-func (s *servers) openLogs() error {
-	for _, server := range s.plan.Servers {
-		share := s.shares.Servers[server.Name]
-		if err := s.openLog(server.Name, server.Name, share, func() (io.WriteCloser, error) { return s.rec.ServerLog(server.Name) }); err != nil {
-			return err
+func (r *recording) openLogs(down *teardown) (*serverLogs, error) {
+	l := &serverLogs{recording: r, outputs: map[string]io.Writer{}}
+	down.add(part{await: l.close})
+	for _, server := range r.plan.Servers {
+		share := r.shares.Servers[server.Name]
+		if err := l.open(server.Name, server.Name, share, func() (io.WriteCloser, error) { return r.rec.ServerLog(server.Name) }); err != nil {
+			return l, err
 		}
 		for _, service := range server.Services {
 			container := sandbox.ServiceName(server.Name, service.Name)
 			for _, stream := range []string{"stdout", "stderr"} {
-				err := s.openLog(serviceOutput(container, stream), container, share, func() (io.WriteCloser, error) {
-					return s.rec.ServiceLog(server.Name, service.Name, stream)
+				err := l.open(serviceOutput(container, stream), container, share, func() (io.WriteCloser, error) {
+					return r.rec.ServiceLog(server.Name, service.Name, stream)
 				})
 				if err != nil {
-					return err
+					return l, err
 				}
 			}
 		}
 	}
-	return nil
+	return l, nil
 }
 
-// openLog keeps an output within a share, and shows it where that was asked for.
-func (s *servers) openLog(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
+// open keeps an output within a share, and shows it where that was asked for.
+func (l *serverLogs) open(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
 		return err
 	}
-	s.logs = append(s.logs, file)
+	l.files = append(l.files, file)
 	kept := &bounded.Head{W: file, Limit: math.MaxInt64, Share: share, Full: func() {
-		s.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
+		l.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: fmt.Sprintf("its server's share of the evidence, %d bytes, is full: no more of its output is kept", share.Max())})
 	}}
-	s.outputs[name] = kept
-	if s.o.ServerLog != nil {
-		s.outputs[name] = io.MultiWriter(kept, s.o.ServerLog(s.plan, container))
+	l.outputs[name] = kept
+	if l.o.ServerLog != nil {
+		l.outputs[name] = io.MultiWriter(kept, l.o.ServerLog(l.plan, container))
 	}
 	return nil
 }
 
 // output returns where an output of a server or of its services is kept.
-func (s *servers) output(name string) io.Writer { return s.outputs[name] }
+func (l *serverLogs) output(name string) io.Writer { return l.outputs[name] }
+
+// close closes the files, once the servers have ended.
+func (l *serverLogs) close(context.Context) error {
+	var errs []error
+	for _, file := range l.files {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
+}

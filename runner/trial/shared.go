@@ -56,10 +56,10 @@ type instance struct {
 	canaries *canary.Set
 
 	mu    sync.Mutex
-	users map[*servers]struct{} // trials at work; guarded by mu
-	round int                   // counts changes of users; guarded by mu
-	idle  idle                  // for when there are none; guarded by mu
-	died  string                // why it ended by itself; guarded by mu
+	users map[*serverLogs]struct{} // trials at work; guarded by mu
+	round int                      // counts changes of users; guarded by mu
+	idle  idle                     // for when there are none; guarded by mu
+	died  string                   // why it ended by itself; guarded by mu
 }
 
 func newSlot(server string) *slot {
@@ -80,7 +80,7 @@ func configKey(s plan.Server) string {
 }
 
 // join has a trial use the server of s, which is opened unless it runs.
-func (p *SharedServers) join(ctx context.Context, user *servers, s plan.Server) (*instance, error) {
+func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
 	at := p.slots[key]
@@ -112,8 +112,8 @@ func (p *SharedServers) join(ctx context.Context, user *servers, s plan.Server) 
 }
 
 // open opens a server. What happens meanwhile is evidence of the trial that it is opened for.
-func (p *SharedServers) open(ctx context.Context, user *servers, s plan.Server, name string, number int) (_ *instance, err error) {
-	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*servers]struct{}{user: {}}}
+func (p *SharedServers) open(ctx context.Context, user *serverLogs, s plan.Server, name string, number int) (_ *instance, err error) {
+	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverLogs]struct{}{user: {}}}
 	i.scanAs(user)
 	i.sandbox, err = p.backend.Open(ctx, &plan.Trial{
 		Run: user.plan.Run, Task: name, Number: number,
@@ -186,7 +186,7 @@ func (i *instance) close(ctx context.Context) error {
 }
 
 // admit adds a trial to those at work, unless the server has died.
-func (i *instance) admit(user *servers) bool {
+func (i *instance) admit(user *serverLogs) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.died != "" {
@@ -200,7 +200,7 @@ func (i *instance) admit(user *servers) bool {
 
 // leave removes a trial from those at work, and records which connections the server has open. It
 // returns why the server died meanwhile, if it did.
-func (i *instance) leave(user *servers) evidence.SharedServer {
+func (i *instance) leave(user *serverLogs) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.host != nil && i.host.outlet != nil {
@@ -241,7 +241,7 @@ var _ outsideRecorder = (*instance)(nil)
 
 // scanAs has the instance scan for the canaries of a trial. It is called once, before anything
 // happens.
-func (i *instance) scanAs(user *servers) {
+func (i *instance) scanAs(user *serverLogs) {
 	if user.canaries != nil {
 		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.recordingTo(&i.idle)
 	}
@@ -308,7 +308,7 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 }
 
 // hand gives a trial the events that are kept of a server that has ended.
-func (i *instance) hand(user *servers) {
+func (i *instance) hand(user *serverLogs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.idle.hand(user.rec)

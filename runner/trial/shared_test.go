@@ -29,7 +29,7 @@ func TestSharedServerThatDoesNotClose(t *testing.T) {
 		name: "s", sandbox: stuck{}, host: &host{plan: server, sandbox: stuck{}, services: &services{}},
 		closing: make(chan struct{}), died: "its container ended",
 	}}
-	if _, err := shared.join(t.Context(), &servers{recording: &recording{}}, server); err == nil {
+	if _, err := shared.join(t.Context(), &serverLogs{recording: &recording{}}, server); err == nil {
 		t.Error("no error")
 	}
 	if err := shared.Close(t.Context()); err != nil {
@@ -43,7 +43,7 @@ type stuck struct{ sandbox.Sandbox }
 func (stuck) Close(context.Context) error { return errors.New("stuck") }
 
 // sharingTrial is a trial of a run with a canary, and what it has recorded.
-func sharingTrial(t *testing.T) (*servers, func() []string) {
+func sharingTrial(t *testing.T) (*serverLogs, func() []string) {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trial"))
 	rec, err := evidence.Create(string(dir), nil, nil)
@@ -55,7 +55,7 @@ func sharingTrial(t *testing.T) (*servers, func() []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &servers{recording: r}, func() (said []string) {
+	return &serverLogs{recording: r}, func() (said []string) {
 		t.Helper()
 		if err := rec.Close(); err != nil {
 			t.Fatal(err)
@@ -72,8 +72,8 @@ func sharingTrial(t *testing.T) (*servers, func() []string) {
 }
 
 // sharedBy is an instance that a trial has opened.
-func sharedBy(user *servers) *instance {
-	i := &instance{name: "crm", number: 1, users: map[*servers]struct{}{user: {}}}
+func sharedBy(user *serverLogs) *instance {
+	i := &instance{name: "crm", number: 1, users: map[*serverLogs]struct{}{user: {}}}
 	i.scanAs(user)
 	return i
 }

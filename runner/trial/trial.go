@@ -222,11 +222,16 @@ type stage struct {
 // setUp does everything up to the agent's start. It returns the sandbox with its servers, and
 // what the agent finds in it.
 func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
-	s, err := r.open(ctx, down)
+	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
 		return nil, nil, because(evidence.ReasonSandbox, err)
 	}
-	e, err := s.fill(ctx, down)
+	r.o.Entered(evidence.PhaseProbe)
+	servers, err := r.startServers(ctx, sb, down)
+	s, e := &stage{r, sb, servers}, (*endpoints)(nil)
+	if err = because(evidence.ReasonServer, err); err == nil {
+		e, err = s.fill(ctx, down)
+	}
 	if err != nil {
 		err = s.excused(ctx, err)
 		meter{s}.measure(ctx, nil)
@@ -235,26 +240,20 @@ func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoin
 	return s, e, nil
 }
 
-// open opens the trial's sandbox, in which no server runs yet.
-func (r *recording) open(ctx context.Context, down *teardown) (*stage, error) {
+// openSandbox opens the trial's sandbox, in which nothing runs yet.
+func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sandbox, error) {
 	sb, err := r.o.Backend.Open(ctx, r.plan, r.observer().Event)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{recording: r, sandbox: sb, servers: &servers{recording: r, outputs: map[string]io.Writer{}}}
 	down.add(part{stop: closeSandbox(sb)})
-	down.add(part{stop: s.servers.stop, await: s.servers.await})
-	s.keepGuarantees()
-	return s, nil
+	r.keepGuarantees(sb.Guarantees())
+	return sb, nil
 }
 
-// fill has the servers answer, opens the agent's endpoints, puts its files into its container
-// and runs the hooks that come before it.
+// fill opens the agent's endpoints, puts its files into its container and runs the hooks that
+// come before it.
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
-	s.o.Entered(evidence.PhaseProbe)
-	if err := s.servers.open(ctx, s.sandbox); err != nil {
-		return nil, because(evidence.ReasonServer, err)
-	}
 	e, err := openEndpoints(ctx, s, s.observer(), s.plan.Models, s.plan.Agent.Egress)
 	if err != nil {
 		return nil, because(evidence.ReasonSandbox, err)
@@ -268,26 +267,25 @@ func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 
 // keepGuarantees records what the sandbox guarantees, and what weakens that: shared servers,
 // egress, hooks on the host and attacks that are allowed.
-func (s *stage) keepGuarantees() {
-	g := s.sandbox.Guarantees()
-	for _, attack := range s.o.Weak {
+func (r *recording) keepGuarantees(g evidence.Guarantees) {
+	for _, attack := range r.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
 	}
-	if s.plan.Hooks.OnHost() || s.o.HostHooks {
+	if r.plan.Hooks.OnHost() || r.o.HostHooks {
 		g.Missing = append(g.Missing, "hooks of the eval run on the host, which --allow-host-hooks lets them")
 	}
-	if s.plan.Models != nil && s.plan.Isolated() {
+	if r.plan.Models != nil && r.plan.Isolated() {
 		g.Enforced = append(g.Enforced, "models are asked by the runner, which alone has their keys")
 	}
-	for _, container := range s.plan.Outgoing() {
+	for _, container := range r.plan.Outgoing() {
 		g.Missing = append(g.Missing, fmt.Sprintf("%s may reach %s: what it sends there leaves the trial", container.Who, describeEgress(container.Allowed)))
 	}
-	for _, server := range s.plan.Servers {
+	for _, server := range r.plan.Servers {
 		if server.Shared {
 			g.Missing = append(g.Missing, fmt.Sprintf("server %q lives for the whole run: what one trial leaves in it another may find", server.Name))
 		}
 	}
-	s.record.Guarantees = &g
+	r.record.Guarantees = &g
 }
 
 // hold keeps the sandbox standing for a person to look at, its servers within
