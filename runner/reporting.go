@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,7 @@ func (r Record) Report(dir string, computed results.Results) error {
 	}
 	return errors.Join(
 		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, computed) }),
-		write(ReportFile, func(w io.Writer) error { return writeReport(w, []view.Run{r.View(dir, computed)}) }),
+		write(ReportFile, func(w io.Writer) error { return report.Write(w, []view.Run{r.View(dir, computed)}, TrialDir) }),
 	)
 }
 
@@ -80,7 +79,7 @@ func WriteReport(w io.Writer, dirs []string) error {
 		}
 		runs = append(runs, run)
 	}
-	return writeReport(w, runs)
+	return report.Write(w, runs, TrialDir)
 }
 
 // ViewOf returns what is shown of the run in dir, whose record is r: results over the trials
@@ -110,137 +109,4 @@ func (r Record) View(dir string, computed results.Results) view.Run {
 		run.Inputs = append(run.Inputs, view.Input{Path: path, SHA256: r.Inputs[path]})
 	}
 	return run
-}
-
-// maxServersInNav is how many runs at most have a link to their servers at the top of
-// each page. Each overview has one.
-const maxServersInNav = 3
-
-func writeReport(w io.Writer, runs []view.Run) error {
-	if len(runs) == 0 {
-		return errors.New("runner: no run to report")
-	}
-	document := report.Document{Title: runs[0].Results.EvalName, Note: notes(runs), Paged: true}
-	links := linksOf(runs)
-	if len(runs) > 1 {
-		document.Title = fmt.Sprintf("%d runs", len(runs))
-		document.Nav = append(document.Nav, navItem("Comparison", report.PathCompare, report.Links{InFile: true}))
-	}
-	for i, l := range links {
-		overview, servers := "Overview", "Servers"
-		if len(runs) > 1 {
-			overview, servers = fmt.Sprintf("Run %d", i+1), fmt.Sprintf("Servers %d", i+1)
-		}
-		document.Nav = append(document.Nav, navItem(overview, report.PathOverview, l))
-		if len(runs) <= maxServersInNav {
-			document.Nav = append(document.Nav, navItem(servers, report.PathServers, l))
-		}
-	}
-	return document.Write(w, reportPages(runs, links))
-}
-
-func navItem(text, path string, l report.Links) report.NavItem {
-	return report.NavItem{Text: text, Path: l.ID(path), To: l.To(path)}
-}
-
-// linksOf are the links of each of the runs of a file.
-func linksOf(runs []view.Run) []report.Links {
-	links := make([]report.Links, len(runs))
-	for i := range links {
-		links[i].InFile = true
-		if len(runs) > 1 {
-			links[i].Run = i + 1
-		}
-	}
-	return links
-}
-
-// notes says which of the runs are not complete.
-func notes(runs []view.Run) string {
-	var all string
-	for i, run := range runs {
-		note := unfinished(run)
-		if note == "" {
-			continue
-		}
-		if len(runs) > 1 {
-			note = fmt.Sprintf("Run %d: %s", i+1, note)
-		}
-		if all != "" {
-			all += " "
-		}
-		all += note
-	}
-	return all
-}
-
-// unfinished says in a sentence that a run has not ended, or not as it was to; empty where
-// it has.
-func unfinished(run view.Run) string {
-	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
-	switch {
-	case run.AtWork:
-		return "The run is at work: " + trials
-	case run.Ended.IsZero():
-		return "The run has not come to its end: " + trials
-	case run.Interrupted:
-		return "The run was interrupted: " + trials
-	case run.Trials() < run.Planned:
-		return "The run ended early: " + trials
-	}
-	return ""
-}
-
-// reportPages are the comparison where there are several runs, and then each run's pages.
-func reportPages(runs []view.Run, links []report.Links) iter.Seq2[report.Page, error] {
-	return func(yield func(report.Page, error) bool) {
-		if len(runs) > 1 && !yield(report.Comparison(compareRuns(runs), runs, links), nil) {
-			return
-		}
-		trials := 0
-		for _, run := range runs {
-			trials += run.Trials()
-		}
-		most := report.Share(trials)
-		for i, run := range runs {
-			for page, err := range pagesOf(run, links[i], most) {
-				if !yield(page, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-func compareRuns(runs []view.Run) results.Comparison {
-	var entries []results.Entry
-	for _, run := range runs {
-		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: run.Made})
-	}
-	return results.Compare(entries)
-}
-
-func pagesOf(run view.Run, links report.Links, most report.Bounds) iter.Seq2[report.Page, error] {
-	return func(yield func(report.Page, error) bool) {
-		if !yield(report.Overview(run, links), nil) || !yield(report.Servers(run, links), nil) {
-			return
-		}
-		for _, task := range run.Results.Tasks {
-			for _, result := range task.Runs {
-				page, err := trialPage(run.Dir, task.TestID, result.RunNumber, links, most)
-				if !yield(page, err) || err != nil {
-					return
-				}
-			}
-		}
-	}
-}
-
-func trialPage(dir, task string, number int, links report.Links, most report.Bounds) (report.Page, error) {
-	trial, err := report.ReadTrial(TrialDir(dir, task, number), most)
-	if err != nil {
-		return report.Page{}, fmt.Errorf("trial %s/%d: %w", task, number, err)
-	}
-	trial.Dir = string(TrialDir("", task, number))
-	return report.OfTrial(trial, links), nil
 }

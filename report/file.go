@@ -1,0 +1,155 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
+)
+
+// maxServersInNav is how many runs at most have a link to their servers at the top of
+// each page. Each overview has one.
+const maxServersInNav = 3
+
+// Write writes the report of runs, whose trials are where trialDir says, as one file of HTML. It
+// holds one trial at a time.
+func Write(w io.Writer, runs []view.Run, trialDir func(run, task string, number int) evidence.Dir) error {
+	if len(runs) == 0 {
+		return errors.New("report: no run to report")
+	}
+	f := file{runs, linksOf(runs), trialDir}
+	document := Document{Title: runs[0].Results.EvalName, Note: notes(runs), Paged: true}
+	if len(runs) > 1 {
+		document.Title = fmt.Sprintf("%d runs", len(runs))
+		document.Nav = append(document.Nav, navItem("Comparison", PathCompare, Links{InFile: true}))
+	}
+	for i, l := range f.links {
+		overview, servers := "Overview", "Servers"
+		if len(runs) > 1 {
+			overview, servers = fmt.Sprintf("Run %d", i+1), fmt.Sprintf("Servers %d", i+1)
+		}
+		document.Nav = append(document.Nav, navItem(overview, PathOverview, l))
+		if len(runs) <= maxServersInNav {
+			document.Nav = append(document.Nav, navItem(servers, PathServers, l))
+		}
+	}
+	return document.Write(w, f.pages())
+}
+
+func navItem(text, path string, l Links) NavItem {
+	return NavItem{Text: text, Path: l.ID(path), To: l.To(path)}
+}
+
+// file is a report in one file.
+type file struct {
+	runs     []view.Run
+	links    []Links // of each
+	trialDir func(run, task string, number int) evidence.Dir
+}
+
+// linksOf are the links of each of the runs of a file.
+func linksOf(runs []view.Run) []Links {
+	links := make([]Links, len(runs))
+	for i := range links {
+		links[i].InFile = true
+		if len(runs) > 1 {
+			links[i].Run = i + 1
+		}
+	}
+	return links
+}
+
+// notes says which of the runs are not complete.
+func notes(runs []view.Run) string {
+	var all string
+	for i, run := range runs {
+		note := unfinished(run)
+		if note == "" {
+			continue
+		}
+		if len(runs) > 1 {
+			note = fmt.Sprintf("Run %d: %s", i+1, note)
+		}
+		if all != "" {
+			all += " "
+		}
+		all += note
+	}
+	return all
+}
+
+// unfinished says in a sentence that a run has not ended, or not as it was to; empty where
+// it has.
+func unfinished(run view.Run) string {
+	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
+	switch {
+	case run.AtWork:
+		return "The run is at work: " + trials
+	case run.Ended.IsZero():
+		return "The run has not come to its end: " + trials
+	case run.Interrupted:
+		return "The run was interrupted: " + trials
+	case run.Trials() < run.Planned:
+		return "The run ended early: " + trials
+	}
+	return ""
+}
+
+// pages are the comparison where there are several runs, and then each run's pages.
+func (f file) pages() iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		if len(f.runs) > 1 && !yield(Comparison(compareRuns(f.runs), f.runs, f.links), nil) {
+			return
+		}
+		trials := 0
+		for _, run := range f.runs {
+			trials += run.Trials()
+		}
+		most := Share(trials)
+		for i, run := range f.runs {
+			for page, err := range f.pagesOf(run, f.links[i], most) {
+				if !yield(page, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func compareRuns(runs []view.Run) results.Comparison {
+	var entries []results.Entry
+	for _, run := range runs {
+		entries = append(entries, results.Entry{Outline: run.Results.Outline(), Path: run.Dir, Made: run.Made})
+	}
+	return results.Compare(entries)
+}
+
+// pagesOf are those of one run.
+func (f file) pagesOf(run view.Run, links Links, most Bounds) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		if !yield(Overview(run, links), nil) || !yield(Servers(run, links), nil) {
+			return
+		}
+		for _, task := range run.Results.Tasks {
+			for _, result := range task.Runs {
+				page, err := f.trialPage(run.Dir, task.TestID, result.RunNumber, links, most)
+				if !yield(page, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (f file) trialPage(dir, task string, number int, links Links, most Bounds) (Page, error) {
+	trial, err := ReadTrial(f.trialDir(dir, task, number), most)
+	if err != nil {
+		return Page{}, fmt.Errorf("trial %s/%d: %w", task, number, err)
+	}
+	trial.Dir = string(f.trialDir("", task, number))
+	return OfTrial(trial, links), nil
+}
