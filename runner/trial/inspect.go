@@ -78,7 +78,7 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 	if err != nil {
 		return err
 	}
-	logs, err := r.openLogs(down)
+	logs, err := openLogs(r, down)
 	if err != nil {
 		return err
 	}

@@ -38,10 +38,10 @@ type server struct {
 
 // startServers has every server of the trial answer, in the trial's sandbox or where the run has
 // it. Those that came up are returned also if others did not.
-func (r *recording) startServers(ctx context.Context, sb sandbox.Sandbox, down *teardown) (*servers, error) {
+func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
-	if s.serverLogs, err = r.openLogs(down); err != nil {
+	if s.serverLogs, err = openLogs(r, down); err != nil {
 		return s, err
 	}
 	down.add(part{stop: s.stop, await: s.await})
@@ -174,7 +174,7 @@ type serverLogs struct {
 }
 
 // openLogs makes the files of what servers and their services write.
-func (r *recording) openLogs(down *teardown) (*serverLogs, error) {
+func openLogs(r *recording, down *teardown) (*serverLogs, error) {
 	l := &serverLogs{recording: r, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
 	for _, server := range r.plan.Servers {

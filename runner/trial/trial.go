@@ -227,7 +227,7 @@ func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoin
 		return nil, nil, because(evidence.ReasonSandbox, err)
 	}
 	r.o.Entered(evidence.PhaseProbe)
-	servers, err := r.startServers(ctx, sb, down)
+	servers, err := startServers(ctx, r, sb, down)
 	s, e := &stage{r, sb, servers}, (*endpoints)(nil)
 	if err = because(evidence.ReasonServer, err); err == nil {
 		e, err = s.fill(ctx, down)
