@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/serveconn"
+	"github.com/waza-isolate/waza/internal/web"
 )
 
 // helloTimeout is how long a connection may take to say where it is to go.
@@ -58,7 +58,7 @@ func (cl *client) attend() {
 	}
 	cl.unread(first)
 	_ = cl.SetReadDeadline(time.Time{})
-	serveconn.Serve(cl.proxy.web, cl) // which ends with its Close
+	web.Serve(cl.proxy.web, cl) // which ends with its Close
 }
 
 // spliceTLS connects to the host that its ClientHello names, and copies both ways.

@@ -35,7 +35,8 @@ func makeRunDir(path string) (*runDir, error) {
 		d.held, err = Hold(path)
 	}
 	if err != nil {
-		return nil, errors.Join(err, d.removeMade())
+		d.removeMade()
+		return nil, err
 	}
 	return d, nil
 }
@@ -43,20 +44,19 @@ func makeRunDir(path string) (*runDir, error) {
 // abandon removes the directory of a run that began no trial, unless others have put something
 // there.
 func (d *runDir) abandon() error {
-	err := os.Remove(filepath.Join(d.path, RunFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, d.removeMade())
-}
-
-func (d *runDir) removeMade() error {
-	for _, dir := range d.made {
-		if os.Remove(dir) != nil {
-			break // others have theirs in it
-		}
+	defer d.removeMade()
+	if err := os.Remove(filepath.Join(d.path, RunFile)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
+}
+
+func (d *runDir) removeMade() {
+	for _, dir := range d.made {
+		if os.Remove(dir) != nil {
+			return // others have theirs in it
+		}
+	}
 }
 
 // Latest returns the run directory in dir that began last, of those that waza has named; empty

@@ -11,11 +11,11 @@ import (
 var floors = [][]string{
 	// Helpers of the standard library's kind, and what only tests need.
 	{
-		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest", "internal/endtoend",
+		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest",
 		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/memtest",
-		"internal/proc", "internal/pypitest", "internal/retry", "internal/serveconn", "internal/strictyaml",
-		"internal/tree/treetest", "internal/upstreamtest",
+		"internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/tree/treetest", "internal/upstreamtest", "internal/web",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",
 	},

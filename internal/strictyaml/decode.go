@@ -69,7 +69,7 @@ func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path)
 	case mapping:
 		d.structure(n, v, path)
 	default:
-		d.mistyped(n, path, "a string or a mapping", "")
+		d.mistyped(n, path, "a string or a mapping")
 	}
 }
 
@@ -83,7 +83,7 @@ func (d decoder) free(n *node, v reflect.Value, path Path) {
 	}
 }
 
-func (d decoder) mistyped(n *node, path Path, want, hint string) {
+func (d decoder) mistyped(n *node, path Path, want string) {
 	what := path.String()
 	if what == "" {
 		what = "the file"
@@ -92,12 +92,12 @@ func (d decoder) mistyped(n *node, path Path, want, hint string) {
 		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)
 		return
 	}
-	d.doc.Problemf(path, "%s must be %s, not %s%s", what, want, d.doc.describe(n), hint)
+	d.doc.Problemf(path, "%s must be %s, not %s", what, want, d.doc.describe(n))
 }
 
 func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	if n.kind != mapping {
-		d.mistyped(n, path, "a mapping", "")
+		d.mistyped(n, path, "a mapping")
 		return
 	}
 	known := shapeOf(v.Type())
@@ -161,7 +161,7 @@ func (d decoder) missing(at Path) {
 // mapOf sets a map. Only a map of pointers takes empty values, as nil.
 func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
 	if n.kind != mapping {
-		d.mistyped(n, path, "a mapping", "")
+		d.mistyped(n, path, "a mapping")
 		return
 	}
 	made := reflect.MakeMapWithSize(v.Type(), len(n.pairs))
@@ -180,7 +180,7 @@ func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
 
 func (d decoder) sliceOf(n *node, v reflect.Value, path Path, lim Limits) {
 	if n.kind != list {
-		d.mistyped(n, path, "a list", "")
+		d.mistyped(n, path, "a list")
 		return
 	}
 	if lim.Required && len(n.items) == 0 {
@@ -199,7 +199,7 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		d.str(n, v, path, lim)
 	case reflect.Bool:
 		if n.kind != boolean {
-			d.mistyped(n, path, "true or false", "")
+			d.mistyped(n, path, "true or false")
 			return
 		}
 		v.SetBool(n.text == "true")
@@ -209,7 +209,7 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		}
 		i, err := strconv.ParseInt(n.text, 10, v.Type().Bits())
 		if n.kind != integer || err != nil {
-			d.mistyped(n, path, "a whole number", "")
+			d.mistyped(n, path, "a whole number")
 			return
 		}
 		v.SetInt(i)
@@ -220,7 +220,7 @@ func (d decoder) scalar(n *node, v reflect.Value, path Path, lim Limits) {
 		}
 		f, err := strconv.ParseFloat(n.text, v.Type().Bits())
 		if (n.kind != integer && n.kind != float) || err != nil {
-			d.mistyped(n, path, "a number", "")
+			d.mistyped(n, path, "a number")
 			return
 		}
 		v.SetFloat(f)
@@ -237,7 +237,7 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 	text, ok := n.scalar()
 	if !ok {
-		d.mistyped(n, path, "a string", "")
+		d.mistyped(n, path, "a string")
 		return
 	}
 	v.SetString(text)

@@ -1,5 +1,4 @@
-// Package serveconn serves HTTP on connections that were made or accepted elsewhere.
-package serveconn
+package web
 
 import (
 	"io"

@@ -1,15 +1,15 @@
-// Package endtoend reads HTTP headers for those who pass messages on: which of them are
-// end-to-end (RFC 9110, section 7.6.1), and whether a body is encoded.
-package endtoend
+// Package web helps those who pass HTTP on: which headers are end-to-end (RFC 9110, section
+// 7.6.1), whether a body is encoded, and how to serve a connection that was made elsewhere.
+package web
 
 import (
 	"net/http"
 	"strings"
 )
 
-// Headers returns a copy of h without the headers that belong to one connection. It drops Upgrade
+// EndToEnd returns a copy of h without the headers that belong to one connection. It drops Upgrade
 // and Trailer too, since the proxies here support neither.
-func Headers(h http.Header) http.Header {
+func EndToEnd(h http.Header) http.Header {
 	passed := h.Clone()
 	for _, list := range h.Values("Connection") {
 		for name := range strings.SplitSeq(list, ",") {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/endtoend"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -92,7 +92,7 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 		return jsonrpc.Message{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if endtoend.IsEncoded(response.Header) {
+	if web.IsEncoded(response.Header) {
 		return jsonrpc.Message{}, transport.ErrEncoded
 	}
 	if session := response.Header.Get(headerSession); session != "" {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/endtoend"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
@@ -15,7 +15,7 @@ import (
 func outgoing(ctx context.Context, u *transport.Upstream, r *http.Request, isOwn func(host string) bool) *http.Request {
 	out := u.Request(ctx, r.Method)
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
-	out.Header = endtoend.Headers(r.Header)
+	out.Header = web.EndToEnd(r.Header)
 	out.Header.Del("Expect") // the body is here
 	if r.Header.Get("User-Agent") == "" {
 		out.Header.Set("User-Agent", "") // or net/http sets its own
@@ -66,7 +66,7 @@ func remoteOnly() []string {
 
 // copyHeaders copies the headers of a response that the agent gets.
 func copyHeaders(u *transport.Upstream, to, from http.Header) {
-	for name, values := range endtoend.Headers(from) {
+	for name, values := range web.EndToEnd(from) {
 		to[name] = values
 	}
 	to.Del("Content-Length") // net/http sets it

@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/endtoend"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -49,7 +49,7 @@ func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseMethod(w, strings.Join(passedMethods(), ", "))
 		return
 	}
-	if defence.NoEncoding && endtoend.IsEncoded(r.Header) {
+	if defence.NoEncoding && web.IsEncoded(r.Header) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}
@@ -174,7 +174,7 @@ func (x *proxiedRequest) answer(response *http.Response) {
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
 		x.events.Add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.session.conn})
 	}
-	if x.r.Method != http.MethodHead && endtoend.IsEncoded(response.Header) {
+	if x.r.Method != http.MethodHead && web.IsEncoded(response.Header) {
 		x.events.Add("gap", transport.ErrEncoded.Error(), map[string]any{"conn": x.session.conn})
 		x.fail(transport.ErrEncoded)
 		return

@@ -15,8 +15,8 @@ import (
 
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
-	"github.com/waza-isolate/waza/internal/endtoend"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/sse"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -91,7 +91,7 @@ func (s *eventSession) greet(response *http.Response, in *EventReader) error {
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return HTTPError{response.StatusCode, fmt.Sprintf("HTTP %d %s to the request for an event stream", response.StatusCode, http.StatusText(response.StatusCode))}
-	case endtoend.IsEncoded(response.Header):
+	case web.IsEncoded(response.Header):
 		return ErrEncoded
 	case !sse.IsContentType(response.Header.Get("Content-Type")):
 		return HTTPError{response.StatusCode, "the response to the request for an event stream is none"}

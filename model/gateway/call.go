@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/internal/endtoend"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -166,7 +166,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	}
 	out.URL = c.to.under(c.provider.BaseURL)
 	out.Host = out.URL.Host
-	out.Header = endtoend.Headers(header)
+	out.Header = web.EndToEnd(header)
 	out.Header.Set("Accept-Encoding", "identity")
 	out.Header.Del("Expect") // our server has answered it
 	if header.Get("User-Agent") == "" {
@@ -183,7 +183,7 @@ func cannotPass(answer *http.Response) string {
 		return fmt.Sprintf("the provider answered %d, which ends no request", answer.StatusCode)
 	case answer.StatusCode >= 300 && answer.StatusCode < 400 && answer.StatusCode != http.StatusNotModified:
 		return fmt.Sprintf("the provider answered %d, a redirect, which is not followed; set base_url to where it leads", answer.StatusCode)
-	case endtoend.IsEncoded(answer.Header):
+	case web.IsEncoded(answer.Header):
 		return fmt.Sprintf("the provider answered in the encoding %.32q, which it was asked not to use", strings.Join(answer.Header.Values("Content-Encoding"), ", "))
 	}
 	return ""
@@ -213,7 +213,7 @@ func (c *call) failed(ctx context.Context, err error) error {
 // begin passes the status and the headers on.
 func (c *call) begin(answer *http.Response) {
 	h := c.w.Header()
-	maps.Copy(h, endtoend.Headers(answer.Header))
+	maps.Copy(h, web.EndToEnd(answer.Header))
 	for _, name := range []string{"Set-Cookie", "Alt-Svc"} {
 		h.Del(name)
 	}

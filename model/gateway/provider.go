@@ -16,7 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/serveconn"
+	"github.com/waza-isolate/waza/internal/web"
 )
 
 // Provider is where models are asked.
@@ -59,7 +59,7 @@ func InProcess(h http.Handler) http.RoundTripper {
 	return &http.Transport{
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
 			near, far := net.Pipe()
-			serveconn.Serve(server, far)
+			web.Serve(server, far)
 			return near, nil
 		},
 		DisableKeepAlives:  true,

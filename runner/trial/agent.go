@@ -47,7 +47,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	if err != nil {
 		return ran, err
 	}
-	if err := put(ctx, s.sandbox, sandbox.Agent, "/", launch.Files); err != nil {
+	if err := put(ctx, s.sandbox, sandbox.Agent, launch.Files); err != nil {
 		return ran, s.excused(ctx, because(evidence.ReasonSandbox, err))
 	}
 	out, err := s.openOutputs()

@@ -145,7 +145,7 @@ func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places 
 	if !moved {
 		return hosts, nil
 	}
-	return hosts, put(ctx, sb, sandbox.Agent, "/", []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
+	return hosts, put(ctx, sb, sandbox.Agent, []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
 // drain ends what the agent has under way outside and asks of models, and lets every server end

@@ -65,7 +65,7 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 	if err := h.services.start(ctx, sb, s.Services, output); err != nil {
 		return h, err
 	}
-	if err := put(ctx, sb, s.Name, "/", s.Files); err != nil {
+	if err := put(ctx, sb, s.Name, s.Files); err != nil {
 		return h, fmt.Errorf("files of server %q: %w", s.Name, err)
 	}
 	if h.outlet, err = openOutlet(ctx, sb, s.Name, s.Egress, limits, rec); err != nil {

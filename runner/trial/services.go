@@ -64,7 +64,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 		return errors.New("cannot be run by this backend; run with --isolate")
 	}
 	container := sandbox.ServiceName(s.server, service.Name)
-	if err := put(ctx, sb, container, "/", service.Files); err != nil {
+	if err := put(ctx, sb, container, service.Files); err != nil {
 		return fmt.Errorf("did not get its files: %w", err)
 	}
 	home := sandbox.LayoutOf(sb, container).Home

@@ -38,7 +38,7 @@ func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process
 			return nil, nil, err
 		}
 		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
-		if err := put(ctx, w.sandbox, sandbox.Agent, "/", l.Files); err != nil {
+		if err := put(ctx, w.sandbox, sandbox.Agent, l.Files); err != nil {
 			return nil, nil, err
 		}
 		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)

@@ -83,12 +83,12 @@ func putTree(ctx context.Context, sb sandbox.Sandbox, container, dir string, wri
 	return err
 }
 
-// put puts files into a directory of a container.
-func put(ctx context.Context, sb sandbox.Sandbox, container, dir string, files []plan.File) error {
+// put puts files into a container.
+func put(ctx context.Context, sb sandbox.Sandbox, container string, files []plan.File) error {
 	if len(files) == 0 {
 		return nil
 	}
-	return putTree(ctx, sb, container, dir, func(out *tar.Writer) error { return writeFiles(out, files) })
+	return putTree(ctx, sb, container, "/", func(out *tar.Writer) error { return writeFiles(out, files) })
 }
 
 // writeWorkspace writes a task's files and repositories.
