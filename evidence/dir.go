@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,18 @@ func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, Verdict
 // Frames reads frames.jsonl in order. It stops at the first error, which a torn
 // last line is too.
 func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
+
+// FramesFrom reads the frames whose number is seq or more, and none before them.
+func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		from, err := offsetOf(d, FramesFile, func(f Frame) bool { return f.Seq >= seq })
+		if err != nil {
+			yield(Frame{}, err)
+			return
+		}
+		linesFrom[Frame](d, FramesFile, from, math.MaxInt64)(yield)
+	}
+}
 
 // Calls reads calls.jsonl. Large results stay there.
 func (d Dir) Calls() ([]Call, error) { return collect[Call](d, CallsFile) }

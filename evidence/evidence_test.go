@@ -70,6 +70,20 @@ func TestFramesAreNumberedWithoutGaps(t *testing.T) {
 		}
 		want++
 	}
+	for _, from := range []int64{0, 1, 2, 200, 399, 400, 401} {
+		first, seen := int64(0), int64(0)
+		for frame, err := range dir.FramesFrom(from) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen++; seen == 1 {
+				first = frame.Seq
+			}
+		}
+		if from = max(from, 1); seen != 401-from || seen > 0 && first != from {
+			t.Errorf("from %d there are %d frames, the first is %d", from, seen, first)
+		}
+	}
 	if events, err := dir.Events(); want != 401 || err != nil || len(events) != 400 {
 		t.Errorf("%d frames, %d events, %v", want-1, len(events), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
@@ -26,11 +27,52 @@ func readJSON[T any](d Dir, name string) (v T, err error) {
 
 // readLines yields the records of a file of lines one by one, however large the file is.
 func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
-	return linesUpTo[T](d, name, math.MaxInt64)
+	return linesFrom[T](d, name, 0, math.MaxInt64)
 }
 
-// linesUpTo is readLines for a file of at most most bytes.
-func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
+// offsetOf returns where the first record begins that is wanted, of a file of lines in which all
+// behind it are; the file's size where none is. It reads a few lines of it, and takes one that it
+// cannot read for wanted: who reads on is told.
+func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
+	file, err := Open(string(d), name)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	// first returns where the first line begins that does so at an offset or behind it.
+	first := func(offset int64) (int64, *bufio.Reader, error) {
+		if offset == 0 {
+			return 0, bufio.NewReader(io.NewSectionReader(file, 0, info.Size())), nil
+		}
+		in := bufio.NewReader(io.NewSectionReader(file, offset-1, info.Size()))
+		before, err := readLine(in, maxLine)
+		return offset - 1 + int64(len(before)), in, err
+	}
+	at := sort.Search(int(info.Size()), func(offset int) bool {
+		_, in, err := first(int64(offset))
+		var text []byte
+		if err == nil {
+			text, err = readLine(in, maxLine)
+		}
+		var v T
+		if err == nil {
+			err = decodeLine(text, &v)
+		}
+		return err != nil || wanted(v)
+	})
+	begin, _, err := first(int64(at))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return begin, nil
+}
+
+// linesFrom is readLines for a file of at most most bytes, from where a line begins.
+func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
 		file, err := Open(string(d), name)
@@ -43,8 +85,13 @@ func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
 			yield(zero, err)
 			return
 		}
+		if _, err := file.Seek(offset, io.SeekStart); err != nil {
+			yield(zero, err)
+			return
+		}
 		in := bufio.NewReaderSize(file, 1<<16)
-		offset := int64(0)
+		begin := offset
+		offset := begin
 		for number := 1; ; number++ {
 			text, err := readLine(in, maxLine)
 			if errors.Is(err, io.EOF) {
@@ -59,7 +106,11 @@ func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
 			}
 			offset += int64(len(text))
 			if err != nil {
-				yield(zero, fmt.Errorf("%s line %d: %w", file.Name(), number, err))
+				where := fmt.Sprintf("line %d", number)
+				if begin > 0 {
+					where += fmt.Sprintf(" after byte %d", begin)
+				}
+				yield(zero, fmt.Errorf("%s %s: %w", file.Name(), where, err))
 				return
 			}
 			if !yield(v, nil) {
@@ -72,7 +123,7 @@ func linesUpTo[T any](d Dir, name string, most int64) iter.Seq2[T, error] {
 // collect reads all lines of a file of at most 1 GiB.
 func collect[T any](d Dir, name string) ([]T, error) {
 	var all []T
-	for v, err := range linesUpTo[T](d, name, maxRecords) {
+	for v, err := range linesFrom[T](d, name, 0, maxRecords) {
 		if err != nil {
 			return all, err
 		}

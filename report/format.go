@@ -28,6 +28,8 @@ var funcs = template.FuncMap{
 	"toMinute": toMinute,
 	"outcome":  outcomeOf,
 	"dict":     dict,
+	"add":      func(a, b int) int { return a + b },
+	"words":    func(all ...string) []string { return all },
 	"bar":      share,
 	"between":  between,
 	"within":   within,

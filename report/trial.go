@@ -2,6 +2,8 @@ package report
 
 import (
 	"html/template"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -24,7 +26,8 @@ type Trial struct {
 	Figures            Figures
 	Sources            []Source
 	Rows               []Row
-	Unshown            int // rows that are not there
+	Before, Unshown    int    // rows before and behind, which are not there
+	Window             Window // that was asked for
 	Timeline           Timeline
 	Contradicted       []string // where the agent's account of its calls is wrong
 	Verdicts           []VerdictView
@@ -60,8 +63,25 @@ type Source struct {
 type Bounds struct {
 	Text  int // bytes of one text, as they stand in the page
 	Total int // bytes of all texts, likewise
-	Calls int // and as many other steps
+	Steps int
+	Window
 }
+
+// Window says which steps of a trial are shown where there are more than can be.
+type Window struct {
+	From int    // counted from 0: the steps are those of the whole window that has it
+	At   string // the anchor of a step, in place of From
+	Find string // words: only steps that have them count
+}
+
+// Windowed returns the bounds of a window of a trial that is a document of its own.
+func Windowed(w Window) Bounds {
+	bounds := Share(1)
+	bounds.Steps, bounds.Window = windowSteps, w
+	return bounds
+}
+
+const windowSteps = 10_000
 
 // What all trials of a document take at most, about, and each one whatever their number.
 const (
@@ -75,7 +95,7 @@ const (
 // Share returns the bounds of each of a document's trials.
 func Share(trials int) Bounds {
 	total := min(max(maxDocument/max(trials, 1), minTrial), maxTrial)
-	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Calls: min(max(total/rowSize, 50), 10_000)}
+	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Steps: max(total/rowSize, 50)}
 	if !defence.BoundedPages {
 		bounds.Text, bounds.Total = 1<<30, 1<<30
 	}
@@ -103,12 +123,41 @@ type trialPage struct {
 func (p trialPage) ID(anchor string) string       { return p.Links.ID(p.Path, anchor) }
 func (p trialPage) To(anchor string) template.URL { return p.Links.To(p.Path, anchor) }
 
-// Step returns the address of a step; for one that is not shown, that of the first.
+// Step returns the address of a step. One that is not shown is in another window, which a server
+// has; in a file there is the first.
 func (p trialPage) Step(anchor string) template.URL {
-	if !p.shown[anchor] {
-		anchor = anchorSteps
+	switch {
+	case p.shown[anchor]:
+		return p.To(anchor)
+	case p.Links.InFile:
+		return p.To(anchorSteps)
 	}
-	return p.To(anchor)
+	return p.Links.To(p.Path) + template.URL("?at="+url.QueryEscape(anchor)+"#"+escaped(p.ID(anchor)))
+}
+
+// Total returns how many steps there are, in all windows, and Last which of them is the last here.
+func (t Trial) Total() int { return t.Before + len(t.Rows) + t.Unshown }
+func (t Trial) Last() int  { return t.Before + len(t.Rows) }
+
+// window returns the address of the window that has a step, counted from 0.
+func (p trialPage) window(from int) template.URL {
+	q := url.Values{"from": {strconv.Itoa(from + 1)}}
+	if p.Window.Find != "" {
+		q.Set("find", p.Window.Find)
+	}
+	return p.Links.To(p.Path) + template.URL("?"+q.Encode()+"#"+escaped(p.ID(anchorSteps)))
+}
+
+// Windows returns the addresses of the first window, the one before, the one behind and the last;
+// they are empty where this is it.
+func (p trialPage) Windows() (all [4]template.URL) {
+	if p.Before > 0 {
+		all[0], all[1] = p.window(0), p.window(max(p.Before-windowSteps, 0))
+	}
+	if p.Unshown > 0 {
+		all[2], all[3] = p.window(p.Last()), p.window(p.Total()-1)
+	}
+	return all
 }
 
 // Call returns the address of a call, likewise.

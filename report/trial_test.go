@@ -32,6 +32,7 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 		Task: "task", TaskName: text, Number: 2, Prompt: text, FinalOutput: text, Executor: text, Message: text,
 		Servers: []evidence.ServerRecord{{Name: "inventory"}}, AgentStart: start, AgentEnd: at(10 * calls), Gaps: []string{text},
 		Responder: &evidence.Responder{FollowupsSent: 1, Outcome: text},
+		Attack:    &evidence.TaskAttack{Goal: text, Injections: []evidence.Injection{{}}},
 	}))
 	quoted, _ := json.Marshal(text)
 	raw := func(format string) json.RawMessage { return json.RawMessage(fmt.Sprintf(format, quoted)) }
@@ -212,13 +213,13 @@ func TestTornEventsAreNamedOnce(t *testing.T) {
 // However much a trial has, its page is bounded; what failed is shown first.
 func TestTrialIsBounded(t *testing.T) {
 	heavytest.Mark(t)
-	most := Bounds{Text: 4 << 10, Total: 64 << 10, Calls: 20}
+	most := Bounds{Text: 4 << 10, Total: 64 << 10, Steps: 20}
 	trial, page := pageOf(t, sampled(t, strings.Repeat("<\u202e\n", 30_000), 60), most)
-	if rows := len(trial.Rows); rows > 2*most.Calls || trial.Unshown < 40 {
+	if rows := len(trial.Rows); rows > most.Steps || trial.Unshown < 40 {
 		t.Errorf("%d rows, %d not shown", rows, trial.Unshown)
 	}
 	empty := write(t, Document{}, Overview(view.Run{}, Links{InFile: true}))
-	if size := len(page) - len(empty); size > most.Total+2*most.Calls*4*rowSize {
+	if size := len(page) - len(empty); size > most.Total+most.Steps*4*rowSize {
 		t.Errorf("a page of %d bytes", size)
 	}
 	for _, row := range trial.Rows {
@@ -228,7 +229,7 @@ func TestTrialIsBounded(t *testing.T) {
 			}
 		}
 	}
-	short, _ := pageOf(t, sampled(t, "x", 3), Bounds{Text: 100, Total: 500, Calls: 10})
+	short, _ := pageOf(t, sampled(t, "x", 3), Bounds{Text: 100, Total: 500, Steps: 10})
 	for _, row := range short.Rows {
 		if row.Kind == rowCall && row.Failed && row.Parts[0].Text.Text == "" {
 			t.Error("the room went to what did not fail")
@@ -236,8 +237,35 @@ func TestTrialIsBounded(t *testing.T) {
 	}
 }
 
+// A window of a trial's steps is of those that are asked for: by number, by call, by words.
+func TestWindows(t *testing.T) {
+	dir := sampled(t, "some text", 60)
+	whole, err := ReadTrial(dir, Bounds{Text: 100, Total: 1 << 20, Steps: 1000})
+	must(t, err)
+	all := len(whole.Rows)
+	for _, c := range []struct {
+		Window
+		before, total int
+	}{
+		{Window{}, 0, all}, {Window{From: 7}, 0, all}, {Window{From: 25}, 20, all}, {Window{From: 1 << 20}, (all - 1) / 10 * 10, all}, {Window{At: "none"}, 0, all},
+		{Window{At: "call-33"}, slices.IndexFunc(whole.Rows, func(r Row) bool { return r.Anchor == "call-33" }) / 10 * 10, all},
+		{Window{Find: "1.50 SOME ok"}, 0, 40}, {Window{Find: "nowhere"}, 0, 0},
+	} {
+		got, err := ReadTrial(dir, Bounds{Text: 100, Total: 1 << 20, Steps: 10, Window: c.Window})
+		must(t, err)
+		if got.Before != c.before || got.Total() != c.total || len(got.Rows) != min(10, c.total-c.before) {
+			t.Errorf("%+v: %d steps behind %d of %d, want those behind %d of %d", c.Window, len(got.Rows), got.Before, got.Total(), c.before, c.total)
+		}
+		for i, row := range got.Rows {
+			if want := whole.Rows[got.Before+i]; c.Find == "" && (row.Anchor != want.Anchor || len(row.Parts) != len(want.Parts)) {
+				t.Errorf("%+v: step %d is %s with %d texts", c.Window, got.Before+i, row.Anchor, len(row.Parts))
+			}
+		}
+	}
+}
+
 func TestTimelineIsBounded(t *testing.T) {
-	trial, page := pageOf(t, sampled(t, "x", 3000), Bounds{Text: 10, Total: 1000, Calls: 10})
+	trial, page := pageOf(t, sampled(t, "x", 3000), Bounds{Text: 10, Total: 1000, Steps: 10})
 	bars := strings.Count(page, "<rect class=\"bar")
 	if bars > maxBars+2+len(trial.Timeline.Legend) || trial.Timeline.Joined < 1000 {
 		t.Errorf("%d bars, %d calls drawn together", bars, trial.Timeline.Joined)

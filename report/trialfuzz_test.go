@@ -28,7 +28,7 @@ func FuzzTrialPage(f *testing.F) {
 		if len(text) > 2000 {
 			t.Skip("longer texts are the bounds' affair")
 		}
-		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Calls: 10})
+		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Steps: 10})
 		scripts, nested := 0, 0
 		for tokens := html.NewTokenizer(strings.NewReader(page)); ; {
 			kind := tokens.Next()

@@ -48,14 +48,13 @@ type course struct {
 // ReadTrial reads what is shown of a trial that has ended. It holds no more than one
 // trial's evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
-	crossed := frames{left: most.Total, texts: map[int][]string{}}
-	talk, err := conversation.Read(dir, crossed.add)
+	talk, err := conversation.Read(dir)
 	if err != nil {
 		return Trial{}, err
 	}
 	r := &reading{
 		course: course{talk: talk, sources: map[string]Source{}},
-		dir:    dir, most: most, remarks: talk.Remarks(), frames: crossed, gaps: talk.Gaps, room: budget{most.Text, most.Total},
+		dir:    dir, most: most, remarks: talk.Remarks(), gaps: talk.Gaps, room: budget{most.Text, most.Total},
 	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}
@@ -86,9 +85,9 @@ func span(t evidence.Trial, calls []*evidence.Call) (from, to time.Time) {
 	return from, to
 }
 
-// note keeps what cannot be read. What is not there is nothing to read.
+// note keeps what cannot be read, once. What is not there is nothing to read.
 func (r *reading) note(err error) {
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !slices.Contains(r.gaps, err.Error()) {
 		r.gaps = append(r.gaps, err.Error())
 	}
 }
@@ -117,7 +116,8 @@ func (r *reading) trial() (Trial, error) {
 	t.Workspace, err = workspaceOf(r.dir, workspace)
 	r.note(err)
 	r.room.total += logs.total + workspace.total
-	t.Rows, t.Unshown = r.rows()
+	t.Window = r.most.Window
+	t.Rows, t.Before, t.Unshown = r.rows()
 	t.Sources = r.sourcesOf(t.Rows)
 	t.Gaps = briefs(r.gaps)
 	t.Contradicted = briefs(r.talk.Contradicted)

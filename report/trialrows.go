@@ -41,8 +41,6 @@ type Row struct {
 	Failed  bool
 	Notes   []Note
 	Parts   []Part
-
-	start time.Time
 }
 
 // Flag says something odd of a row in a word or two.
@@ -125,11 +123,29 @@ func lasted(start, end time.Time) string {
 	return view.Took(end.Sub(start))
 }
 
-// rows returns the trial's steps and events in order, with as many texts as there is room
-// for, and how many of them are not shown. The room goes first to what failed, then to other
-// rows, and then to frames.
-func (r *reading) rows() (rows []Row, unshown int) {
-	rows, unshown = r.inOrder()
+// rows returns the trial's steps and events in order, those of a window, with as many texts as
+// there is room for, and how many are before it and behind. The room goes first to what failed,
+// then to other rows, and then to frames.
+func (r *reading) rows() (rows []Row, before, behind int) {
+	all := r.inOrder()
+	if words := strings.Fields(strings.ToLower(r.most.Find)); len(words) > 0 {
+		all = slices.DeleteFunc(all, func(p entry) bool { return !p.row().has(words) })
+	}
+	from := min(max(r.most.From, 0), max(len(all)-1, 0))
+	if r.most.At != "" {
+		from = max(slices.IndexFunc(all, func(p entry) bool { return anchorOf(p.step) == r.most.At }), 0)
+	}
+	from -= from % r.most.Steps
+	shown := all[from:min(from+r.most.Steps, len(all))]
+	before, behind = from, len(all)-from-len(shown)
+	var steps []conversation.Step
+	for _, p := range shown {
+		steps = append(steps, p.step)
+	}
+	r.note(r.framesOf(steps, before == 0 && behind == 0))
+	for _, p := range shown {
+		rows = append(rows, p.row())
+	}
 	for _, next := range []func(Row, Part) bool{
 		func(row Row, p Part) bool { return row.Failed && p.Name != partFrames },
 		func(row Row, p Part) bool { return !row.Failed && p.Name != partFrames },
@@ -143,7 +159,20 @@ func (r *reading) rows() (rows []Row, unshown int) {
 			}
 		}
 	}
-	return rows, unshown
+	return rows, before, behind
+}
+
+// has reports whether a row's texts have all the words, which are of small letters.
+func (r Row) has(words []string) bool {
+	text := r.Who + " " + r.What + " " + r.Preview
+	if r.End != nil {
+		text += " " + r.End.Word
+	}
+	for _, part := range r.Parts {
+		text += "\n" + part.raw()
+	}
+	text = strings.ToLower(text)
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 }
 
 // bunch is how many rows are a list of their own, which the browser lays out when it comes
@@ -153,40 +182,50 @@ const bunch = 100
 // Bunches returns the rows in lists of a bunch each.
 func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bunch)) }
 
-// inOrder returns steps with the events between them, up to the bounds.
-func (r *reading) inOrder() (rows []Row, unshown int) {
-	calls, others := 0, 0
-	add := func(row Row) {
-		n := &others
-		if row.Kind == rowCall {
-			n = &calls
-		}
-		if *n++; *n > r.most.Calls {
-			unshown++
-			return
-		}
-		rows = append(rows, row)
+// entry is a row that is not made yet, and its step where it has one.
+type entry struct {
+	step conversation.Step
+	row  func() Row
+}
+
+// anchorOf returns the anchor of a step that is a turn or a call.
+func anchorOf(s conversation.Step) string {
+	switch {
+	case s.Turn != nil:
+		return turnAnchor(s.Turn.Seq)
+	case s.Call != nil:
+		return callAnchor(s.Call.Seq)
+	}
+	return ""
+}
+
+// inOrder returns steps with the events between them.
+func (r *reading) inOrder() (all []entry) {
+	event := func(row func([]evidence.Event) Row, group []evidence.Event) {
+		all = append(all, entry{row: func() Row { return row(group) }})
 	}
 	early, groups := r.early(r.between())
 	if len(early) > 0 {
-		add(r.earlyRow(early))
+		event(r.earlyRow, early)
 	}
 	for _, step := range r.talk.Steps {
-		row := r.row(step)
-		before := row.start
-		if before.IsZero() { // what has no time is not before the agent's start
-			before = r.talk.Trial.AgentStart.Add(1)
+		before := r.talk.Trial.AgentStart.Add(1) // what has no time is not before the agent's start
+		switch {
+		case step.Turn != nil && !step.Turn.Start.IsZero():
+			before = step.Turn.Start
+		case step.Call != nil && !step.Call.Start.IsZero():
+			before = step.Call.Start
 		}
 		for len(groups) > 0 && groups[0][0].Time.Before(before) {
-			add(r.eventRow(groups[0]))
+			event(r.eventRow, groups[0])
 			groups = groups[1:]
 		}
-		add(row)
+		all = append(all, entry{step, func() Row { return r.row(step) }})
 	}
 	for _, group := range groups {
-		add(r.eventRow(group))
+		event(r.eventRow, group)
 	}
-	return rows, unshown
+	return all
 }
 
 // between returns the events, and when the agent started and ended among them.
@@ -304,7 +343,7 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
 		Kind: rowEvent, At: offset(r.from, first.Time), Source: sourceEvent, Lane: r.sources[first.Where].Lane,
-		Who: brief(first.Where, nameSize), What: kindInWords(first), Preview: brief(first.Message, previewSize), start: first.Time,
+		Who: brief(first.Where, nameSize), What: kindInWords(first), Preview: brief(first.Message, previewSize),
 	}
 	if first.Kind == eventStart || first.Kind == eventEnd {
 		row.What, row.Preview = row.Preview, ""

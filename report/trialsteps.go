@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -38,7 +39,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
 		Who: "model", What: fmt.Sprintf("model call %d", t.Seq), Preview: brief(preview(t), previewSize),
-		Took: lasted(t.Start, t.End), start: t.Start,
+		Took: lasted(t.Start, t.End),
 	}
 	if t.Outcome != evidence.ModelOK {
 		row.End, row.Failed = &Mark{"broke", strings.ReplaceAll(t.Outcome, "_", " "), "fail"}, true
@@ -146,7 +147,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	row := Row{
 		Kind: rowCall, Anchor: callAnchor(call.Seq), Number: fmt.Sprint(call.Seq), At: offset(r.from, call.Start),
 		Source: r.sources[call.Server].Key, Lane: r.sources[call.Server].Lane, Who: brief(call.Server, nameSize), What: brief(call.Tool, nameSize), Preview: brief(string(call.Arguments), previewSize),
-		End: &end, Took: lasted(call.Start, call.End), Failed: call.Outcome.Failed(), start: call.Start,
+		End: &end, Took: lasted(call.Start, call.End), Failed: call.Outcome.Failed(),
 	}
 	for _, remark := range r.remarks[call.Seq] {
 		if remark.Flag != "" {
@@ -223,6 +224,32 @@ func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
 	if f.left -= len(text); f.left > 0 {
 		f.texts[call.Seq] = append(f.texts[call.Seq], text)
 	}
+}
+
+// framesOf reads the frames that the calls of steps were made of, as text, as far as there is
+// room. It reads no frame before them, and none behind them unless it reads all.
+func (r *reading) framesOf(steps []conversation.Step, all bool) error {
+	r.frames = frames{left: r.most.Total, texts: map[int][]string{}}
+	first, last := int64(math.MaxInt64), int64(0)
+	of := conversation.Conversation{Steps: steps}.CallsByFrame()
+	for seq := range of {
+		first, last = min(first, seq), max(last, seq)
+	}
+	if last == 0 {
+		return nil
+	}
+	for frame, err := range r.dir.FramesFrom(first) {
+		if err != nil {
+			return err
+		}
+		for _, call := range of[frame.Seq] {
+			r.frames.add(call, frame)
+		}
+		if frame.Seq >= last && !all {
+			break
+		}
+	}
+	return nil
 }
 
 // written returns a line about a frame, and its bytes or their beginning.

@@ -173,7 +173,7 @@ func (s tools) showTrial(r mcp.CallToolRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	talk, err := conversation.Read(at, nil)
+	talk, err := conversation.Read(at)
 	if err != nil {
 		return "", err
 	}

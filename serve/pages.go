@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -113,7 +114,12 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	trial, err := report.ReadTrial(at, report.Share(1))
+	q := r.URL.Query()
+	from, err := numberOf(q, "from", 1, 1, 1<<30)
+	if err != nil {
+		return page{}, err
+	}
+	trial, err := report.ReadTrial(at, report.Windowed(report.Window{From: from - 1, At: q.Get("at"), Find: text.Shorten(q.Get("find"), maxWord)}))
 	if err != nil {
 		return page{}, err
 	}

@@ -66,7 +66,7 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 }
 
 func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
-	talk, err := conversation.Read(dir, nil)
+	talk, err := conversation.Read(dir)
 	if err != nil {
 		return err
 	}

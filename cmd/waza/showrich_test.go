@@ -132,7 +132,7 @@ func TestShowAttacked(t *testing.T) {
 	if _, complaint, code := r.show("mail", "2"); code != exitUsage || !strings.Contains(complaint, "has no trial mail/2") {
 		t.Errorf("%d %s", code, complaint)
 	}
-	talk, err := conversation.Read(dir, nil)
+	talk, err := conversation.Read(dir)
 	r.must(err)
 	var coloured strings.Builder
 	r.must(terminal.Conversation(&coloured, talk, terminal.Shown{Style: terminal.StyleFor(true, func(string) (string, bool) { return "", false })}))

@@ -80,9 +80,8 @@ func (u Use) Came() string {
 }
 
 // Read puts the evidence of a trial that has ended together. Files that cannot be read
-// are among the gaps, except trial.json. Each frame that a call was made of is given to visit,
-// which may be nil.
-func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Conversation, error) {
+// are among the gaps, except trial.json.
+func Read(dir evidence.Dir) (Conversation, error) {
 	trial, err := dir.Trial()
 	if err != nil {
 		return Conversation{}, err
@@ -105,7 +104,9 @@ func Read(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) (Convers
 	note(err)
 	c.Replies, err = replies(dir)
 	note(err)
-	note(c.walkFrames(dir, visit))
+	if attack := trial.Attack; attack != nil && !attack.Withheld && len(attack.Injections) > 0 {
+		note(c.readInjected(dir))
+	}
 	return c, nil
 }
 
@@ -240,20 +241,10 @@ func Usual(e evidence.Event) bool {
 	return e.Kind == "health" || e.Kind == "server_exit" && e.Data["asked"] == true
 }
 
-// walkFrames reads the frames that calls were made of, for visit and for what the attack
-// injected into results. They are read where one of both is alone.
-func (c *Conversation) walkFrames(dir evidence.Dir, visit func(*evidence.Call, evidence.Frame)) error {
-	if visit == nil {
-		if !c.underAttack() {
-			return nil
-		}
-		visit = func(*evidence.Call, evidence.Frame) {}
-	}
-	calls := c.CallsByFrame()
-	if len(calls) == 0 {
-		return nil
-	}
+// readInjected notes what the attack injected into the results of calls.
+func (c *Conversation) readInjected(dir evidence.Dir) error {
 	c.Injected = map[int][]int{}
+	calls := c.CallsByFrame()
 	for frame, err := range dir.Frames() {
 		if err != nil {
 			return err
@@ -262,15 +253,9 @@ func (c *Conversation) walkFrames(dir evidence.Dir, visit func(*evidence.Call, e
 			if len(frame.Injected) > 0 && frame.Seq == call.ResponseFrame {
 				c.Injected[call.Seq] = frame.Injected
 			}
-			visit(call, frame)
 		}
 	}
 	return nil
-}
-
-func (c *Conversation) underAttack() bool {
-	attack := c.Trial.Attack
-	return attack != nil && !attack.Withheld && len(attack.Injections) > 0
 }
 
 // CallsByFrame returns the calls by the numbers of the frames that they were made of. A frame

@@ -39,7 +39,7 @@ func TestHappened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Read(evidence.Dir(dir), nil)
+	c, err := Read(evidence.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,16 +53,9 @@ func TestHappened(t *testing.T) {
 	if diff := cmp.Diff(map[int][]int{1: {2, 1}}, c.Injected); diff != "" {
 		t.Error(diff)
 	}
-	var visited [][2]int64
-	_, err = Read(evidence.Dir(dir), func(call *evidence.Call, f evidence.Frame) {
-		visited = append(visited, [2]int64{int64(call.Seq), f.Seq})
-	})
-	if diff := cmp.Diff([][2]int64{{1, 1}, {2, 1}, {1, 3}}, visited); err != nil || diff != "" {
-		t.Error(err, diff)
-	}
 }
 
-// TestTorn has each file that cannot be read to its end named once, whoever wants it.
+// TestTorn has each file that cannot be read to its end named once.
 func TestTorn(t *testing.T) {
 	t.Parallel()
 	dir := evidence.Dir(t.TempDir())
@@ -77,15 +70,13 @@ func TestTorn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, visit := range []func(*evidence.Call, evidence.Frame){nil, func(*evidence.Call, evidence.Frame) {}} {
-		c, err := Read(dir, visit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range torn {
-			if n := strings.Count(strings.Join(c.Gaps, "\n"), name); n != 1 {
-				t.Errorf("%s is named %d times: %q", name, n, c.Gaps)
-			}
+	c, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range torn {
+		if n := strings.Count(strings.Join(c.Gaps, "\n"), name); n != 1 {
+			t.Errorf("%s is named %d times: %q", name, n, c.Gaps)
 		}
 	}
 }

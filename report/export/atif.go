@@ -109,7 +109,7 @@ type verdict struct {
 // ATIF writes a trajectory of each trial, one on a line.
 func ATIF(w io.Writer, run Run) error {
 	for _, dir := range run.Trials {
-		c, err := conversation.Read(dir, nil)
+		c, err := conversation.Read(dir)
 		if err != nil {
 			return err
 		}

@@ -294,7 +294,7 @@ func isError(class evidence.Class) bool {
 }
 
 func sampleOf(run Run, dir evidence.Dir) (inspectSample, error) {
-	c, err := conversation.Read(dir, nil)
+	c, err := conversation.Read(dir)
 	if err != nil {
 		return inspectSample{}, err
 	}
