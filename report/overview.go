@@ -15,7 +15,20 @@ import (
 )
 
 // Overview returns the page of a run as a whole.
-func Overview(r view.Run, l Links) Page {
+func Overview(r view.Run, l Links) Page { return overviewOf(r, l).page() }
+
+// LiveOverview returns the page of a run that somebody is at work on, which events update.
+func LiveOverview(r view.Run, p view.RunProgress, l Links) Page {
+	o := overviewOf(r, l)
+	o.Now = new(progressOf(p, l))
+	return o.page()
+}
+
+func (o overview) page() Page {
+	return Page{ID: o.Links.ID(PathOverview), Title: o.Results.EvalName, name: "overview", data: o}
+}
+
+func overviewOf(r view.Run, l Links) overview {
 	o := overview{
 		Run: r, place: place{l, PathOverview}, Verdict: verdictOf(r), Strip: trialStrip(r),
 		Failures: listOf(failuresOf(r.Results.Tasks)), Again: listOf(madeAgain(r.Results.Tasks)),
@@ -30,11 +43,12 @@ func Overview(r view.Run, l Links) Page {
 		o.HasAnswers = o.HasAnswers || row.Answer != ""
 		o.Calls += row.MCPCalls
 	}
-	return Page{ID: l.ID(PathOverview), Title: r.Results.EvalName, name: "overview", data: o}
+	return o
 }
 
 type overview struct {
 	view.Run
+	Now *progressPage // nil where nobody is at work, or nobody says how far it has come
 	place
 	Verdict            verdict
 	Strip              strip

@@ -62,14 +62,31 @@ type notice struct{ Title, Text string }
 
 // AtWork returns the part of a page that shows how far a run has come, which events update.
 func AtWork(p view.RunProgress, l Links) Page {
+	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressOf(p, l)}
+}
+
+// TrialAtWork returns the page of a trial of a run at work that has not ended: it may not have begun.
+func TrialAtWork(p view.RunProgress, task string, number int, l Links) Page {
+	p.Trials = slices.DeleteFunc(p.Trials, func(t view.TrialProgress) bool { return t.Task != task || t.Number != number })
+	now := progressOf(p, l)
+	now.Only, now.Number = task, number
+	return Page{ID: l.ID(TrialPath(task, number)), Title: TrialPath(task, number), name: "trial-now", data: now}
+}
+
+func progressOf(p view.RunProgress, l Links) progressPage {
 	slices.SortStableFunc(p.Trials, func(a, b view.TrialProgress) int { return b.Since.Compare(a.Since) })
-	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressPage{p, l}}
+	return progressPage{RunProgress: p, Links: l}
 }
 
 type progressPage struct {
 	view.RunProgress
-	Links Links
+	Links  Links
+	Only   string // the task of the one trial that is shown; empty for all
+	Number int
 }
+
+// Overview returns the address of the run's page.
+func (p progressPage) Overview() template.URL { return p.Links.To(PathOverview) }
 
 // Of the trials that a page has as it is loaded.
 const (

@@ -20,7 +20,8 @@ type taskRow struct {
 	Is   string   // words to filter by
 	Rank int      // of its status: what did not pass is first
 
-	Answer string // first line of the final output of that trial, or else of the first
+	Answer  string // first line of the final output of that trial, or else of the first
+	Awaited bool   // none of its trials has an outcome, and the run is at work
 }
 
 // dot is a trial in a row.
@@ -32,7 +33,10 @@ type dot struct {
 
 func taskRows(r view.Run) (rows []taskRow) {
 	for _, task := range r.Results.Tasks {
-		rows = append(rows, taskRowOf(task, r.Results.Config.RunsPerTest))
+		row := taskRowOf(task, r.Results.Config.RunsPerTest)
+		row.Awaited = r.AtWork && len(task.Runs) == 0
+		row.Is = row.words()
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -62,7 +66,6 @@ func taskRowOf(task results.Task, planned int) taskRow {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
 	}
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
-	row.Is = row.words()
 	return row
 }
 
@@ -94,7 +97,7 @@ func (t taskRow) words() string {
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, view.Flaky)
 	}
-	if !t.Passed() {
+	if !t.Passed() && !t.Awaited {
 		words = append(words, wordOther)
 	}
 	slices.Sort(words)

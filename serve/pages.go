@@ -90,8 +90,15 @@ func (s *Server) overviewPage(r *http.Request) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		p.live, p.pages = links.Base+"/events", append(p.pages, report.AtWork(now, links))
-	} else if run.Problem != "" {
+		p.live = links.Base + "/events"
+		if run.Planned > 0 {
+			p.pages = append(p.pages, report.LiveOverview(shown, now, links))
+		} else {
+			p.pages = append(p.pages, report.AtWork(now, links))
+		}
+		return p, nil
+	}
+	if run.Problem != "" {
 		p.pages = append(p.pages, report.Notice(run.ID, "This run cannot be read whole. "+run.Problem))
 	}
 	if run.Planned > 0 {
@@ -107,6 +114,9 @@ func (s *Server) serversPage(r *http.Request) (page, error) {
 
 func (s *Server) trialPage(r *http.Request) (page, error) {
 	at, within, err := s.trialDir(r.PathValue("id"), r.PathValue("task"), r.PathValue("number"))
+	if errors.Is(err, errNotThere) || errors.Is(err, errNotEnded) {
+		return s.trialAtWork(r, err)
+	}
 	if err != nil {
 		return page{}, err
 	}
@@ -125,6 +135,37 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 	}
 	trial.Dir = within
 	return pageOf(run, report.OfTrial(trial, report.ServedRun(run.ID)), report.Files(linked(run.ID, at, within))), nil
+}
+
+// trialAtWork returns the page of a trial that has not ended, at the address that it keeps. It
+// fails with missing where there is none, or nobody is at work on it.
+func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
+	run, err := s.runs.find(r.PathValue("id"))
+	if err != nil || !run.Live() {
+		return page{}, missing
+	}
+	dir, err := s.runs.at(run.ID)
+	if err != nil {
+		return page{}, err
+	}
+	record, err := runner.ReadRecord(dir)
+	if err != nil {
+		return page{}, missing
+	}
+	now, err := s.watches.progress(run.ID)
+	if err != nil {
+		return page{}, err
+	}
+	task, links := r.PathValue("task"), report.ServedRun(run.ID)
+	number, _ := strconv.Atoi(r.PathValue("number")) // trialDir has read it
+	planned := slices.ContainsFunc(record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task }) && number >= 1 && number <= record.Trials
+	ended := slices.ContainsFunc(now.Trials, func(t view.TrialProgress) bool { return t.Task == task && t.Number == number && t.Ended() })
+	if !planned || ended {
+		return page{}, missing
+	}
+	p := pageOf(run, report.TrialAtWork(now, task, number, links))
+	p.live = links.Base + "/events"
+	return p, nil
 }
 
 // linked leads to the files of a trial.

@@ -32,12 +32,18 @@
     return made;
   };
   const trials = new Map();
-  const name = (t) => visible(t.task) + "/" + t.number;
+  const { base, only } = place("working").closest("table").dataset;
+  const link = (t) => {
+    const made = element("a", visible(t.task) + "/" + t.number);
+    made.href = base + "/trial/" + encodeURIComponent(t.task) + "/" + t.number;
+    return made;
+  };
   const working = () => {
     const rows = [];
     for (const t of trials.values()) {
-      if (t.phase === "done") continue;
-      const row = element("tr"), head = element("th", name(t) + (t.attempt > 1 ? ", attempt " + t.attempt : ""));
+      if (t.phase === "done" || only && only !== t.task + "/" + t.number) continue;
+      const row = element("tr"), head = element("th");
+      head.append(link(t), t.attempt > 1 ? ", attempt " + t.attempt : "");
       head.scope = "row";
       const call = t.call ? visible(t.call.server + " " + t.call.tool) : "";
       row.append(head, element("td", visible(t.phase)), element("td", call, "mono"), element("td", t.since.slice(0, 19).replace("T", " ") + " UTC"));
@@ -50,20 +56,26 @@
     const list = place("ended"), items = [];
     const last = [...trials.values()].filter((t) => t.phase === "done").sort((a, b) => b.since < a.since ? -1 : 1).slice(0, 20);
     for (const t of last) {
-      const item = element("li"), link = element("a", name(t));
-      link.href = list.dataset.base + "/trial/" + encodeURIComponent(t.task) + "/" + t.number;
-      item.append(link, " ", badge(t.outcome ?? ""), " ", visible(t.message ?? ""));
+      const item = element("li");
+      item.append(link(t), " ", badge(t.outcome ?? ""), " ", visible(t.message ?? ""));
       items.push(item);
     }
     list.replaceChildren(...items);
   };
   const progress = (now) => {
     for (const t of now.trials) trials.set(t.task + "/" + t.number, t);
-    say("state", now.state);
+    if (only && trials.get(only)?.phase === "done") return location.reload();
+    say("state", ["running", "starting"].includes(now.state) ? "At work" : now.state);
     say("done", String(now.done_trials));
     say("planned", String(now.planned_trials));
     say("elapsed", took(now.elapsed_ms));
     say("left", now.left_ms === undefined ? "" : ", about " + took(now.left_ms) + " left");
+    if (!only) totals(now);
+    if (now.trials.length === 0) return;
+    working();
+    if (!only) ended();
+  };
+  const totals = (now) => {
     place("outcomes").replaceChildren(...Object.entries(now.outcomes).map(([outcome, count]) => {
       const made = element("span");
       made.append(badge(outcome), " " + count);
@@ -72,9 +84,6 @@
     const bar = place("bar");
     bar.max = Math.max(now.planned_trials, 1);
     bar.value = now.done_trials;
-    if (now.trials.length === 0) return;
-    working();
-    ended();
   };
   // A page that nobody sees hears of nothing: browsers have few connections to a server.
   let events, over = false;

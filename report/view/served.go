@@ -61,6 +61,9 @@ type RunProgress struct {
 	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
 }
 
+// Live reports whether somebody is at work on the run.
+func (p RunProgress) Live() bool { return p.State == StateStarting || p.State == StateRunning }
+
 // TrialProgress is how far a trial has come.
 type TrialProgress struct {
 	Task    string          `json:"task"`              // its id
