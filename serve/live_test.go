@@ -228,6 +228,19 @@ func TestLivePage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+	if n := strings.Count(strings.ToLower(page), ">at work<"); n != 1 {
+		t.Errorf("the page says At work %d times", n)
+	}
+	for number, want := range map[string]string{"2": "This trial runs.", "3": "This trial has not begun."} { // whose address stays
+		if page := s.page("/runs/a/trial/buy/" + number); !strings.Contains(page, want) || !strings.Contains(page, `data-only="buy/`+number+`"`) {
+			t.Errorf("trial %s: %s", number, page)
+		}
+	}
+	for _, number := range []string{"1", "4"} { // that has no verdicts, and that was not planned
+		if got := s.ask("/runs/a/trial/buy/"+number, nil); got.StatusCode != http.StatusNotFound {
+			t.Errorf("trial %s: %s", number, got.Status)
+		}
+	}
 	p := s.watch("a").until(func(p view.RunProgress) bool { return len(p.Trials) == 2 && p.Trials[1].Call != nil })
 	if c := p.Trials[1].Call; c.Server != "stock" || c.Tool != "<b>reserve" {
 		t.Errorf("%+v", c)
