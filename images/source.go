@@ -14,7 +14,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -84,23 +83,31 @@ func FindRecipe(dir, dockerfile string) (Recipe, error) {
 	if dockerfile != "" || has("Dockerfile") {
 		return ByDockerfile, nil
 	}
-	var found []string
-	var recipe Recipe
-	for _, of := range []struct {
-		recipe    Recipe
-		manifests []string
-	}{{ByNode, []string{"package.json"}}, {ByGo, []string{"go.mod"}}, {ByPython, []string{"pyproject.toml", "requirements.txt"}}} {
-		if i := slices.IndexFunc(of.manifests, has); i >= 0 {
-			found, recipe = append(found, of.manifests[i]), of.recipe
-		}
-	}
-	switch len(found) {
+	switch found := Manifests(os.DirFS(dir)); len(found) {
 	case 0:
 		return "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to do without one; add a Dockerfile", dir)
 	case 1:
-		return recipe, nil
+		return found[0].Recipe, nil
+	default:
+		return "", fmt.Errorf("%s has %s and %s, and no Dockerfile that says which of them the server is; add one", dir, found[0].Name, found[1].Name)
 	}
-	return "", fmt.Errorf("%s has %s, and no Dockerfile that says which of them the server is; add one", dir, strings.Join(found, " and "))
+}
+
+// Manifest is the file of a project that names its language.
+type Manifest struct {
+	Name   string
+	Recipe Recipe
+}
+
+// Manifests returns the manifests in a directory, one for each recipe.
+func Manifests(dir fs.FS) (found []Manifest) {
+	for _, m := range []Manifest{{"package.json", ByNode}, {"go.mod", ByGo}, {"pyproject.toml", ByPython}, {"requirements.txt", ByPython}} {
+		info, err := fs.Stat(dir, m.Name)
+		if err == nil && info.Mode().IsRegular() && (len(found) == 0 || found[len(found)-1].Recipe != m.Recipe) {
+			found = append(found, m)
+		}
+	}
+	return found
 }
 
 // ReadSource reads the directory dir, which b is about. The files of omit are left out. Its

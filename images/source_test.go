@@ -51,7 +51,7 @@ func source(t *testing.T, dir string, b mcpconfig.Build, omit ...string) *images
 func TestSource_Files(t *testing.T) {
 	all := map[string]string{
 		".git/config": "token", ".env": "TOKEN=1", "sub/.env": "TOKEN=2", ".env.local": "TOKEN=3", ".waza/runs/1/run.json": "{}", "waza.lock": "{}",
-		"server.js": "1", "eval.yaml": "answers", "sub/a.js": "2", "link": "->sub/a.js", "sub/up": "->../server.js", "empty/.keep": "",
+		"server.js": "1", "eval.yaml": "answers", "tasks/a.yaml": "answers", "sub/a.js": "2", "link": "->sub/a.js", "sub/up": "->../server.js", "empty/.keep": "",
 		"node_modules/x/index.js": "3", "docs/a.md": "4", "docs/b.md": "5", ".npmrc": "",
 	}
 	with := func(files map[string]string) string {
@@ -77,7 +77,7 @@ func TestSource_Files(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := with(tc.files)
-			files := unpack(t, must(source(t, dir, tc.build, filepath.Join(dir, "eval.yaml")).Context(images.Network{})))
+			files := unpack(t, must(source(t, dir, tc.build, filepath.Join(dir, "eval.yaml"), filepath.Join(dir, "tasks/a.yaml")).Context(images.Network{})))
 			var names []string
 			_, isRecipe := files["source/package.json"]
 			for file := range files {

@@ -107,6 +107,7 @@ type sourcePacker struct {
 	root   *os.Root
 	out    *tar.Writer
 	digest hash.Hash
+	above  []string // directories, each in the one before, that are packed once something in them is
 	files  int
 	bytes  int64
 }
@@ -115,15 +116,32 @@ func (p *sourcePacker) entry(name string, entry fs.DirEntry) error {
 	if p.files++; p.files > maxSourceFiles {
 		return fmt.Errorf("it has more than %d files; name those that the build does not need in .dockerignore", maxSourceFiles)
 	}
+	p.above = slices.DeleteFunc(p.above, func(dir string) bool { return !strings.HasPrefix(name, dir+"/") })
+	if entry.IsDir() {
+		if has, err := fs.ReadDir(p.root.FS(), name); err != nil || len(has) > 0 {
+			p.above = append(p.above, name)
+			return err
+		}
+	}
+	for _, dir := range p.above {
+		if err := p.dir(dir); err != nil {
+			return err
+		}
+	}
+	p.above = nil
 	switch entry.Type() {
 	case fs.ModeDir:
-		return p.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
+		return p.dir(name)
 	case fs.ModeSymlink:
 		return p.link(name)
 	case 0:
 		return p.file(name)
 	}
 	return nil // a socket or a pipe is nothing to build from
+}
+
+func (p *sourcePacker) dir(name string) error {
+	return p.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
 }
 
 // link packs a link as it is. One that leads out of the directory leads nowhere in a build.

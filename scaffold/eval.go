@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // File is a file to write; its path is slash-separated and relative to the directory of the eval.
@@ -20,13 +21,36 @@ type File struct {
 // Server is a server of the eval.
 type Server struct {
 	Name   string
-	Config json.RawMessage // as under mcp_servers
+	Config json.RawMessage    // as under mcp_servers
+	Egress []mcpconfig.Egress // in place of what Config has; nil for that
 	Tasks  []Task
+}
+
+// config returns the server as the eval has it.
+func (s Server) config() any {
+	if s.Egress == nil {
+		return s.Config
+	}
+	config := orderedMap{}
+	for key, value := range jsontext.Members(s.Config) {
+		if key != "egress" {
+			config.add(key, json.RawMessage(value))
+		}
+	}
+	var hosts []any
+	for _, e := range s.Egress {
+		if hosts = append(hosts, e); e.Ports == nil && e.Address == "" {
+			hosts[len(hosts)-1] = e.Host
+		}
+	}
+	config.add("egress", hosts)
+	return config
 }
 
 // Eval is what an eval is made of.
 type Eval struct {
 	Name     string
+	Skill    string // that is under evaluation; empty for none
 	Executor string
 	Model    string // empty for the executor's
 	Servers  []Server
@@ -37,7 +61,7 @@ func (e Eval) Files() ([]File, error) {
 	servers := orderedMap{}
 	var files []File
 	for _, s := range e.Servers {
-		servers.add(s.Name, s.Config)
+		servers.add(s.Name, s.config())
 		for _, t := range s.Tasks {
 			file, err := e.task(s, t)
 			if err != nil {
@@ -63,17 +87,24 @@ func (e Eval) Files() ([]File, error) {
 	config.add("mcp_servers", servers)
 	all := orderedMap{}
 	all.add("name", e.Name)
+	if e.Skill != "" {
+		all.add("skill", e.Skill)
+	}
 	all.add("config", config)
 	all.add("tasks", []string{"tasks/*.yaml"})
 	agent := "the agent: script plays each task's script and needs no key"
 	if e.Executor != script {
 		agent = "the agent; it asks a model, whose key it needs: see docs/agents.md of waza"
 	}
+	network := "the servers under test, each in a container without a network"
+	if slices.ContainsFunc(e.Servers, func(s Server) bool { return s.Egress != nil }) {
+		network = "the servers under test, each in a container that reaches only what its egress names"
+	}
 	content, err := YAML(all, Comments{
 		"":                       "Run it with:   waza run --isolate eval.yaml\nCheck it with: waza check",
 		"config.executor":        agent,
 		"config.trials_per_task": "how often each task is run; more for agents that ask models, which do not answer alike",
-		"config.mcp_servers":     "the servers under test, each in a container without a network",
+		"config.mcp_servers":     network,
 		"tasks":                  "one file for each task; add one with: waza new task NAME",
 	})
 	return append([]File{{"eval.yaml", content}}, files...), err

@@ -147,17 +147,19 @@ func TestChoose(t *testing.T) {
 }
 
 func TestExcerpt(t *testing.T) {
-	for _, test := range []struct{ said, again, want string }{
-		{"Sunny in Paris, 21 degrees", "Sunny in Paris, 21 degrees", "Sunny in Paris, 21 degrees"},
-		{"{\n}\nok then", "{\n}\nok then", "ok then"},
-		{"Created at 2026-01-02T10:00", "Created at 2026-01-03T10:00", "Created at"},
-		{"\x1b[2J", "\x1b[2J", ""},
-		{"{{ evil }}", "{{ evil }}", ""},
-		{"one", "two", ""},
-		{"", "", ""},
-		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), strings.TrimSpace(strings.Repeat("word ", 12))},
+	for _, test := range []struct{ said, again, arguments, want string }{
+		{"Sunny in Paris, 21 degrees", "Sunny in Paris, 21 degrees", `{"city":"Paris"}`, "Sunny in Paris, 21 degrees"},
+		{"hello", "hello", `{"say":"hello"}`, ""},
+		{`{"city": "Paris", "sky": "clear"}`, `{"city": "Paris", "sky": "clear"}`, `{"city":"paris"}`, "clear"},
+		{"{\n}\nok then", "{\n}\nok then", "", "ok then"},
+		{"Created at 2026-01-02T10:00", "Created at 2026-01-03T10:00", "", "Created at"},
+		{"\x1b[2J", "\x1b[2J", "", ""},
+		{"{{ evil }}", "{{ evil }}", "", ""},
+		{"one", "two", "", ""},
+		{"", "", "", ""},
+		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), "", strings.TrimSpace(strings.Repeat("word ", 12))},
 	} {
-		if got := excerpt(test.said, test.again); got != test.want {
+		if got := excerpt(test.said, test.again, test.arguments); got != test.want {
 			t.Errorf("%q: %q, want %q", test.said, got, test.want)
 		}
 	}
@@ -183,15 +185,16 @@ func TestOfSource(t *testing.T) {
 		{file("Dockerfile"), []string{"node", "a.js"}, `{"build":"."}`, ""},
 		{file("a.js"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
 		{file("a.py"), []string{"python3", "a.py"}, `{"build":"."}`, `FROM python:`},
+		{file("a.js", "package.json", "go.mod"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
 		{file("a.go"), []string{"go", "run", "a.go"}, `{"build":"."}`, `"/server", "a.go"]`},
 	} {
-		config, dockerfile, err := OfSource(test.dir, ".", test.command)
+		config, dockerfile, err := OfSource(test.dir, ".", test.command, nil)
 		if err != nil || string(config) != test.config || (dockerfile == nil) != (test.dockerfile == "") || !strings.Contains(string(dockerfile), test.dockerfile) {
 			t.Errorf("%v %q: %s, %q, %v", test.dir, test.command, config, dockerfile, err)
 		}
 	}
 	for _, command := range [][]string{nil, {"./server"}, {"go", "run", "."}} {
-		if _, _, err := OfSource(file("x"), ".", command); err == nil {
+		if _, _, err := OfSource(file("x"), ".", command, nil); err == nil {
 			t.Errorf("%q: no error", command)
 		}
 	}

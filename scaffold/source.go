@@ -11,6 +11,7 @@ import (
 
 	_ "embed"
 
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -35,15 +36,15 @@ func Detect(dir fs.FS) (found []Found) {
 			found = append(found, Found{What: "the servers of " + name, Clients: name})
 		}
 	}
-	switch manifest := manifestOf(dir); {
+	switch manifests := images.Manifests(dir); {
 	case isFile(dir, "Dockerfile"):
 		found = append(found, Found{What: "the server that the Dockerfile here builds", Source: true})
-	case manifest != "":
-		found = append(found, Found{What: "the project here (" + manifest + ")", Source: true})
+	case len(manifests) > 0:
+		found = append(found, Found{What: "the project here (" + manifests[0].Name + ")", Source: true})
 	default:
 		for _, name := range []string{"server.js", "index.js", "server.mjs", "server.py", "main.py", "server.go", "main.go"} {
 			if isFile(dir, name) {
-				command := []string{programOf(name), name}
+				command := append(programOf(name), name)
 				found = append(found, Found{What: strings.Join(command, " "), Source: true, Command: command})
 				break
 			}
@@ -53,23 +54,14 @@ func Detect(dir fs.FS) (found []Found) {
 }
 
 // programOf returns what runs a file of a language.
-func programOf(name string) string {
+func programOf(name string) []string {
 	switch path.Ext(name) {
 	case ".py":
-		return "python3"
+		return []string{"python3"}
 	case ".go":
-		return "go"
+		return []string{"go", "run"}
 	}
-	return "node"
-}
-
-// manifestOf returns the manifest of a project that needs no Dockerfile; empty without any.
-func manifestOf(dir fs.FS) string {
-	names := []string{"package.json", "go.mod", "pyproject.toml", "requirements.txt"}
-	if i := slices.IndexFunc(names, func(name string) bool { return isFile(dir, name) }); i >= 0 {
-		return names[i]
-	}
-	return ""
+	return []string{"node"}
 }
 
 func isFile(dir fs.FS, name string) bool {
@@ -94,23 +86,21 @@ func IsSource(dir fs.FS, command []string) bool {
 // OfSource returns a server whose image is built from a directory, at a path from the eval, and
 // the Dockerfile that the directory needs; nil where it needs none. The command may be left out
 // where the image has one.
-func OfSource(dir fs.FS, at string, command []string) (config json.RawMessage, dockerfile []byte, err error) {
+func OfSource(dir fs.FS, at string, command []string, env map[string]string) (config json.RawMessage, dockerfile []byte, err error) {
 	server := object("build", at)
-	hasOwn := isFile(dir, "Dockerfile")
-	language := ""
-	if len(command) > 0 {
-		language = path.Base(command[0])
-	}
+	manifests := images.Manifests(dir)
 	switch {
-	case len(command) == 0 || hasOwn || language == "go": // the image knows
-	case manifestOf(dir) != "":
-		server.add("command", command[0])
-		server.add("args", command[1:])
-	}
-	if !hasOwn && manifestOf(dir) == "" {
+	case isFile(dir, "Dockerfile"):
+	case len(manifests) != 1:
 		if dockerfile, err = dockerfileOf(command); err != nil {
 			return nil, nil, err
 		}
+	case len(command) > 0 && path.Base(command[0]) != "go": // which is built
+		server.add("command", command[0])
+		server.add("args", command[1:])
+	}
+	if len(env) > 0 {
+		server.add("env", env)
 	}
 	config, err = jsontext.Marshal(server)
 	return config, dockerfile, err
@@ -123,7 +113,7 @@ var dockerfileText string
 // starts.
 func dockerfileOf(command []string) ([]byte, error) {
 	if len(command) == 0 {
-		return nil, fmt.Errorf("it has no Dockerfile and no manifest, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js")
+		return nil, fmt.Errorf("it has no Dockerfile and not one manifest, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js")
 	}
 	language := path.Base(command[0])
 	if language == "python3" {

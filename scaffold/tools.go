@@ -104,7 +104,7 @@ func Choose(answers []Answer) (tasks []Task) {
 			if again >= 0 {
 				other = answerText(answers[i+1+again].Raw)
 			}
-			task := Task{a.Try, a.Outcome, excerpt(said, other)}
+			task := Task{a.Try, a.Outcome, excerpt(said, other, string(a.Arguments))}
 			if first, _, found := strings.Cut(task.Excerpt, ": "); found && kind == Error {
 				task.Excerpt = first // what follows tells of the arguments, or of a library
 			}
@@ -140,8 +140,9 @@ const (
 var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|[0-9a-f]{8}-[0-9a-f]{4}|\b[0-9a-f]{12,}\b|\d+(\.\d+)? ?m?s\b`)
 
 // excerpt returns a piece of a line that both texts have and that is likely to stay; empty where
-// there is none.
-func excerpt(said, again string) string {
+// there is none. What the arguments have says nothing: an agent knows it without the tool.
+func excerpt(said, again, arguments string) string {
+	arguments = strings.ToLower(arguments)
 	if data := []byte(said); jsontext.Valid(data) { // what an agent would tell of it
 		said = strings.Join(leaves(data, nil), "\n")
 	}
@@ -156,7 +157,7 @@ func excerpt(said, again string) string {
 		if at := changing.FindStringIndex(line); at != nil {
 			line = strings.TrimSpace(line[:at[0]])
 		}
-		if len(line) >= minExcerpt && isHarmless(line) && strings.Contains(again, line) && strings.ContainsFunc(line, isWordy) {
+		if len(line) >= minExcerpt && isHarmless(line) && strings.Contains(again, line) && strings.ContainsFunc(line, isWordy) && !strings.Contains(arguments, strings.ToLower(line)) {
 			return line
 		}
 	}

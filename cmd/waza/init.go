@@ -19,6 +19,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -53,6 +54,7 @@ func (s initCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "no-ci", Usage: "Write no workflow"},
 			&cli.BoolFlag{Name: "no-run", Usage: "Write the files without running the eval"},
 			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
+			egressFlag(),
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Continue even if attack `NAME` escapes the sandbox (repeatable)"},
 		},
 		Action: func(c *cli.Context) error {
@@ -79,6 +81,7 @@ type beginning struct {
 	run       bool
 	force     bool
 	allowWeak []string
+	egress    []string
 
 	servers    map[string]json.RawMessage
 	dockerfile []byte // nil for none
@@ -90,7 +93,7 @@ type beginning struct {
 func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	b := &beginning{
 		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
-		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), secrets: map[string]string{},
+		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), egress: c.StringSlice("egress"), secrets: map[string]string{},
 	}
 	args, command := s.arguments(c)
 	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
@@ -178,7 +181,7 @@ func (b *beginning) source(dir string, command []string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), filepath.ToSlash(at), command)
+	config, dockerfile, err := scaffold.OfSource(os.DirFS(dir), filepath.ToSlash(at), command, nil)
 	if err != nil {
 		return usage("%s: %w", dir, err)
 	}
@@ -236,21 +239,10 @@ func (s initCommand) clients(b *beginning, file string) error {
 			if err != nil {
 				return usage("%w", err)
 			}
-			config, dockerfile, err := scaffold.OfSource(root, filepath.ToSlash(at), command)
-			if err != nil {
+			if b.servers[name], b.dockerfile, err = scaffold.OfSource(root, filepath.ToSlash(at), command, server.Env); err != nil {
 				return usage("server %q of %s: %w", name, file, err)
 			}
-			var of struct {
-				Build, Command string
-				Args           []string
-			}
-			if err := json.Unmarshal(config, &of); err != nil {
-				return err
-			}
-			server = &mcpconfig.Server{Build: &mcpconfig.Build{Context: of.Build}, Command: of.Command, Args: of.Args, Env: server.Env}
-			b.dockerfile = dockerfile
-		}
-		if b.servers[name], err = json.Marshal(server); err != nil {
+		} else if b.servers[name], err = json.Marshal(server); err != nil {
 			return err
 		}
 	}
@@ -304,9 +296,12 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 		return lookup(name)
 	}
 	s = initCommand{&with}
-	var written []string
+	var written, added []string
 	write := func(name string, content []byte) error {
 		name = filepath.Join(b.dir, filepath.FromSlash(name))
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			added = append(added, name)
+		}
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return usage("%w", err)
 		}
@@ -321,18 +316,22 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 			return err
 		}
 	}
-	servers, err := s.inspect(ctx, b)
-	if err != nil {
+	if err := s.workflow(b, write); err != nil { // before the image is built, which may have it
 		return err
 	}
-	all, err := scaffold.Eval{Name: b.name, Executor: b.executor, Model: b.model, Servers: servers}.Files()
+	servers, err := s.inspect(ctx, b)
+	if err != nil {
+		for _, name := range added {
+			_ = os.Remove(name)
+			_ = os.Remove(filepath.Dir(name)) // unless it has something else
+		}
+		return err
+	}
+	all, err := scaffold.Eval{Name: b.name, Skill: b.skill(), Executor: b.executor, Model: b.model, Servers: servers}.Files()
 	for _, f := range all {
 		err = errors.Join(err, write(f.Path, f.Content))
 	}
 	if err != nil {
-		return err
-	}
-	if err := s.workflow(b, write); err != nil {
 		return err
 	}
 	for _, name := range written {
@@ -399,11 +398,27 @@ func isDir(name string) bool {
 // watched is how long each server is left alone once it has answered.
 const watched = 200 * time.Millisecond
 
+// skill is the name of the skill in the directory of the eval; empty for none.
+func (b *beginning) skill() string {
+	data, err := files.ReadNamed(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
+	if err != nil {
+		return ""
+	}
+	skill, _, err := frontmatter.Read(string(data))
+	if err != nil {
+		return ""
+	}
+	return skill.Name
+}
+
 // inspect starts the servers, each alone in a container, and tries some of their tools.
 func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
+	}
+	if err := e.Allow(b.egress); err != nil {
+		return nil, usage("%w", err)
 	}
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
@@ -437,7 +452,7 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 		}
 		tasks := scaffold.Choose(answers)
 		s.sayTo(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), text.Count(len(tasks), "task")))
-		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Tasks: tasks})
+		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil
 }
@@ -456,7 +471,11 @@ func (s initCommand) first(ctx context.Context, b *beginning) error {
 	}
 	var failed error
 	if b.run {
-		failed = s.app().RunContext(ctx, []string{"waza", "run", "--isolate", "--", path})
+		args := []string{"waza", "run", "--isolate"}
+		for _, attack := range b.allowWeak {
+			args = append(args, "--allow-weak", attack)
+		}
+		failed = s.app().RunContext(ctx, append(args, "--", path))
 	} else {
 		next[0], does[0] = run, "run the eval"
 	}
