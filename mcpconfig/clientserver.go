@@ -110,7 +110,7 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	s.Env = firstMap(s.Env, c.Environment)
 	s.Headers = r.headers(host, at, s.Headers)
 	s.Tools = r.tools(host, at, slices.Concat(s.Tools, c.IncludeTools))
-	s.Type = r.transport(host, at, cmp.Or(c.Type, c.Transport), s.URL)
+	s.Type = r.transport(host, cmp.Or(c.Type, c.Transport), s.URL)
 	s.Timeout = r.timeout(c, at)
 	if len(c.Command) > 0 {
 		s.Command = c.Command[0]
@@ -237,7 +237,7 @@ func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []
 
 // transport is a type as Server has it. Without one, a url is streamable HTTP,
 // unless its path says SSE, as clients find out by trying.
-func (r *clientReader) transport(host string, at strictyaml.Path, name, url string) string {
+func (r *clientReader) transport(host, name, url string) string {
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)) {
 	case "stdio", "local":
 		return "stdio"

@@ -1,237 +1,259 @@
 package trial
 
 import (
-	"bytes"
-	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
-	"fmt"
+	"io"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// talk is the runner's part in a conversation: between two turns it grades the trial, where the
-// task has a checkpoint there, and finds the next prompt. The agent's time is stopped meanwhile.
-type talk struct {
-	work    *agentWork
-	clock   *agentClock
-	started time.Time
-
-	mu          sync.Mutex            // held while a turn is over
-	turns       int                   // that are over; guarded by mu
-	checkpoints []evidence.Checkpoint // guarded by mu
-	err         error                 // what failed on our side; guarded by mu
-
-	responder *evidence.Responder // nil until it is asked; guarded by mu
-	exchanges []grading.Exchange  // that it is shown; guarded by mu
-	heard     string              // what the agent said before the last turn; guarded by mu
-	blame     string              // why nobody answered the agent; empty where that was not so; guarded by mu
-}
-
-// over is called when a turn is over, with what the agent wrote on stdout so far. It returns the
-// next prompt; ok is false if there is none.
-func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
-	t.clock.pause()
-	defer t.clock.resume()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.turns++
-	stop, err := t.checkpoint(ctx, t.turns, said)
-	if stop && t.responder != nil {
-		t.responder.Outcome = evidence.ResponderStopped
+// startAgent starts the agent. It gets the prompts after the first from talk: an agent of ours
+// waits for them, any other is run once for each.
+func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process, error) {
+	a := w.plan.Agent
+	first, err := w.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
+	if err != nil || !w.plan.TakesTurns() {
+		return first, err
 	}
-	if err == nil && !stop {
-		prompt, ok, err = t.next(ctx, said)
+	ctx, stop := context.WithCancel(ctx)
+	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
+	if agents.IsOurs(a.Executor) {
+		return &promptedProcess{Process: first, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, nil
 	}
-	if ctx.Err() != nil {
-		return "", false
-	}
-	t.err = err
-	return prompt, ok && err == nil
-}
-
-func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
-	if r := t.work.plan.Agent.Responder; r != nil {
-		return t.respond(ctx, *r, said)
-	}
-	if prompts := t.work.plan.Agent.FollowUps; t.turns <= len(prompts) {
-		return prompts[t.turns-1], true, nil
-	}
-	return "", false, nil
-}
-
-// end puts the conversation on the trial's record, once the agent has ended.
-func (t *talk) end() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	to := &t.work.record
-	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
-	if t.blame != "" {
-		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
-	}
-	return t.err
-}
-
-// respond has a model answer the agent as its user. ok is false if the conversation is over. It
-// fails if the model's provider cannot be asked.
-func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
-	w := t.work
-	if t.responder == nil {
-		t.responder = &evidence.Responder{}
-		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
-	}
-	info := t.responder
-	whole := w.words(said)
-	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
-	t.heard = whole
-	t.exchanges[len(t.exchanges)-1].Said = string(clean)
-	if info.FollowupsSent == r.MaxFollowups {
-		info.Outcome = evidence.ResponderExhausted
-		return "", false, nil
-	}
-	answer, err := t.askUser(ctx, r)
-	switch {
-	case err != nil:
-		info.Outcome, info.Reason = evidence.ResponderError, err.Error()
-		if known := (*fault)(nil); errors.As(err, &known) {
-			return "", false, err
+	again := func(prompt string) (process.Process, []byte, error) {
+		again := *w.plan
+		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
+		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.found)
+		if err != nil {
+			return nil, nil, err
 		}
-		t.blame = "nobody answered the agent: " + info.Reason
-	case answer.Action == grading.ActionStop:
-		info.Outcome = evidence.ResponderStopped
-	case answer.Action == grading.ActionAbstain:
-		info.Outcome, info.Reason = evidence.ResponderAbstained, answer.Text
-		t.blame = "inputs.responder.instructions do not tell what the agent asks: " + answer.Text
-	default:
-		info.FollowupsSent++
-		t.exchanges = append(t.exchanges, grading.Exchange{Prompt: answer.Text})
-		return answer.Text, true, nil
+		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
+		if err := put(ctx, w.sandbox, sandbox.Agent, l.Files); err != nil {
+			return nil, nil, err
+		}
+		p, err := w.sandbox.Start(ctx, sandbox.Agent, l.Process)
+		return p, l.Stdin, err
 	}
-	return "", false, nil
+	c := &conversation{next: next, again: again, stop: stop, done: make(chan struct{}), current: first}
+	var out, errs *io.PipeWriter
+	c.stdout, out = io.Pipe()
+	c.stderr, errs = io.Pipe()
+	go func() {
+		defer close(c.done)
+		defer stop()
+		c.exit, c.err = c.runs(w.launch.Stdin, &bounded.Head{Limit: a.OutputLimit()}, out, errs)
+		_, _ = out.Close(), errs.Close()
+	}()
+	return c, nil
 }
 
-// askUser asks the model and records the answer. An error is a fault if the provider is to
-// blame: it then fails without a word of the agent's, too.
-func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
-	w, judge := t.work, *t.work.plan.Judge
-	client, err := w.o.Connect(judge)
-	if err != nil {
-		return grading.Reply{}, because(evidence.ReasonModel, err)
-	}
-	ask := grading.AskUser(judge, r.Model, r.Instructions, t.exchanges)
-	answer, failed := client.Answer(ctx, ask)
-	if failed != nil && ctx.Err() == nil {
-		if _, err := client.Answer(ctx, grading.AskUser(judge, r.Model, r.Instructions, nil)); err != nil {
-			return grading.Reply{}, because(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
+// promptedProcess is an agent of ours in a conversation. When it ends a turn it gets the next
+// prompt, or the end of its stdin.
+type promptedProcess struct {
+	process.Process
+	next func(said []byte) (prompt string, ok bool)
+	stop context.CancelFunc
+
+	// For the one who reads Stdout.
+	said *bounded.Head // so far
+	rest []byte        // what came with the end of a turn
+}
+
+// Stdin takes what the agent is started with, and stays open for further prompts.
+func (d *promptedProcess) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
+
+func (d *promptedProcess) Stdout() io.Reader { return d }
+
+func (d *promptedProcess) Read(p []byte) (int, error) {
+	for {
+		n, err := len(d.rest), error(nil)
+		if n > 0 {
+			n = copy(p, d.rest)
+			d.rest = d.rest[n:]
+		} else if n, err = d.Process.Stdout().Read(p); n == 0 {
+			return 0, err
+		}
+		i := slices.Index(p[:n], agents.TurnEnd)
+		if i < 0 {
+			_, _ = d.said.Write(p[:n])
+			return n, err
+		}
+		d.rest = append(slices.Clone(p[i+1:n]), d.rest...)
+		_, _ = d.said.Write(p[:i])
+		d.answer()
+		if i > 0 {
+			return i, nil
 		}
 	}
-	err = w.step(grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
-	if err := errors.Join(failed, err); err != nil {
-		return grading.Reply{}, err
-	}
-	reply, err := grading.ReadReply(answer)
-	reply.Text = w.o.Secrets.String(reply.Text)
-	return reply, err
 }
 
-// words returns what an agent said, by what it wrote on stdout.
-func (w *agentWork) words(stdout []byte) string {
-	if w.plan.Agent.Output != plan.OutputTranscript {
-		return string(stdout)
+// answer gives the agent its next prompt, and does not wait until it is read.
+func (d *promptedProcess) answer() {
+	stdin := d.Process.Stdin()
+	prompt, ok := d.next(d.said.Bytes())
+	line, err := json.Marshal(prompt)
+	if !ok || err != nil {
+		_ = stdin.Close()
+		return
 	}
-	var all []string
-	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
-		if e.Type == evidence.AssistantMessage && e.Content != "" {
-			all = append(all, e.Content)
+	go func() { _, _ = stdin.Write(append(line, '\n')) }()
+}
+
+func (d *promptedProcess) Signal(s process.Signal) error {
+	d.stop()
+	return d.Process.Signal(s)
+}
+
+func (d *promptedProcess) Wait() (process.Exit, error) {
+	defer d.stop()
+	defer func() { _ = d.Process.Stdin().Close() }()
+	return d.Process.Wait()
+}
+
+type stayingOpen struct{ io.Writer }
+
+func (stayingOpen) Close() error { return nil }
+
+// conversation is an agent that is run once for each prompt, until a run does not exit with 0,
+// as one process.
+type conversation struct {
+	next  func(said []byte) (prompt string, ok bool)
+	again func(prompt string) (process.Process, []byte, error)
+	stop  context.CancelFunc
+
+	stdout, stderr *io.PipeReader
+	done           chan struct{}
+	exit           process.Exit // set before done is closed
+	err            error        // likewise
+
+	mu      sync.Mutex
+	current process.Process // guarded by mu
+	stopped bool            // guarded by mu: no further run is started
+}
+
+// runs sees the first run to its end, and starts the others. It returns how the last one ended.
+func (c *conversation) runs(stdin []byte, said *bounded.Head, stdout, stderr io.Writer) (process.Exit, error) {
+	for p := c.current; ; {
+		exit, err := process.Attend(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
+		if err != nil || exit != (process.Exit{}) || c.isStopped() {
+			return exit, err
 		}
-		return nil
-	})
-	return strings.Join(all, "\n")
-}
-
-// checkpoint grades the state of the trial after a turn, if the task asks for that. stop
-// reports whether the conversation ends there.
-func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
-	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
-	if i < 0 {
-		return false, nil
-	}
-	c := t.work.plan.Checkpoints[i]
-	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
-	then, err := t.snapshot(ctx, c, dir, said)
-	if err != nil {
-		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
-	}
-	verdicts, err := grading.Grade(dir, then)
-	stop = c.Stop && verdicts.Class != evidence.ClassPass
-	t.checkpoints = append(t.checkpoints, evidence.Checkpoint{AfterTurn: turn, Stopped: stop})
-	return stop, err
-}
-
-// snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
-// checkpoint's graders, and returns what trial.json there has.
-func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
-	w := t.work
-	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
-	if err != nil {
-		return then, err
-	}
-	plan := *w.plan
-	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
-	for _, container := range w.plan.GraderContainers {
-		if container.Turn == c.AfterTurn {
-			container.Turn = 0
-			plan.GraderContainers = append(plan.GraderContainers, container)
+		prompt, ok := c.next(said.Bytes())
+		if !ok {
+			return exit, nil
 		}
+		if p, stdin, err = c.again(prompt); err != nil {
+			return exit, err
+		}
+		c.follow(p)
 	}
-	at, err := newRecording(&plan, rec, w.shares, w.o)
-	if err != nil {
-		return then, errors.Join(err, rec.Close())
-	}
-	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
-	at.record.BetweenTurns = t.clock.paused()
-	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.unasked(at)}
-	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
-	if err != nil {
-		return then, err
-	}
-	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
-	at.record.Ended = at.record.AgentEnd
-	if then, err = at.writeRecord(dir); err != nil {
-		return then, err
-	}
-	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir, then)
-	return then, err
 }
 
-// take copies what was recorded so far into the recording of at, and adds what its graders ask for.
-func (t *talk) take(ctx context.Context, at *stage, turn int, said []byte) error {
-	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
-		return err
+func (c *conversation) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
+}
+
+// follow has signals go to another run, and ends it if it comes too late.
+func (c *conversation) follow(p process.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = p
+	if c.stopped {
+		_ = p.Signal(process.Kill)
 	}
-	stdout, err := at.rec.Text(evidence.StdoutFile)
-	if err != nil {
-		return err
+}
+
+// Stdin takes nothing: each run has its own.
+func (c *conversation) Stdin() io.WriteCloser { return stayingOpen{io.Discard} }
+
+func (c *conversation) Stdout() io.Reader { return c.stdout }
+
+func (c *conversation) Stderr() io.Reader { return c.stderr }
+
+func (c *conversation) Signal(s process.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	c.stop()
+	return c.current.Signal(s)
+}
+
+func (c *conversation) Wait() (process.Exit, error) {
+	<-c.done
+	return c.exit, c.err
+}
+
+// agentClock ends a context when the agent has had its time. Pauses do not count.
+type agentClock struct {
+	end context.CancelCauseFunc
+
+	mu      sync.Mutex
+	timer   *time.Timer   // guarded by mu
+	left    time.Duration // when it was last started; guarded by mu
+	started time.Time     // of what is under way, a turn or a pause; guarded by mu
+	stood   time.Duration // in all pauses; guarded by mu
+}
+
+func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	c := &agentClock{end: cancel, left: limit, started: time.Now()}
+	c.timer = time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	return ctx, c
+}
+
+// errNoEvent is why an agent is ended that did nothing at all.
+var errNoEvent = errors.New("no first event")
+
+// begins ends the context if the agent has not acted within limit; 0 is no limit.
+func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
+	if limit == 0 {
+		return func() bool { return true }
 	}
-	_, err = stdout.Write(said)
-	if err := errors.Join(err, stdout.Close()); err != nil {
-		return err
-	}
-	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
-		at.record.FinalOutput = string(said[:min(len(said), maxFinal)])
-	}
-	if err := (collector{at}).collect(ctx); err != nil {
-		return err
-	}
-	if err := (asker{at}).askAll(ctx); err != nil {
-		return err
-	}
-	return programs{at.recording, fmt.Sprintf("%s.turn%d", at.plan.Task, turn)}.runAll(ctx, at.asks(evidence.StepProgram))
+	return time.AfterFunc(limit, func() {
+		if !acted.Load() {
+			c.end(errNoEvent)
+		}
+	}).Stop
+}
+
+func (c *agentClock) pause() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.left -= time.Since(c.started)
+	c.started = time.Now()
+}
+
+func (c *agentClock) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stood += time.Since(c.started)
+	c.started = time.Now()
+	c.timer.Reset(max(0, c.left))
+}
+
+func (c *agentClock) paused() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stood
+}
+
+// stop releases the timer and ends the context.
+func (c *agentClock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.timer.Stop()
+	c.end(nil)
 }

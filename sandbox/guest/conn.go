@@ -53,7 +53,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	for !c.eof && c.left == 0 {
-		k, _, err := c.next()
+		k, err := c.next()
 		switch {
 		case err != nil:
 			return 0, resetOf(err)

@@ -28,7 +28,7 @@ func notifyFilter(all []abi) []unix.SockFilter {
 	var out []unix.SockFilter
 	for _, a := range all {
 		body := callsFilter(a)
-		out = append(out, load(offArch), jump(unix.BPF_JEQ, a.arch, 0, uint8(len(body))))
+		out = append(out, load(offArch), skipUnless(a.arch, uint8(len(body))))
 		out = append(out, body...)
 	}
 	return append(out, end(unix.SECCOMP_RET_ALLOW))
@@ -39,14 +39,14 @@ func callsFilter(a abi) []unix.SockFilter {
 	out := []unix.SockFilter{load(offNumber)}
 	for _, number := range slices.Sorted(maps.Keys(a.calls)) {
 		if a.calls[number] != callSendTo {
-			out = append(out, jump(unix.BPF_JEQ, number, 0, 1), end(unix.SECCOMP_RET_USER_NOTIF))
+			out = append(out, skipUnless(number, 1), end(unix.SECCOMP_RET_USER_NOTIF))
 			continue
 		}
 		// Without an address it is what servers write their answers with.
 		out = append(out,
-			jump(unix.BPF_JEQ, number, 0, 6),
-			load(offArgs+sendToAddress*argSize), jump(unix.BPF_JEQ, 0, 0, 3),
-			load(offArgs+sendToAddress*argSize+argSize/2), jump(unix.BPF_JEQ, 0, 0, 1),
+			skipUnless(number, 6),
+			load(offArgs+sendToAddress*argSize), skipUnless(0, 3),
+			load(offArgs+sendToAddress*argSize+argSize/2), skipUnless(0, 1),
 			end(unix.SECCOMP_RET_ALLOW),
 			end(unix.SECCOMP_RET_USER_NOTIF),
 		)
@@ -58,9 +58,9 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// jump skips as many instructions, where the comparison holds and where it does not.
-func jump(comparison uint16, with uint32, holds, not uint8) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_JMP | comparison | unix.BPF_K, K: with, Jt: holds, Jf: not}
+// skipUnless skips a number of instructions unless what was loaded is value.
+func skipUnless(value uint32, count uint8) unix.SockFilter {
+	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: count}
 }
 
 func end(action uint32) unix.SockFilter {

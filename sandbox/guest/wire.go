@@ -120,27 +120,27 @@ func (l *link) breach(err error) error {
 
 // next reads up to the payload of the next message, skipping what is left of the
 // current one.
-func (l *link) next() (kind, int, error) {
+func (l *link) next() (kind, error) {
 	for l.left > 0 {
 		n, err := l.in.Discard(l.left)
 		l.left -= n
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	for l.have < headerSize {
 		n, err := l.in.Read(l.header[l.have:])
 		l.have += n
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 	}
 	size, k := binary.BigEndian.Uint32(l.header[1:]), kind(l.header[0])
 	if size > maxPayload && (k != kindRequest || size > maxRequest) {
-		return 0, 0, l.breach(fmt.Errorf("%w: message of %d bytes", ErrProtocol, size))
+		return 0, l.breach(fmt.Errorf("%w: message of %d bytes", ErrProtocol, size))
 	}
 	l.have, l.left, l.kind = 0, int(size), k
-	return l.kind, l.left, nil
+	return k, nil
 }
 
 // readSome reads bytes of the current message's payload.
@@ -160,7 +160,7 @@ func (l *link) payload() ([]byte, error) {
 
 // message reads the next message whole.
 func (l *link) message() (kind, []byte, error) {
-	k, _, err := l.next()
+	k, err := l.next()
 	if err != nil {
 		return 0, nil, err
 	}
@@ -218,7 +218,7 @@ func (l *link) stopWriting() { _ = l.stream.SetWriteDeadline(time.Now()) }
 // has read everything may take the rest away from it: yamux does not wait long.
 func (l *link) drain() {
 	for {
-		if _, _, err := l.next(); err != nil {
+		if _, err := l.next(); err != nil {
 			return
 		}
 	}

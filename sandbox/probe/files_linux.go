@@ -19,13 +19,13 @@ import (
 
 func fileAttempts() []attempt {
 	write := func(name string, paths ...string) attempt {
-		return attempt{name, func(context.Context, Aims) result { return opened(os.O_WRONLY, paths) }}
+		return attempt{name, func(context.Context, Aims) result { return opened(paths) }}
 	}
 	return []attempt{
 		write(ProcSys, "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/net/ipv4/ip_forward",
 			"/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/hostname"),
 		{Sysrq, func(context.Context, Aims) result {
-			r := opened(os.O_WRONLY, []string{"/proc/sysrq-trigger"})
+			r := opened([]string{"/proc/sysrq-trigger"})
 			if _, err := os.Stat("/proc/sysrq-trigger"); errors.Is(err, fs.ErrNotExist) {
 				return untried("this kernel has none")
 			}
@@ -40,11 +40,11 @@ func fileAttempts() []attempt {
 	}
 }
 
-// opened tells of the first of some paths that can be opened. Nothing is written.
-func opened(flags int, paths []string) result {
+// opened returns the first of some paths that can be opened for writing. Nothing is written.
+func opened(paths []string) result {
 	errs := make([]error, 0, len(paths))
 	for _, path := range paths {
-		f, err := os.OpenFile(path, flags, 0)
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err == nil {
 			_ = f.Close()
 			return out("%s can be opened", path)
@@ -58,7 +58,7 @@ func opened(flags int, paths []string) result {
 func sysfs(context.Context, Aims) result {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	agents, _ := filepath.Glob("/sys/fs/cgroup/*/release_agent")
-	return opened(os.O_WRONLY, slices.Concat(groups, agents, []string{
+	return opened(slices.Concat(groups, agents, []string{
 		"/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper", "/sys/kernel/mm/ksm/run", "/sys/power/state",
 		"/sys/module/printk/parameters/time",
 	}))
@@ -75,7 +75,7 @@ func rootFiles(context.Context, Aims) result {
 		}
 		errs = append(errs, err)
 	}
-	r := opened(os.O_WRONLY, []string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd"})
+	r := opened([]string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd"})
 	if r.state == Refused {
 		r.detail = summary(append(errs, errors.New(r.detail)))
 	}

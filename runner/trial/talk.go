@@ -1,0 +1,240 @@
+package trial
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/runner/plan"
+)
+
+// talk is the runner's part in a conversation: between two turns it grades the trial, where the
+// task has a checkpoint there, and finds the next prompt. The agent's time is stopped meanwhile.
+type talk struct {
+	work    *agentWork
+	clock   *agentClock
+	started time.Time
+
+	mu          sync.Mutex            // held while a turn is over
+	turns       int                   // that are over; guarded by mu
+	checkpoints []evidence.Checkpoint // guarded by mu
+	err         error                 // what failed on our side; guarded by mu
+
+	responder *evidence.Responder // nil until it is asked; guarded by mu
+	exchanges []grading.Exchange  // that it is shown; guarded by mu
+	heard     string              // what the agent said before the last turn; guarded by mu
+	blame     string              // why nobody answered the agent; empty where that was not so; guarded by mu
+}
+
+// over is called when a turn is over, with what the agent wrote on stdout so far. It returns the
+// next prompt; ok is false if there is none.
+func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
+	t.clock.pause()
+	defer t.clock.resume()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turns++
+	stop, err := t.checkpoint(ctx, t.turns, said)
+	if stop && t.responder != nil {
+		t.responder.Outcome = evidence.ResponderStopped
+	}
+	if err == nil && !stop {
+		prompt, ok, err = t.next(ctx, said)
+	}
+	if ctx.Err() != nil {
+		return "", false
+	}
+	t.err = err
+	return prompt, ok && err == nil
+}
+
+func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
+	if r := t.work.plan.Agent.Responder; r != nil {
+		return t.respond(ctx, *r, said)
+	}
+	if prompts := t.work.plan.Agent.FollowUps; t.turns <= len(prompts) {
+		return prompts[t.turns-1], true, nil
+	}
+	return "", false, nil
+}
+
+// end puts the conversation on the trial's record, once the agent has ended.
+func (t *talk) end() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	to := &t.work.record
+	to.Checkpoints, to.Responder, to.BetweenTurns = t.checkpoints, t.responder, t.clock.paused()
+	if t.blame != "" {
+		t.work.blame(evidence.ClassError, evidence.ReasonResponder, t.blame)
+	}
+	return t.err
+}
+
+// respond has a model answer the agent as its user. ok is false if the conversation is over. It
+// fails if the model's provider cannot be asked.
+func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
+	w := t.work
+	if t.responder == nil {
+		t.responder = &evidence.Responder{}
+		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
+	}
+	info := t.responder
+	whole := w.words(said)
+	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
+	t.heard = whole
+	t.exchanges[len(t.exchanges)-1].Said = string(clean)
+	if info.FollowupsSent == r.MaxFollowups {
+		info.Outcome = evidence.ResponderExhausted
+		return "", false, nil
+	}
+	answer, err := t.askUser(ctx, r)
+	switch {
+	case err != nil:
+		info.Outcome, info.Reason = evidence.ResponderError, err.Error()
+		if known := (*fault)(nil); errors.As(err, &known) {
+			return "", false, err
+		}
+		t.blame = "nobody answered the agent: " + info.Reason
+	case answer.Action == grading.ActionStop:
+		info.Outcome = evidence.ResponderStopped
+	case answer.Action == grading.ActionAbstain:
+		info.Outcome, info.Reason = evidence.ResponderAbstained, answer.Text
+		t.blame = "inputs.responder.instructions do not tell what the agent asks: " + answer.Text
+	default:
+		info.FollowupsSent++
+		t.exchanges = append(t.exchanges, grading.Exchange{Prompt: answer.Text})
+		return answer.Text, true, nil
+	}
+	return "", false, nil
+}
+
+// askUser asks the model and records the answer. An error is a fault if the provider is to
+// blame: it then fails without a word of the agent's, too.
+func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
+	w, judge := t.work, *t.work.plan.Judge
+	client, err := w.o.Connect(judge)
+	if err != nil {
+		return grading.Reply{}, because(evidence.ReasonModel, err)
+	}
+	ask := grading.AskUser(judge, r.Model, r.Instructions, t.exchanges)
+	answer, failed := client.Answer(ctx, ask)
+	if failed != nil && ctx.Err() == nil {
+		if _, err := client.Answer(ctx, grading.AskUser(judge, r.Model, r.Instructions, nil)); err != nil {
+			return grading.Reply{}, because(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
+		}
+	}
+	err = w.step(grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
+	if err := errors.Join(failed, err); err != nil {
+		return grading.Reply{}, err
+	}
+	reply, err := grading.ReadReply(answer)
+	reply.Text = w.o.Secrets.String(reply.Text)
+	return reply, err
+}
+
+// words returns what an agent said, by what it wrote on stdout.
+func (w *agentWork) words(stdout []byte) string {
+	if w.plan.Agent.Output != plan.OutputTranscript {
+		return string(stdout)
+	}
+	var all []string
+	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
+		if e.Type == evidence.AssistantMessage && e.Content != "" {
+			all = append(all, e.Content)
+		}
+		return nil
+	})
+	return strings.Join(all, "\n")
+}
+
+// checkpoint keeps the state of the trial after a turn, if the task has a checkpoint there. stop
+// reports whether the conversation ends there, as its graders say.
+func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
+	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
+	if i < 0 {
+		return false, nil
+	}
+	c := t.work.plan.Checkpoints[i]
+	dir := evidence.Dir(t.work.rec.Dir()).Checkpoint(turn)
+	then, err := t.snapshot(ctx, c, dir, said)
+	if err != nil {
+		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
+	}
+	if c.Stop { // others are graded with the trial
+		var verdicts evidence.Verdicts
+		verdicts, err = grading.Grade(dir, then)
+		stop = verdicts.Class != evidence.ClassPass
+	}
+	t.checkpoints = append(t.checkpoints, evidence.Checkpoint{AfterTurn: turn, Stopped: stop})
+	return stop, err
+}
+
+// snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
+// checkpoint's graders, and returns what trial.json there has.
+func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
+	w := t.work
+	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
+	if err != nil {
+		return then, err
+	}
+	plan := *w.plan
+	plan.Graders, plan.Attack, plan.Checkpoints, plan.GraderContainers = c.Graders, nil, nil, nil
+	for _, container := range w.plan.GraderContainers {
+		if container.Turn == c.AfterTurn {
+			container.Turn = 0
+			plan.GraderContainers = append(plan.GraderContainers, container)
+		}
+	}
+	at, err := newRecording(&plan, rec, w.shares, w.o)
+	if err != nil {
+		return then, errors.Join(err, rec.Close())
+	}
+	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
+	at.record.BetweenTurns = t.clock.paused()
+	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.unasked(at)}
+	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
+	if err != nil {
+		return then, err
+	}
+	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
+	at.record.Ended = at.record.AgentEnd
+	if then, err = at.writeRecord(dir); err != nil {
+		return then, err
+	}
+	_, err = Consulting{Connect: w.o.Connect, Secrets: w.o.Secrets}.Ask(ctx, dir, then)
+	return then, err
+}
+
+// take copies what was recorded so far into the recording of at, and adds what its graders ask for.
+func (t *talk) take(ctx context.Context, at *stage, turn int, said []byte) error {
+	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
+		return err
+	}
+	stdout, err := at.rec.Text(evidence.StdoutFile)
+	if err != nil {
+		return err
+	}
+	_, err = stdout.Write(said)
+	if err := errors.Join(err, stdout.Close()); err != nil {
+		return err
+	}
+	if cmp.Or(at.plan.Agent.Output, plan.OutputStdout) == plan.OutputStdout {
+		at.record.FinalOutput = string(said[:min(len(said), maxFinal)])
+	}
+	if err := (collector{at}).collect(ctx); err != nil {
+		return err
+	}
+	if err := (asker{at}).askAll(ctx); err != nil {
+		return err
+	}
+	return programs{at.recording, fmt.Sprintf("%s.turn%d", at.plan.Task, turn)}.runAll(ctx, at.asks(evidence.StepProgram))
+}
