@@ -116,6 +116,9 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	if err := eval.CheckExecutor(b.executor); err != nil {
 		return nil, usage("--executor: %w", err)
 	}
+	if b.dir == "" {
+		b.dir = "."
+	}
 	return b, b.free()
 }
 
@@ -267,9 +270,6 @@ func (b *beginning) variable(secrets []string, name, value string) string {
 
 // free fails if a file that is to be written is there already.
 func (b *beginning) free() error {
-	if b.dir == "" {
-		b.dir = "."
-	}
 	taken := []string{filepath.Join(b.dir, "eval.yaml")}
 	tasks, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
 	if err != nil {
@@ -322,8 +322,8 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 	servers, err := s.inspect(ctx, b)
 	if err != nil {
 		for _, name := range added {
-			_ = os.Remove(name)
-			_ = os.Remove(filepath.Dir(name)) // unless it has something else
+			for at := name; at != b.dir && os.Remove(at) == nil; at = filepath.Dir(at) { // no directory that has something else
+			}
 		}
 		return err
 	}

@@ -53,8 +53,11 @@ func (a *asker) ask(question, fallback string) (string, error) {
 
 // ask asks for what the command line does not say.
 func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
+	if err := b.free(); err != nil { // sooner than after all questions
+		return err
+	}
 	found := scaffold.Detect(os.DirFS("."))
-	fmt.Fprintln(s.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file such as mcp.json, or a directory.")
+	fmt.Fprint(s.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file\nsuch as mcp.json, or a directory.\n")
 	for i, f := range found {
 		fmt.Fprintf(s.stderr, "  %d  %s\n", i+1, text.Inert(f.What))
 	}
@@ -92,7 +95,7 @@ func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
 		b.name = name
 	}
 	for !c.IsSet("executor") {
-		executor, err := a.ask("agent (script needs no key; claude, codex, copilot, gemini, opencode and llm ask a model)", b.executor)
+		executor, err := a.ask("agent: script, which needs no key, or claude, codex, copilot, gemini, opencode, llm", b.executor)
 		if err != nil {
 			return err
 		}
@@ -108,7 +111,7 @@ func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		b.ci = strings.HasPrefix(strings.ToLower(answer), "y")
+		b.ci = !strings.HasPrefix(strings.ToLower(answer), "n")
 	}
 	return nil
 }

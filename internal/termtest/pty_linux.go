@@ -91,6 +91,14 @@ func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	p.term.Resize(columns, rows)
 }
 
+// Type is what a person types.
+func (p *PTY) Type(t testing.TB, keys string) {
+	t.Helper()
+	if _, err := p.master.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Text returns what is on the terminal now.
 func (p *PTY) Text() string {
 	p.mu.Lock()

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/termtest"
+)
+
+// TestInitAsks answers what init asks on a terminal. No engine answers, and a server that cannot
+// be inspected leaves no file.
+func TestInitAsks(t *testing.T) {
+	t.Parallel()
+	p := unpackProject(t, "-- server.js --\n")
+	pty := termtest.Open(t, 100, 40)
+	cmd := exec.Command(dockertest.Waza(t), "init")
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.dir, append(p.env, "DOCKER_HOST=unix:///nowhere", "TERM=xterm"), pty.File, pty.File, pty.File
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ asked, answer string }{
+		{"  1  node server.js\nserver [1]:", "ruby server.js"},
+		{"name an image that has it with --image\nserver [1]:", "1"},
+		{"name of the eval [waza-e2e-", "sums"},
+		{"gemini, opencode, llm [script]:", "scrpt"},
+		{"did you mean \"script\"?\nagent: script", "script"},
+		{"write a GitHub workflow, yes or no [yes]:", "no"},
+	} {
+		for end := time.Now().Add(time.Minute); !strings.Contains(pty.Text(), step.asked); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				_ = cmd.Process.Kill()
+				t.Fatalf("it does not say %q:\n%s", step.asked, pty.Text())
+			}
+		}
+		pty.Type(t, step.answer+"\n")
+	}
+	_ = cmd.Wait()
+	if got, unknown := pty.End(t); cmd.ProcessState.ExitCode() != exitInfra || !strings.Contains(got, "unix:///nowhere") || len(unknown) > 0 {
+		t.Errorf("exit code %d, unknown %q:\n%s", cmd.ProcessState.ExitCode(), unknown, got)
+	}
+	if p.exists("Dockerfile") || p.exists("eval.yaml") || p.exists(".github") {
+		t.Error("files are left")
+	}
+}
+
+// TestInitRefuses has what init refuses before it starts anything.
+func TestInitRefuses(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"init":                                   "nothing that looks like an MCP server; say what it is",
+		"init nowhere":                           "nowhere is no directory, file or URL",
+		"init https://":                          "https:// is no URL of a server",
+		"init -- ruby server.rb":                 "name an image that has it with --image",
+		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
+		"init --dir there -- npx -y x":           "these are there already: there/eval.yaml",
+		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
+		"init one.json two.json":                 "init takes one directory, file or URL",
+	} {
+		p := unpackProject(t, "-- there/eval.yaml --\n")
+		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
+			t.Errorf("waza %s: %s", args, said)
+		}
+		if p.exists("eval.yaml") || p.exists(".github") {
+			t.Errorf("waza %s left files", args)
+		}
+	}
+}
