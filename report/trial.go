@@ -81,7 +81,7 @@ func Windowed(w Window) Bounds {
 	return bounds
 }
 
-const windowSteps = 10_000
+const windowSteps = 5_000
 
 // What all trials of a document take at most, about, and each one whatever their number.
 const (

@@ -232,7 +232,7 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("the page says At work %d times", n)
 	}
 	for number, want := range map[string]string{"2": "This trial runs.", "3": "This trial has not begun."} { // whose address stays
-		if page := s.page("/runs/a/trial/buy/" + number); !strings.Contains(page, want) || !strings.Contains(page, `data-only="buy/`+number+`"`) {
+		if page := s.page("/runs/a/trial/buy/" + number); !strings.Contains(page, want) || !strings.Contains(page, `data-trial="buy/`+number+`"`) {
 			t.Errorf("trial %s: %s", number, page)
 		}
 	}

@@ -32,7 +32,7 @@
     return made;
   };
   const trials = new Map();
-  const { base, only } = place("working").closest("table").dataset;
+  const { base, trial: only } = place("working").closest("table").dataset;
   const link = (t) => {
     const made = element("a", visible(t.task) + "/" + t.number);
     made.href = base + "/trial/" + encodeURIComponent(t.task) + "/" + t.number;
