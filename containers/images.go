@@ -38,6 +38,7 @@ type imageInfo struct {
 	ours       bool     // built by waza of packages, for whatever user
 	volumes    []string // declared by the image; they would be unlimited disk
 	health     bool     // it has a health check
+	check      []string // its command, as in a Dockerfile's HEALTHCHECK
 	executable string   // SHA-256 of ours; only the guest's own image has it
 }
 
@@ -210,6 +211,9 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	}
 	slices.Sort(info.volumes)
 	check := found.Config.Healthcheck
+	if check != nil {
+		info.check = check.Test
+	}
 	info.health = check != nil && len(check.Test) > 0 && check.Test[0] != "NONE"
 	return info, nil
 }

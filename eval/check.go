@@ -370,8 +370,9 @@ const (
 )
 
 var (
-	runtimePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
-	envPattern     = regexp.MustCompile(EnvPattern)
+	runtimePattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	envPattern       = regexp.MustCompile(EnvPattern)
 )
 
 // taskNetworkBits is the size of a task network.
@@ -397,6 +398,14 @@ func checkIsolation(doc *strictyaml.Document, iso Isolation) {
 	}
 	if message := subnetProblem(iso.Subnets); message != "" {
 		doc.Problemf(at("subnets"), "config.isolation.subnets %s", message)
+	}
+	if name := iso.Kubernetes.Namespace; name != "" && !namespacePattern.MatchString(name) {
+		doc.Problemf(at("kubernetes", "namespace"), "config.isolation.kubernetes.namespace is not a namespace's name: it has lower-case letters, digits and dashes, at most 63")
+	}
+	for i, t := range iso.Kubernetes.Tolerations {
+		if t.Operator == "Exists" && t.Value != "" || t.Operator != "Exists" && t.Key == "" {
+			doc.Problemf(at("kubernetes", "tolerations", i), "config.isolation.kubernetes.tolerations: operator Exists takes no value, and every other a key")
+		}
 	}
 	checkContainer(doc, at("agent"), iso.Agent)
 	if _, err := mcpconfig.ParseSize(iso.EgressLimits.Bytes); iso.EgressLimits.Bytes != "" && err != nil {

@@ -170,7 +170,11 @@ type Isolation struct {
 	MCPJSON     string         `json:"mcp_json,omitempty" enum:"error keep" jsonschema:"when a fixture brings its own mcp.json; default error"`
 
 	EgressLimits EgressLimits `json:"egress_limits,omitzero" jsonschema:"what a container with egress may carry out of its sandbox"`
+	Kubernetes   Kubernetes   `json:"kubernetes,omitzero" jsonschema:"the cluster, with --on kubernetes"`
 }
+
+// OnKubernetes is the backend that runs trials on a cluster, as --on names it.
+const OnKubernetes = "kubernetes"
 
 // Kubernetes is config.isolation.kubernetes: where pods of trials run.
 type Kubernetes struct {

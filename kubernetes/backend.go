@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -47,7 +49,7 @@ type Options struct {
 	// sandbox.ErrAlive if it has not.
 	Resume bool
 	Config eval.Kubernetes
-	Images Images
+	Images guests.Images
 	// AllowWeak names the attacks that may get out of pods.
 	AllowWeak []string
 	Say       func(string) // is called with what a person should know; nil for nobody
@@ -58,7 +60,7 @@ type Options struct {
 type Backend struct {
 	run       string
 	config    eval.Kubernetes
-	images    Images
+	images    guests.Images
 	weak      []string
 	rest      *rest.Config
 	client    kubernetes.Interface
@@ -183,7 +185,7 @@ func (b *Backend) Close(ctx context.Context) error {
 
 // Prepare fails if the cluster lacks an image of the trials, or trials need what pods cannot have.
 func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
-	if missing := b.images.missing(trials); len(missing) > 0 {
+	if missing := b.images.Missing(trials); len(missing) > 0 {
 		return fmt.Errorf("the cluster has no image %s; run waza images push for this eval again", strings.Join(missing, ", "))
 	}
 	for _, t := range trials {
@@ -278,10 +280,18 @@ func (b *Backend) Describe() map[string]string {
 }
 
 // Images returns the images of the eval, by reference.
-func (b *Backend) Images() evidence.ImageRecords { return b.images.records() }
+func (b *Backend) Images() evidence.ImageRecords { return b.images.Records() }
 
 // hostProbe is a pod of ours on the network of a node.
 type hostProbe struct{ *startedPod }
+
+// Platform implements runner.Installer. Pods are of the platform that the images were made for.
+func (b *Backend) Platform() string { return "linux/" + runtime.GOARCH }
+
+// Resolve implements runner.Installer: the cluster builds nothing.
+func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (images.Entry, error) {
+	return images.Entry{}, fmt.Errorf("%s is not in %s yet: run waza images save or push for this eval, which resolves and builds it", i, images.LockName)
+}
 
 // HostProbe implements sandbox.HostProber. The pod is on the node of the certificate's others and
 // has the walls of every other except for its network.

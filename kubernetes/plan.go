@@ -46,7 +46,7 @@ const (
 type podPlan struct {
 	container string
 	pod       *corev1.Pod
-	image     Image
+	image     guests.Image
 	writable  []string // directories of limited size
 	insists   string   // who insists on the user, the eval or its image; empty if nobody does
 	user      string   // UID:GID
@@ -57,7 +57,7 @@ type planInput struct {
 	run     string
 	owner   metav1.OwnerReference
 	config  eval.Kubernetes
-	images  Images
+	images  guests.Images
 	user    func() string // returns a user that no other pod of the run has; empty if there is none
 	newName func() string
 }
@@ -129,13 +129,13 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 	if in.config.Queue != "" {
 		p.pod.Labels[labelQueue] = in.config.Queue
 	}
-	if isProbe(t) {
-		in.gather(p.pod)
-	}
 	pod := p.pod.Spec.SecurityContext
 	pod.RunAsUser, pod.RunAsGroup = &uid, &gid
 	guest := &p.pod.Spec.Containers[0]
 	guest.Resources = in.resources(c)
+	if isProbe(t) {
+		in.gather(p.pod)
+	}
 	if c.Disk > 0 {
 		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
 			disks[dir] = cmp.Or(c.Scratch, c.Disk)
@@ -225,9 +225,14 @@ func (in planInput) resources(c sandbox.Container) corev1.ResourceRequirements {
 	}
 }
 
+// probeCPU is how many thousandths of a CPU are reserved for a pod of a certificate: six are on one
+// node, for seconds.
+const probeCPU = 50
+
 // gather has a pod of a certificate run on the node of the others.
 func (in planInput) gather(pod *corev1.Pod) {
 	pod.Labels[labelProbe] = in.run
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(probeCPU, resource.DecimalSI)
 	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelProbe: in.run}}, TopologyKey: corev1.LabelHostname,
 	}}}}
@@ -238,7 +243,7 @@ func isProbe(t *plan.Trial) bool { return t.Task == "waza-probe" || t.Task == "w
 
 // userOf returns who runs in a container of an image, as "uid:gid", if the eval or the image
 // insists on a user, and which of them does; else both are empty.
-func (in planInput) userOf(wanted string, i Image) (user, insists string) {
+func (in planInput) userOf(wanted string, i guests.Image) (user, insists string) {
 	name, insists := wanted, "the eval"
 	if wanted == "" {
 		name, insists = i.User, "its image"

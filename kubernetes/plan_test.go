@@ -12,12 +12,13 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 func input() planInput {
 	return planInput{
 		run: "r", config: eval.Kubernetes{CPURequests: 0.5, RuntimeClass: "gvisor", Queue: "q", Tolerations: []eval.Toleration{{Key: "k", Operator: "Exists"}}},
-		images: Images{Images: map[string]Image{
+		images: guests.Images{Images: map[string]guests.Image{
 			"":          {Reference: "waza-guest:1"},
 			"team/node": {Reference: "registry/node@sha256:1", User: "1001:1002", Volumes: []string{"/var/lib/x"}},
 			"team/root": {Reference: "registry/root@sha256:2", User: "0", Users: map[string]string{"app": "26:27"}},
@@ -108,7 +109,7 @@ func TestRemoveInterface(t *testing.T) {
 
 func TestMissingImages(t *testing.T) {
 	trial := &plan.Trial{Servers: []plan.Server{{Name: "s", Container: sandbox.Container{Image: "no/such"}}}}
-	if missing := input().images.missing([]*plan.Trial{trial, trial}); !slices.Equal(missing, []string{"no/such"}) {
+	if missing := input().images.Missing([]*plan.Trial{trial, trial}); !slices.Equal(missing, []string{"no/such"}) {
 		t.Errorf("missing %q", missing)
 	}
 	if _, err := planTrial(trial, input()); err == nil {

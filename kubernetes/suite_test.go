@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/probe"
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
@@ -101,7 +102,7 @@ func open(t *testing.T, program string, o Options) *Backend {
 		t.Fatal(err)
 	}
 	o.Run = "t-" + strings.ToLower(rand.Text())[:10]
-	o.Images = Images{FirstUser: 1 << 30, Images: map[string]Image{"": {Reference: load(t, program)}}}
+	o.Images = guests.Images{FirstUser: 1 << 30, Images: map[string]guests.Image{"": {Reference: load(t, program)}}}
 	o.Say = func(what string) { t.Log(what) }
 	b, err := Open(ctx, o)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
@@ -38,7 +39,7 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run
 	w := &watch{stop: stop, pods: map[string]*followed{}}
 	pods := w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = labelRun + "=" + run }),
 		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) { w.take(object.(*corev1.Pod), gone) })
-	changes := w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, nil),
+	changes := w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
 		&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
 			var all []*networkingv1.NetworkPolicy
 			for _, object := range store.List() {

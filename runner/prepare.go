@@ -148,6 +148,22 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	return old.Only(wanted), nil
 }
 
+// GetImages opens the backend of a job and has it get all images of its trials. The caller closes
+// the backend.
+func (j *Job) GetImages(ctx context.Context) (Backend, error) {
+	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: true, Trials: j.Trials})
+	if err != nil {
+		return nil, err
+	}
+	if err = j.installPackages(ctx, backend); err == nil {
+		err = Prepare(ctx, backend, j.Trials, j.Request.Say)
+	}
+	if err != nil {
+		return nil, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
+	}
+	return backend, nil
+}
+
 // FetchRepos fetches the repositories of the trials, each once, and adds their commits to the
 // plans.
 func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {

@@ -39,6 +39,7 @@ type Choices struct {
 	ContextDir  string        `json:"context_dir,omitempty"`
 	Egress      []string      `json:"egress,omitempty"` // hosts that servers may reach too, each NAME=HOST
 	Pull        string        `json:"pull,omitempty"`
+	On          string        `json:"on,omitempty"` // the backend, with Isolated: empty for Docker's, or eval.OnKubernetes
 	Pins        string        `json:"pins,omitempty"`
 }
 
@@ -105,6 +106,8 @@ type Opening struct {
 	Isolated bool   // in containers
 	Resume   bool   // a run of this id has died, and is to be taken up
 	Trials   []*plan.Trial
+	// AllowWeak names attacks that may get out of the sandbox.
+	AllowWeak []string
 }
 
 // Backend is what trials of a run run on: containers, or processes of this machine.

@@ -127,7 +127,7 @@ func (j *Job) plan() (err error) {
 		lifetime = plan.PerBenchmark
 	}
 	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
-		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, Lookup: q.Lookup, Secrets: q.Secrets,
+		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
 		Lock: j.lock, Platform: LikelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks,
 	})
@@ -189,7 +189,7 @@ func (j *Job) runAfter(ctx context.Context, baseline *Outcome) (Outcome, error) 
 // nothing in the run directory, except that run.json keeps a certificate which forbids to
 // begin.
 func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
-	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials})
+	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials, AllowWeak: e.Request.AllowWeak})
 	if err != nil {
 		return Outcome{}, err
 	}

@@ -219,9 +219,9 @@ func (c named) section() string {
 	if c.Description != "" {
 		fmt.Fprintf(&out, "\n%s\n", inMarkdown(c.Description))
 	}
-	if len(c.Flags) > 0 {
+	if len(ready(c.Flags)) > 0 {
 		out.WriteString("\n| option | what it does | default |\n|---|---|---|\n")
-		for _, flag := range c.Flags {
+		for _, flag := range ready(c.Flags) {
 			out.WriteString(row(flag))
 		}
 	}
@@ -242,10 +242,22 @@ func options(c named) string {
 	switch {
 	case len(c.Subcommands) > 0:
 		return "COMMAND"
-	case len(c.Flags) > 0:
+	case len(ready(c.Flags)) > 0:
 		return "[OPTIONS]"
 	}
 	return ""
+}
+
+// ready returns the flags without those that are hidden until they are ready, whose use is
+// written already.
+func ready(flags []cli.Flag) []cli.Flag {
+	return slices.DeleteFunc(slices.Clone(flags), func(flag cli.Flag) bool {
+		documented, ok := flag.(interface {
+			cli.VisibleFlag
+			cli.DocGenerationFlag
+		})
+		return ok && !documented.IsVisible() && documented.GetUsage() != ""
+	})
 }
 
 func row(flag cli.Flag) string {

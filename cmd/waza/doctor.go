@@ -30,6 +30,9 @@ func (s doctorCommand) command() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),
+			onFlag(), clusterFlags()[0], clusterFlags()[1],
+			&cli.BoolFlag{Name: "print", Hidden: true, Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
+			&cli.BoolFlag{Name: "remove-interface", Hidden: true, Usage: "With --print, for evals with remove_interface"},
 		},
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -40,7 +43,26 @@ func (s doctorCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			all := containers.Examine(c.Context)
+			on, err := readOn(s.state, c)
+			if err != nil {
+				return err
+			}
+			if on != "" && c.Bool("print") {
+				cluster := clusterOf(c)
+				cluster.RemoveInterface = c.Bool("remove-interface")
+				text, err := clusterManifests(cluster)
+				fmt.Fprint(s.stdout, text)
+				return err
+			}
+			if c.Bool("print") {
+				return usage("--print is for --on kubernetes")
+			}
+			var all containers.Checks
+			if on != "" {
+				all = examineCluster(c.Context, clusterOf(c))
+			} else {
+				all = containers.Examine(c.Context)
+			}
 			if c.Bool("probe") && all.Worst() != containers.CheckProblem {
 				all = append(all, s.probeSandboxes(c.Context)...)
 			}

@@ -23,9 +23,16 @@ func (s gcCommand) command() *cli.Command {
 			"builds of waza (after a day without use) and layers without a name or of other builds (after an\n" +
 			"hour).",
 		OnUsageError: usageError,
+		Flags:        append([]cli.Flag{onFlag()}, clusterFlags()...),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usage("gc takes no arguments")
+			}
+			if on, err := readOn(s.state, c); err != nil || on != "" {
+				if err == nil {
+					err = gcCluster(c.Context, s.state, clusterOf(c))
+				}
+				return err
 			}
 			localErr := s.gcLocal(c.Context)
 			if err := s.gcEngine(c.Context); err != nil {

@@ -63,6 +63,9 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 			return func() http.Handler { return script.HandlerOver(clean) }, nil
 		},
 		Open: func(ctx context.Context, o runner.Opening) (runner.Backend, error) {
+			if len(o.Trials) > 0 && o.Trials[0].Kubernetes != nil {
+				return openCluster(ctx, s, o)
+			}
 			if o.Isolated {
 				return s.openContainers(ctx, o, secrets)
 			}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -13,10 +16,13 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // imagesCommand is waza images.
@@ -51,6 +57,34 @@ func (s imagesCommand) command() *cli.Command {
 				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
 				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
 				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
+			},
+			{
+				Name: "save", Usage: "Write the images of an eval to an archive, and their list for a cluster", ArgsUsage: "FILE.tar EVAL.yaml",
+				OnUsageError: usageError, Hidden: true,
+				Action: func(c *cli.Context) error {
+					if c.NArg() != 2 {
+						return usage("images save takes a file to write and one eval file")
+					}
+					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+						file, err := os.Create(c.Args().First())
+						if err != nil {
+							return i, usage("%w", err)
+						}
+						return i, errors.Join(b.Save(ctx, i, file), file.Close())
+					})
+				},
+			},
+			{
+				Name: "push", Usage: "Push the images of an eval to a registry, and write their list for a cluster", ArgsUsage: "REGISTRY EVAL.yaml",
+				OnUsageError: usageError, Hidden: true,
+				Action: func(c *cli.Context) error {
+					if c.NArg() != 2 {
+						return usage("images push takes a registry and one eval file")
+					}
+					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.sayTo)
+					})
+				},
 			},
 			{
 				Name: "prune", Usage: "Remove images of agents and packages that this version does not use, and old ones of sources",
@@ -168,5 +202,41 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}
+	return nil
+}
+
+// exportImages gets the images of an eval on the engine, has export bring them where a cluster
+// finds them, and writes the list of them beside the eval.
+func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
+	ctx, stop := interruptible(c.Context, s.stderr)
+	defer stop()
+	q := runner.Request{Eval: c.Args().Get(1), Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
+	job, err := runner.Load(q)
+	if err != nil {
+		return withExitCode(err)
+	}
+	opened, err := job.GetImages(ctx)
+	if err != nil {
+		return withExitCode(err)
+	}
+	defer func() { err = errors.Join(err, opened.Close(context.WithoutCancel(ctx))) }()
+	backend := opened.(*containers.Backend)
+	list, err := backend.Export(ctx, job.Trials)
+	if err == nil {
+		list, err = export(ctx, backend, list)
+	}
+	if err != nil {
+		return withExitCode(err)
+	}
+	list.Waza = s.version
+	data, err := evidence.MarshalIndent(list)
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(job.Eval.Dir(), cmp.Or(job.Eval.Config.Isolation.Kubernetes.Images, plan.DefaultImagesFile))
+	if err := evidence.WriteFile(at, data); err != nil {
+		return withExitCode(err)
+	}
+	fmt.Fprintf(s.stdout, "%s lists %d image(s)\n", at, len(list.Images))
 	return nil
 }

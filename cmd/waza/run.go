@@ -39,6 +39,7 @@ func (s runCommand) command() *cli.Command {
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
+			onFlag(),
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "Run only tasks with a tag that matches `GLOB` (repeatable)"},
 			executorFlag(),
@@ -75,6 +76,13 @@ func (s runCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, slices.Concat(judgeFlags("--resume"), exportFlags(), inertFlags())...),
 		Action: func(c *cli.Context) error {
+			on, err := readOn(s.state, c)
+			if err != nil {
+				return err
+			}
+			if on != "" && !c.Bool("isolate") {
+				return usage("--on is about where containers run: it needs --isolate")
+			}
 			s := runCommand{s.onScreen()}
 			if c.IsSet("resume") {
 				return resumeCommand(s).resumeRun(c)
@@ -235,7 +243,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
-			Pull: c.String("pull"), Pins: c.String("pins"), ContextDir: c.String("context-dir"), Egress: c.StringSlice("egress"),
+			Pull: c.String("pull"), On: onOf(c), Pins: c.String("pins"), ContextDir: c.String("context-dir"), Egress: c.StringSlice("egress"),
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 		},
 		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),

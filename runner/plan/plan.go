@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"time"
@@ -43,6 +44,8 @@ type Choices struct {
 	NoAttacks bool
 	// NoSkills leaves out all skills.
 	NoSkills bool
+	// On is the backend: empty for Docker's, or eval.OnKubernetes.
+	On string
 	// HostHooks lets hooks run on the host that ask for it.
 	HostHooks bool
 	// Lookup finds variables of the configuration; what it brings in is added to
@@ -150,6 +153,11 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, c Cho
 		t.Agent.Container, t.Agent.Egress, t.EgressLimits = sandbox.Container{Disk: t.Agent.Disk}, nil, egress.Limits{}
 		t.NotEnforced = notEnforced(e.Config)
 	}
+	if c.On == eval.OnKubernetes {
+		if err := planPods(&t, e); err != nil {
+			return Trial{}, err
+		}
+	}
 	planted := canariesOf(e, c.Run)
 	for _, f := range task.Files {
 		t.Files = append(t.Files, File{f})
@@ -181,6 +189,31 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, c Cho
 	t.NotEnforced = append(t.NotEnforced, unenforced...)
 	return t, nil
 }
+
+// planPods plans a trial for a cluster. It refuses what pods cannot have.
+func planPods(t *Trial, e *eval.Eval) error {
+	isolation := e.Config.Isolation
+	for _, cannot := range []struct {
+		is           bool
+		key, instead string
+	}{
+		{isolation.Network == "bridge", "network: bridge", "pods of a trial have no network between them: leave it out, or set it to airtight"},
+		{isolation.Workspace == "volume", "workspace: volume", "the workspace of a pod is in memory: leave it out, or set it to tmpfs"},
+		{isolation.Runtime != "", "runtime", "it is a runtime of Docker's: set kubernetes.runtime_class"},
+	} {
+		if cannot.is {
+			return fmt.Errorf("config.isolation.%s does not go with --on kubernetes: %s", cannot.key, cannot.instead)
+		}
+	}
+	t.Network, t.Subnets = "airtight", ""
+	cluster := isolation.Kubernetes
+	t.ImagesFile = filepath.Join(e.Dir(), cmp.Or(cluster.Images, DefaultImagesFile))
+	t.Kubernetes = &cluster
+	return nil
+}
+
+// DefaultImagesFile is the file beside an eval that says where the cluster has its images.
+const DefaultImagesFile = "waza.images.json"
 
 // PlanInspections plans inspections of an eval's servers, each in a sandbox of its own without
 // an agent, in the order of names. It starts nothing.

@@ -343,6 +343,9 @@ func (t *Trial) describeNetwork() string {
 	if !t.Isolated() {
 		return "none of its own: nothing is isolated"
 	}
+	if t.Kubernetes != nil && !t.Kubernetes.RemoveInterface {
+		return "airtight: pods reach nothing, by the policy of their namespace"
+	}
 	if t.Network == "airtight" {
 		return "airtight: no network interface but loopback, in any container"
 	}

@@ -47,6 +47,10 @@ type Trial struct {
 	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
 	// ServersOnly is set where there is no agent: the servers live for the run.
 	ServersOnly bool `json:"-"`
+	// Kubernetes is the cluster that the trial runs on; nil where it does not. ImagesFile says where
+	// that has the images.
+	Kubernetes *eval.Kubernetes `json:"kubernetes,omitempty"`
+	ImagesFile string           `json:"-"`
 	// NotEnforced is what the eval asks for and only containers have, where
 	// Network is NetworkNone.
 	NotEnforced []string `json:"not_enforced,omitempty"`

@@ -1,4 +1,4 @@
-package kubernetes
+package guests
 
 import (
 	"encoding/json"
@@ -7,11 +7,10 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // Images says where the cluster has the images of an eval, each with waza's own files on top.
-// `waza images push` and `waza images load` write it.
+// `waza images save` and `waza images push` write it.
 type Images struct {
 	Waza      string `json:"waza"`       // version whose guest the images hold
 	FirstUser int    `json:"first_user"` // first of the users that the images have accounts of
@@ -28,7 +27,7 @@ type Image struct {
 	Users     map[string]string `json:"users,omitempty"`   // UID:GID of the users that the eval names, by name
 	Volumes   []string          `json:"volumes,omitempty"` // directories that the image declares
 	Health    []string          `json:"health,omitempty"`  // command of its health check
-	guests.Program
+	Program
 }
 
 // ReadImages reads what [Images] were written as.
@@ -47,8 +46,8 @@ func ReadImages(data []byte) (i Images, err error) {
 	return i, nil
 }
 
-// missing returns the images of trials that are not in the list.
-func (i Images) missing(trials []*plan.Trial) (refs []string) {
+// Missing returns the images of trials that are not in the list.
+func (i Images) Missing(trials []*plan.Trial) (refs []string) {
 	for _, t := range trials {
 		for _, c := range t.Containers() {
 			if _, ok := i.Images[c.Image]; !ok && !slices.Contains(refs, c.Image) {
@@ -65,8 +64,8 @@ func (i Images) missing(trials []*plan.Trial) (refs []string) {
 	return refs
 }
 
-// records returns the images for run.json.
-func (i Images) records() evidence.ImageRecords {
+// Records returns the images for run.json.
+func (i Images) Records() evidence.ImageRecords {
 	records := evidence.ImageRecords{}
 	for ref, image := range i.Images {
 		if ref == "" {

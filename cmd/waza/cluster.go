@@ -1,0 +1,70 @@
+//go:build kubernetes
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/kubernetes"
+	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/guests"
+)
+
+const hasCluster = true
+
+// maxImagesFile is the size of the largest list of images, in bytes.
+const maxImagesFile = 4 << 20
+
+// openCluster opens the cluster for a run, with the images that its eval's list has.
+func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backend, error) {
+	klog.SetLogger(logr.Discard()) // it would print what breaks where a connection is closed
+	t := o.Trials[0]
+	data, err := files.Read(t.ImagesFile, maxImagesFile)
+	if err != nil {
+		return nil, usage("where the cluster has the images is not known: %w; run waza images save or push for this eval", err)
+	}
+	images, err := guests.ReadImages(data)
+	if err != nil {
+		return nil, usage("%s is no list of images: %w; run waza images save or push for this eval", t.ImagesFile, err)
+	}
+	if images.Waza != s.version {
+		return nil, usage("%s is of waza %s and this is %s; run waza images save or push for this eval again", t.ImagesFile, images.Waza, s.version)
+	}
+	return kubernetes.Open(ctx, kubernetes.Options{
+		Run: o.Run, Resume: o.Resume, Config: *t.Kubernetes, Images: images, AllowWeak: o.AllowWeak, Say: s.sayTo,
+	})
+}
+
+// gcCluster removes what dead runs left in a namespace of a cluster.
+func gcCluster(ctx context.Context, s *state, c eval.Kubernetes) error {
+	g, err := kubernetes.GC(ctx, c)
+	fmt.Fprintf(s.stdout, "removed the pods of %d dead run(s) on the cluster; %d live run(s)\n", len(g.Runs), len(g.Live))
+	return err
+}
+
+// examineCluster looks at a namespace of a cluster.
+func examineCluster(ctx context.Context, c eval.Kubernetes) containers.Checks {
+	var all containers.Checks
+	found, err := kubernetes.Examine(ctx, c)
+	for _, f := range found {
+		if f.Mend == "" {
+			all.OK(f.Name, f.Says)
+		} else {
+			all.Fail(f.Name, f.Says, f.Mend)
+		}
+	}
+	if err != nil {
+		all.Fail("cluster", err.Error(), "Set KUBECONFIG, and --context to a context of it.")
+	}
+	return all
+}
+
+// clusterManifests returns what is installed once in a cluster, as YAML.
+func clusterManifests(c eval.Kubernetes) (string, error) { return kubernetes.Manifests(c) }

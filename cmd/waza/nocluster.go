@@ -1,0 +1,23 @@
+//go:build !kubernetes
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/runner"
+)
+
+const hasCluster = false
+
+var errNoCluster = errors.New("this executable has no backend for Kubernetes; resume the run with waza-kubernetes")
+
+func openCluster(context.Context, *state, runner.Opening) (runner.Backend, error) {
+	return nil, errNoCluster
+}
+func gcCluster(context.Context, *state, eval.Kubernetes) error          { return errNoCluster }
+func examineCluster(context.Context, eval.Kubernetes) containers.Checks { return nil }
+func clusterManifests(eval.Kubernetes) (string, error)                  { return "", errNoCluster }

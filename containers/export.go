@@ -1,0 +1,143 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/registry"
+
+	"github.com/distribution/reference"
+
+	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox/guests"
+)
+
+// Export returns the images of trials as a cluster is to have them: with waza's files on top, by
+// the names that [Backend.Save] gives them. [Backend.Prepare] has got them before.
+func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Images, error) {
+	all := guests.Images{FirstUser: highUsers, Images: map[string]guests.Image{}}
+	found, err := b.images.ofTrials(ctx, trials, func(string) {})
+	if err != nil {
+		return all, err
+	}
+	if userRangeOf(b.engine.info) != (userRange{highUsers}) {
+		return all, errors.New("this engine maps users, so that its images have accounts of users that a cluster's nodes do not have: use an engine that does not")
+	}
+	for ref, info := range found {
+		layer, err := b.engine.ImageInspect(ctx, info.layer)
+		if err != nil {
+			return all, err
+		}
+		if len(layer.RepoTags) == 0 {
+			return all, fmt.Errorf("the image %q has lost its name on the engine; try again", ref)
+		}
+		all.Images[ref] = guests.Image{
+			Reference: canonical(layer.RepoTags[0]), ID: info.id, Digests: info.digests, Volumes: info.volumes, Health: info.check, Program: info.Program, Users: map[string]string{},
+		}
+	}
+	for _, t := range trials {
+		users, err := b.images.namedUsers(ctx, t, found)
+		if err != nil {
+			return all, err
+		}
+		for ref, info := range found {
+			i := all.Images[ref]
+			if i.User = info.user; users[userKey{info.id, info.user}] != "" {
+				i.User = users[userKey{info.id, info.user}]
+			}
+			for key, numbers := range users {
+				if key.image == info.id {
+					i.Users[key.user] = numbers
+				}
+			}
+			all.Images[ref] = i
+		}
+	}
+	return all, nil
+}
+
+// canonical returns the name of an image with its registry, as other engines than Docker's
+// want it.
+func canonical(name string) string {
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return name
+	}
+	return named.String()
+}
+
+// Save writes images to w as an archive that docker load and ctr images import read.
+func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) error {
+	var names []string
+	for _, one := range i.Images {
+		names = append(names, one.Reference)
+	}
+	slices.Sort(names)
+	content, err := b.engine.ImageSave(ctx, slices.Compact(names))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, content)
+	return errors.Join(err, content.Close())
+}
+
+// Push pushes images below a prefix, a registry with or without a path, and returns them by the
+// digests that they have there. It uses the login that the user's Docker configuration has.
+func (b *Backend) Push(ctx context.Context, i guests.Images, prefix string, say func(string)) (guests.Images, error) {
+	i.Images = maps.Clone(i.Images)
+	for ref, one := range i.Images {
+		name, err := reference.ParseNormalizedNamed(one.Reference)
+		if err != nil {
+			return i, err
+		}
+		target, err := reference.ParseNormalizedNamed(prefix + "/" + reference.FamiliarString(name))
+		if err != nil {
+			return i, fmt.Errorf("%w: %q is no name of a registry: %w", ErrImage, prefix, err)
+		}
+		say("pushing " + target.String())
+		digest, err := push(ctx, b.engine, one.Reference, target)
+		if err != nil {
+			return i, fmt.Errorf("push %s: %w", target, err)
+		}
+		one.Reference = digest
+		i.Images[ref] = one
+	}
+	return i, nil
+}
+
+// push pushes an image under a name, and returns it by its digest there.
+func push(ctx context.Context, e *engine, id string, target reference.Named) (string, error) {
+	if err := e.ImageTag(ctx, id, target.String()); err != nil {
+		return "", err
+	}
+	auth, err := loginFor(ctx, reference.Domain(target))
+	if err != nil {
+		return "", err
+	}
+	header, err := registry.EncodeAuthConfig(auth)
+	if err != nil {
+		return "", err
+	}
+	progress, err := e.ImagePush(ctx, target.String(), image.PushOptions{RegistryAuth: header})
+	if err == nil {
+		err = readProgress(progress, func(progressLine) {})
+	}
+	if err != nil {
+		return "", err
+	}
+	pushed, err := e.ImageInspect(ctx, target.String())
+	if err != nil {
+		return "", err
+	}
+	for _, digest := range pushed.RepoDigests {
+		if named, err := reference.ParseNormalizedNamed(digest); err == nil && named.Name() == target.Name() {
+			return named.String(), nil
+		}
+	}
+	return "", errors.New("the engine does not know its digest there")
+}
