@@ -133,6 +133,23 @@ func TestBroadRun(t *testing.T) {
 	p.Quiet()
 }
 
+// A run of more trials than a file has room for names those that it leaves out, where links to them
+// lead, and has those that did not pass.
+func TestLeftOut(t *testing.T) {
+	dir := runtest.Dir(t)
+	broadRun(t, dir, 1_400)
+	path, _ := written(t, dir)
+	p := browsertest.Start(t).Open(t, file(path), browsertest.View{})
+	const left = `document.querySelectorAll(".left-out li")`
+	if n := browsertest.Eval[int](p, left+`.length`); n < 20 || n > 60 {
+		t.Errorf("%d trials are left out", n)
+	}
+	browsertest.Eval[any](p, `location.hash = "#" + encodeURIComponent(`+left+`[0].id), 0`)
+	p.Await(`document.getElementById("left-out").checkVisibility() && document.body.innerText.includes("waza serve")`)
+	look(t, p, "left-out")
+	p.Quiet()
+}
+
 // Times in a page, in milliseconds: when all of it was loaded, and how long steps took to be
 // searched, from a word's last letter until what is left can be seen.
 const (

@@ -109,15 +109,54 @@ func (f file) pages() iter.Seq2[Page, error] {
 		for _, run := range f.runs {
 			trials += run.Trials()
 		}
-		most := Share(trials)
+		most, shown := Share(trials), f.shown()
+		var left []leftOut
 		for i, run := range f.runs {
-			for page, err := range f.pagesOf(run, f.links[i], most) {
+			has := func(task string, number int) bool {
+				l := leftOut{task, number, f.links[i]}
+				if !shown[l.ID()] {
+					left = append(left, l)
+				}
+				return shown[l.ID()]
+			}
+			for page, err := range f.pagesOf(run, f.links[i], most, has) {
 				if !yield(page, err) || err != nil {
 					return
 				}
 			}
 		}
+		if len(left) > 0 {
+			yield(Page{ID: "left-out", Title: "Not in this file", name: "left-out", data: left}, nil)
+		}
 	}
+}
+
+// leftOut is a trial that has no page in the file. What leads to its page leads to its name on
+// the last page.
+type leftOut struct {
+	Task   string
+	Number int
+	Links  Links
+}
+
+// ID returns the id that the trial's page would have.
+func (l leftOut) ID() string { return l.Links.ID(TrialPath(l.Task, l.Number)) }
+
+// shown returns the ids of the trials that have a page, those first that did not pass.
+func (f file) shown() map[string]bool {
+	shown := map[string]bool{}
+	for _, passed := range []bool{false, true} {
+		for i, run := range f.runs {
+			for _, task := range run.Results.Tasks {
+				for _, result := range task.Runs {
+					if (view.Line(result) == "") == passed && len(shown) < maxTrials {
+						shown[leftOut{task.TestID, result.RunNumber, f.links[i]}.ID()] = true
+					}
+				}
+			}
+		}
+	}
+	return shown
 }
 
 func compareRuns(runs []view.Run) results.Comparison {
@@ -128,14 +167,17 @@ func compareRuns(runs []view.Run) results.Comparison {
 	return results.Compare(entries)
 }
 
-// pagesOf are those of one run.
-func (f file) pagesOf(run view.Run, links Links, most Bounds) iter.Seq2[Page, error] {
+// pagesOf are those of one run, with the trials that has reports.
+func (f file) pagesOf(run view.Run, links Links, most Bounds, has func(task string, number int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		if !yield(Overview(run, links), nil) || !yield(Servers(run, links), nil) {
 			return
 		}
 		for _, task := range run.Results.Tasks {
 			for _, result := range task.Runs {
+				if !has(task.TestID, result.RunNumber) {
+					continue
+				}
 				page, err := f.trialPage(run.Dir, task.TestID, result.RunNumber, links, most)
 				if !yield(page, err) || err != nil {
 					return

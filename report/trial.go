@@ -92,9 +92,12 @@ const (
 	rowSize = 1200
 )
 
+// maxTrials is how many trials have a page in a document; those come first that did not pass.
+const maxTrials = maxDocument / minTrial
+
 // Share returns the bounds of each of a document's trials.
 func Share(trials int) Bounds {
-	total := min(max(maxDocument/max(trials, 1), minTrial), maxTrial)
+	total := min(maxDocument/min(max(trials, 1), maxTrials), maxTrial)
 	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Steps: max(total/rowSize, 50)}
 	if !defence.BoundedPages {
 		bounds.Text, bounds.Total = 1<<30, 1<<30

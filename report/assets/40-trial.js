@@ -116,6 +116,7 @@ const trialShown = () => document.querySelector(".page.seen")?.querySelector(".t
     if (trial) readyIn(trial.querySelector(".side-by-side"));
     reveal(named());
     const at = document.getElementById(named());
+    if (at?.closest(".left-out")) at.scrollIntoView({ block: "center" });
     if (!at || !trialOf(at)) return;
     for (const hidden of [at.closest(".bunch"), at]) hidden?.removeAttribute("hidden");
     const within = at.querySelector(":scope > details");
