@@ -207,7 +207,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 		return nil, errBridge
 	}
 	pods, err := planTrial(t, planInput{
-		run: b.run, owner: b.lease.uid, config: b.config, images: b.images, user: b.takeUser, newName: b.newName,
+		run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName,
 	})
 	s := &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
@@ -296,7 +296,7 @@ func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (im
 // HostProbe implements sandbox.HostProber. The pod is on the node of the certificate's others and
 // has the walls of every other except for its network.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
-	in := planInput{run: b.run, owner: b.lease.uid, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
+	in := planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
 	in.config.RemoveInterface = false
 	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, "host", "host-probe", sandbox.Container{CPUs: 0.1, Memory: 128 << 20}, map[string]int64{})
 	if err != nil {

@@ -21,6 +21,7 @@ func rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create", "delete", "list", "watch"}},
 		{APIGroups: []string{""}, Resources: []string{"pods/attach", "pods/log"}, Verbs: []string{"create", "get"}},
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create", "delete", "get", "list", "patch"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases/finalizers"}, Verbs: []string{"update"}},
 		{APIGroups: []string{"networking.k8s.io"}, Resources: []string{"networkpolicies"}, Verbs: []string{"list", "watch"}},
 	}
 }

@@ -27,7 +27,7 @@ const (
 type lease struct {
 	client coordinationclient.LeaseInterface
 	name   string
-	uid    metav1.OwnerReference
+	owner  metav1.OwnerReference // of pods
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -52,7 +52,8 @@ func takeLease(ctx context.Context, client coordinationclient.LeaseInterface, ru
 	if err != nil {
 		return nil, fmt.Errorf("lease of the run: %w", err)
 	}
-	l.uid = metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.Name, UID: made.UID}
+	block := true // a lease that is deleted in the foreground goes after its pods
+	l.owner = metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.Name, UID: made.UID, BlockOwnerDeletion: &block}
 	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l.stop = stop
 	l.ended.Go(func() { l.renew(renewing) })
@@ -110,7 +111,7 @@ func holderOf(l *coordinationv1.Lease) string {
 // `waza gc` away too.
 func (l *lease) renew(ctx context.Context) {
 	for retry.Sleep(ctx, renewEvery) == nil {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.uid.UID, time.Now().UTC().Format(metav1.RFC3339Micro))
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.owner.UID, time.Now().UTC().Format(metav1.RFC3339Micro))
 		asked, cancel := context.WithTimeout(ctx, askTimeout)
 		_, _ = l.client.Patch(asked, l.name, mergePatch, []byte(patch), metav1.PatchOptions{})
 		cancel()
@@ -122,7 +123,7 @@ func (l *lease) close(ctx context.Context) error {
 	l.stop()
 	l.ended.Wait()
 	background := metav1.DeletePropagationBackground
-	err := l.client.Delete(ctx, l.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &l.uid.UID}})
+	err := l.client.Delete(ctx, l.name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &l.owner.UID}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
