@@ -1,9 +1,11 @@
 package report
 
 import (
+	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
@@ -19,9 +21,15 @@ func ServedRun(id string) Links { return Links{Base: "/runs/" + url.PathEscape(i
 // Runs returns the page that lists runs: the newest of all that a directory holds.
 func Runs(dir string, total int, newest []view.ListedRun) Page {
 	p := runsPage{Dir: dir, Total: total}
-	for _, run := range newest {
-		p.Runs = append(p.Runs, listedRun{run})
+	past := map[string][]float64{} // pass rates, by eval
+	for _, run := range slices.Backward(newest) {
+		if run.PassRate != nil {
+			past[run.Eval] = append(past[run.Eval], *run.PassRate)
+		}
+		rates := past[run.Eval]
+		p.Runs = append(p.Runs, listedRun{run, trend(slices.Clone(rates[max(0, len(rates)-maxTrend):]))})
 	}
+	slices.Reverse(p.Runs)
 	return Page{ID: PathRuns, Title: "Runs", name: "runs", data: p}
 }
 
@@ -31,7 +39,52 @@ type runsPage struct {
 	Runs  []listedRun
 }
 
-type listedRun struct{ view.ListedRun }
+type listedRun struct {
+	view.ListedRun
+	Trend trend
+}
+
+// maxTrend is how many runs of an eval are drawn as a line.
+const maxTrend = 20
+
+// trend is the pass rates of an eval's runs up to one of them, drawn as a line.
+type trend []float64
+
+// Measures of the line's picture, in pixels.
+const (
+	trendWide, trendHigh = 96, 20
+	trendMargin          = 3
+	leastTrend           = 8 // runs that take all of the width
+)
+
+// at returns the place of one of the rates.
+func (t trend) at(i int) (x, y float64) {
+	x = trendWide - trendMargin - float64(len(t)-1-i)*(trendWide-2*trendMargin)/float64(max(len(t), leastTrend)-1)
+	return x, trendMargin + (1-t[i])*(trendHigh-2*trendMargin)
+}
+
+// Points returns the line's points, as SVG has them.
+func (t trend) Points() string {
+	var all strings.Builder
+	for i := range t {
+		x, y := t.at(i)
+		fmt.Fprintf(&all, "%.1f,%.1f ", x, y)
+	}
+	return strings.TrimSpace(all.String())
+}
+
+// X and Y return the place of the last.
+func (t trend) X() float64 { x, _ := t.at(len(t) - 1); return x }
+func (t trend) Y() float64 { _, y := t.at(len(t) - 1); return y }
+
+// Said says the same in words.
+func (t trend) Said() string {
+	said := "Pass rates of its runs up to this one:"
+	for _, rate := range t {
+		said += " " + percent(rate)
+	}
+	return said
+}
 
 // To returns the address of the run's first page, and Value the run's name in a form.
 func (r listedRun) To() template.URL { return ServedRun(r.ID).To(PathOverview) }

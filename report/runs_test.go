@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,5 +34,30 @@ func TestAtWork(t *testing.T) {
 	}
 	if links := page.attrs("a", "href"); len(links) < maxEnded || strings.Contains(text, "buy/20 pass") || !slices.Contains(links, "/runs/a/trial/buy/60") {
 		t.Errorf("links %q", links)
+	}
+}
+
+// A run is named by its eval first, and has its rates and those of earlier runs of the eval as a line.
+func TestRunsTellHistory(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var newest []view.ListedRun
+	for n := range 60 {
+		run := view.ListedRun{ID: fmt.Sprint("run-", n), Eval: []string{"shop", "bank"}[n%2], State: view.StateEnded, Started: began.Add(-time.Duration(n) * time.Hour), PassRate: new(float64(n%4) / 4)}
+		if n == 2 {
+			run.PassRate = nil
+		}
+		newest = append(newest, run)
+	}
+	page := parse(t, Runs("runs", 60, newest))
+	rows := page.all("tbody tr")
+	if text := rows[0].text("th"); len(rows) != 60 || !strings.HasPrefix(text, "shop run-0") {
+		t.Errorf("%d runs, the first is %q", len(rows), text)
+	}
+	points := page.attrs("polyline", "points")
+	if n := len(strings.Fields(points[0])); len(points) != 58 || n != maxTrend || !strings.HasSuffix(points[0], "93.0,17.0") {
+		t.Errorf("%d lines, the first of %d points: %s", len(points), n, points[0])
+	}
+	if said := page.attrs("svg.trend", "aria-label"); !strings.HasSuffix(said[0], " 50% 0% 50% 0% 0%") { // the one without a rate is no point
+		t.Errorf("it says %q", said[0])
 	}
 }
