@@ -41,6 +41,23 @@ func TestServedPages(t *testing.T) {
 	live(t, p, run)
 }
 
+// A trial that is longer than a page is shown around a call that an address names, and searched as a whole.
+func TestServedWindows(t *testing.T) {
+	dir := runtest.Dir(t)
+	longTrial(t, filepath.Join(dir, "long"), 5_500)
+	p := browsertest.Start(t).Open(t, served(t, dir), browsertest.View{})
+	p.Await(`location.search === ""`)
+	browsertest.Eval[any](p, `location.href = "/runs/long/trial/long/1?at=call-5321#trial/long/1/call-5321", 0`)
+	p.Await(`document.readyState === "complete" && document.getElementById("trial/long/1/call-5321")?.matches(":target")`)
+	p.Accessible()
+	p.Fits()
+	p.Click(".windows input")
+	p.Type("notes.txt 4711")
+	p.Click(".windows button")
+	p.Await(`document.querySelector(".windows")?.textContent.includes("Steps 1 to 1 of 1 with") && document.querySelector(".row")?.textContent.includes("4711")`)
+	p.Quiet()
+}
+
 // live sees what a run tells while its page is open.
 func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	p.Click(`a[href*="third"]`)

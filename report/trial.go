@@ -151,6 +151,11 @@ func (p trialPage) window(from int) template.URL {
 	return p.Links.To(p.Path) + template.URL("?"+q.Encode()+"#"+escaped(p.ID(anchorSteps)))
 }
 
+// HasWindows reports whether there are steps in other windows, or words that were searched for.
+func (p trialPage) HasWindows() bool {
+	return !p.Links.InFile && (p.Before > 0 || p.Unshown > 0 || p.Window.Find != "")
+}
+
 // Windows returns the addresses of the first window, the one before, the one behind and the last;
 // they are empty where this is it.
 func (p trialPage) Windows() (all [4]template.URL) {
