@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
-	"github.com/waza-isolate/waza/sandbox/guest"
+	guestpkg "github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
@@ -148,12 +148,23 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 		p.writable = append(p.writable, dir)
 	}
 	slices.Sort(p.writable)
+	own := in.makeDirectories(image.Reference)
 	for i, dir := range p.writable {
 		name := "dir-" + strconv.Itoa(i)
 		p.pod.Spec.Volumes = append(p.pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
 			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(disks[dir], resource.BinarySI),
 		}}})
-		guest.VolumeMounts = append(guest.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: dir})
+		mount := corev1.VolumeMount{Name: name, MountPath: dir}
+		if !slices.Contains([]string{scratchDir, sandbox.HomeDir, sandbox.WorkspaceDir}, dir) {
+			at := "/" + name
+			own.VolumeMounts = append(own.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: at})
+			own.Command, mount.SubPath = append(own.Command, at), guestpkg.OwnDirectory
+		}
+		guest.VolumeMounts = append(guest.VolumeMounts, mount)
+	}
+	if len(own.VolumeMounts) > 0 {
+		own.Resources = guest.Resources
+		p.pod.Spec.InitContainers = append(p.pod.Spec.InitContainers, own)
 	}
 	if container == sandbox.Agent {
 		p.pod.Annotations[annotationMCP] = t.MCPJSON
@@ -208,10 +219,24 @@ func (in planInput) spec(image string) corev1.PodSpec {
 		admin.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}}
 		spec.InitContainers = []corev1.Container{{
 			Name: "remove-interface", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Command: []string{sandbox.GuestPath, "guest", guest.RemoveInterfaces}, WorkingDir: "/", SecurityContext: &admin,
+			Command: []string{sandbox.GuestPath, "guest", guestpkg.RemoveInterfaces}, WorkingDir: "/", SecurityContext: &admin,
 		}}
 	}
 	return spec
+}
+
+// makeDirectories returns an init container that makes directories of the pod's user in volumes,
+// which belong to root: databases want one of their own.
+func (in planInput) makeDirectories(image string) corev1.Container {
+	no, yes := false, true
+	return corev1.Container{
+		Name: "make-directories", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command: []string{sandbox.GuestPath, "guest", guestpkg.MakeDirectories}, WorkingDir: "/",
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
+			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
 }
 
 // resources returns the limits of a container. Memory is reserved whole, so that no node has to

@@ -80,7 +80,7 @@ func (s runCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if on != "" && !c.Bool("isolate") {
+			if on != "" && !c.Bool("isolate") && !c.IsSet("resume") {
 				return usage("--on is about where containers run: it needs --isolate")
 			}
 			s := runCommand{s.onScreen()}

@@ -2,9 +2,11 @@ package guest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -55,6 +57,14 @@ func removeLink(index int) error {
 		return unix.Errno(-code)
 	}
 	return nil
+}
+
+// makeDirectories makes a directory that belongs to this user alone in each of dirs.
+func makeDirectories(dirs []string) (err error) {
+	for _, dir := range dirs {
+		err = errors.Join(err, os.Mkdir(filepath.Join(dir, OwnDirectory), 0o700))
+	}
+	return err
 }
 
 // forgetCluster takes out of the environment what Kubernetes puts into every container's: where

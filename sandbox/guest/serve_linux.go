@@ -24,6 +24,9 @@ func Main(args []string) error {
 	if len(args) > 0 && args[0] == RemoveInterfaces {
 		return removeInterfaces()
 	}
+	if len(args) > 0 && args[0] == MakeDirectories {
+		return makeDirectories(args[1:])
+	}
 	forgetCluster()
 	// A process of the same user could otherwise open our stdin through
 	// /proc/1/fd, or stop us with ptrace, and outlive the runner.

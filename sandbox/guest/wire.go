@@ -19,6 +19,13 @@ import (
 // interface except loopback, and ends.
 const RemoveInterfaces = "remove-interfaces"
 
+// MakeDirectories is the argument with which the guest's executable makes a directory [OwnDirectory]
+// of its user's own in each directory that follows, and ends.
+const (
+	MakeDirectories = "make-directories"
+	OwnDirectory    = "own"
+)
+
 // kind tells what a message on a stream is. yamux has no reset and its Close is
 // a half-close with a timer, so ends are messages of their own.
 type kind byte
