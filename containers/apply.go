@@ -147,7 +147,7 @@ func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 				err = c.guest.Resolve(ctx, guests.Names(s.trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
 			}
 			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(c.stderr))
+				return fmt.Errorf("container of %s: %w%s", name, err, c.stderr.Suffix())
 			}
 			return nil
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,7 +70,7 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 		return nil, fmt.Errorf("start %s: %w", p.name, err)
 	}
 	if err := c.connect(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w%s", p.name, err, behind(c.stderr))
+		return nil, fmt.Errorf("%s: %w%s", p.name, err, c.stderr.Suffix())
 	}
 	return c, nil
 }
@@ -201,17 +200,7 @@ func (c *startedContainer) answers(ctx context.Context) error {
 func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
-	used, err := c.meter.Ask(ctx, c.guest)
-	if err == nil {
-		return used, nil
-	}
-	if c.followed.starved(ctx) {
-		c.meter.Starve()
-	}
-	if last := c.meter.Last(); last != nil {
-		return *last, nil
-	}
-	return evidence.Usage{}, err
+	return c.meter.Used(ctx, c.guest, c.followed.starved)
 }
 
 // pipe is a container's attached stdin and stdout.
@@ -243,13 +232,4 @@ func (p *pipe) Close() error {
 	err := errors.Join(p.conn.Close(), p.stdout.Close())
 	<-p.done
 	return err
-}
-
-// behind returns an output after a colon, or nothing if it is empty.
-func behind(output *bounded.Ends) string {
-	text := strings.TrimSpace(output.String())
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }

@@ -121,10 +121,10 @@ func TestDebtsArePaid(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	trial := trialOf(b, networkBridge)
-	if _, _, err := b.networks.create(within(t), "waza-"+b.run+"-left", TrialLabel(trial.Task, trial.Number, 1), ""); err != nil {
+	if _, _, err := b.networks.create(within(t), "waza-"+b.run+"-left", trial.Label(), ""); err != nil {
 		t.Fatal(err)
 	}
-	b.leftovers.add(TrialLabel(trial.Task, trial.Number, 1))
+	b.leftovers.add(trial.Label())
 	if err := b.Reconnect(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -72,15 +71,6 @@ const (
 
 func labels(run, trial, role string) map[string]string {
 	return map[string]string{labelRun: run, labelTrial: trial, labelRole: role}
-}
-
-// TrialLabel returns the value of the label waza.trial.
-func TrialLabel(task string, number, attempt int) string {
-	label := task + "/" + strconv.Itoa(number)
-	if attempt > 1 {
-		label += "/" + strconv.Itoa(attempt)
-	}
-	return label
 }
 
 // filter chooses objects by label.

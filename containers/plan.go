@@ -64,7 +64,7 @@ type trialPlan struct {
 
 // planTrial decides what to create for t.
 func planTrial(t *plan.Trial, s planInput) trialPlan {
-	label := TrialLabel(t.Task, t.Number, t.Attempt)
+	label := t.Label()
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
 	if t.Attempt > 1 { // of what was cancelled something may still come into being
 		base += "." + strconv.Itoa(t.Attempt)

@@ -188,7 +188,7 @@ func noTrialObjects(t *testing.T, b *Backend, trial *plan.Trial) {
 		return
 	}
 	of := func(labels map[string]string) bool {
-		return labels[labelRun] == b.run && labels[labelTrial] == TrialLabel(trial.Task, trial.Number, trial.Attempt)
+		return labels[labelRun] == b.run && labels[labelTrial] == trial.Label()
 	}
 	for _, c := range all.containers {
 		if of(c.Labels) {

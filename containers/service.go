@@ -20,16 +20,14 @@ import (
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/wait"
 
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 const (
 	// checkTimeout bounds waiting if the caller does not.
 	checkTimeout = time.Minute
-	// checkGrace is how long a check may take to end once its time is over.
-	checkGrace = 2 * time.Second
 )
 
 // newLibrary sets testcontainers up on our connection to the engine, without anything that
@@ -113,7 +111,7 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 		return fmt.Errorf("create %s: %w", p.name, err)
 	}
 	if err := c.service.Start(ctx); err != nil {
-		return fmt.Errorf("start %s: %w%s", p.name, err, behind(c.stderr))
+		return fmt.Errorf("start %s: %w%s", p.name, err, c.stderr.Suffix())
 	}
 	return nil
 }
@@ -159,28 +157,14 @@ type target struct {
 func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOption) (int, io.Reader, error) {
 	spec := t.check
 	spec.Args = args
-	p, err := t.guest.Exec(ctx, spec, false)
+	checked, err := guests.Check(ctx, t.guest, spec)
+	if err == nil || t.found == "" { // else the last one that ended says more
+		t.found = checked.Found
+	}
 	if err != nil {
 		return 0, nil, err
 	}
-	output := &bounded.Ends{Tail: tailSize}
-	check := process.Attend(p, nil, output, output)
-	if !check.WaitOrKill(ctx, checkGrace) {
-		if t.found == "" { // else the last one that ended says more
-			t.found = "its check did not end" + behind(output)
-		}
-		return 0, nil, ctx.Err()
-	}
-	exit, err := check.Wait()
-	if err != nil {
-		return 0, nil, err
-	}
-	t.found = fmt.Sprintf("its check exited with code %d", exit.Code)
-	if exit.Signal != "" {
-		t.found = "its check was ended by " + exit.Signal
-	}
-	t.found += behind(output)
-	return exit.Code, strings.NewReader(output.String()), nil
+	return checked.Code, strings.NewReader(checked.Output), nil
 }
 
 // State implements wait.StrategyTarget.

@@ -6,6 +6,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,15 +97,11 @@ func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, err
 	}
 	config.QPS, config.Burst, config.UserAgent = 50, 100, "waza"
 	client, err := kubernetes.NewForConfig(config)
-	namespace := c.Namespace
-	if namespace == "" {
-		namespace = DefaultNamespace
-	}
-	return config, client, namespace, err
+	return config, client, nameOf(c), err
 }
 
-// DefaultNamespace is where pods of trials are if nothing says where.
-const DefaultNamespace = "waza"
+// nameOf returns the name of the namespace of trials.
+func nameOf(c eval.Kubernetes) string { return cmp.Or(c.Namespace, "waza") }
 
 // Open connects to the cluster and takes what a run needs: its lease, and the watches.
 func Open(ctx context.Context, o Options) (*Backend, error) {
@@ -206,9 +203,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	if t.Network == "bridge" {
 		return nil, errBridge
 	}
-	pods, err := planTrial(t, planInput{
-		run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName,
-	})
+	pods, err := planTrial(t, b.planInput())
 	s := &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
 		backend: b, plan: pods, observe: observe, pods: map[string]*startedPod{},
@@ -224,6 +219,10 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 		return nil, err
 	}
 	return s, nil
+}
+
+func (b *Backend) planInput() planInput {
+	return planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
 }
 
 func (b *Backend) newName() string {
@@ -296,7 +295,7 @@ func (b *Backend) Resolve(_ context.Context, i images.Image, _ *images.Lock) (im
 // HostProbe implements sandbox.HostProber. The pod is on the node of the certificate's others and
 // has the walls of every other except for its network.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
-	in := planInput{run: b.run, owner: b.lease.owner, config: b.config, images: b.images, user: b.takeUser, newName: b.newName}
+	in := b.planInput()
 	in.config.RemoveInterface = false
 	p, err := in.plan(&plan.Trial{Task: "waza-probe", Number: 1}, "host", "host-probe", sandbox.Container{CPUs: 0.1, Memory: 128 << 20}, map[string]int64{})
 	if err != nil {

@@ -33,13 +33,9 @@ func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
 	if c.RemoveInterface {
 		level = "privileged"
 	}
-	name := c.Namespace
-	if name == "" {
-		name = DefaultNamespace
-	}
 	return &corev1.Namespace{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}},
+		ObjectMeta: metav1.ObjectMeta{Name: nameOf(c), Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}},
 	}
 }
 

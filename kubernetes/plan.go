@@ -120,7 +120,7 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 			Name: in.newName(), OwnerReferences: []metav1.OwnerReference{in.owner},
 			Labels: map[string]string{labelRun: in.run, labelRole: role},
 			Annotations: map[string]string{
-				annotationTrial: trialName(t), annotationContainer: container,
+				annotationTrial: t.Label(), annotationContainer: container,
 				"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 			},
 		},
@@ -185,10 +185,6 @@ func (in planInput) spec(image string) corev1.PodSpec {
 	if in.config.RuntimeClass != "" {
 		runtime = &in.config.RuntimeClass
 	}
-	walls := &corev1.SecurityContext{
-		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
-		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-	}
 	spec := corev1.PodSpec{
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		AutomountServiceAccountToken:  &no,
@@ -210,16 +206,16 @@ func (in planInput) spec(image string) corev1.PodSpec {
 		Containers: []corev1.Container{{
 			Name: containerName, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 			Command: []string{sandbox.GuestPath, "guest"}, WorkingDir: "/",
-			Stdin: true, StdinOnce: true, SecurityContext: walls,
+			Stdin: true, StdinOnce: true, SecurityContext: walls(),
 		}},
 	}
 	if in.config.RemoveInterface {
-		root, admin := int64(0), *walls
+		root, admin := int64(0), walls()
 		admin.RunAsUser, admin.RunAsGroup, admin.RunAsNonRoot = &root, &root, &no
-		admin.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_ADMIN"}}
+		admin.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
 		spec.InitContainers = []corev1.Container{{
 			Name: "remove-interface", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-			Command: []string{sandbox.GuestPath, "guest", guestpkg.RemoveInterfaces}, WorkingDir: "/", SecurityContext: &admin,
+			Command: []string{sandbox.GuestPath, "guest", guestpkg.RemoveInterfaces}, WorkingDir: "/", SecurityContext: admin,
 		}}
 	}
 	return spec
@@ -228,14 +224,18 @@ func (in planInput) spec(image string) corev1.PodSpec {
 // makeDirectories returns an init container that makes directories of the pod's user in volumes,
 // which belong to root: databases want one of their own.
 func (in planInput) makeDirectories(image string) corev1.Container {
-	no, yes := false, true
 	return corev1.Container{
 		Name: "make-directories", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{sandbox.GuestPath, "guest", guestpkg.MakeDirectories}, WorkingDir: "/",
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
-			Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		Command: []string{sandbox.GuestPath, "guest", guestpkg.MakeDirectories}, WorkingDir: "/", SecurityContext: walls(),
+	}
+}
+
+// walls returns what holds for every container of a pod.
+func walls() *corev1.SecurityContext {
+	no, yes := false, true
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Privileged: &no,
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
@@ -299,15 +299,6 @@ func numbers(user string) (uid, gid int64, err error) {
 		return 0, 0, fmt.Errorf("user %q is not given by number; name it in the eval as UID:GID, or push the eval's images again", user)
 	}
 	return uid, gid, nil
-}
-
-// trialName returns the trial's name for a person.
-func trialName(t *plan.Trial) string {
-	name := t.Task + "/" + strconv.Itoa(t.Number)
-	if t.Attempt > 1 {
-		name += "/" + strconv.Itoa(t.Attempt)
-	}
-	return name
 }
 
 // aliases returns entries of a hosts file as pods have them. Names that the API refuses resolve

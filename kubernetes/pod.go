@@ -74,7 +74,7 @@ func (b *Backend) start(ctx context.Context, p podPlan) (_ *startedPod, err erro
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, err)
 	}
 	if c.guest, err = guest.Connect(ctx, c.pipe, nil); err != nil {
-		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, behind(c.stderr))
+		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, c.stderr.Suffix())
 	}
 	return c, nil
 }
@@ -271,15 +271,6 @@ func (p *pipe) broke() error {
 	default:
 		return nil
 	}
-}
-
-// behind returns an output after a colon, or nothing if it is empty.
-func behind(output *bounded.Ends) string {
-	text := strings.TrimSpace(output.String())
-	if text == "" {
-		return ""
-	}
-	return ": " + text
 }
 
 // exitOf returns how a pod ended whose guest does not answer any more. It goes by nothing that

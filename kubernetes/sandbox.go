@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
@@ -103,7 +102,7 @@ func (s *trialSandbox) settle(ctx context.Context) error {
 				err = c.Guest.Resolve(ctx, guests.Names(s.Trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
 			}
 			if err != nil {
-				return fmt.Errorf("container of %s: %w%s", name, err, behind(s.pods[name].stderr))
+				return fmt.Errorf("container of %s: %w%s", name, err, s.pods[name].stderr.Suffix())
 			}
 			return nil
 		})
@@ -194,23 +193,13 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 
 // Usage implements sandbox.Meter.
 func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
-	c, ok := s.Running[name]
-	if !ok {
-		return evidence.Usage{}, fmt.Errorf("trial has no container %q", name)
+	c, err := s.Container(name)
+	if err != nil {
+		return evidence.Usage{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	used, err := c.Meter.Ask(ctx, c.Guest)
-	if err == nil {
-		return used, nil
-	}
-	if s.pods[name].starved(ctx) {
-		c.Meter.Starve()
-	}
-	if last := c.Meter.Last(); last != nil {
-		return *last, nil
-	}
-	return evidence.Usage{}, err
+	return c.Meter.Used(ctx, c.Guest, s.pods[name].starved)
 }
 
 // starved reports whether a pod that does not answer any more ran out of memory.
@@ -275,17 +264,15 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	return g
 }
 
-const (
-	checkPause = 200 * time.Millisecond
-	checkGrace = 2 * time.Second
-)
+// checkPause is how long after a check that failed the next begins.
+const checkPause = 200 * time.Millisecond
 
 // Ready implements sandbox.Services.
 func (s *trialSandbox) Ready(ctx context.Context, server, service string, check process.Spec) error {
 	name := sandbox.ServiceName(server, service)
-	c, ok := s.Running[name]
-	if !ok {
-		return fmt.Errorf("trial has no container %q", name)
+	c, err := s.Container(name)
+	if err != nil {
+		return err
 	}
 	if len(check.Args) == 0 {
 		check.Args = healthCheck(s.pods[name].plan.image.Health)
@@ -295,13 +282,13 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 	}
 	check.Dir = cmp.Or(check.Dir, c.Program.Dir)
 	for {
-		found, err := tryCheck(ctx, c.Guest, check)
+		checked, err := guests.Check(ctx, c.Guest, check)
 		switch {
-		case err == nil && found == "":
+		case err == nil && checked.Ready():
 			return s.Expose(ctx, server, service)
 		case retry.Sleep(ctx, checkPause) == nil:
-		case found != "":
-			return errors.New(found)
+		case checked.Found != "":
+			return errors.New(checked.Found)
 		default:
 			return cmp.Or(err, ctx.Err())
 		}
@@ -317,29 +304,6 @@ func healthCheck(test []string) []string {
 		return []string{"/bin/sh", "-c", strings.Join(test[1:], " ")}
 	}
 	return nil
-}
-
-// tryCheck runs a check once, and returns what it found; empty if the service is ready.
-func tryCheck(ctx context.Context, g *guest.Guest, check process.Spec) (found string, err error) {
-	p, err := g.Exec(ctx, check, false)
-	if err != nil {
-		return "", err
-	}
-	output := &bounded.Ends{Tail: tailSize}
-	running := process.Attend(p, nil, output, output)
-	if !running.WaitOrKill(ctx, checkGrace) {
-		return "its check did not end" + behind(output), ctx.Err()
-	}
-	exit, err := running.Wait()
-	switch {
-	case err != nil:
-		return "", err
-	case exit.Signal != "":
-		return "its check was ended by " + exit.Signal + behind(output), nil
-	case exit.Code != 0:
-		return fmt.Sprintf("its check exited with code %d", exit.Code) + behind(output), nil
-	}
-	return "", nil
 }
 
 // Close implements sandbox.Sandbox.

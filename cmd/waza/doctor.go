@@ -27,13 +27,13 @@ func (s doctorCommand) command() *cli.Command {
 		Name:        "doctor",
 		Usage:       "Check whether this machine can run isolated evals",
 		Description: "Checks the container engine, what it can enforce, and this machine, without changing anything.\nThe exit code is 3 if a run could not work.",
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),
-			onFlag(), clusterFlags()[0], clusterFlags()[1],
+			onFlag(),
 			&cli.BoolFlag{Name: "print", Hidden: true, Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
 			&cli.BoolFlag{Name: "remove-interface", Hidden: true, Usage: "With --print, for evals with remove_interface"},
-		},
+		}, clusterFlags()...),
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

@@ -135,6 +135,15 @@ func (e *Ends) String() string {
 	return tail
 }
 
+// Suffix returns what [Ends.String] does after a colon, for the end of a message; empty if that is blank.
+func (e *Ends) Suffix() string {
+	text := strings.TrimSpace(e.String())
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
 // Budget is a number of bytes that several holders have together. A nil Budget has no end.
 // Its methods may be called at the same time.
 type Budget struct {

@@ -163,6 +163,14 @@ func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Numbe
 // ID identifies the trial in its run.
 func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
+// Label names this attempt at the trial: TASK/N, and TASK/N/ATTEMPT from the second on.
+func (t *Trial) Label() string {
+	if t.Attempt > 1 {
+		return t.ID().String() + "/" + strconv.Itoa(t.Attempt)
+	}
+	return t.ID().String()
+}
+
 // Containers returns the containers of the trial's sandbox: the agent's, and those of servers and
 // their services.
 func (t *Trial) Containers() []sandbox.Container {

@@ -50,18 +50,17 @@ func ReadImages(data []byte) (i Images, err error) {
 func (i Images) Missing(trials []*plan.Trial) (refs []string) {
 	for _, t := range trials {
 		for _, c := range t.Containers() {
-			if _, ok := i.Images[c.Image]; !ok && !slices.Contains(refs, c.Image) {
-				refs = append(refs, c.Image)
-			}
+			refs = append(refs, c.Image)
 		}
 		for _, g := range t.GraderContainers {
-			if _, ok := i.Images[g.Image]; !ok && !slices.Contains(refs, g.Image) {
-				refs = append(refs, g.Image)
-			}
+			refs = append(refs, g.Image)
 		}
 	}
 	slices.Sort(refs)
-	return refs
+	return slices.DeleteFunc(slices.Compact(refs), func(ref string) bool {
+		_, ok := i.Images[ref]
+		return ok
+	})
 }
 
 // Records returns the images for run.json.

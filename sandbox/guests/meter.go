@@ -36,13 +36,20 @@ func (m *Meter) Attend(ctx context.Context, g *guest.Guest) error {
 	return err
 }
 
-// Ask asks the guest what the container used so far.
-func (m *Meter) Ask(ctx context.Context, g *guest.Guest) (observe.Usage, error) {
+// Used returns what the container used so far: what its guest says now, or said last where it does
+// not answer. Starved is asked then whether the engine says that the container ran out of memory.
+func (m *Meter) Used(ctx context.Context, g *guest.Guest, starved func(context.Context) bool) (observe.Usage, error) {
 	used, err := g.Usage(ctx, m.dirs)
 	if err == nil {
-		used = m.Take(used)
+		return m.Take(used), nil
 	}
-	return used, err
+	if starved(ctx) {
+		m.starve()
+	}
+	if last := m.Last(); last != nil {
+		return *last, nil
+	}
+	return observe.Usage{}, err
 }
 
 // Take keeps what a guest says, and returns everything that it said so far.
@@ -69,9 +76,9 @@ func (m *Meter) Last() *observe.Usage {
 	return m.seen
 }
 
-// Starve notes that the container ran out of memory, where its guest could not say so:
+// starve notes that the container ran out of memory, where its guest could not say so:
 // memory full of files, which no program holds, has no room for process 1 either.
-func (m *Meter) Starve() {
+func (m *Meter) starve() {
 	if last := m.Last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
 		kills := int64(1)
 		m.Take(observe.Usage{OOMKills: &kills})

@@ -84,7 +84,8 @@ type Sandbox struct {
 	relayed sync.WaitGroup // connections to services, and who accepts them
 }
 
-func (s *Sandbox) container(name string) (*Container, error) {
+// Container returns the container of that name.
+func (s *Sandbox) Container(name string) (*Container, error) {
 	c, ok := s.Running[name]
 	if !ok {
 		return nil, fmt.Errorf("trial has no container %q", name)
@@ -110,7 +111,7 @@ func (s *Sandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
 
 // ListenAt implements sandbox.Outlet.
 func (s *Sandbox) ListenAt(ctx context.Context, name string, at netip.AddrPort) (net.Listener, error) {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +123,7 @@ func (s *Sandbox) Layout(string) sandbox.Layout { return sandbox.ContainerLayout
 
 // Dial implements sandbox.Sandbox.
 func (s *Sandbox) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (s *Sandbox) Dial(ctx context.Context, name string, port int) (net.Conn, er
 // Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
 // is watched.
 func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (proce
 
 // Put implements sandbox.Sandbox.
 func (s *Sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) error {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (s *Sandbox) Put(ctx context.Context, name, dir string, tar io.Reader) erro
 
 // Collect implements sandbox.Sandbox.
 func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) error {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func (s *Sandbox) Collect(ctx context.Context, name, dir string, w io.Writer) er
 
 // Find implements sandbox.Finder.
 func (s *Sandbox) Find(ctx context.Context, name, path string, w io.Writer) error {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (s *Sandbox) Find(ctx context.Context, name, path string, w io.Writer) erro
 
 // Observe implements sandbox.Observer.
 func (s *Sandbox) Observe(ctx context.Context, name string) (observe.Seen, error) {
-	c, err := s.container(name)
+	c, err := s.Container(name)
 	if err != nil {
 		return observe.Seen{}, err
 	}
@@ -197,11 +198,11 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 // Expose has a server's guest accept connections for a service of its.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	at, ok := ServiceAddresses(s.Trial, server)[service]
-	c, err := s.container(server)
+	c, err := s.Container(server)
 	if err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
 	}
-	to, err := s.container(sandbox.ServiceName(server, service))
+	to, err := s.Container(sandbox.ServiceName(server, service))
 	if err != nil {
 		return err
 	}
