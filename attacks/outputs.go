@@ -108,7 +108,7 @@ func misread(s Scene) (j judged) {
 
 // Bounds of what is shown of one trial to who did not ask for all of it.
 const (
-	mostOfPage     = 4 << 20
+	mostOfPage     = 2 << 20
 	mostInTerminal = 256 << 10
 )
 

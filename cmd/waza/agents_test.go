@@ -158,7 +158,7 @@ func checkAltered(t *testing.T, p *project, run string) {
 	})
 	p.write(file, strings.Join(lines, ""))
 	c := p.start("grade", run).wait(exitFailed)
-	if said := c.stdout.String(); !strings.Contains(said, "files/1 the agent does not report 1 call that it made: call 1, files/edit_file") {
+	if said := c.stdout.String(); !strings.Contains(said, `it does not report call 1 ("edit_file" of files: ok)`) {
 		t.Errorf("grading an altered transcript says %s", said)
 	}
 }
