@@ -178,7 +178,7 @@ func (f file) pagesOf(run view.Run, links Links, most Bounds, has func(task stri
 				if !has(task.TestID, result.RunNumber) {
 					continue
 				}
-				page, err := f.trialPage(run.Dir, task.TestID, result.RunNumber, links, most)
+				page, err := f.trialPage(run, task.TestID, result.RunNumber, links, most)
 				if !yield(page, err) || err != nil {
 					return
 				}
@@ -187,11 +187,11 @@ func (f file) pagesOf(run view.Run, links Links, most Bounds, has func(task stri
 	}
 }
 
-func (f file) trialPage(dir, task string, number int, links Links, most Bounds) (Page, error) {
-	trial, err := ReadTrial(f.trialDir(dir, task, number), most)
+func (f file) trialPage(run view.Run, task string, number int, links Links, most Bounds) (Page, error) {
+	trial, err := ReadTrial(f.trialDir(run.Dir, task, number), most)
 	if err != nil {
 		return Page{}, fmt.Errorf("trial %s/%d: %w", task, number, err)
 	}
-	trial.Dir = string(f.trialDir("", task, number))
+	trial.Within(run, string(f.trialDir("", task, number)))
 	return OfTrial(trial, links), nil
 }

@@ -136,6 +136,12 @@ func (s server) Notable() int {
 	return n
 }
 
+// Quiet reports whether there is little to say of the server: no call failed, and nothing is worth a
+// look.
+func (s server) Quiet() bool {
+	return s.Notable() == 0 && (s.ErrorRate == nil || s.ErrorRate.Count == 0)
+}
+
 // serverOutcome is something that became of a server, in the same words in these trials.
 type serverOutcome struct {
 	Mark   Mark

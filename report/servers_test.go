@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/html"
+
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -67,7 +69,11 @@ func TestDeeds(t *testing.T) {
 	page := parse(t, Servers(sample(t), Links{InFile: true}))
 	web := page.all("section.server")[1]
 	tables := web.all("table.deeds")
-	if len(tables) != 2 || tables[0].Parent.Parent.Data == "details" || tables[1].Parent.Parent.Data != "details" {
+	isFolded := func(table node) bool {
+		around := node{table.Parent.Parent}
+		return around.Data == "details" && around.attr("class") == "folded"
+	}
+	if len(tables) != 2 || isFolded(tables[0]) || !isFolded(tables[1]) || !slices.ContainsFunc(web.all("details.whole")[0].Attr, func(a html.Attribute) bool { return a.Key == "open" }) {
 		t.Fatalf("%d tables of deeds", len(tables))
 	}
 	want := []string{

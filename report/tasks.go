@@ -22,6 +22,7 @@ type taskRow struct {
 
 	Answer  string // first line of the final output of that trial, or else of the first
 	Awaited bool   // none of its trials has an outcome, and the run is at work
+	Outputs string // the beginnings of all trials' final outputs, to search
 }
 
 // dot is a trial in a row.
@@ -41,8 +42,13 @@ func taskRows(r view.Run) (rows []taskRow) {
 	return rows
 }
 
-// maxAnswer is how many columns a task's row has of an answer.
-const maxAnswer = 120
+// What a task's row has of answers: columns of the one that is shown, and bytes of each and of all
+// that can be searched.
+const (
+	maxAnswer  = 120
+	maxOutput  = 1000
+	maxOutputs = 4000
+)
 
 func taskRowOf(task results.Task, planned int) taskRow {
 	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
@@ -53,6 +59,9 @@ func taskRowOf(task results.Task, planned int) taskRow {
 			mark = attackedMark(evidence.AttackSucceeded)
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
+		if room := maxOutputs - len(row.Outputs); room > 0 {
+			row.Outputs += text.Shorten(run.FinalOutput, min(room, maxOutput)) + "\n"
+		}
 		why := view.Line(run)
 		if a := run.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
 			why = view.AttackLine(*a)

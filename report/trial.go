@@ -9,13 +9,15 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Trial is what is shown of one trial, cut to bounds: its texts are as they are shown.
 type Trial struct {
 	evidence.Trial
-	Dir            string // of its evidence, as a path from the run directory
-	Previous, Next int    // trials of the task; 0 where there is none
+	Dir            string      // of its evidence, as a path from the run directory
+	Previous, Next int         // trials of the task; 0 where there is none
+	NextFailing    *view.Trial // of the run; nil where it has no other
 	Earlier        []evidence.Trial
 	Outcome        evidence.Class
 	Why            string // in a sentence
@@ -23,6 +25,8 @@ type Trial struct {
 	Gaps           []string
 
 	PromptText, Output Text
+	Setup              Text   // what the eval says of it, as YAML
+	Again              string // the command that runs it again
 	Figures            Figures
 	Sources            []Source
 	Rows               []Row
@@ -177,6 +181,11 @@ const anchorSteps = "steps"
 func (p trialPage) Overview() template.URL { return p.Links.To(PathOverview) }
 func (p trialPage) Sibling(number int) template.URL {
 	return p.Links.To(TrialPath(p.Task, number))
+}
+
+// Failing returns the address of the next trial that did not pass.
+func (p trialPage) Failing() template.URL {
+	return p.Links.To(TrialPath(p.NextFailing.Task, p.NextFailing.Number))
 }
 
 // Workspace is what became of the agent's files.

@@ -109,6 +109,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Replies, t.MoreReplies = r.replies()
 	t.Why = brief(cmp.Or(view.WhyOf(results.Graded(judged)).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
 	t.Figures = r.figures()
+	t.Setup = r.room.show(setupOf(r.talk.Trial))
 	t.Timeline = r.timeline()
 	logs, workspace := r.room.part(8), r.room.part(4)
 	t.Logs, err = logsOf(r.dir, r.talk.Trial.Servers, logs)

@@ -133,7 +133,11 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	trial.Dir = within
+	shown, err := s.runs.shown(run)
+	if err != nil {
+		shown = view.Run{Dir: run.ID}
+	}
+	trial.Within(shown, within)
 	return pageOf(run, report.OfTrial(trial, report.ServedRun(run.ID)), report.Files(linked(run.ID, at, within))), nil
 }
 

@@ -31,14 +31,14 @@
   }
 })();
 
-// Controls that name a table by data-filter: an input of words leaves the rows whose text
-// has all of them, a radio button those whose data-is has its value. What is left is told
+// Controls that name a table by data-filter: an input of words leaves the rows whose text,
+// or data-says, has all of them, a radio button those whose data-is has its value. What is left is told
 // in the element that data-told names.
 (() => {
   const filters = new Map();
   const texts = new WeakMap();
   const text = (row) => {
-    if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+    if (!texts.has(row)) texts.set(row, (row.textContent + " " + (row.dataset.says ?? "")).toLowerCase());
     return texts.get(row);
   };
   const apply = (id) => {

@@ -110,10 +110,17 @@ const trialShown = () => document.querySelector(".page.seen")?.querySelector(".t
     if (event.target.open && trialOf(event.target)) readyIn(event.target);
   }, true);
 
+  // The key n leads to the next trial that did not pass: of a trial's page by its link, else the first.
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "n" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    const page = document.querySelector(".page.seen") ?? document;
+    (page.querySelector(".next-failing") ?? page.querySelector(".reasons .numbers a"))?.click();
+  });
+
   // What the address names, and all around it, is open.
   const go = () => {
     const trial = trialShown();
-    if (trial) readyIn(trial.querySelector(".side-by-side"));
+    for (const part of trial?.querySelectorAll(".side-by-side, .setup") ?? []) readyIn(part);
     reveal(named());
     const at = document.getElementById(named());
     if (at?.closest(".left-out")) at.scrollIntoView({ block: "center" });

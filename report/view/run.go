@@ -94,6 +94,34 @@ func (r Run) Reasons() []string {
 	return said
 }
 
+// Trial names a trial of the run.
+type Trial struct {
+	Task   string
+	Number int
+}
+
+// NextFailing returns the trial behind one, in the run's order, of those that did not pass or in which
+// an attack succeeded; behind the last comes the first. It is nil where there is no other.
+func (r Run) NextFailing(task string, number int) *Trial {
+	var first *Trial
+	behind := false
+	for _, t := range r.Results.Tasks {
+		for _, run := range t.Runs {
+			attacked := run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded
+			switch {
+			case t.TestID == task && run.RunNumber == number:
+				behind = true
+			case run.Outcome == evidence.ClassPass && !attacked:
+			case behind:
+				return &Trial{t.TestID, run.RunNumber}
+			case first == nil:
+				first = &Trial{t.TestID, run.RunNumber}
+			}
+		}
+	}
+	return first
+}
+
 // Missing returns how many of the trials that were planned did not come to an end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 

@@ -1,0 +1,91 @@
+package report
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
+)
+
+// Within says which run the trial is of, and where its evidence is in the run's directory.
+func (t *Trial) Within(run view.Run, path string) {
+	t.Dir, t.NextFailing = path, run.NextFailing(t.Task, t.Number)
+	t.Again = "waza rerun " + shellWord(run.Dir) + " --task " + shellWord(globbed.Replace(t.Task)) + " --trials 1 --keep"
+}
+
+// globbed writes a task's id as a pattern that matches it alone.
+var globbed = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord returns a word of a POSIX shell's command.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// maxPrompt is how many bytes of the prompt stand in a trial's setup; the page has it by itself.
+const maxPrompt = 2000
+
+// setupOf returns what the eval says of a trial, as its YAML has it: the executor and the servers of
+// config, and the task with its graders.
+func setupOf(t evidence.Trial) string {
+	var plan struct {
+		Timeout time.Duration `json:"timeout_ns"`
+		Servers []struct {
+			Name   string          `json:"name"`
+			Config json.RawMessage `json:"config"`
+		} `json:"servers"`
+	}
+	if json.Unmarshal(t.Plan, &plan) != nil { // it has none, or is of another version
+		plan.Servers = nil
+	}
+	type grader struct {
+		Type   string          `json:"type"`
+		Name   string          `json:"name"`
+		Weight float64         `json:"weight,omitempty"`
+		Config json.RawMessage `json:"config,omitempty"`
+	}
+	var setup struct {
+		Config struct {
+			Executor string                     `json:"executor"`
+			Timeout  float64                    `json:"timeout_seconds,omitempty"`
+			Servers  map[string]json.RawMessage `json:"mcp_servers,omitempty"`
+		} `json:"config"`
+		ID     string `json:"id"`
+		Name   string `json:"name"`
+		Inputs struct {
+			Prompt string `json:"prompt"`
+		} `json:"inputs"`
+		Graders []grader `json:"graders,omitempty"`
+	}
+	setup.Config.Executor, setup.Config.Timeout = t.Executor, plan.Timeout.Seconds()
+	setup.Config.Servers = map[string]json.RawMessage{}
+	for _, s := range plan.Servers {
+		setup.Config.Servers[s.Name] = s.Config
+	}
+	setup.ID, setup.Name, setup.Inputs.Prompt = t.Task, t.TaskName, t.Prompt[:min(len(t.Prompt), maxPrompt)]
+	for _, g := range t.Graders {
+		one := grader{Type: g.Type, Name: g.Name, Config: g.Config}
+		if g.Weight != 1 {
+			one.Weight = g.Weight
+		}
+		setup.Graders = append(setup.Graders, one)
+	}
+	asJSON, err := evidence.Marshal(setup)
+	if err != nil {
+		return ""
+	}
+	asYAML, err := yaml.JSONToYAML(asJSON)
+	if err != nil {
+		return string(asJSON)
+	}
+	return string(asYAML)
+}
