@@ -26,6 +26,7 @@ type exports struct {
 	transcriptDir string
 	sessionLog    bool
 	sessionDir    string
+	tracing       tracing
 }
 
 // copied is a file of the run directory and where it is copied to.
@@ -88,6 +89,7 @@ func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 	if e.sessionLog {
 		errs = append(errs, writeSession(e.sessionDir, j.Eval.Path, all))
 	}
+	errs = append(errs, o.trace(out))
 	if err := errors.Join(errs...); err != nil {
 		return usage("%w", err)
 	}

@@ -15,20 +15,21 @@ const (
 	formatATIF    format = "atif"    // trajectories, one on a line
 	formatInspect format = "inspect" // the log of Inspect
 	formatCSV     format = "csv"     // rows of trials
+	formatOTLP    format = "otlp"    // spans of OpenTelemetry, a request on a line
 )
 
 // exportCommand is waza export.
 type exportCommand struct{ *state }
 
 func (s exportCommand) command() *cli.Command {
-	formats := []format{formatATIF, formatInspect, formatCSV}
+	formats := []format{formatATIF, formatInspect, formatCSV, formatOTLP}
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "Write a run in the format of another tool",
 		ArgsUsage: "RUN [TASK [N]]",
 		Description: "Writes all trials of RUN that have ended, or those of TASK, or trial N of TASK: as trajectories in\n" +
-			"ATIF 1.7, one per line; as a JSON log of Inspect; or as CSV with one row per trial. TASK/N is the\n" +
-			"same as TASK N. RUN is a run directory, or latest.",
+			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; or as spans of\n" +
+			"OpenTelemetry in OTLP JSON. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats)},
@@ -74,7 +75,7 @@ func (s exportCommand) exported(dir, which string) (run export.Run, err error) {
 }
 
 func (s exportCommand) export(run export.Run, f format, file string) error {
-	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV}[f]
+	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent())}[f]
 	to := func(w io.Writer) error { return write(w, run) }
 	if file != "" {
 		return writeTo(file, to)

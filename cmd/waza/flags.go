@@ -120,7 +120,6 @@ func upstreamFlags() map[string]string {
 		"no-summary":      "",
 		"snapshot":        "snapshots of trials are not made here; the run directory has all evidence",
 		"redact":          "secrets are always kept out of what is written",
-		"otel-file":       "traces are not exported here",
 		"auto-file-issue": "issues are not filed here",
 		"keep-workspace":  "the workspace is always kept, as workspace.tar in the evidence of each trial",
 		"no-update-check": "",
@@ -130,7 +129,7 @@ func upstreamFlags() map[string]string {
 // inertFlags are flags of waza's that change nothing here.
 func inertFlags() (flags []cli.Flag) {
 	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
-		if name == "cache-dir" || name == "snapshot" || name == "otel-file" {
+		if name == "cache-dir" || name == "snapshot" {
 			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
 			continue
 		}

@@ -104,6 +104,9 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	if out.exports, err = readExports(c, out.file); err != nil {
 		return out, err
 	}
+	if out.exports.tracing, err = readTracing(c, s.lookup); err != nil {
+		return out, err
+	}
 	switch {
 	case c.Bool("v") && c.Bool("q"):
 		return out, usage("-v says more and -q says less: give one of them")

@@ -35,7 +35,7 @@ func (s runCommand) command() *cli.Command {
 		Name:         "run",
 		Usage:        "Run an eval",
 		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --prepare, --output, --format, -v and -q, --allow-host-hooks if the eval needs it,\nand --judge-url and --judge-key-env if a judge has yet to be asked.",
+		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --prepare, --output, --format, --otel-exporter, -v and -q, --allow-host-hooks if the eval needs it,\nand --judge-url and --judge-key-env if a judge has yet to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
@@ -74,7 +74,7 @@ func (s runCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
-		}, slices.Concat(judgeFlags("--resume"), exportFlags(), inertFlags())...),
+		}, slices.Concat(judgeFlags("--resume"), exportFlags(), otelFlags(), inertFlags())...),
 		Action: func(c *cli.Context) error {
 			on, err := readOn(s.state, c)
 			if err != nil {
@@ -451,7 +451,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 
 // harmless are the options that can be given with --resume: they change no trial's
 // outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+var harmless = []string{"resume", "isolate", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 // checkResumable refuses what the command line cannot change of a run that goes on.
 func checkResumable(c *cli.Context) error {

@@ -14,7 +14,7 @@ var floors = [][]string{
 		"internal/archtest", "internal/bounded", "internal/defence", "internal/dockertest",
 		"internal/files", "internal/golden",
 		"internal/heavytest", "internal/jsontext", "internal/judgetest", "internal/memtest",
-		"internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
+		"internal/oteltest", "internal/proc", "internal/pypitest", "internal/retry", "internal/strictyaml",
 		"internal/tree/treetest", "internal/upstreamtest", "internal/web",
 		"bench/mcppeer", "compat", "conformance", "docs", "examples/mcp-eval/server", "examples/services/server", "frozen",
 		"pagetest", "schemas",

@@ -1,5 +1,5 @@
 // Package export writes a run for other tools: its trials as trajectories in ATIF, as a log
-// of Inspect, or as rows of CSV.
+// of Inspect, as rows of CSV, or as spans of OpenTelemetry.
 //
 // Everything is read from the run's evidence, through the reader that shows a trial to a
 // person, so what was redacted there stays redacted. Texts are strangers', so each is

@@ -241,6 +241,7 @@ func TestSome(t *testing.T) {
 		"atif":    func(b *bytes.Buffer) error { return export.ATIF(b, some) },
 		"inspect": func(b *bytes.Buffer) error { return export.Inspect(b, some) },
 		"csv":     func(b *bytes.Buffer) error { return export.CSV(b, some) },
+		"otlp":    func(b *bytes.Buffer) error { return export.OTLP(true)(b, some) },
 	} {
 		var out bytes.Buffer
 		if err := write(&out); err != nil {
@@ -249,10 +250,10 @@ func TestSome(t *testing.T) {
 		if out.Len() > 600<<10 {
 			t.Errorf("%s has %d bytes", format, out.Len())
 		}
-		if want := fmt.Sprintf("task%s2", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,"}[format]); !strings.Contains(out.String(), want) {
+		if want := fmt.Sprintf("task%s2", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,", "otlp": "/"}[format]); !strings.Contains(out.String(), want) {
 			t.Errorf("%s has no %s", format, want)
 		}
-		if other := fmt.Sprintf("task%s1", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,"}[format]); strings.Contains(out.String(), other) {
+		if other := fmt.Sprintf("task%s1", map[string]string{"atif": "/", "inspect": "/", "csv": ",task,", "otlp": "/"}[format]); strings.Contains(out.String(), other) {
 			t.Errorf("%s has %s too", format, other)
 		}
 	}

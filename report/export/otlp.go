@@ -1,0 +1,521 @@
+package export
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/model/dialect"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/results"
+)
+
+// SemanticConventions is the version of OpenTelemetry's semantic conventions that spans follow:
+// those for generative AI and for MCP, which are in development and change between versions.
+const SemanticConventions = "1.41.0"
+
+const schemaURL = "https://opentelemetry.io/schemas/" + SemanticConventions
+
+// maxRequest is about how many bytes of spans one request has. Collectors take 20 MiB.
+const maxRequest = 1 << 20
+
+// maxName is how many bytes are exported of a name that a stranger chose.
+const maxName = 200
+
+// The types below are OTLP in its JSON encoding, as far as it is used here: ids in hexadecimal,
+// 64-bit integers as strings, enumerations as numbers.
+
+type exportRequest struct {
+	ResourceSpans []resourceSpans `json:"resourceSpans"`
+}
+
+type resourceSpans struct {
+	Resource   resource     `json:"resource"`
+	ScopeSpans []scopeSpans `json:"scopeSpans"`
+	SchemaURL  string       `json:"schemaUrl"`
+}
+
+type resource struct {
+	Attributes attributes `json:"attributes"`
+}
+
+type scopeSpans struct {
+	Scope     scope             `json:"scope"`
+	Spans     []json.RawMessage `json:"spans"` // each a span
+	SchemaURL string            `json:"schemaUrl"`
+}
+
+type scope struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Kinds of spans, and the status of one that failed.
+const (
+	spanInternal = 1
+	spanClient   = 3
+	statusError  = 2
+)
+
+type span struct {
+	TraceID    string      `json:"traceId"`
+	SpanID     string      `json:"spanId"`
+	ParentID   string      `json:"parentSpanId,omitempty"`
+	Name       string      `json:"name"`
+	Kind       int         `json:"kind"`
+	Start      string      `json:"startTimeUnixNano"`
+	End        string      `json:"endTimeUnixNano"`
+	Attributes attributes  `json:"attributes,omitempty"`
+	Events     []spanEvent `json:"events,omitempty"`
+	Links      []spanLink  `json:"links,omitempty"`
+	Status     *spanStatus `json:"status,omitempty"`
+}
+
+type spanEvent struct {
+	Time       string     `json:"timeUnixNano"`
+	Name       string     `json:"name"`
+	Attributes attributes `json:"attributes"`
+}
+
+type spanLink struct {
+	TraceID string `json:"traceId"`
+	SpanID  string `json:"spanId"`
+}
+
+type spanStatus struct {
+	Message string `json:"message,omitempty"`
+	Code    int    `json:"code"`
+}
+
+// attributes are added by their types. An empty text is left out.
+type attributes []attribute
+
+type attribute struct {
+	Key   string         `json:"key"`
+	Value attributeValue `json:"value"`
+}
+
+type attributeValue struct {
+	String *string  `json:"stringValue,omitempty"`
+	Int    *string  `json:"intValue,omitempty"`
+	Double *float64 `json:"doubleValue,omitempty"`
+	Bool   *bool    `json:"boolValue,omitempty"`
+}
+
+func (a *attributes) text(key, value string) {
+	if value != "" {
+		value = cut(value)
+		*a = append(*a, attribute{key, attributeValue{String: &value}})
+	}
+}
+
+func (a *attributes) int(key string, value int64) {
+	*a = append(*a, attribute{key, attributeValue{Int: new(strconv.FormatInt(value, 10))}})
+}
+
+func (a *attributes) double(key string, value float64) {
+	*a = append(*a, attribute{key, attributeValue{Double: &value}})
+}
+
+func (a *attributes) bool(key string, value bool) {
+	*a = append(*a, attribute{key, attributeValue{Bool: &value}})
+}
+
+// failed marks a span as failed, by a class of errors.
+func (s *span) failed(class, message string) {
+	s.Attributes.text("error.type", class)
+	s.Status = &spanStatus{message, statusError}
+}
+
+// OTLP returns a function that writes the spans of a run as OTLP JSON. A line is a whole request
+// to a collector, and one call of Write. Ids are made of the run's, so that a span that is
+// exported again is the same. With content, prompts, answers, arguments, results and what graders
+// said are written too, as far as they are in the evidence.
+func OTLP(content bool) func(io.Writer, Run) error {
+	return func(w io.Writer, run Run) error {
+		t := tracer{w: w, run: run, content: content}
+		ended := run.Started
+		for _, dir := range run.Trials {
+			end, err := t.trial(dir)
+			if err != nil {
+				return err
+			}
+			if end.After(ended) {
+				ended = end
+			}
+		}
+		if run.Ended.After(ended) {
+			ended = run.Ended
+		}
+		if err := t.add(t.eval(ended)); err != nil {
+			return err
+		}
+		return t.flush()
+	}
+}
+
+// tracer makes a run's evidence into spans.
+type tracer struct {
+	w       io.Writer
+	run     Run
+	content bool
+	spans   []json.RawMessage // that are not written yet
+	size    int               // of these, in bytes
+}
+
+// id returns the id of n bytes of something of the run.
+func (t *tracer) id(n int, of ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]any{t.run.ID}, of...)))
+	return hex.EncodeToString(sum[:n])
+}
+
+// span returns a span below a parent; id is what it is of.
+func (t *tracer) span(name, parent string, kind int, start, end time.Time, id ...any) span {
+	if end.Before(start) {
+		end = start
+	}
+	return span{
+		TraceID: t.id(16), SpanID: t.id(8, id...), ParentID: parent, Name: short(name), Kind: kind,
+		Start: nanos(start), End: nanos(end),
+	}
+}
+
+func (t *tracer) add(s span) error {
+	raw, err := evidence.Marshal(s)
+	if err != nil {
+		return err
+	}
+	t.spans, t.size = append(t.spans, raw), t.size+len(raw)
+	if t.size < maxRequest {
+		return nil
+	}
+	return t.flush()
+}
+
+// flush writes a request with the spans that are not written yet.
+func (t *tracer) flush() error {
+	if len(t.spans) == 0 {
+		return nil
+	}
+	var about attributes
+	about.text("service.name", "waza")
+	about.text("service.version", t.run.Waza)
+	line, err := evidence.Marshal(exportRequest{[]resourceSpans{{
+		Resource: resource{about}, SchemaURL: schemaURL,
+		ScopeSpans: []scopeSpans{{scope{"github.com/waza-isolate/waza", t.run.Waza}, t.spans, schemaURL}},
+	}}})
+	if err != nil {
+		return err
+	}
+	t.spans, t.size = nil, 0
+	_, err = t.w.Write(append(line, '\n'))
+	return err
+}
+
+// eval returns the span of the run, which is the parent of its trials'.
+func (t *tracer) eval(ended time.Time) span {
+	s := t.span("eval "+t.run.Results.EvalName, "", spanInternal, t.run.Started, ended, "eval")
+	s.Attributes.text("waza.eval.name", t.run.Results.EvalName)
+	s.Attributes.text("waza.eval.run_id", t.run.ID)
+	s.Attributes.text("waza.eval.skill", t.run.Results.Skill)
+	s.Attributes.text("waza.eval.engine", t.run.Results.Config.EngineType)
+	s.Attributes.bool("waza.eval.isolated", t.run.Isolated)
+	return s
+}
+
+// trial adds the spans of a trial, and returns when it ended.
+func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
+	c, err := conversation.Read(dir)
+	if err != nil {
+		return ended, err
+	}
+	links := linksOf(dir, c)
+	trial := c.Trial
+	outcome, reason, message := trial.Outcome(c.Verdicts)
+	s := t.span(fmt.Sprintf("trial %s/%d", trial.Task, trial.Number), t.id(8, "eval"), spanInternal, trial.Started, trial.Ended, trial.Task, trial.Number)
+	s.Attributes.text("waza.task.id", trial.Task)
+	s.Attributes.text("waza.task.name", trial.TaskName)
+	s.Attributes.int("waza.trial.number", int64(trial.Number))
+	s.Attributes.int("waza.trial.attempt", int64(trial.Attempt))
+	s.Attributes.text("waza.trial.outcome", string(outcome))
+	s.Attributes.text("waza.trial.reason", string(reason))
+	if len(c.Verdicts.Verdicts) > 0 {
+		s.Attributes.double("waza.trial.score", c.Verdicts.Score)
+	}
+	if a := c.Verdicts.Attack; a != nil {
+		s.Attributes.text("waza.trial.attack", string(a.Result))
+	}
+	if outcome != evidence.ClassPass {
+		s.failed(outcome.With(reason), t.only(message))
+	}
+	agent := t.agent(c, s.SpanID)
+	agent.Events = t.verdicts(c)
+	for _, one := range []span{s, agent} {
+		if err := t.add(one); err != nil {
+			return ended, err
+		}
+	}
+	return trial.Ended, t.steps(c, agent.SpanID, links)
+}
+
+// linksOf returns the trace contexts that the agent put into its calls, by the calls' numbers. What
+// cannot be read has none.
+func linksOf(dir evidence.Dir, c conversation.Conversation) map[int][]spanLink {
+	links, calls := map[int][]spanLink{}, c.CallsByFrame()
+	if len(calls) == 0 {
+		return links
+	}
+	for frame, err := range dir.Frames() {
+		if err != nil {
+			break
+		}
+		for _, call := range calls[frame.Seq] {
+			if trace, parent, ok := traceparent(frame.Raw, call.ID); ok && frame.Seq == call.RequestFrame {
+				links[call.Seq] = []spanLink{{trace, parent}}
+			}
+		}
+	}
+	return links
+}
+
+// only returns a text if contents are exported, or else none.
+func (t *tracer) only(said string) string {
+	if !t.content {
+		return ""
+	}
+	return cut(said)
+}
+
+// agent returns the span of a trial's agent at work.
+func (t *tracer) agent(c conversation.Conversation, parent string) span {
+	trial := c.Trial
+	start, end := trial.AgentStart, trial.AgentEnd
+	if start.IsZero() {
+		start = trial.Started
+	}
+	if end.IsZero() {
+		end = trial.Ended
+	}
+	s := t.span("invoke_agent "+trial.Executor, parent, spanInternal, start, end, trial.Task, trial.Number, "agent")
+	s.Attributes.text("gen_ai.operation.name", "invoke_agent")
+	s.Attributes.text("gen_ai.agent.name", trial.Executor)
+	s.Attributes.text("gen_ai.request.model", short(t.run.Results.Config.ModelID))
+	s.Attributes.text("gen_ai.conversation.id", t.run.ID+"/"+trialKey{trial.Task, trial.Number}.String())
+	if t.content {
+		s.Attributes.messages("gen_ai.input.messages", genMessage{Role: "user", Parts: []genPart{textPart(trial.Prompt)}})
+		s.Attributes.messages("gen_ai.output.messages", genMessage{Role: "assistant", Parts: []genPart{textPart(trial.FinalOutput)}, Finish: "stop"})
+	}
+	if trial.Class != "" {
+		s.failed(trial.Class.With(trial.Reason), t.only(trial.Message))
+	}
+	return s
+}
+
+// verdicts returns the verdicts on a trial as events of evaluation.
+func (t *tracer) verdicts(c conversation.Conversation) (all []spanEvent) {
+	for _, v := range c.Verdicts.Verdicts {
+		var about attributes
+		about.text("gen_ai.evaluation.name", short(v.Name))
+		about.text("gen_ai.evaluation.score.label", string(v.Result))
+		if v.Result == evidence.VerdictError {
+			about.text("error.type", "evidence")
+		} else {
+			about.double("gen_ai.evaluation.score.value", v.Score)
+		}
+		about.text("gen_ai.evaluation.explanation", t.only(v.Feedback))
+		about.text("waza.grader.type", v.Type)
+		all = append(all, spanEvent{nanos(c.Trial.Ended), "gen_ai.evaluation.result", about})
+	}
+	return all
+}
+
+// steps adds a span for each turn of a model and each call of a tool that the runner saw. What
+// stands in a transcript alone has no time, and no span.
+func (t *tracer) steps(c conversation.Conversation, agent string, links map[int][]spanLink) error {
+	transports := map[string]string{}
+	for _, server := range c.Trial.Servers {
+		transports[server.Name] = server.Transport
+	}
+	for _, step := range c.Steps {
+		var s span
+		var err error
+		switch {
+		case step.Turn != nil:
+			s = t.turn(c, *step.Turn, agent)
+		case step.Call != nil:
+			s, err = t.call(c, *step.Call, agent)
+			s.Links = links[step.Call.Seq]
+			s.Attributes.text("network.transport", map[string]string{"stdio": "pipe", "http": "tcp", "sse": "tcp"}[transports[step.Call.Server]])
+		default:
+			continue
+		}
+		if err == nil {
+			err = t.add(s)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// providers are the names of those whose APIs the gateway reads. Others may offer these APIs too.
+var providers = map[dialect.Name]string{
+	dialect.Chat: "openai", dialect.Responses: "openai", dialect.Messages: "anthropic", dialect.Generate: "gcp.gen_ai",
+}
+
+func (t *tracer) turn(c conversation.Conversation, turn conversation.Turn, agent string) span {
+	s := t.span("chat "+turn.Model, agent, spanClient, turn.Start, turn.End, c.Trial.Task, c.Trial.Number, "turn", turn.Seq)
+	s.Attributes.text("gen_ai.operation.name", "chat")
+	s.Attributes.text("gen_ai.provider.name", providers[turn.Dialect])
+	s.Attributes.text("gen_ai.request.model", short(turn.Model))
+	s.Attributes.text("waza.provider", short(turn.Provider))
+	s.Attributes.int("waza.turn.number", int64(turn.Seq))
+	if u := turn.Usage; u != nil {
+		s.Attributes.int("gen_ai.usage.input_tokens", u.Input)
+		s.Attributes.int("gen_ai.usage.output_tokens", u.Output)
+		s.Attributes.int("gen_ai.usage.cache_read.input_tokens", u.Cached)
+	}
+	if turn.Cost != nil {
+		s.Attributes.double("waza.cost_usd", *turn.Cost)
+	}
+	if turn.Outcome != evidence.ModelOK {
+		class := turn.Outcome
+		if turn.Outcome == evidence.ModelRefused && turn.Status > 0 {
+			class = strconv.Itoa(turn.Status)
+		}
+		s.failed(class, t.only(turn.Problem))
+	}
+	if t.content {
+		answer := genMessage{Role: "assistant", Finish: "stop"}
+		if turn.Text != "" {
+			answer.Parts = append(answer.Parts, textPart(turn.Text))
+		}
+		for _, u := range turn.Uses {
+			answer.Finish = "tool_call"
+			answer.Parts = append(answer.Parts, genPart{Type: "tool_call", ID: short(u.ID), Name: short(u.Name), Arguments: object(u.Arguments)})
+		}
+		s.Attributes.messages("gen_ai.output.messages", answer)
+	}
+	return s
+}
+
+func (t *tracer) call(c conversation.Conversation, call evidence.Call, agent string) (span, error) {
+	end := call.End
+	if end.IsZero() {
+		end = c.Trial.AgentEnd
+	}
+	s := t.span("tools/call "+call.Tool, agent, spanClient, call.Start, end, c.Trial.Task, c.Trial.Number, "call", call.Seq)
+	s.Attributes.text("mcp.method.name", "tools/call")
+	s.Attributes.text("gen_ai.operation.name", "execute_tool")
+	s.Attributes.text("gen_ai.tool.name", short(call.Tool))
+	s.Attributes.text("gen_ai.tool.call.id", short(call.ToolUse))
+	s.Attributes.text("jsonrpc.request.id", short(cmp.Or(jsontext.Word(call.ID), string(call.ID))))
+	s.Attributes.text("waza.server", call.Server)
+	s.Attributes.int("waza.call.number", int64(call.Seq))
+	s.Attributes.text("waza.call.outcome", string(call.Outcome))
+	s.Attributes.text("waza.call.origin", string(call.Origin))
+	said := ""
+	if t.content {
+		raw, err := call.Result.Raw()
+		if err != nil {
+			return s, err
+		}
+		said = cut(results.CallText(call, raw))
+		s.Attributes.text("gen_ai.tool.call.arguments", string(object(call.Arguments)))
+		s.Attributes.text("gen_ai.tool.call.result", string(raw))
+	}
+	if call.Outcome != evidence.OutcomeOK {
+		class := string(call.Outcome)
+		if code := errorCode(call.Error); code != "" {
+			class = code
+			s.Attributes.text("rpc.response.status_code", code)
+		}
+		s.failed(class, said)
+	}
+	return s, nil
+}
+
+// errorCode returns the code of a JSON-RPC error; empty without one.
+func errorCode(raw json.RawMessage) string {
+	var reported struct {
+		Code *int64 `json:"code"`
+	}
+	if jsontext.Unmarshal(raw, &reported) != nil || reported.Code == nil {
+		return ""
+	}
+	return strconv.FormatInt(*reported.Code, 10)
+}
+
+// genMessage is a message as the conventions have it, in an attribute as JSON.
+type genMessage struct {
+	Role   string    `json:"role"`
+	Parts  []genPart `json:"parts"`
+	Finish string    `json:"finish_reason,omitempty"`
+}
+
+type genPart struct {
+	Type      string          `json:"type"`
+	Content   *string         `json:"content,omitempty"` // of a text
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+}
+
+func textPart(s string) genPart { return genPart{Type: "text", Content: new(cut(s))} }
+
+// messages adds messages, whose texts are bounded, as JSON.
+func (a *attributes) messages(key string, one genMessage) {
+	if one.Parts == nil {
+		one.Parts = []genPart{}
+	}
+	value, _ := evidence.Marshal([]genMessage{one}) // strings, and arguments that are valid JSON
+	*a = append(*a, attribute{key, attributeValue{String: new(string(value))}})
+}
+
+// traceparent returns the trace context that an agent put into a request, which is that of an id
+// where the frame is a batch: the member traceparent of params._meta, by W3C Trace Context.
+func traceparent(frame []byte, id json.RawMessage) (trace, parent string, ok bool) {
+	if !jsontext.Valid(frame) {
+		return "", "", false
+	}
+	request := jsontext.TrimSpace(frame)
+	for one := range jsontext.Elements(request) {
+		if string(jsontext.TrimSpace(jsontext.Member(one, "id"))) == string(id) {
+			request = one
+			break
+		}
+	}
+	value := jsontext.Member(jsontext.Member(jsontext.Member(request, "params"), "_meta"), "traceparent")
+	if len(value) == 0 || value[0] != '"' || len(value) > maxName {
+		return "", "", false
+	}
+	fields := strings.Split(jsontext.Word(value), "-")
+	if len(fields) < 4 || !lowerHex(fields[0], 2) || fields[0] == "ff" || fields[0] == "00" && len(fields) > 4 ||
+		!lowerHex(fields[1], 32) || !lowerHex(fields[2], 16) || !lowerHex(fields[3], 2) {
+		return "", "", false
+	}
+	return fields[1], fields[2], strings.Trim(fields[1], "0") != "" && strings.Trim(fields[2], "0") != ""
+}
+
+func lowerHex(s string, digits int) bool {
+	return len(s) == digits && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func short(s string) string { return text.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxName) }
+
+func nanos(at time.Time) string {
+	if at.IsZero() {
+		return "0"
+	}
+	return strconv.FormatInt(at.UnixNano(), 10)
+}
