@@ -34,9 +34,9 @@ type budget struct {
 	pending int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
 }
 
-// CheckDisk fails with [ErrNoRoom] if the disk of dir, which need not exist yet, has no room
+// checkDisk fails with [ErrNoRoom] if the disk of dir, which need not exist yet, has no room
 // for the trials when so many of them run at once.
-func CheckDisk(dir string, trials []*plan.Trial, workers int) error {
+func checkDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)
 	return err
 }

@@ -104,8 +104,8 @@ func (r Record) CheckInputs(path string) error {
 	return nil
 }
 
-// PlanDigest is a digest of the trials' plans as trial.json keeps them, without secrets.
-func PlanDigest(trials []*plan.Trial, secrets *redact.Set) string {
+// planDigest is a digest of the trials' plans as trial.json keeps them, without secrets.
+func planDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	sum := sha256.New()
 	for _, t := range trials {
 		plan, _ := secrets.JSON(t.JSON())

@@ -3,14 +3,13 @@ package runner
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-
-	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/waza-isolate/waza/eval"
@@ -88,7 +87,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 		return err
 	}
 	i.plans, err = plan.PlanInspections(i.Eval, i.Servers, plan.Choices{
-		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: LikelyPlatform(),
+		Run: i.ID, Pull: i.Pull, Lookup: i.Lookup, Secrets: i.Secrets, Lock: i.lock, Platform: likelyPlatform(),
 	})
 	if err != nil {
 		return Mistake{err}
@@ -96,7 +95,7 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 	if !i.Isolated && !i.remote() {
 		return mistake("inspect starts programs that you may not trust, and without --isolate they would run as yours, with your files and network: add --isolate")
 	}
-	vault, err := OpenVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
+	vault, err := openVault(ctx, i.plans, i.Eval.Dir(), i.Lookup, i.Secrets)
 	if err != nil {
 		return Mistake{err}
 	}

@@ -43,8 +43,8 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", ErrWeak, strings.Join(holes, "\n"), names.String())
 }
 
-// LikelyPlatform returns the platform that an engine on this machine most likely has.
-func LikelyPlatform() string { return "linux/" + runtime.GOARCH }
+// likelyPlatform returns the platform that an engine on this machine most likely has.
+func likelyPlatform() string { return "linux/" + runtime.GOARCH }
 
 // keptInLock says that what was resolved goes into the lock.
 const keptInLock = "kept in " + images.LockName
@@ -119,7 +119,7 @@ func resolve(ctx context.Context, installer Installer, packages []images.Image, 
 // needs. It opens a backend only where something is missing, and writes nothing. What is
 // wrong with the files is a [Mistake].
 func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock, h Host) (*images.Lock, error) {
-	packages, err := plan.Packages(e, tasks, old, LikelyPlatform())
+	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
 	if err != nil {
 		return nil, Mistake{err}
 	}
@@ -164,9 +164,9 @@ func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 	return backend, nil
 }
 
-// FetchRepos fetches the repositories of the trials, each once, and adds their commits to the
-// plans.
-func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
+// fetchRepos fetches the repositories of the trials, each once, and adds their commits to the
+// plans. One that is refused is a [Mistake].
+func fetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {
 		for i := range t.Repos {
@@ -176,7 +176,11 @@ func FetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) err
 				say("fetching the repository " + r.Source)
 				tree, err := gitrepo.Fetch(ctx, source)
 				if err != nil {
-					return fmt.Errorf("task %s: %w", t.Task, err)
+					err = fmt.Errorf("task %s: %w", t.Task, err)
+					if errors.As(err, new(gitrepo.RefusedError)) {
+						return Mistake{err}
+					}
+					return err
 				}
 				trees[source] = tree
 			}

@@ -33,7 +33,7 @@ type Record struct {
 	Build       string                `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
 	Eval        EvalRecord            `json:"eval"`
 	Inputs      map[string]string     `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
-	Plan        string                `json:"plan,omitempty"`   // as PlanDigest; empty until images are there
+	Plan        string                `json:"plan,omitempty"`   // as planDigest; empty until images are there
 	MCP         *MCPRecord            `json:"mcp,omitempty"`    // where the command line overlaid servers
 	Started     time.Time             `json:"started"`
 	Resumed     []time.Time           `json:"resumed,omitempty"`
@@ -89,9 +89,9 @@ type TaskRecord struct {
 	Trigger *results.TriggerTest `json:"trigger_test,omitempty"`
 }
 
-// NewRecord is the record of a run of eval that is about to start. overlay is what
+// recordOf returns the record of a run of an eval that is about to start. overlay is what
 // was laid over its servers, or nil.
-func NewRecord(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
+func recordOf(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
 	content, err := files.Read(e.Path, strictyaml.MaxBytes)
 	if err != nil {
 		return Record{}, err

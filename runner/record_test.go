@@ -227,7 +227,7 @@ func TestNewRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRecord(eval, tasks, nil)
+	r, err := recordOf(eval, tasks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,14 @@ func TestNewRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err = NewRecord(eval, tasks, overlay); err != nil {
+	if r, err = recordOf(eval, tasks, overlay); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(&MCPRecord{Path: "mcp.json", SHA256: overlay.SHA256, Servers: []string{"a", "b"}}, r.MCP); diff != "" {
 		t.Error(diff)
 	}
 	eval.Path = filepath.Join(t.TempDir(), "gone.yaml")
-	if _, err := NewRecord(eval, tasks, nil); err == nil {
+	if _, err := recordOf(eval, tasks, nil); err == nil {
 		t.Error("an eval that is gone has a record")
 	}
 }

@@ -21,19 +21,31 @@ const (
 	JUnitFile  = "junit.xml"
 )
 
-// Report writes the report of the run in dir and its junit.xml, from the results that
-// [WriteResults] has computed. Where one cannot be written, the other is.
-func (r Record) Report(dir string, computed results.Results) error {
-	write := func(name string, write func(io.Writer) error) error {
-		if err := evidence.WriteFileBy(filepath.Join(dir, name), write); err != nil {
-			return fmt.Errorf("%s is not written: %w", name, err)
-		}
-		return nil
+// output is a file of a run directory that is made of the run's results.
+type output struct {
+	name  string
+	write func(io.Writer, view.Run) error
+}
+
+// outputs returns what every run leaves.
+func outputs() []output {
+	return []output{
+		{JUnitFile, func(w io.Writer, run view.Run) error { return junit.Write(w, run.Results) }},
+		{ReportFile, func(w io.Writer, run view.Run) error { return report.Write(w, []view.Run{run}, TrialDir) }},
 	}
-	return errors.Join(
-		write(JUnitFile, func(w io.Writer) error { return junit.Write(w, computed) }),
-		write(ReportFile, func(w io.Writer) error { return report.Write(w, []view.Run{r.View(dir, computed)}, TrialDir) }),
-	)
+}
+
+// Report writes the outputs of the run in dir, from the results that [WriteResults] has computed.
+// Where one cannot be written, the others are.
+func (r Record) Report(dir string, computed results.Results) error {
+	run := r.View(dir, computed)
+	var errs []error
+	for _, o := range outputs() {
+		if err := evidence.WriteFileBy(filepath.Join(dir, o.name), func(w io.Writer) error { return o.write(w, run) }); err != nil {
+			errs = append(errs, fmt.Errorf("%s is not written: %w", o.name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // conclude writes the results and the reports of the run in dir, and seals it.

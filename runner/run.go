@@ -19,7 +19,6 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
-	"github.com/waza-isolate/waza/runner/gitrepo"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -128,7 +127,7 @@ func (j *Job) plan() (err error) {
 	}
 	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
-		Lock: j.lock, Platform: LikelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
+		Lock: j.lock, Platform: likelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks,
 	})
 	if err != nil {
@@ -212,7 +211,7 @@ func (e *execution) prepare(ctx context.Context, backend Backend) error {
 	if err := e.installPackages(ctx, backend); err != nil {
 		return err
 	}
-	if err := e.fetchRepos(ctx); err != nil {
+	if err := fetchRepos(ctx, e.Trials, e.Request.Say); err != nil {
 		return err
 	}
 	if err := e.getImages(ctx, backend); err != nil {
@@ -231,10 +230,10 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	if governed {
 		most = min(most, len(j.Trials))
 	}
-	err := CheckDisk(j.Dir, trials, most)
+	err := checkDisk(j.Dir, trials, most)
 	for errors.Is(err, ErrNoRoom) && governed && most > 1 {
 		most /= 2
-		err = CheckDisk(j.Dir, trials, most)
+		err = checkDisk(j.Dir, trials, most)
 	}
 	if err != nil {
 		return 0, Mistake{err}
@@ -244,7 +243,7 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 
 // readSecrets reads the values of the servers' secrets, and gives them to the trials.
 func (j *Job) readSecrets(ctx context.Context) error {
-	vault, err := OpenVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
+	vault, err := openVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
 	if err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -258,7 +257,7 @@ func (j *Job) readSecrets(ctx context.Context) error {
 // newRecord returns run.json as it is before anything is done.
 func (j *Job) newRecord(workers int) (Record, error) {
 	q := j.Request
-	record, err := NewRecord(j.Eval, j.Tasks, q.Overlay)
+	record, err := recordOf(j.Eval, j.Tasks, q.Overlay)
 	if err != nil {
 		return record, err
 	}
@@ -301,21 +300,11 @@ func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 	})
 }
 
-// fetchRepos fetches the repositories of the tasks.
-func (j *Job) fetchRepos(ctx context.Context) error {
-	err := FetchRepos(ctx, j.Trials, j.Request.Say)
-	var refused gitrepo.RefusedError
-	if errors.As(err, &refused) {
-		return Mistake{err}
-	}
-	return err
-}
-
 // getImages has the backend get all images, and adds them and the plan to the record. A resumed run
 // must have the plan and the images that it began with.
 func (e *execution) getImages(ctx context.Context, backend Backend) error {
 	secrets, record := e.Request.Secrets, &e.record
-	planned := PlanDigest(e.Trials, secrets)
+	planned := planDigest(e.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
 		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(e.Eval))
 	}

@@ -71,7 +71,10 @@ func (s Seal) renewTrial(dir string, trial evidence.Dir, name string) error {
 // renewGraded updates the digests of files that grading has written, and drops those of
 // missing ones.
 func (s Seal) renewGraded(dir string) error {
-	names := []string{ReportFile, JUnitFile} // which an interrupted run may lack
+	var names []string
+	for _, o := range outputs() { // which an interrupted run may lack
+		names = append(names, o.name)
+	}
 	for name := range s {
 		if regraded(name) {
 			names = append(names, name)
@@ -169,11 +172,11 @@ func regraded(name string) bool {
 	if wasSetAside(name) {
 		return false
 	}
-	switch path.Base(name) {
-	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile, ReportFile, JUnitFile:
+	switch name = path.Base(name); name {
+	case evidence.CallsFile, evidence.CatalogsFile, evidence.NarrationFile, evidence.VerdictsFile, ResultsFile:
 		return true
 	}
-	return false
+	return slices.ContainsFunc(outputs(), func(o output) bool { return o.name == name })
 }
 
 // digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes. That of a

@@ -37,10 +37,10 @@ type Vault struct {
 	known  *redact.Set
 }
 
-// OpenVault reads every secret of the trials' servers, each source once: files and
+// openVault reads every secret of the trials' servers, each source once: files and
 // commands in the eval's directory dir, variables by lookup. It adds each value to secrets
 // under the name SERVER/NAME. Its error names every secret that cannot be read, and no value.
-func OpenVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
+func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
 	v := &Vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
 	var errs []error

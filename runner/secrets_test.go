@@ -39,7 +39,7 @@ func TestOpenVault(t *testing.T) {
 		"D": {Command: []string{"sh", "-c", "pwd; echo asked >> asked"}}, "E": {Command: []string{"sh", "-c", "pwd; echo asked >> asked"}},
 	})
 	trials = append(trials, trials[0])
-	vault, err := OpenVault(t.Context(), trials, dir, variables(map[string]string{"TOKEN": "from a variable\n"}), secrets)
+	vault, err := openVault(t.Context(), trials, dir, variables(map[string]string{"TOKEN": "from a variable\n"}), secrets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestVaultFails(t *testing.T) {
 		`prints is empty`:                                      sh("true"),
 		`prints: exec: "no-such-program": executable file not`: {Command: []string{"no-such-program"}},
 	} {
-		_, err := OpenVault(t.Context(), withSecrets(map[string]mcpconfig.Secret{"A": secret}), dir, variables(map[string]string{"EMPTY": ""}), &redact.Set{})
+		_, err := openVault(t.Context(), withSecrets(map[string]mcpconfig.Secret{"A": secret}), dir, variables(map[string]string{"EMPTY": ""}), &redact.Set{})
 		if err == nil || !strings.HasPrefix(err.Error(), `server "it": secrets.A: `) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 			continue
@@ -113,7 +113,7 @@ func TestVaultIsInterrupted(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		slow := mcpconfig.Secret{Command: []string{"sh", "-c", "sh -c 'exec 3>alive; echo up >&3; sleep 1000' & wait"}}
-		_, err := OpenVault(ctx, withSecrets(map[string]mcpconfig.Secret{"A": slow}), dir, variables(nil), &redact.Set{})
+		_, err := openVault(ctx, withSecrets(map[string]mcpconfig.Secret{"A": slow}), dir, variables(nil), &redact.Set{})
 		ended <- err
 	}()
 	alive, err := os.Open(pipe) // until its writer is there

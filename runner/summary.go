@@ -20,8 +20,8 @@ import (
 const (
 	RunFile     = "run.json"
 	ResultsFile = "results.json"
-	// BaselineFile is what the same run came to without skills, where there is one.
-	BaselineFile = "baseline.json"
+	// baselineFile is what the same run came to without skills, where there is one.
+	baselineFile = "baseline.json"
 )
 
 // Trials lists the trials that have ended in a run directory, by task and number.
@@ -101,7 +101,7 @@ func computeResults(dir string, r Record) (results.Results, error) {
 // addBaseline compares results with those of the same run without skills, where the run
 // directory has them.
 func addBaseline(dir string, to *results.Results) error {
-	data, err := evidence.ReadFile(dir, BaselineFile)
+	data, err := evidence.ReadFile(dir, baselineFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func addBaseline(dir string, to *results.Results) error {
 		err = json.Unmarshal(data, &base)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", BaselineFile, err)
+		return fmt.Errorf("%s: %w", baselineFile, err)
 	}
 	return to.Against(base)
 }
@@ -122,7 +122,7 @@ func writeBaseline(dir string, baseline results.Results) error {
 	if err != nil {
 		return err
 	}
-	return evidence.WriteFile(filepath.Join(dir, BaselineFile), data)
+	return evidence.WriteFile(filepath.Join(dir, baselineFile), data)
 }
 
 // addTrial adds a trial and the attempts that came before it.
