@@ -8,10 +8,10 @@ export PATH := $(PATH):/usr/local/go/bin
 # Debian's Go does not fetch a newer one unless it is told to.
 export GOTOOLCHAIN ?= auto
 
-.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-bench golden bench soak screenshots lint clean
+.PHONY: help setup first build image run test test-all test-attacks test-agents test-faults test-pages test-compat test-kubernetes test-bench golden bench soak screenshots lint clean
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Have a Docker engine, the base image and the examples' images
 	@scripts/phase setup scripts/setup
@@ -47,6 +47,9 @@ test-pages: ## Look at reports and served pages in a browser
 test-compat: ## Plan and run evals written for upstream waza
 	@scripts/test compat
 
+test-kubernetes: ## Run trials on a cluster: that of KUBECONFIG, or one made here
+	@scripts/test kubernetes
+
 test-bench: ## See that the benchmark works
 	@scripts/test bench
 
@@ -54,7 +57,7 @@ golden: ## Write the golden files anew, to read the diff
 	@scripts/golden
 
 test-all: ## Run every suite
-	@scripts/test base attacks agents faults pages compat bench
+	@scripts/test base attacks agents faults pages compat kubernetes bench
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose
