@@ -44,6 +44,8 @@ type Record struct {
 	FailFast    bool                  `json:"fail_fast,omitempty"`
 	MaxAttempts int                   `json:"max_attempts,omitempty"`
 	Against     string                `json:"against,omitempty"` // directory of the same run without skills
+	Shard       *Shard                `json:"shard,omitempty"`   // nil for a whole run
+	Merged      []string              `json:"merged,omitempty"`  // ids of the shards that the run was merged from
 	Network     string                `json:"network"`
 	Tasks       []TaskRecord          `json:"tasks"`
 	Metrics     []results.MetricSpec  `json:"metrics,omitempty"`
@@ -175,6 +177,9 @@ func (r Record) staysIn(dir string) error {
 	}
 	return nil
 }
+
+// ran reports whether a run of the id ran trials of this one.
+func (r Record) ran(id string) bool { return id == r.ID || slices.Contains(r.Merged, id) }
 
 // Planned is how many trials the run was to run.
 func (r Record) Planned() (all int) {

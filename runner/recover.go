@@ -118,7 +118,7 @@ func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error
 		return result, err
 	case err != nil:
 		return result, &damage{err.Error()}
-	case result.Trial.Run != r.record.ID || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
+	case !r.record.ran(result.Trial.Run) || result.Trial.Task != id.Task || result.Trial.Number != id.Number:
 		return result, &damage{evidence.TrialFile + " is of another trial"}
 	}
 	if !result.Trial.Class.OfAgent() {

@@ -63,6 +63,8 @@ type Request struct {
 	Overlay *mcpconfig.ClientFile
 	// Select returns the tasks to run; nil for all.
 	Select func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)
+	// Shard takes some of the tasks that Select returns; nil for all.
+	Shard *Shard
 	// Start is the directory that paths of evals may be relative to; empty for the current one.
 	Start string
 	// AllowWeak names attacks that may get out of the sandbox.

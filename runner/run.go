@@ -99,6 +99,13 @@ func Load(q Request) (*Job, error) {
 			return nil, err
 		}
 	}
+	if q.Shard != nil {
+		shard := *q.Shard
+		if tasks, err = shard.take(tasks); err != nil {
+			return nil, err
+		}
+		q.Shard = &shard
+	}
 	if q.SkipGraders {
 		for i := range tasks {
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
@@ -272,7 +279,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 		return record, err
 	}
 	record.ID, record.Waza, record.Build = j.ID, q.Waza, q.Build()
-	record.Choices = q.Choices
+	record.Choices, record.Shard = q.Choices, q.Shard
 	record.Workers, record.Governed = workers, j.governed()
 	if record.Trials == 0 {
 		record.Trials = j.Eval.Config.TrialsPerTask

@@ -93,6 +93,7 @@ func uses() map[string][]shownUse {
 			{"waza rerun latest --failed", "run failed tasks again, after a change to the eval"},
 			{"waza rerun latest --task price --trials 1 --keep", "run one task and keep its containers for a look"},
 		},
+		"merge":        {{"waza merge shards/1 shards/2 shards/3", "make one run of three shards"}},
 		"gate":         {{"waza gate latest --against main", "fail if a task that passed on the main branch fails"}, {"waza gate run --against main/results.json --max-drop 5", "let the pass rate fall by five points at most"}},
 		"grade":        {{"waza grade .waza/runs/20260102-030405-demo-a1b2c3", "repeat every verdict from the evidence alone"}},
 		"show":         {{"waza show latest", "list the trials of the latest run, or read its only one"}, {"waza show RUN price/2", "read one of them"}},
@@ -202,8 +203,8 @@ began last.
 	}{
 		{exitUsage, "the command line or a file that it names is wrong; nothing was begun"},
 		{exitInfra, "something else than the agent left a trial without an outcome, or what was to be written could not be; of `doctor`: a run could not work"},
-		{exitFailed, "of `run`, `rerun` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse; of `check --strict`: there are warnings"},
-		{exitOK, "all else; of `run`, `rerun` and `grade`: every trial passed"},
+		{exitFailed, "of `run`, `rerun`, `merge` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse; of `check --strict`: there are warnings"},
+		{exitOK, "all else; of `run`, `rerun`, `merge` and `grade`: every trial passed"},
 	} {
 		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.when)
 	}

@@ -42,6 +42,7 @@ func (s runCommand) command() *cli.Command {
 			onFlag(),
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "Run only tasks with a tag that matches `GLOB` (repeatable)"},
+			&cli.GenericFlag{Name: "shard", Value: &shardValue{}, Usage: "Run part `I/N` of the tasks, such as 1/4; merge the parts with waza merge"},
 			executorFlag(),
 			modelFlag(),
 			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "the eval's"},
@@ -247,7 +248,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
 		},
 		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
-		HostHooks: c.Bool("allow-host-hooks"),
+		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard,
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 		},

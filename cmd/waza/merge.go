@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/runner"
+)
+
+// mergeCommand is waza merge.
+type mergeCommand struct{ *state }
+
+func (s mergeCommand) command() *cli.Command {
+	return &cli.Command{
+		Name:      "merge",
+		Usage:     "Merge the shards of a run",
+		ArgsUsage: "RUN...",
+		Description: "Makes one run directory of those that waza run --shard has made, with results, report and seal as\n" +
+			"if one process had run all trials. The shards stay as they are.",
+		OnUsageError: usageError,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "run-dir", Usage: "Write the merged run to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
+			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
+		},
+		Action: func(c *cli.Context) error {
+			if c.NArg() == 0 {
+				return usage("merge takes the run directories of all shards; see waza merge --help")
+			}
+			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
+			if err != nil {
+				return err
+			}
+			dirs, err := runsNamed(c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			out, err := runner.Merge(runner.Merging{Shards: dirs, Dir: c.String("run-dir")})
+			if out.Dir == "" {
+				return withExitCode(err)
+			}
+			return gradeCommand(s).graded(out, err, format, c.String("output"))
+		},
+	}
+}
+
+// shardValue is the value of --shard: I/N.
+type shardValue struct{ *runner.Shard }
+
+func (v *shardValue) Set(value string) error {
+	number, of, _ := strings.Cut(value, "/")
+	i, err := strconv.Atoi(number)
+	n, errOf := strconv.Atoi(of)
+	if err != nil || errOf != nil || i < 1 || n < i || n > maxTrials {
+		return errors.New("must be I/N with I from 1 to N, such as 1/4")
+	}
+	v.Shard = &runner.Shard{Number: i, Of: n}
+	return nil
+}
+
+func (v *shardValue) String() string {
+	if v.Shard == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", v.Number, v.Of)
+}

@@ -1,0 +1,254 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+)
+
+// Shard is one of several parts of a run, each a run of its own on another machine. [Merge] makes
+// one run of them.
+type Shard struct {
+	Number int      `json:"number"` // from 1
+	Of     int      `json:"of"`
+	Tasks  []string `json:"tasks"` // ids of all shards' tasks, in order
+}
+
+// take returns the shard's tasks: every Of-th, with all their trials.
+func (s *Shard) take(tasks []eval.ResolvedTask) (taken []eval.ResolvedTask, err error) {
+	s.Tasks = nil
+	for i, t := range tasks {
+		s.Tasks = append(s.Tasks, t.ID)
+		if i%s.Of == s.Number-1 {
+			taken = append(taken, t)
+		}
+	}
+	if len(taken) == 0 {
+		return nil, mistake("--shard %d/%d has no task: the run has %d, and every shard needs one", s.Number, s.Of, len(tasks))
+	}
+	return taken, nil
+}
+
+// Merging asks to merge the shards of a run.
+type Merging struct {
+	Shards []string // run directories
+	Dir    string   // of the merged run, new or empty; empty for a new one below .waza/runs
+}
+
+// Merge makes a run directory of those of a run's shards, as if one process had run all trials:
+// it copies their evidence, grades it, writes results and reports, and seals them. It fails with
+// a [Mistake] where the shards are not those of one run, or their evidence was changed.
+func Merge(m Merging) (Outcome, error) {
+	record, dirs, err := m.read()
+	if err != nil {
+		return Outcome{}, err
+	}
+	j := Job{ID: record.ID}
+	if err := j.place(m.Dir); err != nil {
+		return Outcome{}, err
+	}
+	made, err := makeRunDir(j.Dir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = made.held.Close() }()
+	for id := range record.trials() {
+		from := TrialDir(dirs[id.Task], id.Task, id.Number)
+		err := os.CopyFS(string(TrialDir(j.Dir, id.Task, id.Number)), os.DirFS(string(from)))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // an interrupted run lacks trials
+			return Outcome{}, err
+		}
+	}
+	if err := mergeProgress(j.Dir, m.Shards); err != nil {
+		return Outcome{}, err
+	}
+	graded, err := Regrading{Dir: j.Dir}.gradeTrials(context.Background(), record, nil)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return record.conclude(j.Dir, inOrder(record, graded), record.Seal)
+}
+
+// read reads the shards' records, and returns that of the merged run and the directory of each task.
+func (m Merging) read() (merged Record, dirs map[string]string, err error) {
+	type shard struct {
+		Record
+		dir string
+	}
+	var shards []shard
+	for _, dir := range m.Shards {
+		r, err := readShard(dir)
+		if err != nil {
+			return merged, nil, err
+		}
+		shards = append(shards, shard{r, dir})
+	}
+	slices.SortFunc(shards, func(a, b shard) int { return cmp.Compare(a.Shard.Number, b.Shard.Number) })
+	first := shards[0]
+	merged = first.Record
+	merged.ID, merged.Merged, merged.Inputs, merged.Images = NewID(first.Eval.Name), nil, map[string]string{}, evidence.ImageRecords{}
+	dirs = map[string]string{}
+	tasks := map[string]TaskRecord{}
+	for i, s := range shards {
+		key, err := differ(first.Record, s.Record)
+		switch {
+		case err != nil:
+			return merged, nil, err
+		case key != "":
+			return merged, nil, mistake("%s and %s are not shards of one run: %q differs in their %s", first.dir, s.dir, key, RunFile)
+		case i > 0 && s.Shard.Number == shards[i-1].Shard.Number:
+			return merged, nil, mistake("%s and %s are both shard %d of %d: give each shard once", shards[i-1].dir, s.dir, s.Shard.Number, s.Shard.Of)
+		}
+		for _, t := range s.Tasks {
+			tasks[t.ID], dirs[t.ID] = t, s.dir
+		}
+		if err := addShard(&merged, s.dir, s.Record); err != nil {
+			return merged, nil, err
+		}
+	}
+	for number := 1; number <= first.Shard.Of; number++ {
+		if number > len(shards) || shards[number-1].Shard.Number != number {
+			return merged, nil, mistake("shard %d of %d is missing: give the run directories of all", number, first.Shard.Of)
+		}
+	}
+	merged.Tasks = nil
+	for _, id := range first.Shard.Tasks {
+		t, ok := tasks[id]
+		if !ok {
+			return merged, nil, mistake("%s names the task %q, and no shard has it", first.dir, id)
+		}
+		merged.Tasks = append(merged.Tasks, t)
+	}
+	merged.Shard, merged.Plan, merged.Files = nil, "", nil
+	return merged, dirs, nil
+}
+
+// readShard reads the record of a shard that has ended, with its evidence as it was then.
+func readShard(dir string) (Record, error) {
+	r, err := ReadRecord(dir)
+	if err != nil {
+		return r, Mistake{err}
+	}
+	switch {
+	case r.Shard == nil || r.Shard.Of < 1 || r.Shard.Number < 1 || r.Shard.Number > r.Shard.Of:
+		return r, mistake("%s is not a shard: run it with --shard", dir)
+	case r.Files == nil:
+		return r, mistake("%s has not ended: complete it with waza run --resume", dir)
+	}
+	if gone := r.Files.Gone(dir); len(gone) > 0 {
+		return r, mistake("%s: %s is missing", dir, gone[0])
+	}
+	changed, err := r.Files.Changed(dir)
+	if len(changed) > 0 {
+		return r, mistake("%s: %s was changed after the run", dir, changed[0])
+	}
+	return r, err
+}
+
+// addShard adds to a merged record what a shard, in dir, has of its own.
+func addShard(r *Record, dir string, shard Record) error {
+	r.Merged = append(r.Merged, shard.ID)
+	if shard.Started.Before(r.Started) {
+		r.Started = shard.Started
+	}
+	if shard.Ended.After(r.Ended) {
+		r.Ended = shard.Ended
+	}
+	r.Interrupted = r.Interrupted || shard.Interrupted
+	if r.Guarantees == nil {
+		r.Guarantees = shard.Guarantees
+	} else if shard.Guarantees != nil {
+		all := *r.Guarantees
+		for _, missing := range shard.Guarantees.Missing {
+			if !slices.Contains(all.Missing, missing) {
+				all.Missing = append(slices.Clip(all.Missing), missing)
+			}
+		}
+		r.Guarantees = &all
+	}
+	for path, sum := range shard.Inputs {
+		if known, ok := r.Inputs[path]; ok && known != sum {
+			return mistake("%s is not a shard of the same run: it read another %s", dir, path)
+		}
+	}
+	for ref, image := range shard.Images {
+		if known, ok := r.Images[ref]; ok && known.ID != image.ID {
+			return mistake("%s is not a shard of the same run: its image %s is another", dir, ref)
+		}
+	}
+	maps.Copy(r.Inputs, shard.Inputs)
+	maps.Copy(r.Images, shard.Images)
+	return nil
+}
+
+// differ returns the key of run.json in which two shards of one run may not differ, and do; empty
+// for none. Shards have tasks, times and machines of their own.
+func differ(a, b Record) (key string, err error) {
+	var keys [2]map[string]json.RawMessage
+	for i, r := range []Record{a, b} {
+		weak := r.Weak()
+		r.ID, r.Started, r.Resumed, r.Ended, r.Interrupted, r.Directory = "", time.Time{}, nil, time.Time{}, false, ""
+		r.Tasks, r.Inputs, r.Plan, r.Images, r.Files, r.Certificate = nil, nil, "", nil, nil, nil
+		r.Eval.Path, r.Pace, r.Guarantees = "", Pace{}, nil
+		if r.MCP != nil {
+			r.MCP = &MCPRecord{SHA256: r.MCP.SHA256, Servers: r.MCP.Servers}
+		}
+		r.Engine = map[string]string{"engine": r.Engine["engine"], "version": r.Engine["version"]}
+		r.Shard = &Shard{Of: r.Shard.Of, Tasks: r.Shard.Tasks}
+		data, err := json.Marshal(struct {
+			Record
+			Weak []string `json:"certificate"`
+		}{r, weak})
+		if err != nil {
+			return "", err
+		}
+		if err := json.Unmarshal(data, &keys[i]); err != nil {
+			return "", err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys[0])) {
+		if !bytes.Equal(keys[0][key], keys[1][key]) {
+			return key, nil
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys[1])) {
+		if _, ok := keys[0][key]; !ok {
+			return key, nil
+		}
+	}
+	return "", nil
+}
+
+// mergeProgress writes the progress.jsonl of shards as one, by time.
+func mergeProgress(dir string, shards []string) error {
+	var all []evidence.Progress
+	for _, shard := range shards {
+		lines, err := evidence.ReadFile(shard, evidence.ProgressFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: %w", filepath.Join(shard, evidence.ProgressFile), err)
+		}
+		all = append(all, evidence.ParseProgress(lines)...)
+	}
+	slices.SortStableFunc(all, func(a, b evidence.Progress) int { return a.Time.Compare(b.Time) })
+	var lines []byte
+	for _, p := range all {
+		line, err := evidence.Marshal(p)
+		if err != nil {
+			return err
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	return evidence.WriteFile(filepath.Join(dir, evidence.ProgressFile), lines)
+}
