@@ -205,7 +205,7 @@ func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Tria
 	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
 		return s, err
 	}
-	if s.users, err = b.images.namedUsers(ctx, t, s.images); err != nil {
+	if err = b.images.addUsers(ctx, t, s.images); err != nil {
 		return s, err
 	}
 	if s.seccomp, err = b.seccomp(); err != nil {

@@ -28,6 +28,11 @@ func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Imag
 	if userRangeOf(b.engine.info) != (userRange{highUsers}) {
 		return all, errors.New("this engine maps users, so that its images have accounts of users that a cluster's nodes do not have: use an engine that does not")
 	}
+	for _, t := range trials {
+		if err := b.images.addUsers(ctx, t, found); err != nil {
+			return all, err
+		}
+	}
 	for ref, info := range found {
 		layer, err := b.engine.ImageInspect(ctx, info.layer)
 		if err != nil {
@@ -36,27 +41,8 @@ func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Imag
 		if len(layer.RepoTags) == 0 {
 			return all, fmt.Errorf("the image %q has lost its name on the engine; try again", ref)
 		}
-		all.Images[ref] = guests.Image{
-			Reference: canonical(layer.RepoTags[0]), ID: info.id, Digests: info.digests, Volumes: info.volumes, Health: info.check, Program: info.Program, Users: map[string]string{},
-		}
-	}
-	for _, t := range trials {
-		users, err := b.images.namedUsers(ctx, t, found)
-		if err != nil {
-			return all, err
-		}
-		for ref, info := range found {
-			i := all.Images[ref]
-			if i.User = info.user; users[userKey{info.id, info.user}] != "" {
-				i.User = users[userKey{info.id, info.user}]
-			}
-			for key, numbers := range users {
-				if key.image == info.id {
-					i.Users[key.user] = numbers
-				}
-			}
-			all.Images[ref] = i
-		}
+		info.Reference = canonical(layer.RepoTags[0])
+		all.Images[ref] = info.Image
 	}
 	return all, nil
 }

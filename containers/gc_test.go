@@ -39,7 +39,7 @@ func playVictim(run string) {
 		err = openVictims(ctx, b)
 	}
 	if err == nil { // never started: no stdin that could end it
-		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.images.guest.id, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", roleAgent)}, nil, nil, nil, "")
+		_, err = b.engine.ContainerCreate(ctx, &container.Config{Image: b.images.guest.ID, Entrypoint: []string{"-"}, Labels: labels(run, "task/5", roleAgent)}, nil, nil, nil, "")
 	}
 	if err != nil {
 		fmt.Println(err)

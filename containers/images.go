@@ -21,7 +21,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
@@ -30,16 +29,10 @@ var ErrImage = errors.New("unusable image")
 
 // imageInfo is what a plan needs to know of an image.
 type imageInfo struct {
-	guests.Program
-	id         string
-	layer      string   // the id of the image with our files on top, which containers have
-	digests    []string // of the repositories it is known under, as name@sha256:…
-	user       string
-	ours       bool     // built by waza of packages, for whatever user
-	volumes    []string // declared by the image; they would be unlimited disk
-	health     bool     // it has a health check
-	check      []string // its command, as in a Dockerfile's HEALTHCHECK
-	executable string   // SHA-256 of ours; only the guest's own image has it
+	guests.Image
+	layer      string // the id of the image with our files on top, which containers have
+	ours       bool   // built by waza of packages, for whatever user
+	executable string // SHA-256 of ours; only the guest's own image has it
 }
 
 // dropsRoot returns the program in an image's entrypoint that begins as root and gives
@@ -98,8 +91,8 @@ func (s *imageStore) get(ctx context.Context, ref, policy string, say func(strin
 func (s *imageStore) ofTrials(ctx context.Context, trials []*plan.Trial, say func(string)) (map[string]imageInfo, error) {
 	found := map[string]imageInfo{"": s.guest}
 	for _, t := range trials {
-		for _, ref := range imagesOf(t) {
-			found[ref] = s.guest
+		for _, c := range t.AllContainers() {
+			found[c.Image] = s.guest
 		}
 	}
 	for _, ref := range sortedKeys(found) {
@@ -123,40 +116,11 @@ func (s *imageStore) forget() {
 func (s *imageStore) records() evidence.ImageRecords {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	records := evidence.ImageRecords{guestRepository: {ID: s.guest.id, Digests: s.guest.digests}}
+	records := evidence.ImageRecords{guestRepository: {ID: s.guest.ID, Digests: s.guest.Digests}}
 	for ref, info := range s.known {
-		records[ref] = evidence.ImageRecord{ID: info.id, Digests: info.digests}
+		records[ref] = evidence.ImageRecord{ID: info.ID, Digests: info.Digests}
 	}
 	return records
-}
-
-// imagesOf returns the images of a trial's containers, the guest's own as "".
-func imagesOf(t *plan.Trial) []string {
-	var refs []string
-	if !t.ServersOnly {
-		refs = append(refs, t.Agent.Image)
-	}
-	for _, server := range t.Servers {
-		if !server.Remote {
-			refs = append(refs, server.Image)
-		}
-		for _, service := range server.Services {
-			refs = append(refs, service.Image)
-		}
-	}
-	for _, g := range t.GraderContainers {
-		refs = append(refs, g.Image)
-	}
-	return refs
-}
-
-// containersOf returns every container that a trial plans, whoever runs in it.
-func containersOf(t *plan.Trial) []sandbox.Container {
-	all := t.Containers()
-	for _, g := range t.GraderContainers {
-		all = append(all, g.Container)
-	}
-	return all
 }
 
 // pullPolicy returns when an image is pulled: always if one container wants that, and
@@ -172,7 +136,7 @@ func pullPolicy(ref string, trials []*plan.Trial) string {
 				return mcpconfig.PullNever
 			}
 		}
-		for _, ctr := range containersOf(t) {
+		for _, ctr := range t.AllContainers() {
 			if ctr.Image == ref {
 				wanted[cmp.Or(ctr.Pull, mcpconfig.PullMissing)] = true
 			}
@@ -193,11 +157,11 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	if err != nil {
 		return imageInfo{}, err
 	}
-	info := imageInfo{id: found.ID, digests: slices.Sorted(slices.Values(found.RepoDigests))}
+	info := imageInfo{Image: guests.Image{ID: found.ID, Digests: slices.Sorted(slices.Values(found.RepoDigests))}}
 	if found.Config == nil {
 		return info, nil
 	}
-	info.user = found.Config.User
+	info.User = found.Config.User
 	info.ours = found.Config.Labels[labelImage] != "" && found.Config.Labels[labelImage] != imageSource
 	info.Entrypoint, info.Cmd = found.Config.Entrypoint, found.Config.Cmd
 	if info.Dir = found.Config.WorkingDir; info.Dir != "" {
@@ -207,14 +171,12 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 		if dir = path.Clean("/" + dir); mcpconfig.ReservedDir(dir) || strings.ContainsAny(dir, ":\x00") {
 			return imageInfo{}, fmt.Errorf("%w: %q declares a volume at %s, where an empty directory would hide what a container needs; build it without that VOLUME", ErrImage, ref, dir)
 		}
-		info.volumes = append(info.volumes, dir)
+		info.Volumes = append(info.Volumes, dir)
 	}
-	slices.Sort(info.volumes)
-	check := found.Config.Healthcheck
-	if check != nil {
-		info.check = check.Test
+	slices.Sort(info.Volumes)
+	if check := found.Config.Healthcheck; check != nil {
+		info.Health = check.Test
 	}
-	info.health = check != nil && len(check.Test) > 0 && check.Test[0] != "NONE"
 	return info, nil
 }
 

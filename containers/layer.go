@@ -103,7 +103,7 @@ func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
 		}
 		info, err = s.engine.inspectImage(ctx, ref)
 	}
-	info.executable, info.layer = sum, info.id
+	info.executable, info.layer = sum, info.ID
 	s.guest = info
 	return err
 }
@@ -125,13 +125,13 @@ func (s *imageStore) importGuest(ctx context.Context, ref string) error {
 // users that containers are given. It is created on first use and kept for other runs.
 func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (string, error) {
 	users := userRangeOf(s.engine.info)
-	sum := sha256.Sum256([]byte(base.id + "\n" + strconv.Itoa(users.first)))
+	sum := sha256.Sum256([]byte(base.ID + "\n" + strconv.Itoa(users.first)))
 	ref := layerReference(s.guest.executable) + hex.EncodeToString(sum[:8])
 	if made, err := s.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
-		return made.id, err
+		return made.ID, err
 	}
 	var made container.CommitResponse
-	err := s.engine.withImage(ctx, s.run, base.id, nil, func(id string) error {
+	err := s.engine.withImage(ctx, s.run, base.ID, nil, func(id string) error {
 		passwd, group, err := readAccounts(ctx, s.engine, id)
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (s
 		defer cancel()
 		made, err = s.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
 			// An image keeps the labels of its container that it is not given others for.
-			Labels: map[string]string{labelImage: imageLayer, labelParent: base.id, images.LabelContent: of, labelRun: ""},
+			Labels: map[string]string{labelImage: imageLayer, labelParent: base.ID, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
 	})
@@ -169,7 +169,7 @@ func (s *imageStore) giveVolume(ctx context.Context, name, user string) error {
 		return fmt.Errorf("user %q: %w", user, err)
 	}
 	mounts := []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: root.name}}
-	return s.engine.withImage(ctx, s.run, s.guest.id, mounts, func(id string) error {
+	return s.engine.withImage(ctx, s.run, s.guest.ID, mounts, func(id string) error {
 		content := layerTar([]layerFile{root})
 		err := s.engine.CopyToContainer(ctx, id, "/", content, container.CopyToContainerOptions{})
 		return errors.Join(err, content.Close())

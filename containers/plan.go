@@ -34,7 +34,6 @@ const (
 // planInput is what the plan of a trial depends on besides the trial itself.
 type planInput struct {
 	images  map[string]imageInfo // by reference; "" is the guest's own image
-	users   map[userKey]string   // numbers of the users that are given by name
 	user    func() string        // returns a user that no other container has; empty if there is none
 	seccomp string               // profile; empty for the engine's own
 }
@@ -122,7 +121,7 @@ type containerRequest struct {
 // planContainer gives every container the same walls: no capability, no way to
 // gain one, a read-only root, hard limits, no name server except its own guest.
 func planContainer(r containerRequest) containerPlan {
-	user, insists := r.input.userOf(r.limits.User, r.image)
+	user, insists := r.image.UserOf(r.limits.User)
 	if insists == "" {
 		user = r.input.usual()
 	}
@@ -161,7 +160,7 @@ func planContainer(r containerRequest) containerPlan {
 		host.SecurityOpt = append(host.SecurityOpt, "seccomp="+profile)
 	}
 	if r.limits.Disk > 0 {
-		for _, dir := range r.image.volumes {
+		for _, dir := range r.image.Volumes {
 			host.Tmpfs[dir] = tmpfsOptions(user, r.limits.Disk)
 		}
 		for _, dir := range []string{scratchDir, sandbox.HomeDir} {
@@ -298,28 +297,6 @@ func (s planInput) profile() string {
 		return "unconfined"
 	}
 	return s.seccomp
-}
-
-// userOf returns who runs in a container of an image, as "uid:gid", if the eval or the
-// image insists on a user, and which of them does; else both are empty. Nobody can insist
-// on root, and an image alone not on its group.
-func (s planInput) userOf(wanted string, i imageInfo) (user, insists string) {
-	name := wanted
-	insists = "the eval"
-	if wanted == "" {
-		name, insists = i.user, "its image"
-	}
-	if isRoot(name) {
-		return "", ""
-	}
-	if found, ok := s.users[userKey{i.id, name}]; ok {
-		name = found
-	}
-	uid, gid, named := strings.Cut(name, ":")
-	if !named || gid == "0" && wanted == "" {
-		gid = uid
-	}
-	return uid + ":" + gid, insists
 }
 
 // usual returns who runs in a container if nobody insists on a user.

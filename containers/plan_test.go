@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // planned is a trial with an agent and two servers, and the planInput of its run.
@@ -27,13 +28,12 @@ func planned() (*plan.Trial, planInput) {
 	}
 	return t, planInput{
 		images: map[string]imageInfo{
-			"":           {id: "sha256:guest", layer: "sha256:guest"},
-			"team/agent": {id: "sha256:agent", layer: "sha256:agent+"},
-			"team/node":  {id: "sha256:node", layer: "sha256:node+", user: "node"},
-			"team/stock": {id: "sha256:stock", layer: "sha256:stock+", user: "root", volumes: []string{"/var/lib/stock"}},
+			"":           {Image: guests.Image{ID: "sha256:guest"}, layer: "sha256:guest"},
+			"team/agent": {Image: guests.Image{ID: "sha256:agent"}, layer: "sha256:agent+"},
+			"team/node":  {Image: guests.Image{ID: "sha256:node", User: "node", Users: map[string]string{"node": "1001:1002"}}, layer: "sha256:node+"},
+			"team/stock": {Image: guests.Image{ID: "sha256:stock", User: "root", Volumes: []string{"/var/lib/stock"}}, layer: "sha256:stock+"},
 		},
-		users: map[userKey]string{{"sha256:node", "node"}: "1001:1002"},
-		user:  newUserPool(7000).take, seccomp: "{}",
+		user: newUserPool(7000).take, seccomp: "{}",
 	}
 }
 
@@ -115,7 +115,7 @@ trial price/2
 		{"volume workspace of a numeric user, guest's own image", func(t *plan.Trial, s *planInput) {
 			t.Network, t.Workspace, t.Servers = networkAirtight, "volume", t.Servers[:1]
 			t.Agent.Image, t.Agent.User = "", "4711:12"
-			s.images["team/node"] = imageInfo{id: "sha256:node", layer: "sha256:node+", user: "65532"}
+			s.images["team/node"] = imageInfo{Image: guests.Image{ID: "sha256:node", User: "65532"}, layer: "sha256:node+"}
 		}, `
 trial price/2
   volume waza-r1-price-2-workspace
@@ -153,7 +153,7 @@ func TestPlanWalls(t *testing.T) {
 		for _, c := range planTrial(trial, s).containers {
 			r := c.host.Resources
 			checks := map[string]bool{
-				"no user of its own":       !isRoot(c.conf.User),
+				"no user of its own":       !guests.IsRoot(c.conf.User),
 				"no capabilities":          cmp.Equal([]string(c.host.CapDrop), []string{"ALL"}) && len(c.host.CapAdd) == 0,
 				"not privileged":           !c.host.Privileged,
 				"no new privileges":        c.host.SecurityOpt[0] == "no-new-privileges",
@@ -221,29 +221,6 @@ func TestWithAddresses(t *testing.T) {
 			if c.addr.IsValid() || c.host.ExtraHosts != nil {
 				t.Errorf("%s: placing %s changed the plan", test.network, c.container)
 			}
-		}
-	}
-}
-
-func TestUserOf(t *testing.T) {
-	on := planInput{users: map[userKey]string{{"i", "node"}: "1001:1002", {"i", "app:app"}: "7:8"}}
-	tests := []struct{ wanted, image, want, insists string }{
-		{"", "", "", ""},
-		{"", "root", "", ""},
-		{"", "0", "", ""},
-		{"", "0:0", "", ""},
-		{"", "root:staff", "", ""},
-		{"", "node", "1001:1002", "its image"},
-		{"", "65532", "65532:65532", "its image"},
-		{"", "1001:0", "1001:1001", "its image"},
-		{"4711", "node", "4711:4711", "the eval"},
-		{"4711:0", "node", "4711:0", "the eval"},
-		{"4711:12", "root", "4711:12", "the eval"},
-		{"app:app", "", "7:8", "the eval"},
-	}
-	for _, test := range tests {
-		if got, insists := on.userOf(test.wanted, imageInfo{id: "i", user: test.image}); got != test.want || insists != test.insists {
-			t.Errorf("userOf(%q, %q) = %q, %q, want %q, %q", test.wanted, test.image, got, insists, test.want, test.insists)
 		}
 	}
 }

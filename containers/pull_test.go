@@ -107,7 +107,7 @@ func TestPrivateRegistry(t *testing.T) {
 			defer r.Forget(t, e.Client)
 			info, err := e.ensureImage(within(t), r.Image, mcpconfig.PullMissing, func(string) {})
 			if len(test.want) == 0 {
-				if err != nil || info.id == "" {
+				if err != nil || info.ID == "" {
 					t.Errorf("%+v, %v", info, err)
 				}
 				return
@@ -185,27 +185,27 @@ func TestPullPolicy(t *testing.T) {
 		t.Error("never asked the registry")
 	}
 	first := have(r.Image, mcpconfig.PullMissing, true)
-	if !slices.Equal(first.digests, []string{r.Pinned()}) {
-		t.Errorf("digests %q, want %q", first.digests, r.Pinned())
+	if !slices.Equal(first.Digests, []string{r.Pinned()}) {
+		t.Errorf("digests %q, want %q", first.Digests, r.Pinned())
 	}
 	have(r.Pinned(), mcpconfig.PullNever, false)
 	r.Renew(t)
 	for _, policy := range []string{mcpconfig.PullMissing, "", mcpconfig.PullNever} {
-		if info := have(r.Image, policy, false); info.id != first.id {
+		if info := have(r.Image, policy, false); info.ID != first.ID {
 			t.Errorf("%q gave another image", policy)
 		}
 	}
 	newest := have(r.Image, mcpconfig.PullAlways, true)
-	if newest.id == first.id || !slices.Contains(newest.digests, r.Pinned()) {
+	if newest.ID == first.ID || !slices.Contains(newest.Digests, r.Pinned()) {
 		t.Errorf("always gave %+v, want %s", newest, r.Pinned())
 	}
 	r.Forget(t, e.Client)
-	if info := have(r.Pinned(), mcpconfig.PullMissing, true); info.id != newest.id {
-		t.Errorf("by digest it is %s, want %s", info.id, newest.id)
+	if info := have(r.Pinned(), mcpconfig.PullMissing, true); info.ID != newest.ID {
+		t.Errorf("by digest it is %s, want %s", info.ID, newest.ID)
 	}
 	r.Forget(t, e.Client)
-	if info := have(strings.Replace(r.Pinned(), "@", ":1@", 1), mcpconfig.PullMissing, true); info.id != newest.id {
-		t.Errorf("by tag and digest it is %s, want %s", info.id, newest.id)
+	if info := have(strings.Replace(r.Pinned(), "@", ":1@", 1), mcpconfig.PullMissing, true); info.ID != newest.ID {
+		t.Errorf("by tag and digest it is %s, want %s", info.ID, newest.ID)
 	}
 	refused(r.Host+"/nobody/has:this", mcpconfig.PullAlways, "has the pull policy always and cannot be pulled")
 	refused(r.Host+"/nobody/has:this", mcpconfig.PullMissing, "is not on the engine and cannot be pulled")

@@ -86,11 +86,11 @@ func (s *trialSandbox) Containers() map[string]string {
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
 	planned := limitsOf(s.trial, name)
-	if !ok || planned.Image == "" || planned.User != "" || !isRoot(c.image.user) || c.image.ours {
+	if !ok || planned.Image == "" || planned.User != "" || !guests.IsRoot(c.image.User) || c.image.ours {
 		return ""
 	}
 	names := "names no user"
-	if c.image.user != "" {
+	if c.image.User != "" {
 		names = "names root as its user"
 	}
 	advice := "its image " + names + ", so it ran as a user without rights, on a read-only root file system"

@@ -124,7 +124,7 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 	}
 	var strategy wait.Strategy = wait.ForExec(check.Args).WithStartupTimeout(left)
 	if len(check.Args) == 0 {
-		if !c.image.health {
+		if len(c.image.HealthCheck()) == 0 {
 			return errors.New("its image has no HEALTHCHECK; give it ready.exec")
 		}
 		strategy = wait.ForHealthCheck().WithStartupTimeout(left)

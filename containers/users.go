@@ -17,6 +17,7 @@ import (
 
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // The kernel counts by user what no control group counts: watches of files, descriptors
@@ -148,28 +149,26 @@ func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
 // userKey is a user as an image or an eval names them.
 type userKey struct{ image, user string }
 
-// namedUsers finds the numbers of the users of t's containers that are given by name.
+// addUsers adds to images the numbers of the users of t's containers that are given by name.
 // Directories that the engine creates for them are owned by number.
-func (s *imageStore) namedUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) (map[userKey]string, error) {
-	numbers := map[userKey]string{}
-	for _, ctr := range containersOf(t) {
+func (s *imageStore) addUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) error {
+	for _, ctr := range t.AllContainers() {
 		image := images[ctr.Image]
-		user := cmp.Or(ctr.User, image.user)
-		if isRoot(user) || isNumeric(user) {
+		user := cmp.Or(ctr.User, image.User)
+		if guests.IsRoot(user) || isNumeric(user) {
 			continue
 		}
-		found, err := s.numbersOf(ctx, userKey{image.id, user})
+		found, err := s.numbersOf(ctx, userKey{image.ID, user})
 		if err != nil {
-			return nil, fmt.Errorf("image %q: %w; give the user by number", ctr.Image, err)
+			return fmt.Errorf("image %q: %w; give the user by number", ctr.Image, err)
 		}
-		numbers[userKey{image.id, user}] = found
+		if image.Users == nil {
+			image.Users = map[string]string{}
+		}
+		image.Users[user] = found
+		images[ctr.Image] = image
 	}
-	return numbers, nil
-}
-
-func isRoot(user string) bool {
-	name, _, _ := strings.Cut(user, ":")
-	return name == "" || name == "root" || name == "0"
+	return nil
 }
 
 func isNumeric(user string) bool {

@@ -108,7 +108,7 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 		return podPlan{}, fmt.Errorf("the cluster has no image %q; run waza images push for this eval", c.Image)
 	}
 	p := podPlan{container: container, image: image}
-	if p.user, p.insists = in.userOf(c.User, image); p.insists == "" {
+	if p.user, p.insists = image.UserOf(c.User); p.insists == "" {
 		p.user = in.user()
 	}
 	uid, gid, err := numbers(p.user)
@@ -266,26 +266,6 @@ func (in planInput) gather(pod *corev1.Pod) {
 // isProbe reports whether a trial is one of a certificate's, as package selftest plans them.
 func isProbe(t *plan.Trial) bool { return t.Task == "waza-probe" || t.Task == "waza-neighbour" }
 
-// userOf returns who runs in a container of an image, as "uid:gid", if the eval or the image
-// insists on a user, and which of them does; else both are empty.
-func (in planInput) userOf(wanted string, i guests.Image) (user, insists string) {
-	name, insists := wanted, "the eval"
-	if wanted == "" {
-		name, insists = i.User, "its image"
-	}
-	if found, ok := i.Users[name]; ok {
-		name = found
-	}
-	uid, gid, named := strings.Cut(name, ":")
-	if uid == "" || uid == "0" || uid == "root" {
-		return "", ""
-	}
-	if !named || gid == "0" && wanted == "" {
-		gid = uid
-	}
-	return uid + ":" + gid, insists
-}
-
 // numbers reads "uid:gid".
 func numbers(user string) (uid, gid int64, err error) {
 	if user == "" {
@@ -294,6 +274,9 @@ func numbers(user string) (uid, gid int64, err error) {
 	first, second, _ := strings.Cut(user, ":")
 	if uid, err = strconv.ParseInt(first, 10, 32); err == nil {
 		gid, err = strconv.ParseInt(second, 10, 32)
+	}
+	if err == nil && uid == 0 {
+		return 0, 0, fmt.Errorf("user %q is root; name another user", user)
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("user %q is not given by number; name it in the eval as UID:GID, or push the eval's images again", user)

@@ -21,7 +21,7 @@ func input() planInput {
 		images: guests.Images{Images: map[string]guests.Image{
 			"":          {Reference: "waza-guest:1"},
 			"team/node": {Reference: "registry/node@sha256:1", User: "1001:1002", Volumes: []string{"/var/lib/x"}},
-			"team/root": {Reference: "registry/root@sha256:2", User: "0", Users: map[string]string{"app": "26:27"}},
+			"team/root": {Reference: "registry/root@sha256:2", User: "0"},
 		}},
 		user: func() string { return "7000:7000" }, newName: func() string { return "waza-r-1" },
 	}
@@ -87,8 +87,10 @@ func TestUsersAndDirectories(t *testing.T) {
 			t.Errorf("%s: user %s (%s), writable %s; want %+v", p.container, p.user, p.insists, got, want)
 		}
 	}
-	if user, insists := input().userOf("app", input().images.Images["team/root"]); user != "26:27" || insists != "the eval" {
-		t.Errorf("a user by name is %s, %s", user, insists)
+	in := input()
+	in.images.Images["team/toor"] = guests.Image{Reference: "r", User: "toor", Users: map[string]string{"toor": "0:0"}}
+	if _, err := in.plan(&plan.Trial{Number: 1}, "s", "server", sandbox.Container{Image: "team/toor"}, map[string]int64{}); err == nil || !strings.Contains(err.Error(), "is root; name another user") {
+		t.Errorf("a user that the image maps to root: %v", err)
 	}
 }
 

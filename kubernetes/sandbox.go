@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -275,7 +274,7 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 		return err
 	}
 	if len(check.Args) == 0 {
-		check.Args = healthCheck(s.pods[name].plan.image.Health)
+		check.Args = s.pods[name].plan.image.HealthCheck()
 	}
 	if len(check.Args) == 0 {
 		return errors.New("its image has no HEALTHCHECK; give it ready.exec")
@@ -293,17 +292,6 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 			return cmp.Or(err, ctx.Err())
 		}
 	}
-}
-
-// healthCheck returns the command of an image's health check.
-func healthCheck(test []string) []string {
-	switch {
-	case len(test) > 1 && test[0] == "CMD":
-		return test[1:]
-	case len(test) > 1 && test[0] == "CMD-SHELL":
-		return []string{"/bin/sh", "-c", strings.Join(test[1:], " ")}
-	}
-	return nil
 }
 
 // Close implements sandbox.Sandbox.

@@ -184,6 +184,15 @@ func (t *Trial) Containers() []sandbox.Container {
 	return all
 }
 
+// AllContainers returns every container that the trial plans: also those of its graders.
+func (t *Trial) AllContainers() []sandbox.Container {
+	all := t.Containers()
+	for _, g := range t.GraderContainers {
+		all = append(all, g.Container)
+	}
+	return all
+}
+
 // JSON is the plan as trial.json keeps it.
 func (t *Trial) JSON() json.RawMessage {
 	data, err := json.Marshal(t)
