@@ -85,6 +85,8 @@ type MCPRecord struct {
 type TaskRecord struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+	File string `json:"file,omitempty"` // from the eval's directory
+	Line int    `json:"line,omitempty"` // of the task in it; 0 where it has none of its own
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 
@@ -111,7 +113,11 @@ func recordOf(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.Client
 		r.MCP = &MCPRecord{Path: overlay.Name, SHA256: overlay.SHA256, Servers: slices.Sorted(maps.Keys(overlay.Servers))}
 	}
 	for _, t := range tasks {
-		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, Labels: t.Labels, Trigger: triggerOf(t)})
+		file, err := filepath.Rel(e.Dir(), t.Path)
+		if err != nil {
+			file = t.Path
+		}
+		r.Tasks = append(r.Tasks, TaskRecord{ID: t.ID, Name: t.Name, File: filepath.ToSlash(file), Line: t.Line, Labels: t.Labels, Trigger: triggerOf(t)})
 	}
 	for _, m := range e.Metrics {
 		if m.On() {
@@ -268,7 +274,7 @@ func (r Record) info() results.Run {
 		run.Group = cmp.Or(r.Eval.Model, r.Eval.Executor)
 	}
 	for _, t := range r.Tasks {
-		run.Tasks = append(run.Tasks, results.TaskInfo(t))
+		run.Tasks = append(run.Tasks, results.TaskInfo{ID: t.ID, Name: t.Name, Labels: t.Labels, Trigger: t.Trigger})
 	}
 	return run
 }

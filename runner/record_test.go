@@ -242,7 +242,7 @@ func TestNewRecord(t *testing.T) {
 			Path: eval.Path, SHA256: hex.EncodeToString(sum[:]), Name: "shop", Skill: "shopping", Version: "2",
 			Executor: "command", Model: "small-1", TimeoutSeconds: 90,
 		},
-		Tasks:   []TaskRecord{{ID: "buy", Name: "Buy a bolt"}, {ID: "ask", Name: "ask"}},
+		Tasks:   []TaskRecord{{ID: "buy", Name: "Buy a bolt", File: "tasks/1-buy.yaml", Line: 1}, {ID: "ask", Name: "ask", File: "tasks/2-ask.yaml", Line: 1}},
 		Metrics: []results.MetricSpec{{Name: "task_completion", Weight: 2, Threshold: 0.5}},
 	}
 	if diff := cmp.Diff(want, r); diff != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/report/github"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -38,7 +40,15 @@ func (s compareCommand) command() *cli.Command {
 				}
 				entries = append(entries, entry)
 			}
-			return s.compare(results.Compare(entries), format, c.String("output"))
+			comparison := results.Compare(entries)
+			var worse []remark
+			for _, d := range view.Differences(comparison.Differences) {
+				if d.Change.ForTheWorse() {
+					worse = append(worse, remarkOn(d))
+				}
+			}
+			s.workflow.remark(github.Warning, "compare", worse, paths...)
+			return s.compare(comparison, format, c.String("output"))
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
@@ -68,7 +69,9 @@ func (s gateCommand) gate(gate results.Gate, against, run string, f format) erro
 	if ruling.Tasks == 0 {
 		return usage("%s and %s have no task in common that counts: name runs of the same eval", entries[1].Path, entries[0].Path)
 	}
-	if err := s.printRuling(ruling, entries[0].Path, f); err != nil {
+	remarks := remarksOn(ruling)
+	s.workflow.remark(github.Error, "gate", remarks, entries[1].Path)
+	if err := s.printRuling(ruling, remarks, entries[0].Path, f); err != nil {
 		return err
 	}
 	if !ruling.Passed {
@@ -77,9 +80,29 @@ func (s gateCommand) gate(gate results.Gate, against, run string, f format) erro
 	return nil
 }
 
-// printRuling prints a line for each thing that is worse than in the run at a path, and last
-// what the gate decides.
-func (s gateCommand) printRuling(r results.Ruling, against string, f format) error {
+// remarksOn returns a remark on each thing that is worse.
+func remarksOn(r results.Ruling) (all []remark) {
+	for _, d := range view.Differences(r.Regressions) {
+		all = append(all, remarkOn(d))
+	}
+	for _, task := range r.Attacked {
+		all = append(all, remark{task, fmt.Sprintf("attacked: an attack on %s succeeds that did not", task)})
+	}
+	if r.Fell {
+		rate := view.Figure{Name: "pass rate", Contrast: r.PassRate}
+		all = append(all, remark{"", fmt.Sprintf("pass rate: %s over %s, and now %s%s", rate.Unit.Text(r.PassRate.Before), text.Count(r.Tasks, "task"), rate.Unit.Text(r.PassRate.After), inBrackets(rate.Shows(), rate.Range()))})
+	}
+	return all
+}
+
+// remarkOn returns a remark on a difference between two runs.
+func remarkOn(d view.Difference) remark {
+	return remark{d.Task, fmt.Sprintf("%s: %s passed in %s trials, and now in %s%s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After), inBrackets(d.Shows(), d.Range()))}
+}
+
+// printRuling prints remarks on what is worse than in the run at a path, and last what the gate
+// decides.
+func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against string, f format) error {
 	if f == formatJSON {
 		data, err := evidence.MarshalIndent(r)
 		if err != nil {
@@ -87,24 +110,12 @@ func (s gateCommand) printRuling(r results.Ruling, against string, f format) err
 		}
 		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
 	}
-	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	for _, d := range view.Differences(r.Regressions) {
-		say("%s: %s passed in %s trials, and now in %s%s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After), inBrackets(d.Shows(), d.Range()))
-	}
-	for _, task := range r.Attacked {
-		say("attacked: an attack on %s succeeds that did not", task)
-	}
-	if r.Fell {
-		rate := view.Figure{Name: "pass rate", Contrast: r.PassRate}
-		say("pass rate: %s over %s, and now %s%s", rate.Unit.Text(r.PassRate.Before), text.Count(r.Tasks, "task"), rate.Unit.Text(r.PassRate.After), inBrackets(rate.Shows(), rate.Range()))
-	}
 	end, paint := fmt.Sprintf("PASSED: no regression in %s against %s", text.Count(r.Tasks, "task"), against), s.styleOf(s.stdout).Good
 	if !r.Passed {
-		end, paint = fmt.Sprintf("FAILED: %s against %s", text.Count(len(lines), "regression"), against), s.styleOf(s.stdout).Bad
+		end, paint = fmt.Sprintf("FAILED: %s against %s", text.Count(len(remarks), "regression"), against), s.styleOf(s.stdout).Bad
 	}
-	for _, line := range lines {
-		if _, err := fmt.Fprintln(s.stdout, text.Inert(line)); err != nil {
+	for _, r := range remarks {
+		if _, err := fmt.Fprintln(s.stdout, text.Inert(r.line)); err != nil {
 			return err
 		}
 	}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/markdown"
-	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -46,19 +46,13 @@ func (f *workflow) end(stderr io.Writer) {
 	}
 }
 
-// add adds a run to the summary of the step, and keeps the annotations of its tasks. The job is
-// nil where the files of tasks are not known.
-func (f *workflow) add(j *runner.Job, run view.Run) error {
+// add adds a run to the summary of the step, and keeps the annotations of its tasks.
+func (f *workflow) add(out runner.Outcome) error {
 	if f == nil {
 		return nil
 	}
-	places := map[string]github.Place{}
-	if j != nil {
-		for _, t := range j.Tasks {
-			places[t.ID] = github.Place{File: f.inRepository(t.Path), Line: t.Line}
-		}
-	}
-	f.annotations = append(f.annotations, github.Annotations(run, places)...)
+	run := out.View()
+	f.annotations = append(f.annotations, github.Annotations(run, f.places(out.Record))...)
 	if f.summary == "" {
 		return nil
 	}
@@ -67,6 +61,39 @@ func (f *workflow) add(j *runner.Job, run view.Run) error {
 		return fmt.Errorf("GITHUB_STEP_SUMMARY: %w", err)
 	}
 	return errors.Join(markdown.Comment(file, run), file.Close())
+}
+
+// remark is a line about a task; about the whole run without one.
+type remark struct{ task, line string }
+
+// remark keeps remarks on tasks of the runs at paths as annotations of a command.
+func (f *workflow) remark(level, command string, remarks []remark, paths ...string) {
+	if f == nil {
+		return
+	}
+	places := map[string]github.Place{}
+	for _, dir := range paths {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			dir = filepath.Dir(dir) // of a results.json
+		}
+		if record, err := runner.ReadRecord(dir); err == nil {
+			maps.Copy(places, f.places(record))
+		}
+	}
+	for _, r := range remarks {
+		f.annotations = append(f.annotations, github.Annotation{Level: level, Place: places[r.task], Title: "waza " + command, Message: r.line})
+	}
+}
+
+// places returns where the tasks of a run are defined.
+func (f *workflow) places(r runner.Record) map[string]github.Place {
+	places := map[string]github.Place{}
+	for _, t := range r.Tasks {
+		if t.File != "" { // as runs of before have none
+			places[t.ID] = github.Place{File: f.inRepository(filepath.Join(filepath.Dir(r.Eval.Path), filepath.FromSlash(t.File))), Line: t.Line}
+		}
+	}
+	return places
 }
 
 // inRepository returns a path from the root of the repository; empty of one that is not in it.

@@ -63,6 +63,9 @@ func (s gradeCommand) command() *cli.Command {
 
 // graded prints what came of grading a run, err among it.
 func (s gradeCommand) graded(out runner.Outcome, err error, f format, file string) error {
+	if err := s.workflow.add(out); err != nil {
+		s.warn(err)
+	}
 	if err := s.show(out.View(), f, file); err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 		err = errors.Join(err, o.export(j, out))
 	}
 	run := out.View()
-	if err := o.workflow.add(j, run); err != nil {
+	if err := o.workflow.add(out); err != nil {
 		o.warn(err)
 	}
 	shown := saveResults(out.Dir, o.file)

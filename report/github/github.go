@@ -84,7 +84,7 @@ func Write(w io.Writer, all []Annotation) error {
 		case written[a.Level] < maxOfLevel || count[a.Level] == maxOfLevel && written[a.Level] == maxOfLevel:
 			out.WriteString(a.String())
 		case written[a.Level] == maxOfLevel:
-			more := Annotation{Level: a.Level, Title: fmt.Sprintf("%d more", left), Message: "The summary of the job has all that did not pass."}
+			more := Annotation{Level: a.Level, Title: fmt.Sprintf("%d more", left), Message: "The output of the command and the summary of the job say more."}
 			out.WriteString(more.String())
 		}
 	}
