@@ -115,7 +115,7 @@ func (s *state) complain(err error) {
 }
 
 func (s *state) app() *cli.App {
-	return &cli.App{
+	app := &cli.App{
 		Name:                      "waza",
 		Usage:                     "Run agent evaluations, each trial in its own sandbox",
 		HideVersion:               true,
@@ -125,9 +125,23 @@ func (s *state) app() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
-		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), mergeCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
+		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
+	}
+	hideFalse(app.Commands)
+	return app
+}
+
+// hideFalse keeps "(default: false)" out of the help of commands.
+func hideFalse(commands []*cli.Command) {
+	for _, command := range commands {
+		hideFalse(command.Subcommands)
+		for _, flag := range command.Flags {
+			if b, ok := flag.(*cli.BoolFlag); ok {
+				b.DisableDefaultText = !b.Value
+			}
+		}
 	}
 }
 
