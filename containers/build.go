@@ -178,7 +178,26 @@ func readBuild(output io.ReadCloser, redact func(string) string) (id string, err
 
 // buildLog keeps the last lines of the output of the programs in a build, without those of
 // the engine's builder and without colours.
-type buildLog struct{ lines []string }
+type buildLog struct {
+	lines []string
+	hint  string // of the first line that there is one on
+}
+
+// otherBase is what to do about a base image that lacks a program.
+const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
+
+// buildHints says what to do about a build that fails, by a line of its output.
+var buildHints = []struct {
+	on   *regexp.Regexp
+	says string
+}{
+	{regexp.MustCompile(`gyp ERR! find Python|Could not find any Python|not found: make|\b(?:make|gcc|g\+\+|cc|c\+\+): (?:command )?not found|["'](?:make|gcc|g\+\+|cc|c\+\+)["']: executable file not found|command '[\w-]*(?:gcc|g\+\+|cc|clang)' failed|[Nn]o (?:acceptable )?C compiler`),
+		"the build compiles, and its base image lacks a compiler, make or Python" + otherBase},
+	{regexp.MustCompile(`\bpython3?: (?:command )?not found`), "the build needs Python, which its base image lacks" + otherBase},
+	{regexp.MustCompile(`\bgit: (?:command )?not found|spawn git ENOENT|["']git["']: executable file not found|[Cc]annot find command 'git'`), "the build needs git, which its base image lacks" + otherBase},
+	{regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|Could not resolve|Temporary failure (?:in name resolution|resolving)|no such host|Failed to resolve`),
+		"the build does not find a host: see that the engine's builds reach the network, or set HTTPS_PROXY"},
+}
 
 const (
 	logLines = 15
@@ -197,6 +216,11 @@ func (t *buildLog) add(text string) {
 			continue
 		}
 		t.lines = append(t.lines, line[:min(len(line), logWidth)])
+		for _, h := range buildHints {
+			if t.hint == "" && h.on.MatchString(line) {
+				t.hint = h.says
+			}
+		}
 	}
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
@@ -207,7 +231,11 @@ func (t *buildLog) why(engine string) string {
 	if len(t.lines) == 0 {
 		return engine
 	}
-	return "the build says:\n" + strings.Join(t.lines, "\n")
+	said := "the build says:\n" + strings.Join(t.lines, "\n")
+	if t.hint != "" {
+		said += "\nhint: " + t.hint
+	}
+	return said
 }
 
 // dropStages removes what the classic builder keeps of the run's builds besides the wanted

@@ -260,3 +260,22 @@ func TestGCRemovesStages(t *testing.T) {
 		t.Errorf("after the build: %q, %v", dockertest.ImageID(t, of), err)
 	}
 }
+
+// TestBuildHints has what programs print in builds that fail, and what is to be said of it.
+func TestBuildHints(t *testing.T) {
+	for _, test := range []struct{ printed, want string }{
+		{"npm error gyp ERR! find Python Python is not set from command line or npm configuration\nnpm error gyp ERR! not ok", "lacks a compiler, make or Python: build on one"},
+		{"npm error gyp ERR! stack Error: not found: make", "lacks a compiler, make or Python: build on one"},
+		{"error: command 'gcc' failed: No such file or directory", "lacks a compiler, make or Python: build on one"},
+		{"/bin/sh: 1: python3: not found", "needs Python, which"},
+		{"/bin/sh: 1: git: not found", "needs git, which"},
+		{"npm error code ENOTFOUND\nnpm error network request to https://registry.example failed", "does not find a host"},
+		{"src/index.ts(3,1): error TS2304: Cannot find name 'foo'.", ""},
+	} {
+		var log buildLog
+		log.add(test.printed)
+		if _, hint, _ := strings.Cut(log.why(""), "\nhint: "); !strings.Contains(hint, test.want) || test.want == "" && hint != "" {
+			t.Errorf("%q: hint %q, want %q", test.printed, hint, test.want)
+		}
+	}
+}
