@@ -206,14 +206,13 @@ func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err err
 			built[t.Agent.Image] = true
 		}
 		for _, s := range t.Servers {
-			if s.Build != nil {
+			if s.Built() != nil {
 				built[s.Image] = true
 			}
 		}
 	}
 	for _, t := range trials {
-		for _, c := range t.AllContainers() {
-			ref := c.Image
+		for _, ref := range imagesOf(t) {
 			if built[ref] || slices.Contains(absent, ref) {
 				continue
 			}
