@@ -287,6 +287,11 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 		g := r.newGraders(r.doc)
 		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")
 		g.checkServers(r.serverNames())
+		for _, ask := range grading.Asks(g.specs) {
+			if ask.Kind == evidence.StepCall {
+				r.doc.Problemf(at[:2].With("graders"), "grader %q calls a server, which would change what the agent finds after the checkpoint; judge by the calls, or move it to the task's graders", ask.Grader)
+			}
+		}
 		all = append(all, ResolvedCheckpoint{AfterTurn: c.AfterTurn, Graders: g.specs, Stop: c.OnFailure == "stop"})
 	}
 	slices.SortFunc(all, func(a, b ResolvedCheckpoint) int { return cmp.Compare(a.AfterTurn, b.AfterTurn) })
