@@ -9,6 +9,7 @@ import (
 
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 // Ended implements sandbox.Sandbox. It goes by nothing that programs in the container can
@@ -27,8 +28,8 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	default:
 		return sandbox.Exit{}
 	}
-	if err := c.guest.Err(); errors.Is(err, guest.ErrProtocol) {
-		return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", err)}
+	if exit, is := guests.Breach(c.guest); is {
+		return exit
 	}
 	if err := s.lease.engineLives(ctx); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the engine went away: " + err.Error()}
@@ -39,11 +40,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	if done := c.followed.outside(ctx); done != "" {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its container " + done + " through the engine"}
 	}
-	how := "does not answer"
-	if err := c.guest.Err(); err != nil {
-		how = "went away: " + err.Error()
-	}
-	return sandbox.Exit{Cause: sandbox.ByItself, Message: "process 1 of its container " + how}
+	return guests.ByItself(c.guest.Err())
 }
 
 // cut ends the agent's container after somebody took its network away: without

@@ -212,7 +212,8 @@ func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err err
 		}
 	}
 	for _, t := range trials {
-		for _, ref := range imagesOf(t) {
+		for _, c := range t.AllContainers() {
+			ref := c.Image
 			if built[ref] || slices.Contains(absent, ref) {
 				continue
 			}

@@ -1,9 +1,7 @@
 package containers
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -20,23 +18,14 @@ func ownKernel(runtime string) bool { return runtime != "" && runtime != "runc" 
 // engine's own limit. Seen is what each container's guest can see of its use; nil for
 // nothing.
 func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*observe.Usage) evidence.Guarantees {
-	g := evidence.Guarantees{
-		Backend: "docker",
-		Network: t.Network,
-		Enforced: []string{
-			"every server in a container of its own without a network interface",
-			"names resolve inside the trial only",
-			"containers run without root, capabilities or new privileges, on a read-only root",
-			"containers end with the runner",
-		},
+	runtime := ""
+	if ownKernel(t.Runtime) {
+		runtime = "runtime " + t.Runtime
 	}
+	g := guests.Guarantees(t, "docker", runtime, seen)
+	g.Enforced = append(g.Enforced, "every server in a container of its own without a network interface")
 	if slices.ContainsFunc(t.Servers, func(server plan.Server) bool { return len(server.Services) > 0 }) {
 		g.Enforced = append(g.Enforced, "every service in a container of its own without a network interface, within reach of its server alone")
-	}
-	if ownKernel(t.Runtime) {
-		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the runtime "+t.Runtime)
-	} else {
-		g.Enforced = append(g.Enforced, "containers run under a seccomp filter")
 	}
 	for limit, enforced := range limits {
 		if enforced {
@@ -49,7 +38,6 @@ func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*obse
 		p.guaranteesOfAgent(&g)
 	}
 	p.guaranteesOfUsers(&g)
-	g.Missing = append(g.Missing, guests.Unseen(seen)...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
 	return g
@@ -57,7 +45,6 @@ func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*obse
 
 // guaranteesOfAgent adds what is enforced of the agent's container.
 func (p trialPlan) guaranteesOfAgent(g *evidence.Guarantees) {
-	g.Enforced = append(g.Enforced, "the agent reaches its servers through the runner alone")
 	if p.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
 	} else {
@@ -74,15 +61,10 @@ func (p trialPlan) guaranteesOfAgent(g *evidence.Guarantees) {
 func (p trialPlan) guaranteesOfUsers(g *evidence.Guarantees) {
 	own := true
 	for _, c := range p.containers {
-		if c.insists == "" {
-			continue
+		if c.insists != "" {
+			own = false
+			g.Missing = append(g.Missing, guests.SharedUser(c.container, c.conf.User, c.insists))
 		}
-		own = false
-		why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", c.container, c.insists)
-		if strings.HasSuffix(c.conf.User, ":0") {
-			why += ", and it is in the group of root"
-		}
-		g.Missing = append(g.Missing, why)
 	}
 	if own {
 		g.Enforced = append(g.Enforced, "every container runs as a user that no other container has")

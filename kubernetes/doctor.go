@@ -8,7 +8,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -57,21 +56,6 @@ func Manifests(c eval.Kubernetes) (string, error) {
 		documents = append(documents, string(document))
 	}
 	return strings.Join(documents, "---\n"), nil
-}
-
-// Install creates the namespace and its policy where they are missing.
-func Install(ctx context.Context, c eval.Kubernetes) error {
-	_, client, namespace, err := connect(c)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, namespaceOf(c), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if _, err := client.NetworkingV1().NetworkPolicies(namespace).Create(ctx, denyAll(namespace), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return nil
 }
 
 // Finding is one thing that [Examine] looked at.

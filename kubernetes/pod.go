@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
+	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
 const (
@@ -277,8 +278,8 @@ func (p *pipe) broke() error {
 // programs in the pod can reach: the guard of the mux, the API's word on who ended the pod, and
 // whether the connection to it broke on the way.
 func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
-	if err := c.guest.Err(); errors.Is(err, guest.ErrProtocol) {
-		return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", err)}
+	if exit, is := guests.Breach(c.guest); is {
+		return exit
 	}
 	if err := c.backend.answers(ctx); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the cluster's API went away: " + err.Error()}
@@ -298,19 +299,11 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	if err := c.backend.nodeAnswers(ctx, c.followed.name); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
 	}
-	return byItself(c.guest.Err())
+	return guests.ByItself(c.guest.Err())
 }
 
 // reportedWithin is how long after a container's end its node may take to report it.
 const reportedWithin = 6 * time.Second
-
-func byItself(err error) sandbox.Exit {
-	how := "does not answer"
-	if err != nil {
-		how = "went away: " + err.Error()
-	}
-	return sandbox.Exit{Cause: sandbox.ByItself, Message: "process 1 of its container " + how}
-}
 
 // judge says who ended a pod that has ended or is being deleted: the API's last word on it.
 // Broke is why the connection to it broke, nil if it did not; reason is why the guest's session
@@ -340,7 +333,7 @@ func judge(pod *corev1.Pod, gone bool, reason, broke error) sandbox.Exit {
 	if gone || pod.DeletionTimestamp != nil {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its pod was deleted through the cluster's API"}
 	}
-	return byItself(reason)
+	return guests.ByItself(reason)
 }
 
 func disrupted(c corev1.PodCondition) sandbox.Exit {
@@ -368,7 +361,7 @@ func ofCode(end *corev1.ContainerStateTerminated, reason, broke error) sandbox.E
 	case end.ExitCode == 0 && broke != nil:
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the connection to its pod broke: " + broke.Error()}
 	}
-	return byItself(reason)
+	return guests.ByItself(reason)
 }
 
 const oomKilled = "OOMKilled"

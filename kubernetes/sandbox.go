@@ -215,28 +215,25 @@ func (c *startedPod) starved(ctx context.Context) bool {
 
 // Guarantees implements sandbox.Sandbox.
 func (s *trialSandbox) Guarantees() evidence.Guarantees {
-	g := evidence.Guarantees{
-		Backend: "kubernetes", Network: s.Trial.Network,
-		Enforced: []string{
-			"every server in a pod of its own",
-			"names resolve inside the trial only",
-			"containers run without root, capabilities or new privileges, on a read-only root",
-			"containers end with the runner",
-			"the agent reaches its servers through the runner alone",
-			"cpu of every container is limited", "memory of every container is limited",
-			"the workspace has a hard size limit",
-		},
-		Missing: []string{
-			"how many processes, files and open files a container has is limited only if the nodes limit it",
-			"a pod of another run on the same node may have the same user: what the kernel counts by user it would share",
-			"what process 1 writes is in the node's log of the container until the pod is deleted",
-		},
+	runtime := s.backend.config.RuntimeClass
+	if runtime != "" {
+		runtime = "runtime class " + runtime
 	}
-	if s.backend.config.RuntimeClass != "" {
-		g.Missing = append(g.Missing, "the seccomp filter of containers could not be seen under the runtime class "+s.backend.config.RuntimeClass)
-	} else {
-		g.Enforced = append(g.Enforced, "containers run under a seccomp filter")
+	var seen []*observe.Usage
+	for _, c := range s.Running {
+		seen = append(seen, c.Meter.Last())
 	}
+	g := guests.Guarantees(s.Trial, "kubernetes", runtime, seen)
+	g.Enforced = append(g.Enforced,
+		"every server in a pod of its own",
+		"cpu of every container is limited", "memory of every container is limited",
+		"the workspace has a hard size limit",
+	)
+	g.Missing = append(g.Missing,
+		"how many processes, files and open files a container has is limited only if the nodes limit it",
+		"a pod of another run on the same node may have the same user: what the kernel counts by user it would share",
+		"what process 1 writes is in the node's log of the container until the pod is deleted",
+	)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -250,14 +247,9 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	}
 	for _, p := range s.plan {
 		if p.insists != "" {
-			g.Missing = append(g.Missing, fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", p.container, p.insists))
+			g.Missing = append(g.Missing, guests.SharedUser(p.container, p.user, p.insists))
 		}
 	}
-	var seen []*observe.Usage
-	for _, c := range s.Running {
-		seen = append(seen, c.Meter.Last())
-	}
-	g.Missing = append(g.Missing, guests.Unseen(seen)...)
 	slices.Sort(g.Enforced)
 	slices.Sort(g.Missing)
 	return g

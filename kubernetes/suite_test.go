@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waza-isolate/waza/eval"
@@ -98,7 +99,7 @@ func open(t *testing.T, program string, o Options) *Backend {
 	requireCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := Install(ctx, o.Config); err != nil {
+	if err := install(ctx, o.Config); err != nil {
 		t.Fatal(err)
 	}
 	o.Run = "t-" + strings.ToLower(rand.Text())[:10]
@@ -139,4 +140,19 @@ func TestSuite(t *testing.T) {
 			Left:      b.left,
 		}
 	})
+}
+
+// install creates the namespace and its policy where they are missing.
+func install(ctx context.Context, c eval.Kubernetes) error {
+	_, client, namespace, err := connect(c)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespaceOf(c), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if _, err := client.NetworkingV1().NetworkPolicies(namespace).Create(ctx, denyAll(namespace), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return nil
 }

@@ -246,7 +246,7 @@ func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
 }
 
 func (b Batch) runAfter(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
-	out, err := j.runAfter(ctx, baseline)
+	out, err := Run(ctx, j, baseline)
 	return out, b.Ended(j, out, err)
 }
 

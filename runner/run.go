@@ -158,12 +158,9 @@ func (j *Job) plan() (err error) {
 
 // Run runs the job in its run directory, which is new or empty, and reports. When it
 // returns nothing of the trials is left on the engine or among processes, and nothing at
-// all where no trial could be begun. The end of ctx interrupts it.
-func Run(ctx context.Context, j *Job) (Outcome, error) { return j.runAfter(ctx, nil) }
-
-// runAfter runs the job as Run does, and compares it with the same run without skills, unless
-// that is nil.
-func (j *Job) runAfter(ctx context.Context, baseline *Outcome) (Outcome, error) {
+// all where no trial could be begun. It is compared with baseline, the same run without skills,
+// unless that is nil. The end of ctx interrupts it.
+func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 	workers, err := j.workersFor(j.Trials)
 	if err != nil {
 		return Outcome{}, err

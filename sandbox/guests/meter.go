@@ -85,9 +85,9 @@ func (m *Meter) starve() {
 	}
 }
 
-// Unseen names what of the containers' use one of their guests cannot see. Seen is what
+// unseen names what of the containers' use one of their guests cannot see. Seen is what
 // each of them said last; nil for nothing.
-func Unseen(seen []*observe.Usage) (missing []string) {
+func unseen(seen []*observe.Usage) (missing []string) {
 	for _, look := range []struct {
 		what string
 		sees func(*observe.Usage) bool

@@ -24,11 +24,11 @@ func TestMeter(t *testing.T) {
 }
 
 func TestUnseen(t *testing.T) {
-	if n := len(Unseen([]*evidence.Usage{nil})); n != 5 {
+	if n := len(unseen([]*evidence.Usage{nil})); n != 5 {
 		t.Errorf("of a container that reports nothing %d things are missing", n)
 	}
 	n, seconds := int64(0), 0.0
-	if missing := Unseen([]*evidence.Usage{{OOMKills: &n, ForksRefused: &n, CPU: &seconds}}); len(missing) != 2 {
+	if missing := unseen([]*evidence.Usage{{OOMKills: &n, ForksRefused: &n, CPU: &seconds}}); len(missing) != 2 {
 		t.Errorf("missing %q", missing)
 	}
 }
