@@ -110,8 +110,8 @@ func Manifests(dir fs.FS) (found []Manifest) {
 	return found
 }
 
-// ReadSource reads the directory dir, which b is about. The files of omit are left out. Its
-// errors are one sentence.
+// ReadSource reads the directory dir, which b is about. The files and directories of omit are
+// left out. Its errors are one sentence.
 func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Source, error) {
 	s := &Source{name: dir, build: b}
 	var err error

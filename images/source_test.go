@@ -93,6 +93,21 @@ func TestSource_Files(t *testing.T) {
 	}
 }
 
+// TestSource_RunDirectory holds that a run's own directory, which appears once the run begins,
+// does not change what is built.
+func TestSource_RunDirectory(t *testing.T) {
+	dir := project(t, map[string]string{"Dockerfile": "FROM scratch", "out/kept": "1"})
+	s := source(t, dir, mcpconfig.Build{}, filepath.Join(dir, "out", "runs", "1"))
+	written := project(t, map[string]string{"run.json": "{}"})
+	if err := os.CopyFS(filepath.Join(dir, "out", "runs", "1"), os.DirFS(written)); err != nil {
+		t.Fatal(err)
+	}
+	files := unpack(t, must(s.Context(images.Network{})))
+	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, []string{"Dockerfile", "out/kept"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestSource_Tag holds that the tag is of the content: no time and no run changes it.
 func TestSource_Tag(t *testing.T) {
 	files := map[string]string{"package.json": "{}", "a.js": "1"}

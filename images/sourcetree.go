@@ -34,7 +34,7 @@ const (
 // ignored returns what is left out of the context: what may hold secrets, what waza writes,
 // what a recipe makes itself, and what .dockerignore names, which can take others back in.
 func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) {
-	patterns := []string{"**/.git", "**/.env", "**/.env.*", ".waza", LockName}
+	patterns := []string{"**/.git", "**/.env", "**/.env.*", "**/.waza", "**/" + LockName}
 	if s.recipe != ByDockerfile {
 		patterns = append(patterns, "**/node_modules", "**/.venv", "**/venv", "**/__pycache__")
 	}
@@ -73,8 +73,15 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		if err != nil || name == "." {
 			return err
 		}
+		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name))
+		switch {
+		case omitted && entry.IsDir():
+			return fs.SkipDir
+		case entry.IsDir() && s.leadsToOmitted(name):
+			return nil // what else it holds makes it
+		}
 		out, err := ignored.MatchesOrParentMatches(name)
-		if out = out || slices.Contains(s.omit, filepath.Join(s.dir, name)); err != nil || !out || s.needs(name) {
+		if out = out || omitted; err != nil || !out || s.needs(name) {
 			return errors.Join(err, p.entry(name, entry))
 		}
 		if entry.IsDir() && !takesBack(ignored, name) {
@@ -86,6 +93,14 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		return "", fmt.Errorf("%s cannot be built from: %w", s.name, err)
 	}
 	return hex.EncodeToString(p.digest.Sum(nil)), nil
+}
+
+// leadsToOmitted reports whether a directory holds something that is left out, which may be what
+// it is there for, such as a run.
+func (s *Source) leadsToOmitted(name string) bool {
+	return slices.ContainsFunc(s.omit, func(omit string) bool {
+		return strings.HasPrefix(omit, filepath.Join(s.dir, name)+string(filepath.Separator))
+	})
 }
 
 // needs reports whether the builder needs a file, or the directory that holds it, even if it is

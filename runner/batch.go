@@ -141,7 +141,9 @@ func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job,
 	if err != nil {
 		return nil, err
 	}
-	q.Eval = eval
+	if q.Eval = eval; b.Dir != "" {
+		q.Omit = []string{b.Dir, b.Dir + baselineSuffix}
+	}
 	set(&q)
 	j, err := Load(q)
 	if err == nil && ctx.Err() != nil {
@@ -168,6 +170,9 @@ func (b Batch) print(jobs []*Job) error {
 	return nil
 }
 
+// baselineSuffix ends the name of the directory of a run without skills.
+const baselineSuffix = "-baseline"
+
 // place names the directories of the runs. That of a run without skills is beside the other.
 func (b Batch) place(jobs []*Job) error {
 	if b.Dir != "" && len(jobs) > 1 {
@@ -181,7 +186,7 @@ func (b Batch) place(jobs []*Job) error {
 			dir = filepath.Join(dir, fmt.Sprintf("%d-%s", i+1, j.Request.Name))
 		}
 		if dir != "" {
-			beside = dir + "-baseline"
+			beside = dir + baselineSuffix
 		}
 		if err := j.place(dir); err != nil {
 			return err

@@ -59,6 +59,8 @@ type Request struct {
 	Eval string // path of the eval
 	// ID is that of a run that is resumed; empty for a new one, of Name and the eval's name.
 	ID, Name string
+	// Omit names directories of runs, which are left out of what images are built from.
+	Omit []string
 	// Overlay is laid over the eval's servers; nil for none.
 	Overlay *mcpconfig.ClientFile
 	// Select returns the tasks to run; nil for all.

@@ -100,7 +100,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 		return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
 	}
 	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
-	q.ID = record.ID
+	q.ID, q.Omit = record.ID, []string{r.Dir}
 	return Load(q)
 }
 

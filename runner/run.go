@@ -135,7 +135,7 @@ func (j *Job) plan() (err error) {
 	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
 		Lock: j.lock, Platform: likelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
-		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks,
+		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit,
 	})
 	if err != nil {
 		return Mistake{err}

@@ -125,7 +125,7 @@ func (s *state) app() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
-		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
+		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), mergeCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}

@@ -59,6 +59,8 @@ type Choices struct {
 	// Pins says what becomes of trials whose servers are not as Lock has them pinned: warn,
 	// fail or off; empty for the eval's own.
 	Pins string
+	// Omit names the directories of runs, which are left out of what images are built from.
+	Omit []string
 	// sources has what was read to build images from, by how it is built.
 	sources map[string]*images.Source
 	// ModelScript reads the script of a model, by its file's name and content; required
