@@ -22,7 +22,7 @@ type column struct {
 const columns = `[...document.querySelectorAll("table.sortable")].filter(t => t.checkVisibility()).flatMap((table, t) =>
 	[...table.tHead.rows[0].cells].filter(h => h.querySelector("button")).map(h => ({
 		header: h.textContent.trim(), sort: h.getAttribute("aria-sort") || "",
-		keys: [...table.tBodies[0].rows].map(r => r.cells[h.cellIndex].dataset.key ?? r.cells[h.cellIndex].textContent.trim()),
+		keys: rowsOf(table.tBodies[0]).map(r => r.cells[h.cellIndex].dataset.key ?? r.cells[h.cellIndex].textContent.trim()),
 	})))`
 
 const pressHeader = `[...document.querySelectorAll("table.sortable")].filter(t => t.checkVisibility()).flatMap(t => [...t.tHead.querySelectorAll("th button")])[%d].click(), 0`
@@ -150,7 +150,7 @@ func skips(t *testing.T, p *browsertest.Page) {
 // filters has the words of a table's filter leave rows and bring them back.
 func filters(t *testing.T, p *browsertest.Page, word string, left int) {
 	t.Helper()
-	const rows = `[...document.querySelectorAll("table.sortable tbody tr")].filter(r => r.checkVisibility() && r.closest("table").id === document.querySelector("input[data-filter]").dataset.filter).length`
+	const rows = `[...document.querySelectorAll("table.sortable tbody tr:not(.under)")].filter(r => r.checkVisibility() && r.closest("table").id === document.querySelector("input[data-filter]").dataset.filter).length`
 	all := browsertest.Eval[int](p, rows)
 	browsertest.Eval[any](p, `document.querySelector("input[data-filter]").focus(), 0`)
 	p.Type(word)

@@ -11,7 +11,8 @@ import (
 
 // Comparison returns the page of runs side by side. Those that are in the document are given in
 // order, with the links to their pages; of others both are zero.
-func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
+// What differs in a task is read of the trials' evidence, where read says; it may be nil.
+func Comparison(c results.Comparison, runs []view.Run, links []Links, read TrialOf) Page {
 	p := comparison{place: place{path: PathCompare}, TooFew: view.TooFew(c)}
 	for i, run := range c.Runs {
 		one := comparedRun{ComparedRun: run, Lane: fmt.Sprintf("s%d", i%lanes)}
@@ -24,6 +25,7 @@ func Comparison(c results.Comparison, runs []view.Run, links []Links) Page {
 		p.Pairs = append(p.Pairs, comparedPairOf(pair, c.Of(pair)))
 	}
 	p.Tasks = comparedTasks(c, p.Runs)
+	p.Left = p.unfold(read)
 	return Page{ID: PathCompare, Title: "Comparison", name: "compare", data: p}
 }
 
@@ -33,6 +35,7 @@ type comparison struct {
 	Runs   []comparedRun
 	Pairs  []comparedPair
 	Tasks  []comparedTask
+	Left   int // tasks whose outputs and calls were not compared
 }
 
 // comparedRun is a run with its pages, where there are any.
@@ -157,6 +160,8 @@ type comparedTask struct {
 	ID    string
 	Cells []comparedCell
 	Is    string // words to filter by
+
+	Differing []differing // what is not the same in all runs that have the task
 }
 
 // comparedCell is a task in one run.
@@ -213,7 +218,7 @@ type taskOfRun struct {
 func (r comparedRun) cells() map[string]comparedCell {
 	dots := map[string][]dot{}
 	for _, task := range r.Run.Results.Tasks {
-		dots[task.TestID] = taskRowOf(task, r.Run.Results.Config.RunsPerTest).Dots
+		dots[task.TestID] = taskRowOf(task, r.Run.Results.Config.RunsPerTest, 0).Dots
 	}
 	cells := map[string]comparedCell{}
 	for _, task := range r.Tasks {
@@ -232,5 +237,5 @@ func (c comparison) Choices() []choice {
 	for i, t := range c.Tasks {
 		tags[i] = t.Is
 	}
-	return choicesAmong(append(words, "unchanged"), tags)
+	return choicesAmong(append(words, "unchanged", wordDiffers), tags)
 }

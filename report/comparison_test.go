@@ -8,7 +8,7 @@ import (
 
 // What to look at is told first, and where no difference is shown no number stands for one.
 func TestComparisonPage(t *testing.T) {
-	page := parse(t, Comparison(compared(t)))
+	page := parse(t, comparisonOf(t))
 	pairs := page.all("section.compared-pair")
 	if len(pairs) != 2 {
 		t.Fatalf("%d pairs", len(pairs))
@@ -37,15 +37,31 @@ func TestComparisonPage(t *testing.T) {
 }
 
 func TestComparedTasks(t *testing.T) {
-	page := parse(t, Comparison(compared(t)))
-	rows := page.all("table.sortable tbody tr")
-	if len(rows) != 9 {
-		t.Fatalf("%d rows", len(rows))
+	page := parse(t, comparisonOf(t))
+	var rows, under []node
+	for _, row := range page.all("table.sortable tbody tr") {
+		if row.attr("class") == "under" {
+			under = append(under, row)
+		} else {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) != 9 || len(under) != 4 {
+		t.Fatalf("%d rows, %d of them unfold", len(rows), len(under))
+	}
+	unfolded := under[0].flat()
+	for _, want := range []string{"What differs: reason, calls, final output", `inventory find_item {"sku":"</script>"}: tool_error`, `inventory find_item {"sku":"BRG"}: ok`, "It costs 12 cents.", "<script>alert(1)</script>"} {
+		if !strings.Contains(unfolded, want) {
+			t.Errorf("task-0 does not unfold to %q: %s", want, unfolded)
+		}
+	}
+	if links := under[0].attrs("a", "href"); len(links) != 9 || links[4] != "#run/2/trial/task-0/1" {
+		t.Errorf("%q", links)
 	}
 	if links := rows[0].attrs(".dots a", "href"); len(links) != 18 || links[0] != "#run/1/trial/task-0/1" || links[17] != "#run/3/trial/task-0/6" {
 		t.Errorf("%q", links)
 	}
-	for i, is := range []string{"|regressed|", "|unchanged|", "|unchanged|", "|flaky|", "|missing|", "|flaky|regressed|"} {
+	for i, is := range []string{"|regressed|different|", "|unchanged|", "|unchanged|", "|flaky|different|", "|missing|", "|flaky|regressed|different|"} {
 		if got := rows[i].attr("data-is"); got != is {
 			t.Errorf("row %d is %s, want %s", i, got, is)
 		}
@@ -56,7 +72,7 @@ func TestComparedTasks(t *testing.T) {
 func TestComparisonOfResultsAlone(t *testing.T) {
 	c, _, _ := compared(t)
 	c.Runs[2].Error = "results.json: no such file"
-	page := parse(t, Comparison(c, nil, nil))
+	page := parse(t, Comparison(c, nil, nil, nil))
 	if links := page.attrs("main a", "href"); len(links) != 0 {
 		t.Errorf("links: %q", links)
 	}

@@ -102,7 +102,10 @@ func unfinished(run view.Run) string {
 // pages are the comparison where there are several runs, and then each run's pages.
 func (f file) pages() iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		if len(f.runs) > 1 && !yield(Comparison(compareRuns(f.runs), f.runs, f.links), nil) {
+		trial := func(run int, task string, number int) (evidence.Dir, error) {
+			return f.trialDir(f.runs[run].Dir, task, number), nil
+		}
+		if len(f.runs) > 1 && !yield(Comparison(compareRuns(f.runs), f.runs, f.links, trial), nil) {
 			return
 		}
 		trials := 0

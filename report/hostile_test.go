@@ -70,7 +70,7 @@ func TestPagesOfHostileRun(t *testing.T) {
 	entry.Error = ""
 	pages := []Page{
 		Overview(run, Links{InFile: true}), Servers(run, Links{InFile: true}),
-		Comparison(results.Compare([]results.Entry{entry, other}), []view.Run{run, run}, links),
+		Comparison(results.Compare([]results.Entry{entry, other}), []view.Run{run, run}, links, nil),
 	}
 	for n := range parse(t, pages...).Descendants() {
 		switch n.Type {

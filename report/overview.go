@@ -41,6 +41,7 @@ func overviewOf(r view.Run, l Links) overview {
 	for _, row := range o.Tasks {
 		o.HasTokens, o.HasCost = o.HasTokens || row.Tokens() != nil, o.HasCost || row.Cost() != nil
 		o.HasAnswers = o.HasAnswers || row.Answer != ""
+		o.Cut = o.Cut || row.Cut
 		o.Calls += row.MCPCalls
 	}
 	return o
@@ -62,6 +63,7 @@ type overview struct {
 	Calls              int // of MCP servers
 	HasTokens, HasCost bool
 	HasAnswers         bool
+	Cut                bool // not all of the answers can be searched
 }
 
 // verdict is a run in a word and a few sentences.

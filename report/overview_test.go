@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/heavytest"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -172,5 +173,31 @@ func TestOverviewOfManyTrials(t *testing.T) {
 	t.Logf("%d KiB", len(text)>>10)
 	if len(text) > 512<<10 {
 		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// However many tasks a run has, what can be searched of their answers is bounded, and the page says
+// that it is not all.
+func TestSearchedAnswersAreBounded(t *testing.T) {
+	var run view.Run
+	answer := strings.Repeat("word ", 200)
+	for i := range 5000 {
+		run.Results.Tasks = append(run.Results.Tasks, results.Task{TestID: fmt.Sprint(i), Runs: []results.RunResult{
+			{RunNumber: 1, Outcome: evidence.ClassPass, FinalOutput: answer}, {RunNumber: 2, Outcome: evidence.ClassPass, FinalOutput: "short"},
+		}})
+	}
+	searched := 0
+	for _, row := range taskRows(run) {
+		searched += len(row.Outputs)
+		if !row.Cut || !strings.Contains(row.Outputs, "word") || !strings.Contains(row.Outputs, "short") {
+			t.Fatalf("a row has %q", row.Outputs)
+		}
+	}
+	if searched > maxSearched+5000*len("\n\n"+text.Ellipsis) {
+		t.Errorf("%d bytes can be searched", searched)
+	}
+	run.Results.Tasks = run.Results.Tasks[:2]
+	if rows := taskRows(run); rows[0].Cut || rows[0].Outputs != answer+"\nshort\n" {
+		t.Errorf("two tasks: %q", rows[0].Outputs)
 	}
 }

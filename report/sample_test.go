@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -274,6 +275,22 @@ func compared(t *testing.T) (results.Comparison, []view.Run, []Links) {
 	return results.Compare(entries), runs, links
 }
 
+// comparisonOf is the page of what compared returns, with evidence in which run 2 calls and answers
+// otherwise in task-0, in what hostile agents write.
+func comparisonOf(t *testing.T) Page {
+	c, runs, links := compared(t)
+	root := t.TempDir()
+	return Comparison(c, runs, links, func(run int, task string, number int) (evidence.Dir, error) {
+		dir := evidence.Dir(filepath.Join(root, fmt.Sprint(run), task, fmt.Sprint(number)))
+		trial := evidence.Trial{Task: task, Number: number, FinalOutput: "It costs 12 cents."}
+		calls := []evidence.Call{{Seq: 1, Server: "inventory", Tool: "find_item", Arguments: []byte(`{"sku":"BRG"}`), Outcome: evidence.OutcomeOK}}
+		if run == 1 && task == "task-0" {
+			trial.FinalOutput, calls[0].Arguments, calls[0].Outcome = said, []byte(`{"sku":"</script>"}`), evidence.OutcomeToolError
+		}
+		return dir, errors.Join(os.MkdirAll(string(dir), 0o755), dir.WriteTrial(trial), dir.WriteCalls(calls))
+	})
+}
+
 // TestSamples writes pages for a person to look at, where a directory for them is given.
 func TestSamples(t *testing.T) {
 	links := Links{InFile: true}
@@ -281,7 +298,7 @@ func TestSamples(t *testing.T) {
 	atWork.AtWork, atWork.Ended, atWork.Planned, atWork.Isolated = true, time.Time{}, 60, true
 	for name, page := range map[string]Page{
 		"sample": Overview(sample(t), links), "servers": Servers(sample(t), links), "many": Overview(many(t, 200, 5), links),
-		"wide": Overview(many(t, 4, 250), links), "atwork": Overview(atWork, links), "compare": Comparison(compared(t)),
+		"wide": Overview(many(t, 4, 250), links), "atwork": Overview(atWork, links), "compare": comparisonOf(t),
 	} {
 		text := write(t, Document{Title: "sample", Nav: []NavItem{{Text: "Overview", Path: PathOverview, To: links.To(PathOverview)}}}, page)
 		if *pagesDir == "" {

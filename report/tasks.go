@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -23,6 +22,7 @@ type taskRow struct {
 	Answer  string // first line of the final output of that trial, or else of the first
 	Awaited bool   // none of its trials has an outcome, and the run is at work
 	Outputs string // the beginnings of all trials' final outputs, to search
+	Cut     bool   // there is more of them
 }
 
 // dot is a trial in a row.
@@ -33,8 +33,9 @@ type dot struct {
 }
 
 func taskRows(r view.Run) (rows []taskRow) {
+	searched := min(maxOutputs, maxSearched/max(len(r.Results.Tasks), 1))
 	for _, task := range r.Results.Tasks {
-		row := taskRowOf(task, r.Results.Config.RunsPerTest)
+		row := taskRowOf(task, r.Results.Config.RunsPerTest, searched)
 		row.Awaited = r.AtWork && len(task.Runs) == 0
 		row.Is = row.words()
 		rows = append(rows, row)
@@ -42,40 +43,55 @@ func taskRows(r view.Run) (rows []taskRow) {
 	return rows
 }
 
-// What a task's row has of answers: columns of the one that is shown, and bytes of each and of all
-// that can be searched.
+// What a task's row has of answers: columns of the one that is shown, and bytes of all that can be
+// searched; and how many bytes the rows of a run have together.
 const (
-	maxAnswer  = 120
-	maxOutput  = 1000
-	maxOutputs = 4000
+	maxAnswer   = 120
+	maxOutputs  = 4000
+	maxSearched = 2 << 20
 )
 
-func taskRowOf(task results.Task, planned int) taskRow {
+// taskRowOf returns a task's row, of whose outputs so many bytes can be searched.
+func taskRowOf(task results.Task, planned, searched int) taskRow {
 	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
 	row.Rank = rank(row.Task)
-	for _, run := range task.Runs {
+	for i, run := range task.Runs {
 		mark := outcomeOf(run.Outcome)
 		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
 			mark = attackedMark(evidence.AttackSucceeded)
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
-		if room := maxOutputs - len(row.Outputs); room > 0 {
-			row.Outputs += text.Shorten(run.FinalOutput, min(room, maxOutput)) + "\n"
-		}
-		why := view.Line(run)
-		if a := run.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
-			why = view.AttackLine(*a)
-		}
-		if telling := row.Why == "" && why != ""; telling || len(row.Dots) == 1 {
-			row.Answer = text.Line(text.FirstLine(strings.TrimSpace(run.FinalOutput)), maxAnswer)
-		}
-		row.Why = cmp.Or(row.Why, why)
+		// The trials that come later have what the earlier ones left.
+		part := text.Shorten(run.FinalOutput, max(searched-len(row.Outputs), 0)/(len(task.Runs)-i))
+		row.Cut = row.Cut || strings.HasSuffix(part, text.Ellipsis)
+		row.Outputs += part + "\n"
+	}
+	if run, why := telling(task); run != nil {
+		row.Why, row.Answer = why, text.Line(text.FirstLine(strings.TrimSpace(run.FinalOutput)), maxAnswer)
 	}
 	for _, number := range row.Missing {
 		row.Dots = append(row.Dots, dot{missingMark(), number, false})
 	}
 	slices.SortFunc(row.Dots, func(a, b dot) int { return a.Number - b.Number })
 	return row
+}
+
+// telling returns the first trial that did not pass, or in which an attack succeeded, and why; or else
+// the first one. It is nil where no trial ended.
+func telling(task results.Task) (run *results.RunResult, why string) {
+	for i, r := range task.Runs {
+		why := view.Line(r)
+		if a := r.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
+			why = view.AttackLine(*a)
+		}
+		if why != "" {
+			return &task.Runs[i], why
+		}
+	}
+	if len(task.Runs) > 0 {
+		run = &task.Runs[0]
+	}
+	return run, ""
 }
 
 // Mark returns how the task's trials ended; one whose attack succeeded did not simply pass.

@@ -5,14 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 )
 
 // Builder computes a run's results from its trials. It takes in one at a time and
-// keeps what figures need: not what calls and agents said.
+// keeps what figures need and how final outputs begin: not what calls and agents said.
 type Builder struct {
 	run      Run
 	trials   map[string][]taken // by task
@@ -146,6 +148,9 @@ func taskStatus(runs []RunResult) Status {
 	return StatusPassed
 }
 
+// maxOutline is how many bytes of a final output are kept, to show and to search.
+const maxOutline = 1000
+
 // outline returns what is kept of a trial; Complete adds the rest.
 func outline(trial Trial) RunResult {
 	r := RunResult{
@@ -161,6 +166,7 @@ func outline(trial Trial) RunResult {
 		Responder:     trial.Responder,
 		Commands:      trial.Commands,
 		Checkpoints:   checkpoints(trial.Verdicts.Checkpoints),
+		FinalOutput:   strings.Clone(text.Shorten(trial.FinalOutput, maxOutline)),
 	}
 	if r.Status = statusOf(r.Outcome); r.Status == StatusError {
 		r.ErrorMsg = cmp.Or(r.Message, string(r.Outcome))

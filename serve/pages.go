@@ -226,7 +226,11 @@ func (s *Server) comparePage(r *http.Request) (page, error) {
 	for _, id := range ids {
 		links = append(links, report.ServedRun(id))
 	}
-	return page{title: "Comparison", pages: []report.Page{report.Comparison(comparison, runs, links)}}, err
+	trial := func(run int, task string, number int) (evidence.Dir, error) {
+		at, _, err := s.trialDir(ids[run], task, strconv.Itoa(number))
+		return at, err
+	}
+	return page{title: "Comparison", pages: []report.Page{report.Comparison(comparison, runs, links, trial)}}, err
 }
 
 // compare holds runs against the first of them, each by its trials that have verdicts.

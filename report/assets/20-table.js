@@ -1,5 +1,8 @@
 // Tables with the class "sortable": a click on a column's name sorts by it, by the number
-// or text in a cell's data-key where it has one, but for columns with data-unsorted.
+// or text in a cell's data-key where it has one, but for columns with data-unsorted. A row of the
+// class "under" belongs to the one before it.
+const rowsOf = (body) => [...body.rows].filter((row) => !row.classList.contains("under"));
+const under = (row) => row.nextElementSibling?.classList.contains("under") ? row.nextElementSibling : null;
 (() => {
   const order = new Intl.Collator("en", { numeric: true }).compare;
   const key = (row, column) => {
@@ -15,9 +18,9 @@
     for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
     header.setAttribute("aria-sort", descending ? "descending" : "ascending");
     const body = table.tBodies[0], column = header.cellIndex;
-    const rows = [...body.rows].map((row) => [key(row, column), row]);
+    const rows = rowsOf(body).map((row) => [key(row, column), row, under(row) ?? ""]);
     rows.sort(([a], [b]) => descending ? compare(b, a) : compare(a, b));
-    body.append(...rows.map(([, row]) => row));
+    body.append(...rows.flatMap(([, ...both]) => both).filter(Boolean));
   };
   for (const table of document.querySelectorAll("table.sortable")) {
     for (const header of table.tHead.rows[0].cells) {
@@ -38,7 +41,7 @@
   const filters = new Map();
   const texts = new WeakMap();
   const text = (row) => {
-    if (!texts.has(row)) texts.set(row, (row.textContent + " " + (row.dataset.says ?? "")).toLowerCase());
+    if (!texts.has(row)) texts.set(row, [row.textContent, row.dataset.says, under(row)?.textContent].join(" ").toLowerCase());
     return texts.get(row);
   };
   const apply = (id) => {
@@ -49,12 +52,14 @@
       if (control.type !== "radio") words = words.concat(control.value.toLowerCase().split(/\s+/).filter(Boolean));
       else if (control.checked) is = control.value;
     }
+    const rows = rowsOf(body);
     let left = 0;
-    for (const row of body.rows) {
+    for (const row of rows) {
       row.hidden = !(is === "" || (row.dataset.is ?? "").includes(`|${is}|`)) || !words.every((word) => text(row).includes(word));
+      if (under(row)) under(row).hidden = row.hidden;
       if (!row.hidden) left++;
     }
-    if (told) told.textContent = words.length || is ? `${left} of ${body.rows.length}` : "";
+    if (told) told.textContent = words.length || is ? `${left} of ${rows.length}` : "";
   };
   for (const control of document.querySelectorAll("input[data-filter]")) {
     const id = control.dataset.filter;

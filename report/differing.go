@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/results"
+)
+
+// TrialOf returns where the evidence is of a trial of one of the runs that are compared, which are
+// counted from 0.
+type TrialOf func(run int, task string, number int) (evidence.Dir, error)
+
+// differing is a part of what trials of a task left that is not the same in all runs.
+type differing struct {
+	Name  string
+	Sides []side
+}
+
+// side is such a part in one run.
+type side struct {
+	Run    int // as runs are numbered on the page
+	Number int // of the trial
+	To     template.URL
+	Mark   Mark
+	Text   Text
+	Gap    string // why there is no text
+}
+
+// Bounds of what tasks unfold to.
+const (
+	maxUnfolded  = 200     // tasks
+	maxSide      = 8 << 10 // bytes of a text
+	maxSides     = 4 << 20 // bytes of all texts
+	maxSideCalls = 100
+)
+
+// wordDiffers is what tasks are filtered by that unfold.
+const wordDiffers = "different"
+
+// Names of the parts.
+const (
+	partReason = "reason"
+	partCalls  = "calls"
+	partOutput = "final output"
+)
+
+// unfold compares what each run's telling trial of a task left, those tasks first that changed, and
+// returns how many tasks are left out.
+func (c *comparison) unfold(read TrialOf) (left int) {
+	if read == nil {
+		return 0
+	}
+	room := budget{maxSide, maxSides}
+	tasks := make([]map[string]results.Task, len(c.Runs))
+	for i, run := range c.Runs {
+		tasks[i] = map[string]results.Task{}
+		for _, task := range run.Run.Results.Tasks {
+			tasks[i][task.TestID] = task
+		}
+	}
+	var order []*comparedTask
+	for _, changed := range []bool{true, false} {
+		for i := range c.Tasks {
+			if (c.Tasks[i].Is != "|unchanged|") == changed {
+				order = append(order, &c.Tasks[i])
+			}
+		}
+	}
+	for _, row := range order[:min(len(order), maxUnfolded)] {
+		var trials []leavings
+		for i, run := range c.Runs {
+			if one, why := telling(tasks[i][row.ID]); one != nil {
+				t := leavings{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.To(TrialPath(row.ID, one.RunNumber)), Mark: outcomeOf(one.Outcome)}}
+				t.read(read, i, row.ID, why)
+				trials = append(trials, t)
+			}
+		}
+		row.compare(trials, &room)
+	}
+	return max(len(order)-maxUnfolded, 0)
+}
+
+// leavings are what a trial left, as it is.
+type leavings struct {
+	side
+	texts map[string]string // by the names of parts
+}
+
+func (l *leavings) read(read TrialOf, run int, task, why string) {
+	l.texts = map[string]string{partReason: why}
+	dir, err := read(run, task, l.Number)
+	var talk conversation.Conversation
+	if err == nil {
+		talk, err = conversation.Read(dir)
+	}
+	if err != nil {
+		l.Gap = brief(err.Error(), noteSize)
+		return
+	}
+	l.texts[partCalls], l.texts[partOutput] = called(talk.Steps), talk.Trial.FinalOutput
+}
+
+// called returns a line for each call of a tool: what it was, and how it ended.
+func called(steps []conversation.Step) string {
+	var lines []string
+	for _, step := range steps {
+		var row Row
+		switch {
+		case step.Call != nil:
+			end := outcomeOf(step.Call.Outcome)
+			row = Row{Who: step.Call.Server, What: step.Call.Tool, Preview: string(step.Call.Arguments), End: &end}
+		case step.Own != nil:
+			row = ownRow(step.Own)
+		default:
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s", brief(row.Who, nameSize), brief(row.What, nameSize), brief(row.Preview, previewSize), row.End.Word))
+	}
+	if more := len(lines) - maxSideCalls; more > 0 {
+		lines = append(lines[:maxSideCalls], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compare keeps what is not the same in all of a task's trials.
+func (t *comparedTask) compare(trials []leavings, room *budget) {
+	for _, name := range []string{partReason, partCalls, partOutput} {
+		same := !slices.ContainsFunc(trials, func(l leavings) bool { return l.texts[name] != trials[0].texts[name] })
+		if same {
+			continue
+		}
+		part := differing{Name: name}
+		for _, l := range trials {
+			one := l.side
+			if l.texts[name] != "" {
+				one.Text, one.Gap = room.show(l.texts[name]), ""
+			}
+			part.Sides = append(part.Sides, one)
+		}
+		t.Differing = append(t.Differing, part)
+	}
+	if len(t.Differing) > 0 {
+		t.Is += wordDiffers + "|"
+	}
+}
