@@ -99,6 +99,19 @@ type Verdict struct {
 // is about.
 const DetailCalls = "about_calls"
 
+// DetailChecks is the key in a verdict's details of what an mcp_compliance checked, each a [Check].
+const DetailChecks = "checks"
+
+// Check is a part of what a grader checked. Expected and Got are what two columns of a table show, and
+// parts of a sentence.
+type Check struct {
+	Key      string `json:"key"`    // of the grader's config
+	Result   string `json:"result"` // pass, warn or fail
+	Expected string `json:"expected"`
+	Got      string `json:"got,omitempty"`   // left out where there is nothing to say
+	Calls    []int  `json:"calls,omitempty"` // that Got names
+}
+
 // Verdicts is verdicts.json: a trial's class and the verdicts it rests on.
 type Verdicts struct {
 	Class    Class     `json:"class"`

@@ -293,6 +293,9 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	r.gates(gates)
 	r.details = c.details(calls, sel, failed, gates)
 	r.aboutCompliance(gates, sel, failed)
+	r.listSelection(c, sel)
+	r.listErrors(c, failed)
+	r.listGates(gates)
 	if err := s.judged(&r, c); err != nil {
 		return report{}, err
 	}
@@ -313,7 +316,9 @@ func (c *ComplianceConfig) warnings(s *subject) []string {
 	if c.RugPull == "" || c.RugPull == warnOf {
 		var g gate
 		c.rugPulled(&g, s)
-		all = append(all, g.texts...)
+		for _, f := range g.findings {
+			all = append(all, f.String())
+		}
 	}
 	return all
 }
@@ -343,12 +348,12 @@ func (r *report) gates(gates []gate) {
 		r.checks++
 		switch {
 		case !g.warns:
-			for _, text := range g.texts {
-				r.failures = append(r.failures, "Gate failed: "+text)
+			for _, f := range g.findings {
+				r.failures = append(r.failures, "Gate failed: "+f.String())
 			}
 		default:
-			for _, text := range g.texts {
-				r.warn(text)
+			for _, f := range g.findings {
+				r.warn(f.String())
 			}
 		}
 	}
@@ -375,7 +380,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 		short = sel.findings()
 	}
 	if c.MaxToolErrors != nil && len(failed.counted) > *c.MaxToolErrors {
-		short = append(short, failed.describe(*c.MaxToolErrors))
+		short = append(short, failed.finding(*c.MaxToolErrors).String())
 	}
 	if len(short) > 0 && any {
 		short = append(short, describeScore(own < score, score, c.threshold(), parts))

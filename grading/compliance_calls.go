@@ -143,7 +143,7 @@ func (sel selection) describe(i int) string {
 func (sel selection) findings() []string {
 	var all []string
 	for _, missing := range sel.Missing {
-		all = append(all, sel.missing(missing))
+		all = append(all, sel.missing(missing).String())
 	}
 	for _, pair := range sel.Pairs {
 		if !pair.Full() {
@@ -152,34 +152,36 @@ func (sel selection) findings() []string {
 		}
 	}
 	for _, extra := range sel.TooMuch {
-		all = append(all, sel.extra(extra))
+		all = append(all, sel.extra(extra).String())
 	}
 	return all
 }
 
-func (sel selection) missing(m match.Missing) string {
-	text := fmt.Sprintf("Expected a successful call of %s; there was none.", sel.describe(m.Expected))
-	made := len(filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == m.Expected }))
-	if m.Count > 1 || made > 0 {
-		text = fmt.Sprintf("Expected %d successful calls of %s; found %d.", m.Count+made, sel.describe(m.Expected), made)
+func (sel selection) missing(m match.Missing) finding {
+	f := finding{expected: fmt.Sprintf("a successful call of %s", sel.describe(m.Expected)), got: "there was none."}
+	made := filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == m.Expected })
+	if m.Count > 1 || len(made) > 0 {
+		f.expected = fmt.Sprintf("%d successful calls of %s", m.Count+len(made), sel.describe(m.Expected))
+		f.got = fmt.Sprintf("found %d.", len(made))
 	}
 	if m.Nearest != nil {
-		text += " Nearest is " + sel.nearest(*m.Nearest) + "."
+		f.got += " Nearest is " + sel.nearest(*m.Nearest) + "."
+		f.calls = []int{sel.calls[m.Nearest.Call].Seq}
 	}
 	taken := filter(sel.Pairs, func(p match.Pair) bool {
 		return p.Expected != m.Expected && sel.expected[m.Expected].Names(given(sel.calls[p.Call]))
 	})
 	switch {
 	case len(taken) > 0:
-		text += " A call stands for one entry: " + listOf(taken, func(p match.Pair) string {
+		f.got += " A call stands for one entry: " + listOf(taken, func(p match.Pair) string {
 			return fmt.Sprintf("call %d for %s", sel.calls[p.Call].Seq, sel.describe(p.Expected))
 		}) + "."
 	case len(sel.calls) == 0:
-		text += " No tool was called at all."
+		f.got += " No tool was called at all."
 	case m.Nearest == nil:
-		text += " Called: " + list(distinct(sel.calls, func(call evidence.Call) string { return call.Tool })) + "."
+		f.got += " Called: " + list(distinct(sel.calls, func(call evidence.Call) string { return call.Tool })) + "."
 	}
-	return text
+	return f
 }
 
 func (sel selection) nearest(n match.Nearest) string {
@@ -201,19 +203,23 @@ func (sel selection) nearest(n match.Nearest) string {
 	return text
 }
 
-func (sel selection) extra(b match.Beside) string {
-	allowed := "no other call"
+// others says which calls are expected besides those that are named.
+func (sel selection) others() string {
 	if sel.mode == match.Effects {
-		allowed = "no other call that writes"
+		return "no other call that writes"
 	}
-	text := fmt.Sprintf("Expected %s; found %s.", allowed, sel.call(b.Call))
+	return "no other call"
+}
+
+func (sel selection) extra(b match.Beside) finding {
+	text := "found " + sel.call(b.Call) + "."
 	if call := sel.calls[b.Call]; sel.mode == match.Effects && call.ReadOnly == nil {
 		text += fmt.Sprintf(" Server %s does not say whether %s only reads; if it does, name it in read_only.", call.Server, quote(call.Tool))
 	}
 	if b.Expected >= 0 && !b.Full() {
 		text += fmt.Sprintf(" It is not the expected one of %s: %s.", sel.describe(b.Expected), differences(b.Fit))
 	}
-	return text
+	return finding{sel.others(), text, []int{sel.calls[b.Call].Seq}}
 }
 
 // warnings lists calls that may have changed something without an answer.

@@ -176,16 +176,21 @@ func why(call evidence.Call) string {
 	return ended + ": " + quote(text.FirstLine(message))
 }
 
-func (f failures) describe(limit int) string {
-	text := fmt.Sprintf("Expected at most %s to fail; found %d: %s.", text.Count(limit, "call"), len(f.counted), listOf(f.counted, func(call evidence.Call) string {
+// finding says how many calls failed.
+func (f failures) finding(limit int) finding {
+	got := fmt.Sprintf("found %d: %s.", len(f.counted), listOf(f.counted, func(call evidence.Call) string {
 		return describeAs(call, why(call))
 	}))
 	if len(f.recovered) > 0 {
-		text += " Not counted are those that were made good: " + listOf(f.recovered, func(r recovered) string {
+		got += " Not counted are those that were made good: " + listOf(f.recovered, func(r recovered) string {
 			return fmt.Sprintf("call %d by call %d", r.failed.Seq, r.by.Seq)
 		}) + "."
 	}
-	return text
+	return finding{f.expects(limit), got, numbers(f.counted)}
+}
+
+func (f failures) expects(limit int) string {
+	return "at most " + text.Count(limit, "call") + " to fail"
 }
 
 // notes lists the successes that read like errors.

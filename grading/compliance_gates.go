@@ -29,14 +29,16 @@ func failIf(configured bool) string {
 
 // gate is a condition that fails a trial whatever its score.
 type gate struct {
-	name  string          // as in details and documentation
-	warns bool            // it does not fail, and only warns
-	texts []string        // why it does not hold; empty where it does
-	calls []evidence.Call // by which it does not
+	name     string          // as in details and documentation
+	expects  string          // what it expects of a trial, for a sentence
+	warns    bool            // it does not fail, and only warns
+	findings []finding       // why it does not hold; none where it does
+	calls    []evidence.Call // by which it does not
 }
 
-func (g *gate) add(calls []evidence.Call, format string, args ...any) {
-	g.texts = append(g.texts, fmt.Sprintf(format, args...))
+// add adds a finding. Without what was expected, what is got is a sentence of its own.
+func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
+	g.findings = append(g.findings, finding{expected, fmt.Sprintf(got, args...) + ".", numbers(calls)})
 	g.calls = append(g.calls, calls...)
 }
 
@@ -44,6 +46,7 @@ func (g *gate) add(calls []evidence.Call, format string, args ...any) {
 type rule struct {
 	name     string
 	severity string
+	expects  string            // see gate
 	run      func(*gate) error // adds to the gate why it does not hold
 }
 
@@ -58,17 +61,17 @@ func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Cal
 		schema = new(SchemaRules)
 	}
 	return []rule{
-		{"reject_tools", failIf(len(c.RejectTools) > 0), func(g *gate) error { c.rejected(g, calls); return nil }},
-		{"count", failIf(c.bounded()), func(g *gate) error { c.counts(g, sel); return nil }},
-		{"before", failIf(len(c.Before) > 0), func(g *gate) error { c.order(g, calls); return nil }},
-		{"max_duplicate_calls", failIf(c.MaxDuplicateCalls != nil), func(g *gate) error { c.duplicates(g, calls); return nil }},
-		{"wire.unbacked_claims", wire.UnbackedClaims, func(g *gate) error { return g.claims(s, c.scope()) }},
-		{"wire.unreported_calls", wire.UnreportedCalls, func(g *gate) error { return g.unreported(s, calls) }},
-		{"schema.min_valid", failIf(schema.MinValid != nil), func(g *gate) error { return schema.valid(g, calls) }},
-		{"schema.max_unknown_tools", failIf(schema.MaxUnknownTools != nil), func(g *gate) error { return schema.unknown(g, calls) }},
-		{"resources", failIf(c.Resources.checks()), func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
-		{"prompts", failIf(c.Prompts.checks()), func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
-		{"rug_pull", failIf(c.RugPull == failIt), func(g *gate) error { c.rugPulled(g, s); return nil }},
+		{"reject_tools", failIf(len(c.RejectTools) > 0), "no call of " + join(c.RejectTools, " or "), func(g *gate) error { c.rejected(g, calls); return nil }},
+		{"count", failIf(c.bounded()), "no more calls than count allows", func(g *gate) error { c.counts(g, sel); return nil }},
+		{"before", failIf(len(c.Before) > 0), "each tool to succeed before the next is called", func(g *gate) error { c.order(g, calls); return nil }},
+		{"max_duplicate_calls", failIf(c.MaxDuplicateCalls != nil), "few calls to repeat an earlier one", func(g *gate) error { c.duplicates(g, calls); return nil }},
+		{"wire.unbacked_claims", wire.UnbackedClaims, "each call that the agent reports to have been made", func(g *gate) error { return g.claims(s, c.scope()) }},
+		{"wire.unreported_calls", wire.UnreportedCalls, "the agent to report each of its calls", func(g *gate) error { return g.unreported(s, calls) }},
+		{"schema.min_valid", failIf(schema.MinValid != nil), "arguments to fit their tools' schemas", func(g *gate) error { return schema.valid(g, calls) }},
+		{"schema.max_unknown_tools", failIf(schema.MaxUnknownTools != nil), "few calls of tools that their server had not listed", func(g *gate) error { return schema.unknown(g, calls) }},
+		{"resources", failIf(c.Resources.checks()), "requests for the resources named, and none rejected", func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
+		{"prompts", failIf(c.Prompts.checks()), "requests for the prompts named, and none rejected", func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
+		{"rug_pull", failIf(c.RugPull == failIt), "no server to change what it says of a tool", func(g *gate) error { c.rugPulled(g, s); return nil }},
 	}
 }
 
@@ -79,7 +82,7 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 		if !says(one.severity) {
 			continue
 		}
-		g := gate{name: one.name, warns: one.severity == warnOf}
+		g := gate{name: one.name, expects: one.expects, warns: one.severity == warnOf}
 		if err := one.run(&g); err != nil {
 			return nil, err
 		}
@@ -91,22 +94,25 @@ func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Cal
 func gateDetails(gates []gate) map[string]any {
 	all := map[string]any{}
 	for _, g := range gates {
-		result := "pass"
-		switch {
-		case len(g.texts) > 0 && g.warns:
-			result = "warn"
-		case len(g.texts) > 0:
-			result = "fail"
-		}
-		all[g.name] = map[string]any{"result": result, "calls": numbers(g.calls)}
+		all[g.name] = map[string]any{"result": g.result(), "calls": numbers(g.calls)}
 	}
 	return all
+}
+
+func (g gate) result() string {
+	switch {
+	case len(g.findings) == 0:
+		return checkPass
+	case g.warns:
+		return checkWarn
+	}
+	return checkFail
 }
 
 func (c *ComplianceConfig) rejected(g *gate, calls []evidence.Call) {
 	for _, tool := range c.RejectTools {
 		if found := filter(calls, func(call evidence.Call) bool { return tool.Matches(call.Tool) }); len(found) > 0 {
-			g.add(found, "Expected no call of %s; found %s.", tool, describeCalls(found))
+			g.add(found, "no call of "+tool.String(), "found %s", describeCalls(found))
 		}
 	}
 }
@@ -127,7 +133,7 @@ func (c *ComplianceConfig) counts(g *gate, sel selection) {
 			return c.Errors.made(call) && sel.expected[i].Takes(given(call))
 		})
 		if len(found) > most {
-			g.add(found, "Expected at most %s of %s; found %d: %s.", text.Count(most, "call"), sel.describe(i), len(found), describeCalls(found))
+			g.add(found, fmt.Sprintf("at most %s of %s", text.Count(most, "call"), sel.describe(i)), "found %d: %s", len(found), describeCalls(found))
 		}
 	}
 }
@@ -151,7 +157,7 @@ func (c *ComplianceConfig) order(g *gate, calls []evidence.Call) {
 			if len(earlier) > 0 {
 				came = "succeeded first with " + describeCall(earlier[0])
 			}
-			g.add(early, "Expected %s to succeed before %s is called; found %s, while %s %s.", first, second, describeCalls(early), first, came)
+			g.add(early, fmt.Sprintf("%s to succeed before %s is called", first, second), "found %s, while %s %s", describeCalls(early), first, came)
 		}
 	}
 }
@@ -170,8 +176,7 @@ func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
-		g.add(repeats, "Expected at most %d calls to repeat an earlier one; found %d: %s.",
-			*c.MaxDuplicateCalls, len(repeats), describeRepeats(repeats))
+		g.add(repeats, fmt.Sprintf("at most %d calls to repeat an earlier one", *c.MaxDuplicateCalls), "found %d: %s", len(repeats), describeRepeats(repeats))
 	}
 }
 
@@ -195,8 +200,8 @@ func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	}
 	invalid := filter(known, func(call evidence.Call) bool { return !*call.Valid })
 	if share := float64(len(known)-len(invalid)) / float64(max(len(known), 1)); len(invalid) > 0 && share < *r.MinValid {
-		g.add(invalid, "Expected the arguments of %s of calls to fit their tools' schemas; of %d do %d. Not those of %s.",
-			percent(*r.MinValid), len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
+		g.add(invalid, fmt.Sprintf("the arguments of %s of calls to fit their tools' schemas", percent(*r.MinValid)),
+			"of %d do %d. Not those of %s", len(known), len(known)-len(invalid), listOf(invalid, describeInvalid))
 	}
 	return nil
 }
@@ -215,8 +220,7 @@ func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
 	}
 	unknown := filter(calls, func(call evidence.Call) bool { return !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
-		g.add(unknown, "Expected at most %d calls of tools that their server had not listed; found %d: %s.",
-			*r.MaxUnknownTools, len(unknown), describeCalls(unknown))
+		g.add(unknown, fmt.Sprintf("at most %d calls of tools that their server had not listed", *r.MaxUnknownTools), "found %d: %s", len(unknown), describeCalls(unknown))
 	}
 	return nil
 }
@@ -239,17 +243,17 @@ func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string)
 	}
 	for _, p := range r.Reject {
 		if found := named(p); len(found) > 0 {
-			g.add(nil, "Expected no request for the %s %s; found %s.", kind, p, describeReads(found))
+			g.add(nil, fmt.Sprintf("no request for the %s %s", kind, p), "found %s", describeReads(found))
 		}
 	}
 	for _, p := range r.Expect {
-		found := named(p)
+		found, expected := named(p), fmt.Sprintf("a successful request for the %s %s", kind, p)
 		switch {
 		case slices.ContainsFunc(found, func(read capture.Read) bool { return read.Outcome == evidence.OutcomeOK }):
 		case len(found) > 0:
-			g.add(nil, "Expected a successful request for the %s %s; found %s.", kind, p, describeReads(found))
+			g.add(nil, expected, "found %s", describeReads(found))
 		default:
-			g.add(nil, "Expected a successful request for the %s %s; there was none. Asked for: %s.", kind, p, list(distinct(reads, func(read capture.Read) string { return read.Name })))
+			g.add(nil, expected, "there was none. Asked for: %s", list(distinct(reads, func(read capture.Read) string { return read.Name })))
 		}
 	}
 }
@@ -264,7 +268,7 @@ func describeReads(reads []capture.Read) string {
 func (c *ComplianceConfig) rugPulled(g *gate, s *subject) {
 	for _, change := range s.changes {
 		if change.RugPull() && c.inScope(change.Server) {
-			g.add(nil, "The server %s changed what it says of a tool: %s.", change.Server, change)
+			g.add(nil, "", "The server %s changed what it says of a tool: %s", change.Server, change)
 		}
 	}
 }
@@ -281,7 +285,7 @@ func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 		return true, nil
 	}
 	if g.warns {
-		g.add(nil, "%s cannot be judged, %s.", g.name, err)
+		g.add(nil, "", "%s cannot be judged, %s", g.name, err)
 		return false, nil
 	}
 	return false, err
@@ -293,7 +297,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 		return err
 	}
 	for _, claim := range about(servers, s.narration.Unbacked) {
-		g.add(nil, "The agent reports calling %s with %s, but no such call was made.", claimed(claim), arguments(claim))
+		g.add(nil, "", "The agent reports calling %s with %s, but no such call was made", claimed(claim), arguments(claim))
 	}
 	byNumber := map[int]evidence.Call{}
 	for _, call := range s.calls {
@@ -301,7 +305,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 	}
 	for _, d := range s.narration.Differs {
 		if len(about(servers, []evidence.Claim{d.Claim})) > 0 {
-			g.add([]evidence.Call{byNumber[d.Call]}, "The agent reports call %d (%s) with a different %s: it says %s, but it was %s.",
+			g.add([]evidence.Call{byNumber[d.Call]}, "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
 				d.Call, claimed(d.Claim), differing(d.In), clip(d.Says), clip(d.Was))
 		}
 	}
@@ -332,7 +336,7 @@ func (g *gate) unreported(s *subject, calls []evidence.Call) error {
 	}
 	hidden := filter(calls, func(call evidence.Call) bool { return unreported[call.Seq] })
 	if len(hidden) > 0 {
-		g.add(hidden, "Expected the agent to report each of its calls; it does not report %s.", describeCalls(hidden))
+		g.add(hidden, g.expects, "it does not report %s", describeCalls(hidden))
 	}
 	return nil
 }

@@ -125,7 +125,27 @@ func run(t *testing.T, kind string, checks []check) {
 			if got.Result != test.result || math.Abs(got.Score-test.score) > 1e-9 || !strings.Contains(got.Feedback, test.feedback) {
 				t.Errorf("%s, %v: %s\nwant %s, %v: …%s…", got.Result, got.Score, got.Feedback, test.result, test.score, test.feedback)
 			}
+			checkListed(t, got)
 		})
+	}
+}
+
+// checkListed sees to it that the checks of a verdict are those that it rests on: none fails where
+// all hold, one does where the verdict fails, and what fails is in words too.
+func checkListed(t *testing.T, v evidence.Verdict) {
+	t.Helper()
+	listed, _ := v.Details[evidence.DetailChecks].([]evidence.Check)
+	if v.Type != "mcp_compliance" || v.Result == cannotSay {
+		return
+	}
+	fails := slices.DeleteFunc(slices.Clone(listed), func(c evidence.Check) bool { return c.Result != "fail" })
+	if v.Score == 1 && len(fails) > 0 || v.Result == fail && len(fails) == 0 {
+		t.Errorf("%s, %v: %s\nhas checks %+v", v.Result, v.Score, v.Feedback, listed)
+	}
+	for _, c := range fails {
+		if !strings.Contains(v.Feedback, c.Got) && !strings.Contains(c.Got, "with other arguments") && !strings.Contains(v.Feedback, " more.") {
+			t.Errorf("%q is not in words: %s", c.Got, v.Feedback)
+		}
 	}
 }
 

@@ -201,10 +201,13 @@ func (s *subject) judged(r *report, a judged) error {
 		r.note("%s", said.sentence())
 		return nil
 	}
-	r.check(said.passes(), "Gate failed: %s", said.failure())
+	r.check(said.passes(), "Gate failed: %s", said.finding())
 	if said.passes() {
 		r.note("%s", said.sentence())
+		r.list("rubric", checkPass, said.finding())
+		return nil
 	}
+	r.list("rubric", checkFail, said.finding())
 	return nil
 }
 
@@ -289,12 +292,12 @@ func (r ruling) sentence() string {
 	return fmt.Sprintf("The judge %s: %s.", r.verdict(), r.reason())
 }
 
-func (r ruling) failure() string {
+func (r ruling) finding() finding {
 	wanted := "at least " + number(*r.MinScore)
 	if r.Aggregate == byMajority {
 		wanted += " in more than half of its answers"
 	}
-	return fmt.Sprintf("Expected the judge to give %s; it %s: %s.", wanted, r.verdict(), r.reason())
+	return finding{expected: "the judge to give " + wanted, got: fmt.Sprintf("it %s: %s.", r.verdict(), r.reason())}
 }
 
 // verdict says what the judge gives, as the predicate of a sentence.

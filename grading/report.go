@@ -17,9 +17,10 @@ type report struct {
 	failures []string
 	notes    []string // sentences that fail nothing
 	details  map[string]any
-	calls    []int    // numbers of the calls that failures and notes are about
-	own      *float64 // score in place of the share of checks that hold
-	said     string   // feedback where all checks hold, such as the output of a program
+	listed   []evidence.Check // in details too
+	calls    []int            // numbers of the calls that failures and notes are about
+	own      *float64         // score in place of the share of checks that hold
+	said     string           // feedback where all checks hold, such as the output of a program
 }
 
 // check counts one check. Where it does not hold, the sentence says what was expected and what was
@@ -135,17 +136,23 @@ func (r *report) about(args []any) {
 	}
 }
 
-// described returns the details, with the calls that the report is about.
+// described returns the details, with the checks that are listed and the calls that the report is
+// about.
 func (r *report) described() map[string]any {
-	if len(r.calls) == 0 {
+	if len(r.calls)+len(r.listed) == 0 {
 		return r.details
 	}
-	slices.Sort(r.calls)
-	calls := slices.Compact(r.calls)
 	if r.details == nil {
 		r.details = map[string]any{}
 	}
-	r.details[evidence.DetailCalls] = calls[:min(len(calls), maxListed)]
+	if len(r.listed) > 0 {
+		r.details[evidence.DetailChecks] = failedFirst(r.listed)
+	}
+	if len(r.calls) > 0 {
+		slices.Sort(r.calls)
+		calls := slices.Compact(r.calls)
+		r.details[evidence.DetailCalls] = calls[:min(len(calls), maxListed)]
+	}
 	return r.details
 }
 

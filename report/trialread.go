@@ -2,9 +2,11 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -169,7 +171,15 @@ type VerdictView struct {
 	Calls         []int  // that it is about
 	More          int    // and how many more
 	Left          int64  // bytes of the feedback that are not shown
+	Checks        []CheckView
+	Parts         string // of the score, where it has parts
 	Details       Text
+}
+
+// CheckView is one check of a verdict. What it got leads to calls, as feedback does.
+type CheckView struct {
+	evidence.Check
+	Got []Note
 }
 
 // AttackView is what came of the trial's attack.
@@ -237,12 +247,48 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 		Name: brief(v.Name, nameSize), Type: brief(v.Type, nameSize), Result: v.Result, Score: v.Score, Weight: v.Weight,
 		Feedback: pieces(feedback.Text, about), Left: feedback.Left, Calls: about[:min(len(about), maxChips)], More: max(len(about)-maxChips, 0),
 	}
-	if len(v.Details) > 0 {
-		if details, err := evidence.Marshal(v.Details); err == nil {
-			view.Details = r.room.json(string(details))
-		}
+	if len(v.Details) == 0 {
+		return view
+	}
+	view.Checks, view.Parts = r.checks(v.Details), parts(v.Details)
+	rest := maps.Clone(v.Details)
+	if len(view.Checks) > 0 {
+		delete(rest, evidence.DetailChecks)
+	}
+	if details, err := evidence.Marshal(rest); err == nil {
+		view.Details = r.room.json(string(details))
 	}
 	return view
+}
+
+// checks returns the checks in a verdict's details, as far as there is room for them.
+func (r *reading) checks(details map[string]any) (views []CheckView) {
+	var all []evidence.Check
+	if raw, err := json.Marshal(details[evidence.DetailChecks]); err != nil || json.Unmarshal(raw, &all) != nil {
+		return nil // another grader's, or a stranger's
+	}
+	for _, c := range all {
+		expected, got := r.room.show(c.Expected), r.room.show(c.Got)
+		if expected.Left+got.Left > 0 {
+			return nil
+		}
+		c.Key, c.Expected = brief(c.Key, nameSize), expected.Text
+		views = append(views, CheckView{c, pieces(got.Text, c.Calls)})
+	}
+	return views
+}
+
+// parts returns the parts of a score, from a verdict's details; empty without any.
+func parts(details map[string]any) string {
+	var all []string
+	parts, _ := details["parts"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		part, _ := parts[name].(map[string]any)
+		score, _ := part["score"].(float64)
+		weight, _ := part["weight"].(float64)
+		all = append(all, fmt.Sprintf("%s %.2f × %g", brief(name, nameSize), score, weight))
+	}
+	return strings.Join(all, ", ")
 }
 
 // aboutCalls returns the calls that a verdict's details say it is about.
