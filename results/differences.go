@@ -183,7 +183,7 @@ type Pair struct {
 	Tasks   int `json:"tasks"`             // that both have
 	Missing int `json:"missing,omitempty"` // tasks that the first alone has
 	Added   int `json:"added,omitempty"`   // tasks that this one alone has
-	// Unlike is what was another in this run, so that the difference may be its.
+	// Unlike is what was not the same in this run, and may be why results differ.
 	Unlike   []Unlike  `json:"unlike,omitempty"`
 	PassRate *Contrast `json:"pass_rate,omitempty"` // share of a task's trials that pass
 	Duration *Contrast `json:"duration_ms,omitempty"`

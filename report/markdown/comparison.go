@@ -67,8 +67,8 @@ func (p *page) pairs(all []results.Pair) {
 	p.table(roomPairs, columns, rows, "figure")
 }
 
-// unlike lists, folded, what was another in a run than in the first, so that a difference
-// may be its.
+// unlike lists, folded, what was not the same in a run as in the first, and may be why results
+// differ.
 func (p *page) unlike(all []results.Pair) {
 	columns := []column{{"Not alike", false}, {"Run", true}, {"Before", false}, {"After", false}}
 	var rows [][]string
