@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/export"
+	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -22,14 +23,15 @@ const (
 type exportCommand struct{ *state }
 
 func (s exportCommand) command() *cli.Command {
-	formats := []format{formatATIF, formatInspect, formatCSV, formatOTLP}
+	formats := []format{formatATIF, formatInspect, formatCSV, formatOTLP, formatSARIF}
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "Write a run in the format of another tool",
 		ArgsUsage: "RUN [TASK [N]]",
 		Description: "Writes all trials of RUN that have ended, or those of TASK, or trial N of TASK: as trajectories in\n" +
-			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; or as spans of\n" +
-			"OpenTelemetry in OTLP JSON. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
+			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; as spans of\n" +
+			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look,\n" +
+			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats)},
@@ -46,6 +48,9 @@ func (s exportCommand) command() *cli.Command {
 			dir, err := runNamed(c.Args().First())
 			if err != nil {
 				return err
+			}
+			if f == formatSARIF && c.NArg() > 1 {
+				return usage("--format sarif is of a whole run: leave out the task")
 			}
 			run, err := s.exported(dir, strings.Join(c.Args().Slice()[1:], "/"))
 			if err != nil {
@@ -74,8 +79,16 @@ func (s exportCommand) exported(dir, which string) (run export.Run, err error) {
 	return run, nil
 }
 
+func writeSARIF(w io.Writer, run export.Run) error {
+	document, err := inspection.SARIF(run.Run)
+	if err == nil {
+		_, err = w.Write(document)
+	}
+	return err
+}
+
 func (s exportCommand) export(run export.Run, f format, file string) error {
-	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent())}[f]
+	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent()), formatSARIF: writeSARIF}[f]
 	to := func(w io.Writer) error { return write(w, run) }
 	if file != "" {
 		return writeTo(file, to)

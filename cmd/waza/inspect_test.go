@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -165,5 +166,8 @@ script:
 	}
 	if c := run("poisoned", exitInfra, "run", "--isolate", "--pins", "fail", "eval.yaml"); !strings.Contains(c.stdout.String(), "infra (pin)") {
 		t.Errorf("another: %s", &c.stdout)
+	}
+	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "Server it is not as it is pinned, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {
+		t.Errorf("for code scanning: %s", &c.stdout)
 	}
 }

@@ -57,7 +57,7 @@ type sarifMessage struct {
 type sarifInvocation struct {
 	Successful    bool                `json:"executionSuccessful"`
 	StartTime     string              `json:"startTimeUtc"`
-	EndTime       string              `json:"endTimeUtc"`
+	EndTime       string              `json:"endTimeUtc,omitempty"`
 	Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
 }
 
@@ -133,8 +133,58 @@ func rules() []rule {
 // SARIF returns what there is to look at in the servers as a document in SARIF 2.1.0. It has no
 // verdict on a server: without a result nothing was seen.
 func (r Report) SARIF() ([]byte, error) {
-	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: []sarifResult{}}
-	run.Tool.Driver.Name, run.Tool.Driver.Version = "waza inspect", r.Waza
+	ran := sarifInvocation{Successful: true}
+	var all []sarifResult
+	for _, s := range r.Servers {
+		if s.Failed != "" {
+			ran.Successful = false
+			ran.Notifications = append(ran.Notifications, sarifNotification{"error", said("Server %s was not inspected: %s", s.Name, s.Failed)})
+		}
+		all = append(all, r.resultsOf(s)...)
+	}
+	return r.sarif("waza inspect", ran, all)
+}
+
+// maxResults is how many results a run has: GitHub shows no more.
+const maxResults = 5000
+
+// SARIF returns what there is to look at in the servers of a run, over its trials, as
+// [Report.SARIF] does of an inspection.
+func SARIF(run view.Run) ([]byte, error) {
+	r := Report{Waza: run.Waza, Source: run.Eval, Started: run.Started, Ended: run.Ended}
+	var all []sarifResult
+	for _, card := range run.Results.Servers {
+		s := Server{Name: card.Name, Conduct: Conduct{Did: card.Conduct}}
+		if card.Marks != nil {
+			s.Marks.Places = card.Marks.Places
+		}
+		all = append(all, r.resultsOf(s)...)
+	}
+	met := map[string]bool{}
+	for _, task := range run.Results.Tasks {
+		for _, trial := range task.Runs {
+			for _, s := range trial.Servers {
+				add := func(id, format string, messages []string) {
+					for _, m := range messages {
+						one := r.result(Server{Name: s.Name}, id, "", said(format, s.Name, m))
+						if key := one.Fingerprints[fingerprint]; !met[key] {
+							met[key], all = true, append(all, one)
+						}
+					}
+				}
+				add(rulePin, "Server %s is %s", s.Unpinned)
+				add(ruleDrift, "Server %s changed a tool that it had listed: %s", s.RugPulls)
+				add(ruleEnded, "Server %s: %s", s.Ends)
+			}
+		}
+	}
+	return r.sarif("waza run", sarifInvocation{Successful: !r.Ended.IsZero() && !run.Interrupted}, all[:min(len(all), maxResults)])
+}
+
+// sarif returns the document of a tool that ran once.
+func (r Report) sarif(tool string, ran sarifInvocation, all []sarifResult) ([]byte, error) {
+	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: append([]sarifResult{}, all...)}
+	run.Tool.Driver.Name, run.Tool.Driver.Version = tool, r.Waza
 	run.Tool.Driver.InformationURI = "https://github.com/waza-isolate/waza"
 	for _, u := range rules() {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
@@ -142,17 +192,16 @@ func (r Report) SARIF() ([]byte, error) {
 			Help: sarifMessage{u.about + " docs/inspect.md explains it."}, Tags: map[string]any{"tags": []string{"security", "mcp"}},
 		})
 	}
-	ran := sarifInvocation{Successful: true, StartTime: r.Started.UTC().Format(sarifTime), EndTime: r.Ended.UTC().Format(sarifTime)}
-	for _, s := range r.Servers {
-		if s.Failed != "" {
-			ran.Successful = false
-			ran.Notifications = append(ran.Notifications, sarifNotification{"error", said("Server %s was not inspected: %s", s.Name, s.Failed)})
-		}
-		run.Results = append(run.Results, r.resultsOf(s)...)
+	ran.StartTime = r.Started.UTC().Format(sarifTime)
+	if !r.Ended.IsZero() {
+		ran.EndTime = r.Ended.UTC().Format(sarifTime)
 	}
 	run.Invocations = []sarifInvocation{ran}
 	return evidence.MarshalIndent(sarifLog{"https://json.schemastore.org/sarif-2.1.0.json", "2.1.0", []sarifRun{run}})
 }
+
+// fingerprint is the name of the fingerprints of results.
+const fingerprint = "waza/v1"
 
 const sarifTime = "2006-01-02T15:04:05.000Z"
 
@@ -201,7 +250,7 @@ func (r Report) result(s Server, id, where string, message sarifMessage) sarifRe
 		level = rules()[i].level
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{id, s.Name, message.Text}, "\x00")))
-	one := sarifResult{RuleID: id, Level: level, Message: message, Fingerprints: map[string]string{"waza/v1": hex.EncodeToString(sum[:16])}}
+	one := sarifResult{RuleID: id, Level: level, Message: message, Fingerprints: map[string]string{fingerprint: hex.EncodeToString(sum[:16])}}
 	at := sarifLocation{Logical: []sarifLogical{{text.Line(s.Name+"/"+where, maxSaid)}}}
 	at.Physical.Artifact.URI, at.Physical.Region.StartLine = r.file(), 1
 	one.Locations = []sarifLocation{at}
