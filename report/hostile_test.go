@@ -110,6 +110,48 @@ func unseen(t *testing.T, where, text string) {
 	}
 }
 
+// markdowns are texts that make elements, links, requests or what cannot be seen of Markdown elsewhere.
+var markdowns = []string{
+	"# x\n\n<script>alert(1)</script>\n\n<img src=https://evil.example/x onerror=alert(1)> <b>bold</b> <!-- hidden -->",
+	"[click](javascript:alert(1)) [x](https://evil.example/?q \"t\" ) <https://evil.example/auto> www.evil.example [r]\n\n[r]: https://evil.example/ref",
+	"![pixel](https://evil.example/p.png) ![](data:text/html,<script>alert(1)</script>)",
+	"*&#x202e;&#8203;&#x1b;* &lt;script&gt; \\<b> `&#x202e;<i>`\n\n```\"onmouseover=alert(1)\n</pre><script>\n```",
+	"| a | b |\n|---|:-:|\n| </td></table><svg/onload=alert(1)> | \u202e |", "> > > </blockquote></div></li>\n\n1. a\n   - b </ul>\n999999999. c",
+	"</noscript></details></section><form action=//evil.example><input name=x>**x**", "# {#id onclick=alert(1)}\n[^1]\n\n[^1]: note",
+}
+
+// Markdown of strangers makes our own elements, of which none leads away or loads anything, and hides nothing.
+func TestHostileMarkdown(t *testing.T) {
+	for _, raw := range markdowns {
+		checkMarkdown(t, raw)
+		room := budget{64 << 10, 64 << 10}
+		if shown := room.markdown(raw); shown.Markdown == "" {
+			t.Errorf("%q is not shown as Markdown", raw)
+		}
+	}
+	for raw, want := range map[string]string{
+		"[click](javascript:alert(1))":     "<p>click (javascript:alert(1))</p>",
+		"![pixel](https://evil.example/)":  "<p>image: pixel (https://evil.example/)</p>",
+		"<b>x</b> <!-- y --> *z*":          "<p>&lt;b&gt;x&lt;/b&gt; &lt;!-- y --&gt; <em>z</em></p>",
+		"*&#x202e;*":                       `<p><em>\u{202E}</em></p>`,
+		"[a]: https://evil.example\n\n*z*": "<p>[a]: https://evil.example</p><p><em>z</em></p>",
+		"# a\n3. b":                        `<p class="heading">a</p><ol start="3"><li>b</li></ol>`,
+	} {
+		room := budget{64 << 10, 64 << 10}
+		if got := string(room.markdown(raw).Markdown); got != want {
+			t.Errorf("%q is shown as %s, want %s", raw, got, want)
+		}
+	}
+	for name, raw := range map[string]string{
+		"long": strings.Repeat("# x\n", maxMarkdown), "deep": strings.Repeat("> ", 500) + "x", "plain": "It costs 12 cents.\nAnd *",
+	} {
+		room := budget{1 << 20, 1 << 20}
+		if shown := room.markdown(raw); shown.Markdown != "" || shown.Text == "" {
+			t.Errorf("%s: a text is shown as Markdown that is not to be", name)
+		}
+	}
+}
+
 // Every link of a page leads to an element of the file, whatever names are.
 func TestLinksLeadSomewhere(t *testing.T) {
 	run := hostile(t)

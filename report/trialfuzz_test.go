@@ -11,8 +11,8 @@ import (
 
 // parts of pages that are ours: whatever strangers wrote, there are no others.
 const (
-	ourElements   = " noscript html head meta link title style body a svg symbol circle path rect g line text use header nav main section div span h1 h2 h3 h4 p dl dt dd ul ol li details summary pre code b small figure figcaption input kbd button select option label output script "
-	ourAttributes = " lang charset http-equiv content name rel href class aria-hidden focusable width height id viewbox cx cy r fill d stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray x y rx transform tabindex aria-label data-page data-title data-from data-failed data-rows aria-labelledby aria-current role type placeholder aria-keyshortcuts value aria-live x1 x2 y1 y2 dy preserveaspectratio "
+	ourElements   = " noscript html head meta link title style body a svg symbol circle path rect g line text use header nav main section div span h1 h2 h3 h4 p dl dt dd ul ol li details summary pre code b small figure figcaption input kbd button select option label output script blockquote em strong del hr br table tr th td "
+	ourAttributes = " lang charset http-equiv content name rel href class aria-hidden focusable width height id viewbox cx cy r fill d stroke stroke-width stroke-linecap stroke-linejoin stroke-dasharray x y rx transform tabindex aria-label data-page data-title data-from data-failed data-rows aria-labelledby aria-current role type placeholder aria-keyshortcuts value aria-live x1 x2 y1 y2 dy preserveaspectratio start scope "
 )
 
 // Whatever bytes the evidence holds, the page has our elements and attributes alone, leads
@@ -58,6 +58,37 @@ func checkPage(t *testing.T, page string) {
 	}
 	if open, shut := strings.Count(page, "<noscript>"), strings.Count(page, "</noscript"); open != shut {
 		t.Fatalf("%d of %d noscripts end", shut, open)
+	}
+}
+
+// Whatever Markdown strangers write, it has our elements alone, and ends what it begins.
+func FuzzMarkdown(f *testing.F) {
+	for _, seed := range markdowns {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) { checkMarkdown(t, raw) })
+}
+
+func checkMarkdown(t *testing.T, raw string) {
+	t.Helper()
+	room := budget{1 << 20, 1 << 20}
+	shown := room.markdown(raw)
+	for tokens := html.NewTokenizer(strings.NewReader(string(shown.Markdown))); tokens.Next() != html.ErrorToken; {
+		switch token := tokens.Token(); token.Type {
+		case html.TextToken:
+			checkText(t, token.Data)
+		case html.StartTagToken, html.SelfClosingTagToken:
+			if strings.Contains(" a script style svg details summary noscript input ", " "+token.Data+" ") {
+				t.Fatalf("an element %q of %q", token.Data, raw)
+			}
+			checkElement(t, token)
+		case html.CommentToken, html.DoctypeToken:
+			t.Fatalf("%v of %q", token, raw)
+		}
+	}
+	page := parseText(t, "<main>"+string(shown.Markdown)+"</main><footer></footer>")
+	if after := page.all("footer"); len(after) != 1 || after[0].Parent.Data != "body" || len(page.all("main")) != 1 {
+		t.Fatalf("what is behind %q is within it, or not there", raw)
 	}
 }
 

@@ -103,7 +103,7 @@ func (r *reading) trial() (Trial, error) {
 	judged.Class, judged.Reason, judged.Message = r.talk.Trial.Outcome(judged)
 	t := Trial{
 		Trial: r.talk.Trial, Earlier: attempts(earlier), Score: judged.Score, Outcome: judged.Class,
-		PromptText: r.room.show(r.talk.Trial.Prompt), Output: r.room.show(r.talk.Trial.FinalOutput),
+		PromptText: r.room.markdown(r.talk.Trial.Prompt), Output: r.room.markdown(r.talk.Trial.FinalOutput),
 	}
 	t.Previous, t.Next = siblings(r.dir, t.Number)
 	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
@@ -212,7 +212,7 @@ type ReplyView struct {
 func (r *reading) replies() (views []ReplyView, more int) {
 	all := r.talk.Replies
 	for _, reply := range all[:min(len(all), maxNotes)] {
-		views = append(views, ReplyView{reply.Did(), r.room.show(reply.Text())})
+		views = append(views, ReplyView{reply.Did(), r.room.markdown(reply.Text())})
 	}
 	return views, len(all) - len(views)
 }

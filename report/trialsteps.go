@@ -29,7 +29,7 @@ func (r *reading) row(step conversation.Step) Row {
 		return claimRow(step.Claim)
 	}
 	row := Row{Kind: rowSaid, Source: sourceAgent, Who: "agent", What: "says", Preview: brief(step.Said, previewSize)}
-	row.part("Text", evidence.TranscriptFile, step.Said, (*budget).show)
+	row.part("Text", evidence.TranscriptFile, step.Said, (*budget).markdown)
 	return row
 }
 
@@ -58,7 +58,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 		row.note(sentence)
 	}
 	if t.Text != "" {
-		row.part("Text", evidence.ModelsFile, t.Text, (*budget).show)
+		row.part("Text", evidence.ModelsFile, t.Text, (*budget).markdown)
 	}
 	for _, use := range t.Uses {
 		name := brief(use.Name, nameSize)

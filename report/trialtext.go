@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"html/template"
 	"strings"
 	"unicode/utf8"
 
@@ -15,6 +16,8 @@ type Text struct {
 	Text string
 	JSON bool  // laid out, with the beginnings of objects and arrays at the ends of lines
 	Left int64 // bytes that are not shown
+	// Markdown is how the text looks as Markdown; empty where it is shown as it is written.
+	Markdown template.HTML
 }
 
 // budget is the room that is left for texts.
@@ -101,12 +104,12 @@ func layOut(raw string, most int) (string, bool) {
 	return string(jsontext.Indent(compact.Bytes())), true
 }
 
-// either returns a text, laid out where it is an object or an array of JSON.
+// either returns a text, laid out where it is an object or an array of JSON, and else as Markdown.
 func (b *budget) either(text string) Text {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return b.json(text)
 	}
-	return b.show(text)
+	return b.markdown(text)
 }
 
 // brief returns a text on one line of at most so many columns.

@@ -64,7 +64,7 @@ const trialShown = () => document.querySelector(".page.seen")?.querySelector(".t
     pre.before(tools);
   };
   const readyIn = (scope) => {
-    for (const pre of scope.querySelectorAll("pre")) {
+    for (const pre of scope.querySelectorAll("pre:not(.markdown pre)")) {
       const around = pre.parentElement.closest("details");
       if (!around || around.open) ready(pre);
     }
