@@ -51,11 +51,11 @@ func TestSilentEngine(t *testing.T) {
 	t.Setenv(client.EnvOverrideHost, "unix://"+ln.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := dialEngine(ctx); !errors.Is(err, ErrEngineSilent) || errors.Is(err, ErrNoEngine) {
+	if _, err := dialEngine(ctx); !errors.Is(err, errEngineSilent) || errors.Is(err, errNoEngine) {
 		t.Errorf("an engine that does not answer: %v", err)
 	}
 	_ = ln.Close()
-	if _, err := dialEngine(t.Context()); !errors.Is(err, ErrNoEngine) {
+	if _, err := dialEngine(t.Context()); !errors.Is(err, errNoEngine) {
 		t.Errorf("an engine that is gone: %v", err)
 	}
 }

@@ -24,11 +24,11 @@ import (
 )
 
 var (
-	// ErrNoEngine means that no Docker engine answers.
-	ErrNoEngine = errors.New("no Docker engine answers")
-	// ErrEngineSilent means that a Docker engine does not answer in time: it is there and
+	// errNoEngine means that no Docker engine answers.
+	errNoEngine = errors.New("no Docker engine answers")
+	// errEngineSilent means that a Docker engine does not answer in time: it is there and
 	// busy. A stopped engine refuses at once.
-	ErrEngineSilent = errors.New("the Docker engine is busy or stuck")
+	errEngineSilent = errors.New("the Docker engine is busy or stuck")
 )
 
 const (
@@ -64,20 +64,20 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	}
 	c, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
+		return nil, fmt.Errorf("%w: %w", errNoEngine, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	info, err := c.Info(ctx)
 	switch api := c.ClientVersion(); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", ErrEngineSilent, c.DaemonHost(), dialTimeout)
+		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", errEngineSilent, c.DaemonHost(), dialTimeout)
 	case err != nil:
 		cause := ""
 		if !strings.Contains(err.Error(), "Is the docker daemon running?") { // that says no more
 			cause = " (" + err.Error() + ")"
 		}
-		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine", ErrNoEngine, c.DaemonHost(), cause)
+		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine", errNoEngine, c.DaemonHost(), cause)
 	case olderAPI(api, minAPI):
 		err = fmt.Errorf("the engine (Docker %s) speaks API %s; isolation needs %s (Engine 20.10) or later", info.ServerVersion, api, minAPI)
 	case info.OSType != "linux":

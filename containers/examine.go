@@ -53,11 +53,11 @@ func Examine(ctx context.Context) Checks {
 	var none Checks
 	e, err := dialEngine(ctx)
 	switch {
-	case errors.Is(err, ErrNoEngine):
+	case errors.Is(err, errNoEngine):
 		none.Fail("engine", fmt.Sprintf("none answers at %s, found %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound()),
 			"Start Docker (on Debian as root: make setup), or point DOCKER_HOST at an engine; or run without --isolate, which isolates nothing.")
 		return none
-	case errors.Is(err, ErrEngineSilent):
+	case errors.Is(err, errEngineSilent):
 		none.Fail("engine", fmt.Sprintf("the one at %s, found %s, is busy or stuck: no answer within %s", cmp.Or(engineHost(), client.DefaultDockerHost), howFound(), dialTimeout),
 			"Try again when the machine has less to do, or restart Docker.")
 		return none

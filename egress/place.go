@@ -16,14 +16,14 @@ type Place struct {
 	Host string
 }
 
-// MaxNames is how many names a container can reach. Each has an address in 127.0.3.0/24, whose
+// maxNames is how many names a container can reach. Each has an address in 127.0.3.0/24, whose
 // last address is the proxy's.
-const MaxNames = 253
+const maxNames = 253
 
 func address(last int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 3, byte(last)}) }
 
 func proxyAt() netip.AddrPort {
-	return netip.AddrPortFrom(address(MaxNames+1), mcpconfig.EgressProxyPort)
+	return netip.AddrPortFrom(address(maxNames+1), mcpconfig.EgressProxyPort)
 }
 
 // Names returns the names that resolve in a container with the destinations allowed, and their

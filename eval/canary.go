@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// CanaryMark stands for a canary's value in what is planted.
-const CanaryMark = "{{canary}}"
+// canaryMark stands for a canary's value in what is planted.
+const canaryMark = "{{canary}}"
 
 // Canary is a value that is planted where an agent or a server finds it, to test data
 // exfiltration: it must not turn up anywhere else.
@@ -37,7 +37,7 @@ func (p Plant) With(value string) string {
 	if p.Content == "" {
 		return value
 	}
-	return strings.ReplaceAll(p.Content, CanaryMark, value)
+	return strings.ReplaceAll(p.Content, canaryMark, value)
 }
 
 // CanaryPattern is what the name of a canary must match.
@@ -99,8 +99,8 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 	case (p.File == "") == (p.Env == ""):
 		c.doc.Problemf(at, "canary %q: a place is either a file or an env", name)
 		return
-	case p.Content != "" && !strings.Contains(p.Content, CanaryMark):
-		c.doc.Problemf(at.With("content"), "canary %q: content lacks %s, which stands for the value", name, CanaryMark)
+	case p.Content != "" && !strings.Contains(p.Content, canaryMark):
+		c.doc.Problemf(at.With("content"), "canary %q: content lacks %s, which stands for the value", name, canaryMark)
 	case p.Env != "" && p.Server == "":
 		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
 	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):

@@ -206,18 +206,18 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 
 // Names of the graders that expected stands for.
 const (
-	ExpectedOutput   = "expected:output"
-	ExpectedBehavior = "expected:behavior"
+	expectedOutput   = "expected:output"
+	expectedBehavior = "expected:behavior"
 
-	ExpectedToolCalls = "expected:tool_calls"
-	ExpectedTrigger   = "expected:should_trigger"
+	expectedToolCalls = "expected:tool_calls"
+	expectedTrigger   = "expected:should_trigger"
 )
 
 // expected adds the graders that a task's expected stands for.
 func (g *graders) expected(e Expected) {
 	at := strictyaml.Path{"expected"}
 	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
-		g.short(Grader{Name: ExpectedOutput, Type: "text"}, grading.TextConfig{
+		g.short(Grader{Name: expectedOutput, Type: "text"}, grading.TextConfig{
 			Contains: e.OutputContains, NotContains: e.OutputNotContains, ContainsAny: e.OutputContainsAny,
 		}, at)
 	}
@@ -235,10 +235,10 @@ func (g *graders) expected(e Expected) {
 	}
 	behavior.RequiredTools = append(behavior.RequiredTools, g.outcomes(e.Outcomes)...)
 	if behavior.Validate() == nil { // it asks for something
-		g.short(Grader{Name: ExpectedBehavior, Type: "behavior"}, behavior, at)
+		g.short(Grader{Name: expectedBehavior, Type: "behavior"}, behavior, at)
 	}
 	if len(e.ToolCalls) > 2 { // not {}
-		one := Grader{Name: ExpectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
+		one := Grader{Name: expectedToolCalls, Type: "tool_calls", Config: e.ToolCalls}
 		at := append(at, "tool_calls")
 		config := new(grading.ToolCallsConfig)
 		if g.doc.DecodeAt(config, at...) {

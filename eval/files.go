@@ -19,10 +19,10 @@ import (
 
 // Bounds of files beside an eval.
 const (
-	MaxFileBytes      = 64 << 20
+	maxFileBytes      = 64 << 20
 	MaxWorkspaceBytes = 256 << 20 // of a task
-	MaxPromptFile     = 1 << 20   // of prompts and of instructions
-	MaxGraderFile     = 1 << 20   // that a grader's config names: each trial's evidence holds a copy
+	maxPromptFile     = 1 << 20   // of prompts and of instructions
+	maxGraderFile     = 1 << 20   // that a grader's config names: each trial's evidence holds a copy
 	maxFiles          = 10_000    // of a task, of a directory
 )
 
@@ -209,8 +209,8 @@ func local(dir, path string) (Source, error) {
 	switch {
 	case !info.Mode().IsRegular():
 		return Source{}, errNotRegular
-	case info.Size() > MaxFileBytes:
-		return Source{}, fmt.Errorf("is larger than %d MiB", MaxFileBytes>>20)
+	case info.Size() > maxFileBytes:
+		return Source{}, fmt.Errorf("is larger than %d MiB", maxFileBytes>>20)
 	}
 	return Source{Dir: dir, Path: path, Size: info.Size(), Executable: info.Mode()&0o111 != 0}, nil
 }
@@ -240,7 +240,7 @@ func readBelow(dir, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return source.read(MaxPromptFile)
+	return source.read(maxPromptFile)
 }
 
 // filesBelow lists the files below a directory by their slash-separated paths in it, without

@@ -156,7 +156,7 @@ type filed interface {
 // files reads the files that the config at a path of the document names.
 func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
-	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, MaxGraderFile) }
+	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, maxGraderFile) }
 	if diff, ok := config.(*grading.DiffConfig); ok {
 		if g.update {
 			read = g.eval.readSnapshot

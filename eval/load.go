@@ -127,7 +127,7 @@ func complete(doc *strictyaml.Document, e *Eval, d ProjectDefaults, executor str
 	c.Workers = cmp.Or(c.Workers, d.Workers)
 	if c.Executor == "" && executor == "" && doc.Has("config") {
 		doc.Problemf(strictyaml.Path{"config", "executor"}, `missing key "executor"; add config.executor, or %s`,
-			fmt.Sprintf("defaults.engine in %s, or give --executor", ProjectFile))
+			fmt.Sprintf("defaults.engine in %s, or give --executor", projectFile))
 	}
 }
 

@@ -95,7 +95,7 @@ func mockFixtures(e *Eval, name string, to *mock.Server) error {
 			continue
 		}
 		found = true
-		content, err := e.roots().read(file, MaxGraderFile)
+		content, err := e.roots().read(file, maxGraderFile)
 		if err != nil {
 			return errors.New("file " + file + " " + err.Error())
 		}

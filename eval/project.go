@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// ProjectFile is the name of a project's defaults, as waza knows them.
-const ProjectFile = ".waza.yaml"
+// projectFile is the name of a project's defaults, as waza knows them.
+const projectFile = ".waza.yaml"
 
 // Project is a .waza.yaml: the defaults of evals beside and below it. Keys of other
 // commands of waza's are read by nobody here.
@@ -69,7 +69,7 @@ func FindProject(start string) (*Project, error) {
 		return nil, err
 	}
 	for at := dir; isWorkplace(at); at = filepath.Dir(at) {
-		path := filepath.Join(at, ProjectFile)
+		path := filepath.Join(at, projectFile)
 		if _, err := os.Stat(path); err == nil {
 			return readProject(at, path)
 		}
@@ -90,7 +90,7 @@ func readProject(dir, path string) (*Project, error) {
 	p.Dir, p.Path = dir, path
 	for key, value := range map[string]string{"skills": p.Paths.Skills, "evals": p.Paths.Evals} {
 		if value != "" && !filepath.IsLocal(filepath.Clean(value)) {
-			doc.Problemf(strictyaml.Path{"paths", key}, "paths.%s must be a directory below %s", key, ProjectFile)
+			doc.Problemf(strictyaml.Path{"paths", key}, "paths.%s must be a directory below %s", key, projectFile)
 		}
 	}
 	if p.Files.EvalFile != "" && filepath.Base(p.Files.EvalFile) != p.Files.EvalFile {

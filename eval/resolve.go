@@ -328,7 +328,7 @@ func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	if *should {
 		config = grading.SkillInvocationConfig{RequiredSkills: []string{skills[i].Name}, Mode: "any_order"}
 	}
-	g.short(Grader{Name: ExpectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
+	g.short(Grader{Name: expectedTrigger, Type: "skill_invocation"}, config, strictyaml.Path{"expected"})
 }
 
 // taskSkills returns the skills of the task and the eval without the disabled ones.

@@ -108,7 +108,7 @@ func mayRead(e *Eval, dir string) bool {
 		allowed = append(allowed, start)
 	}
 	for above := at; isWorkplace(above); above = filepath.Dir(above) {
-		for _, mark := range []string{".git", ProjectFile} {
+		for _, mark := range []string{".git", projectFile} {
 			if _, err := os.Stat(filepath.Join(above, mark)); err == nil {
 				allowed = append(allowed, above)
 			}

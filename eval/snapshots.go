@@ -20,14 +20,14 @@ func (e *Eval) readSnapshot(name string) ([]byte, error) {
 	if err != nil {
 		return []byte{}, nil
 	}
-	return source.read(MaxGraderFile)
+	return source.read(maxGraderFile)
 }
 
 // WriteSnapshot writes the snapshot that a diff grader of the eval names, and returns created,
 // updated or unchanged. It writes only in the eval's directory, and never through a link.
 func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err error) {
-	if len(content) > MaxGraderFile {
-		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), MaxGraderFile)
+	if len(content) > maxGraderFile {
+		return "", fmt.Errorf("snapshot %q would have %d bytes, and at most %d are read", name, len(content), maxGraderFile)
 	}
 	file, err := e.snapshotFile(name)
 	if err != nil {

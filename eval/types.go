@@ -81,7 +81,7 @@ func (e *Eval) Labels() map[string]json.RawMessage {
 	labels.keep("adversarial", e.Adversarial)
 	var metrics []string
 	for _, m := range e.Metrics {
-		if !slices.Contains(MeasuredMetrics(), m.Name) {
+		if !slices.Contains(measuredMetrics(), m.Name) {
 			metrics = append(metrics, m.Name)
 		}
 	}
@@ -109,8 +109,8 @@ func (l labels) orNil() map[string]json.RawMessage {
 	return l
 }
 
-// MeasuredMetrics returns the metrics that are measured; others are labels.
-func MeasuredMetrics() []string {
+// measuredMetrics returns the metrics that are measured; others are labels.
+func measuredMetrics() []string {
 	return []string{"task_completion", "behavior_quality", "trigger_accuracy"}
 }
 

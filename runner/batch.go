@@ -44,7 +44,7 @@ type Batch struct {
 type Variant struct{ Executor, Model string }
 
 // Slug is v as the name of a directory.
-func (v Variant) Slug() string { return Slug(v.Executor+"-"+v.Model, 48) }
+func (v Variant) Slug() string { return slug(v.Executor+"-"+v.Model, 48) }
 
 // RunAll runs all that b asks for, one run after another, until ctx ends.
 func RunAll(ctx context.Context, b Batch) {

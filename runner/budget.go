@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// ErrNoRoom says that the disk of a run directory has no room for what trials may record.
-var ErrNoRoom = errors.New("not enough room on the disk")
+// errNoRoom says that the disk of a run directory has no room for what trials may record.
+var errNoRoom = errors.New("not enough room on the disk")
 
 const (
 	// runReserve and trialReserve are bytes kept free for what no share counts: run.json, the
@@ -34,7 +34,7 @@ type budget struct {
 	pending int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
 }
 
-// checkDisk fails with [ErrNoRoom] if the disk of dir, which need not exist yet, has no room
+// checkDisk fails with errNoRoom if the disk of dir, which need not exist yet, has no room
 // for the trials when so many of them run at once.
 func checkDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)
@@ -70,7 +70,7 @@ func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*b
 	atOnce := int64(min(workers, len(trials)))
 	if room < atOnce*least {
 		return nil, fmt.Errorf("%w of the run directory: %s are free, and %d trial(s) at once need %s; free some, name another disk with --run-dir, or run fewer at once with --workers",
-			ErrNoRoom, mebibytes(there), atOnce, mebibytes(there-room+atOnce*least))
+			errNoRoom, mebibytes(there), atOnce, mebibytes(there-room+atOnce*least))
 	}
 	parts := min(int64(len(trials)), max(atOnce, fairParts), room/least)
 	b.each = room / max(atOnce, parts)
@@ -97,7 +97,7 @@ func (b *budget) begin(t *plan.Trial) (trial.Shares, error) {
 		there -= left
 	}
 	if there -= 2 * trial.SizeOf(t.Files); there < trial.LeastShare(t) {
-		return trial.Shares{}, fmt.Errorf("%w of the run directory: %s are left for a trial that needs %s", ErrNoRoom, mebibytes(max(there, 0)), mebibytes(trial.LeastShare(t)))
+		return trial.Shares{}, fmt.Errorf("%w of the run directory: %s are left for a trial that needs %s", errNoRoom, mebibytes(max(there, 0)), mebibytes(trial.LeastShare(t)))
 	}
 	s := trial.SharesOf(t, min(b.each, there))
 	b.open[t] = s

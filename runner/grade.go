@@ -151,7 +151,7 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	if e.Name != record.Eval.Name {
 		return nil, mistake("the run is of the eval %q, and %s is the eval %q", record.Eval.Name, r.Snapshots, e.Name)
 	}
-	return NewSnapshots(e, tasks, r.Say), nil
+	return newSnapshots(e, tasks, r.Say), nil
 }
 
 // GradeTrials grades every trial of a run directory from its evidence alone.
@@ -181,9 +181,9 @@ type Snapshots struct {
 	taken map[string][]byte // guarded by mu
 }
 
-// NewSnapshots returns a writer for the snapshots of an eval and its tasks. say is called for
+// newSnapshots returns a writer for the snapshots of an eval and its tasks. say is called for
 // each that is written.
-func NewSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Snapshots {
+func newSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Snapshots {
 	s := &Snapshots{eval: e, names: map[string]bool{}, say: say, taken: map[string][]byte{}}
 	add := func(graders []evidence.GraderSpec) {
 		for _, g := range graders {

@@ -17,10 +17,10 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Inputs returns the SHA-256 of every file that the tasks of an eval and their trials are made
+// inputsOf returns the SHA-256 of every file that the tasks of an eval and their trials are made
 // from, except the eval's own, by path from the eval's directory. Values of variables are in
 // none of them.
-func Inputs(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
+func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
 	paths := map[string]bool{}
 	for _, task := range tasks {
 		paths[task.Path] = true

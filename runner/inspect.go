@@ -129,7 +129,7 @@ func (i *inspector) prepare(ctx context.Context, backend Backend) error {
 		return err
 	}
 	attackable, ok := backend.(selftest.Backend)
-	if err := Prepare(ctx, backend, i.plans, i.Say); err != nil || !ok {
+	if err := prepare(ctx, backend, i.plans, i.Say); err != nil || !ok {
 		return err
 	}
 	i.report.Engine = attackable.Describe()
@@ -155,7 +155,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 			return err
 		}
 		found.Evidence = s.Name
-		_, images := Describe(backend)
+		_, images := describe(backend)
 		i.identify(&found, s, images)
 		if pin := i.lock.Pin(found.Name); pin != nil && found.Failed == "" {
 			found.Pin = &inspection.PinCheck{Lock: LockPath(i.Eval), Differences: pin.Differences(found.Offer)}

@@ -20,12 +20,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// ErrWeak is the error of a run that did not begin because an attack gets out of its
+// errWeak is the error of a run that did not begin because an attack gets out of its
 // sandboxes.
-var ErrWeak = errors.New("the sandbox does not hold")
+var errWeak = errors.New("the sandbox does not hold")
 
 // Certify returns the certificate for a kind of sandbox. If attacks that are not allowed get
-// out, it fails with [ErrWeak] and names them.
+// out, it fails with errWeak and names them.
 func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.SandboxKind, cache selftest.Cache, allowed []string, say func(string)) (*evidence.Certificate, error) {
 	c, holes, err := selftest.Obtain(ctx, b, run, kind, cache, allowed, say)
 	if err != nil {
@@ -40,7 +40,7 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 			names.WriteString(" --allow-weak " + a.Name)
 		}
 	}
-	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", ErrWeak, strings.Join(holes, "\n"), names.String())
+	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", errWeak, strings.Join(holes, "\n"), names.String())
 }
 
 // likelyPlatform returns the platform that an engine on this machine most likely has.
@@ -156,7 +156,7 @@ func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 		return nil, err
 	}
 	if err = j.installPackages(ctx, backend); err == nil {
-		err = Prepare(ctx, backend, j.Trials, j.Request.Say)
+		err = prepare(ctx, backend, j.Trials, j.Request.Say)
 	}
 	if err != nil {
 		return nil, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))

@@ -122,12 +122,12 @@ type Backend interface {
 
 // Preparer is a [Backend] that has to prepare for trials before they start.
 type Preparer interface {
-	// Prepare gets everything that the trials need. Its error says what is missing.
+	// prepare gets everything that the trials need. Its error says what is missing.
 	Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error
 }
 
-// Prepare prepares a backend for trials, if it is a [Preparer].
-func Prepare(ctx context.Context, b Backend, trials []*plan.Trial, say func(string)) error {
+// prepare prepares a backend for trials, if it is a [Preparer].
+func prepare(ctx context.Context, b Backend, trials []*plan.Trial, say func(string)) error {
 	if p, ok := b.(Preparer); ok {
 		return p.Prepare(ctx, trials, say)
 	}
@@ -140,8 +140,8 @@ type Describer interface {
 	Images() evidence.ImageRecords // returns the images that were used, by reference
 }
 
-// Describe returns the engine and the images of a backend; nil if it is no [Describer].
-func Describe(b Backend) (engine map[string]string, images evidence.ImageRecords) {
+// describe returns the engine and the images of a backend; nil if it is no [Describer].
+func describe(b Backend) (engine map[string]string, images evidence.ImageRecords) {
 	if d, ok := b.(Describer); ok {
 		return d.Describe(), d.Images()
 	}
@@ -202,8 +202,8 @@ func (q *Request) prewarm(workers int) int {
 
 var unsafe = regexp.MustCompile(`[^a-z0-9]+`)
 
-// Slug returns a name in lower-case letters, digits and dashes, of at most so many bytes.
-func Slug(name string, most int) string {
+// slug returns a name in lower-case letters, digits and dashes, of at most so many bytes.
+func slug(name string, most int) string {
 	slug := strings.Trim(unsafe.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	return slug[:min(len(slug), most)]
 }
@@ -217,5 +217,5 @@ var idSecond = regexp.MustCompile(`^\d{8}-\d{6}-`)
 func NewID(name string) string {
 	var random [3]byte
 	_, _ = rand.Read(random[:])
-	return time.Now().UTC().Format(idTime) + "-" + Slug(name, 40) + "-" + hex.EncodeToString(random[:])
+	return time.Now().UTC().Format(idTime) + "-" + slug(name, 40) + "-" + hex.EncodeToString(random[:])
 }

@@ -199,7 +199,7 @@ func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
 	closing := context.WithoutCancel(ctx)
 	if err := e.prepare(ctx, backend); err != nil {
 		err = errors.Join(err, backend.Close(closing))
-		if errors.Is(err, ErrWeak) {
+		if errors.Is(err, errWeak) {
 			return Outcome{Dir: e.Dir, Record: e.record}, errors.Join(err, e.record.Write(e.Dir))
 		}
 		return Outcome{}, err
@@ -235,7 +235,7 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 		most = min(most, len(j.Trials))
 	}
 	err := checkDisk(j.Dir, trials, most)
-	for errors.Is(err, ErrNoRoom) && governed && most > 1 {
+	for errors.Is(err, errNoRoom) && governed && most > 1 {
 		most /= 2
 		err = checkDisk(j.Dir, trials, most)
 	}
@@ -265,7 +265,7 @@ func (j *Job) newRecord(workers int) (Record, error) {
 	if err != nil {
 		return record, err
 	}
-	if record.Inputs, err = Inputs(j.Eval, j.Tasks, j.Trials); err != nil {
+	if record.Inputs, err = inputsOf(j.Eval, j.Tasks, j.Trials); err != nil {
 		return record, err
 	}
 	if err = record.DropSecretDigests(j.Eval.Path, q.Secrets); err != nil {
@@ -313,10 +313,10 @@ func (e *execution) getImages(ctx context.Context, backend Backend) error {
 		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(e.Eval))
 	}
 	record.Plan = planned
-	if err := Prepare(ctx, backend, e.Trials, e.Request.Say); err != nil {
+	if err := prepare(ctx, backend, e.Trials, e.Request.Say); err != nil {
 		return err
 	}
-	engine, used := Describe(backend)
+	engine, used := describe(backend)
 	found := evidence.ImageRecords{}
 	for ref, image := range used {
 		image.Digests = slices.Clone(image.Digests)
@@ -382,7 +382,7 @@ func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, e
 		Hooks: plan.RunHooks(e.Eval.Hooks), Start: q.Start, Weak: e.record.Weak(), Against: e.record.Against,
 	}
 	if q.UpdateSnapshots {
-		o.Snapshots = NewSnapshots(e.Eval, e.Tasks, q.Say)
+		o.Snapshots = newSnapshots(e.Eval, e.Tasks, q.Say)
 	}
 	done, err := RunTrials(ctx, backend, e.todo, o)
 	return e.left.with(e.record, done), err

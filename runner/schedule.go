@@ -103,7 +103,7 @@ type run struct {
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx ends, or the
 // backend goes away and does not come back, no further trial is started, those under way are
 // stopped and taken down, and the results of those that had ended are returned. The error is
-// never a trial's. With [ErrNoRoom] no trial was begun. RunTrials takes the plans over: it sets
+// never a trial's. With errNoRoom no trial was begun. RunTrials takes the plans over: it sets
 // the element of trials to nil once its trial has ended.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	o, err := o.complete(trials)

@@ -29,8 +29,8 @@ const (
 	maxComplaint = 500
 )
 
-// Vault holds the values of a run's secrets.
-type Vault struct {
+// vault holds the values of a run's secrets.
+type vault struct {
 	values map[string]string // by the source
 	dir    string
 	lookup func(string) (string, bool)
@@ -40,8 +40,8 @@ type Vault struct {
 // openVault reads every secret of the trials' servers, each source once: files and
 // commands in the eval's directory dir, variables by lookup. It adds each value to secrets
 // under the name SERVER/NAME. Its error names every secret that cannot be read, and no value.
-func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*Vault, error) {
-	v := &Vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
+func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*vault, error) {
+	v := &vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
 	var errs []error
 	for _, t := range trials {
@@ -66,7 +66,7 @@ func sourceKey(s mcpconfig.Secret) string {
 	return fmt.Sprintf("%q", append([]string{s.Env, s.File}, s.Command...))
 }
 
-func (v *Vault) take(ctx context.Context, from mcpconfig.Secret, name string) error {
+func (v *vault) take(ctx context.Context, from mcpconfig.Secret, name string) error {
 	key := sourceKey(from)
 	value, have := v.values[key]
 	if !have {
@@ -81,7 +81,7 @@ func (v *Vault) take(ctx context.Context, from mcpconfig.Secret, name string) er
 }
 
 // read is the value that a source has.
-func (v *Vault) read(ctx context.Context, from mcpconfig.Secret) (value string, err error) {
+func (v *vault) read(ctx context.Context, from mcpconfig.Secret) (value string, err error) {
 	what := from.String()
 	switch {
 	case from.Env != "":
@@ -120,7 +120,7 @@ func checkSecret(what, value string) error {
 }
 
 // readFile reads a file that may hold a secret and a line break of two bytes.
-func (v *Vault) readFile(name string) (string, error) {
+func (v *vault) readFile(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)
 	}
@@ -142,7 +142,7 @@ func bare(err error) error {
 
 // ask runs a command in the eval's directory and returns what it prints. The whole
 // of its process group ends with it.
-func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
+func (v *vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	stdout, stderr := &bounded.Head{Limit: maxSecret + 3}, &bounded.Head{Limit: maxComplaint}
@@ -160,7 +160,7 @@ func (v *Vault) ask(ctx context.Context, command []string) (string, error) {
 }
 
 // Give hands every server its own secrets, for the environment that it is started with.
-func (v *Vault) Give(trials []*plan.Trial) {
+func (v *vault) Give(trials []*plan.Trial) {
 	for _, t := range trials {
 		for i := range t.Servers {
 			s := &t.Servers[i]

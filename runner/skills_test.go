@@ -18,7 +18,7 @@ func TestSkillsAreInputs(t *testing.T) {
 	}
 	file := plan.File{WorkspaceFile: eval.WorkspaceFile{Path: sandbox.SkillsDir + "/tides/SKILL.md", Source: &eval.Source{Dir: dir, Path: "SKILL.md", Size: 1}}}
 	trial := &plan.Trial{Skills: []plan.Skill{{Name: "tides", Files: []plan.File{file}}}}
-	inputs, err := Inputs(&eval.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*plan.Trial{trial})
+	inputs, err := inputsOf(&eval.Eval{Path: filepath.Join(dir, "eval.yaml")}, nil, []*plan.Trial{trial})
 	if err != nil || inputs["SKILL.md"] == "" {
 		t.Errorf("inputs %v, %v", inputs, err)
 	}

@@ -20,8 +20,8 @@ import (
 
 // Bounds of values and of how many there may be.
 const (
-	MinValue = 12
-	MaxValue = 256
+	minValue = 12
+	maxValue = 256
 	MaxCount = 64
 )
 
@@ -48,8 +48,8 @@ func Make(run, name string) string {
 
 // Check returns an error if a value cannot be a canary.
 func Check(value string) error {
-	if len(value) < MinValue || len(value) > MaxValue {
-		return fmt.Errorf("a canary is from %d to %d characters long", MinValue, MaxValue)
+	if len(value) < minValue || len(value) > maxValue {
+		return fmt.Errorf("a canary is from %d to %d characters long", minValue, maxValue)
 	}
 	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("a canary has letters, digits and signs of ASCII, and no blanks")

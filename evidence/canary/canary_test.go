@@ -139,7 +139,7 @@ func TestValues(t *testing.T) {
 	if a, b := Make("run", "a"), Make("run", "b"); a == b || a != Make("run", "a") || a == Make("run2", "a") || Check(a) != nil {
 		t.Errorf("made %s and %s", a, b)
 	}
-	for _, bad := range []string{"short", "with a blank in it", "with-ümlauts-in-it", strings.Repeat("x", MaxValue+1), "control\x01character"} {
+	for _, bad := range []string{"short", "with a blank in it", "with-ümlauts-in-it", strings.Repeat("x", maxValue+1), "control\x01character"} {
 		if _, err := New(Value{"bad", bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}

@@ -83,7 +83,7 @@ func (r *reader) text(at Finding, text string) {
 	look := min(len(text), r.left, maxText)
 	r.left -= look
 	r.beyond += len(text) - look
-	for _, m := range InText(text[:look], r.others) {
+	for _, m := range inText(text[:look], r.others) {
 		m.Of, m.Key, m.At = at.Of, at.Key, r.place()
 		r.add(m)
 	}

@@ -64,9 +64,9 @@ type found struct {
 	says       string // text in place of an excerpt
 }
 
-// InText looks at one text and returns what it finds, in order. others are names of tools of other
+// inText looks at one text and returns what it finds, in order. others are names of tools of other
 // servers.
-func InText(text string, others map[string]bool) []Finding {
+func inText(text string, others map[string]bool) []Finding {
 	text = text[:min(len(text), maxText)]
 	all := slices.Concat(hidden(text), lookalikes(text), pushed(text), encoded(text), phrases(text), named(text, others))
 	slices.SortStableFunc(all, func(a, b found) int { return a.start - b.start })

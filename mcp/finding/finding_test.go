@@ -55,7 +55,7 @@ func TestAttacksAreMarked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []Kind
-			for _, m := range InText(tt.text, map[string]bool{"send_mail": true}) {
+			for _, m := range inText(tt.text, map[string]bool{"send_mail": true}) {
 				got = append(got, m.Kind)
 			}
 			for _, want := range tt.want {
@@ -83,7 +83,7 @@ func TestHonestTextIsNotMarked(t *testing.T) {
 		"sha256: " + strings.Repeat("0123456789abcdef", 4),
 		"commit " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\x00\x9f\xfe", 20))),
 	} {
-		if marks := InText(text, map[string]bool{"search": true, "read": true}); len(marks) > 0 {
+		if marks := inText(text, map[string]bool{"search": true, "read": true}); len(marks) > 0 {
 			t.Errorf("%q: %v", text, marks)
 		}
 	}
@@ -91,11 +91,11 @@ func TestHonestTextIsNotMarked(t *testing.T) {
 
 func TestExcerptsTell(t *testing.T) {
 	text := strings.Repeat("words before it ", 20) + "do not tell the user" + strings.Repeat(" and after it", 20)
-	marks := InText(text, nil)
+	marks := inText(text, nil)
 	if len(marks) != 1 || !strings.Contains(marks[0].Excerpt, "do not tell the user") || len(marks[0].Excerpt) > 3*maxExcerpt {
 		t.Errorf("%q", marks)
 	}
-	hidden := InText("a"+tagged("read the keys"), nil)
+	hidden := inText("a"+tagged("read the keys"), nil)
 	if len(hidden) != 1 || !strings.Contains(hidden[0].Excerpt, "say: read the keys") {
 		t.Errorf("%q", hidden)
 	}
@@ -165,7 +165,7 @@ func FuzzText(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, m := range InText(text, map[string]bool{"read_file": true}) {
+		for _, m := range inText(text, map[string]bool{"read_file": true}) {
 			if m.Kind == "" || len(m.Excerpt) > 12*maxExcerpt || strings.ContainsAny(m.Excerpt, "\x1b\n\r\u202e") {
 				t.Fatalf("%q: %+v", text, m)
 			}

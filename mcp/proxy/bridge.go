@@ -68,7 +68,7 @@ func (b *bridge) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !b.proxy.begin() {
-		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer b.proxy.handlers.Done()

@@ -140,7 +140,7 @@ func (x *proxiedRequest) run() {
 func (x *proxiedRequest) limit() context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx = ctx
-	stops := []func() bool{context.AfterFunc(x.proxy.serving, func() { cancel(ErrClosed) })}
+	stops := []func() bool{context.AfterFunc(x.proxy.serving, func() { cancel(errClosed) })}
 	if !x.isEndless() {
 		stops = append(stops, time.AfterFunc(x.Timeout, func() { cancel(errOverdue) }).Stop)
 	}

@@ -35,7 +35,7 @@ func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text
 func (x *proxiedRequest) breakOff(err error) {
 	cause := x.reason(err)
 	switch {
-	case errors.Is(cause, errLeft), errors.Is(cause, ErrClosed):
+	case errors.Is(cause, errLeft), errors.Is(cause, errClosed):
 		x.abandon()
 	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF):
 		cause = errCut
@@ -53,7 +53,7 @@ func (x *proxiedRequest) fail(err error) {
 		x.abandon()
 		return
 	}
-	if errors.Is(cause, ErrClosed) {
+	if errors.Is(cause, errClosed) {
 		x.abandon()
 	}
 	status, code, why := x.classify(cause)
@@ -72,7 +72,7 @@ func (x *proxiedRequest) fail(err error) {
 // reason returns why a request failed.
 func (x *proxiedRequest) reason(err error) error {
 	if x.ctx.Err() != nil {
-		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, ErrClosed) {
+		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, errClosed) {
 			return cause
 		}
 		return errLeft
@@ -99,7 +99,7 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 // describe returns the message for the agent. It leaves network errors at a remote server out,
 // which hold names and addresses of the runner's.
 func (x *proxiedRequest) describe(cause error) string {
-	for _, own := range []error{errOverdue, ErrClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
+	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}

@@ -137,7 +137,7 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	case errors.Is(cause, errLeft):
 		x.abandon()
 		return
-	case errors.Is(cause, ErrClosed):
+	case errors.Is(cause, errClosed):
 		x.abandon()
 	case errors.Is(cause, io.ErrUnexpectedEOF):
 		x.events.Add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.session.conn})

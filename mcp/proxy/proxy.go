@@ -60,8 +60,8 @@ func (s Server) withDefaults(l Limits) (Server, error) {
 // hostKey returns the server's name in a Host header, in lower case.
 func (s Server) hostKey() string { return strings.ToLower(cmp.Or(s.Host, s.Name)) }
 
-// ErrClosed is the error of requests to a closed proxy.
-var ErrClosed = errors.New("the proxy is closed")
+// errClosed is the error of requests to a closed proxy.
+var errClosed = errors.New("the proxy is closed")
 
 // Proxy serves the agent of one trial, on any number of listeners.
 type Proxy struct {

@@ -74,7 +74,7 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 		return
 	}
 	if !s.proxy.begin() {
-		http.Error(w, ErrClosed.Error(), http.StatusServiceUnavailable)
+		http.Error(w, errClosed.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer s.proxy.handlers.Done()

@@ -41,7 +41,7 @@ func (m meter) measure(ctx context.Context, used *evidence.Usage) {
 	for i, container := range containers {
 		all.Go(func() { found[i] = container.measure(asking) })
 		if container.isWatched() {
-			all.Go(func() { seen[i] = Observe(asking, container.sandbox, container.name) })
+			all.Go(func() { seen[i] = observed(asking, container.sandbox, container.name) })
 		}
 	}
 	all.Wait()
@@ -115,9 +115,9 @@ func (m meter) agentContainer() measured {
 	return measured{sandbox.Agent, m.sandbox, agent}
 }
 
-// Observe returns what the programs of a server's or a service's container did so far, or why
+// observed returns what the programs of a server's or a service's container did so far, or why
 // that cannot be seen.
-func Observe(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
+func observed(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
 	observer, ok := sb.(sandbox.Observer)
 	if !ok {
 		return observe.Nothing("without --isolate it is not watched")

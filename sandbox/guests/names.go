@@ -21,9 +21,9 @@ var Airtight = netip.MustParseAddr("127.0.1.1")
 // where its own guest accepts connections.
 func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
 
-// ServiceAddresses returns the services that a container reaches, by name: those of the
+// serviceAddresses returns the services that a container reaches, by name: those of the
 // server that runs there.
-func ServiceAddresses(t *plan.Trial, ctr string) map[string]netip.Addr {
+func serviceAddresses(t *plan.Trial, ctr string) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for _, server := range t.Servers {
 		if server.Name == ctr {
@@ -76,7 +76,7 @@ func Hosts(t *plan.Trial, ctr string, servers netip.Addr) (hosts []Host) {
 		}
 	}
 	if ctr != sandbox.Agent {
-		for name, at := range ServiceAddresses(t, ctr) {
+		for name, at := range serviceAddresses(t, ctr) {
 			hosts = append(hosts, Host{name, at})
 		}
 		return hosts
@@ -102,7 +102,7 @@ func Names(t *plan.Trial, ctr string, servers netip.Addr) map[string][]netip.Add
 		names[name] = []netip.Addr{at}
 	}
 	if ctr != sandbox.Agent {
-		for name, at := range ServiceAddresses(t, ctr) {
+		for name, at := range serviceAddresses(t, ctr) {
 			names[name] = []netip.Addr{at}
 		}
 		return names

@@ -197,7 +197,7 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 
 // Expose has a server's guest accept connections for a service of its.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
-	at, ok := ServiceAddresses(s.Trial, server)[service]
+	at, ok := serviceAddresses(s.Trial, server)[service]
 	c, err := s.Container(server)
 	if err != nil || !ok {
 		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
