@@ -156,6 +156,8 @@ func TestExcerpt(t *testing.T) {
 		{"\x1b[2J", "\x1b[2J", "", ""},
 		{"{{ evil }}", "{{ evil }}", "", ""},
 		{"one", "two", "", ""},
+		{"MCP error -32602: no such tool", "MCP error -32602: no such tool", "", "MCP error -32602: no such tool"},
+		{"row 12345 is there", "row 12345 is there", "", "row"},
 		{"", "", "", ""},
 		{strings.Repeat("word ", 30), strings.Repeat("word ", 30), "", strings.TrimSpace(strings.Repeat("word ", 12))},
 	} {
@@ -185,7 +187,8 @@ func TestOfSource(t *testing.T) {
 		{file("Dockerfile"), []string{"node", "a.js"}, `{"build":"."}`, ""},
 		{file("a.js"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
 		{file("a.py"), []string{"python3", "a.py"}, `{"build":"."}`, `FROM python:`},
-		{file("a.js", "package.json", "go.mod"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
+		{file("a.js", "package.json", "go.mod"), []string{"node", "a.js"}, `{"build":"."}`, "RUN [\"npm\", \"install\"]\nENTRYPOINT [\"node\",\"a.js\"]"},
+		{file("a.go", "package.json", "go.mod"), []string{"go", "run", "."}, `{"build":"."}`, `"/server", "."]`},
 		{file("a.go"), []string{"go", "run", "a.go"}, `{"build":"."}`, `"/server", "a.go"]`},
 	} {
 		config, dockerfile, err := OfSource(test.dir, ".", test.command, nil)

@@ -92,7 +92,7 @@ func OfSource(dir fs.FS, at string, command []string, env map[string]string) (co
 	switch {
 	case isFile(dir, "Dockerfile"):
 	case len(manifests) != 1:
-		if dockerfile, err = dockerfileOf(command); err != nil {
+		if dockerfile, err = dockerfileOf(command, manifests); err != nil {
 			return nil, nil, err
 		}
 	case len(command) > 0 && path.Base(command[0]) != "go": // which is built
@@ -109,11 +109,15 @@ func OfSource(dir fs.FS, at string, command []string, env map[string]string) (co
 //go:embed templates/Dockerfile
 var dockerfileText string
 
-// dockerfileOf returns a Dockerfile for a directory without a manifest whose program a command
-// starts.
-func dockerfileOf(command []string) ([]byte, error) {
+// dockerfileOf returns a Dockerfile for a directory whose program a command starts, and that has
+// no manifest, or several.
+func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error) {
 	if len(command) == 0 {
-		return nil, fmt.Errorf("it has no Dockerfile and not one manifest, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js")
+		has := "no manifest"
+		if len(manifests) > 1 {
+			has = manifests[0].Name + " and " + manifests[1].Name
+		}
+		return nil, fmt.Errorf("it has %s and no Dockerfile, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js", has)
 	}
 	language := path.Base(command[0])
 	if language == "python3" {
@@ -122,18 +126,27 @@ func dockerfileOf(command []string) ([]byte, error) {
 	if !slices.Contains([]string{"node", "python", "go"}, language) {
 		return nil, fmt.Errorf("how to build an image for %q is not known: write a Dockerfile beside it, and run waza init again", command[0])
 	}
-	file := command[len(command)-1]
+	file, manifest := command[len(command)-1], ""
+	for _, m := range manifests {
+		if m.Recipe == map[string]images.Recipe{"node": images.ByNode, "python": images.ByPython, "go": images.ByGo}[language] {
+			manifest = m.Name
+		}
+	}
 	if language == "go" {
-		i := slices.IndexFunc(command, func(arg string) bool { return strings.HasSuffix(arg, ".go") })
-		if i < 0 {
+		i := slices.IndexFunc(command, func(arg string) bool {
+			return strings.HasSuffix(arg, ".go") || manifest != "" && (arg == "." || strings.HasPrefix(arg, "./"))
+		})
+		if i < 0 && manifest == "" {
 			return nil, fmt.Errorf("the directory has no go.mod: add one with go mod init, and run waza init again")
 		}
-		file = command[i]
+		if file = "."; i >= 0 {
+			file = command[i]
+		}
 	}
 	return fill(dockerfileText, struct {
-		Language, File string
-		Command        []string
-	}{language, file, command})
+		Language, File, Manifest string
+		Command                  []string
+	}{language, file, manifest, command})
 }
 
 //go:embed templates/workflow.yml

@@ -139,6 +139,9 @@ const (
 // changing matches what may be another the next time: times, counts of milliseconds, ids.
 var changing = regexp.MustCompile(`\d{4}-\d\d|\d\d:\d\d|\d{5,}|[0-9a-f]{8}-[0-9a-f]{4}|\b[0-9a-f]{12,}\b|\d+(\.\d+)? ?m?s\b`)
 
+// rpcCode matches the codes of JSON-RPC's own errors, which stay.
+var rpcCode = regexp.MustCompile(`-32[0-9]{3}\b`)
+
 // excerpt returns a piece of a line that both texts have and that is likely to stay; empty where
 // there is none. What the arguments have says nothing: an agent knows it without the tool.
 func excerpt(said, again, arguments string) string {
@@ -154,7 +157,7 @@ func excerpt(said, again, arguments string) string {
 				line = line[:at]
 			}
 		}
-		if at := changing.FindStringIndex(line); at != nil {
+		if at := changing.FindStringIndex(rpcCode.ReplaceAllString(line, "-*****")); at != nil {
 			line = strings.TrimSpace(line[:at[0]])
 		}
 		if len(line) >= minExcerpt && isHarmless(line) && strings.Contains(again, line) && strings.ContainsFunc(line, isWordy) && !strings.Contains(arguments, strings.ToLower(line)) {
