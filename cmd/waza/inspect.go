@@ -360,11 +360,15 @@ func (s inspectCommand) single(name string, server map[string]any, o inspectOpti
 	return t, t.pick(nil)
 }
 
-// nameOfCommand is a short name for what a command starts: its package, or its program.
+// nameOfCommand is a short name for what a command starts: its package, its image without
+// registry, tag and digest, or its program.
 func nameOfCommand(command []string) string {
-	name := path.Base(command[0])
-	if p, ok, err := mcpconfig.ReadPackage("server", mcpconfig.Server{Command: command[0], Args: command[1:]}); ok && err == nil {
+	name, server := path.Base(command[0]), mcpconfig.Server{Command: command[0], Args: command[1:]}
+	if p, ok, err := mcpconfig.ReadPackage("server", server); ok && err == nil {
 		name = path.Base(p.Wanted[0].Name)
+	} else if run, err := mcpconfig.FromDockerRun("server", server); err == nil && run.Image != "" {
+		name, _, _ = strings.Cut(path.Base(run.Image), "@")
+		name, _, _ = strings.Cut(name, ":")
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "mcp-"), "server-")
 }
