@@ -56,7 +56,8 @@ type Input struct {
 	Files      int             `json:"files"`
 	Workspace  string          `json:"workspace"`
 	MCPConfig  string          `json:"mcp_config"`
-	Transcript string          `json:"transcript"` // path the transcript goes to
+	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not answer server/discover
+	Transcript string          `json:"transcript"`      // path the transcript goes to
 
 	// For executor llm.
 	Dir      string        `json:"dir,omitempty"` // where in the workspace it starts
@@ -127,7 +128,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.W
 		}
 		return script.Run(ctx, script.Options{
 			Script: steps, Workspace: in.Workspace, Prompt: in.Prompt, Context: in.Context,
-			ConfigPath: in.MCPConfig, Stdout: stdout, Transcript: events, Next: in.Next,
+			ConfigPath: in.MCPConfig, Early: in.Early, Stdout: stdout, Transcript: events, Next: in.Next,
 		})
 	case LLM:
 		if in.LLM == nil {
@@ -135,7 +136,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.W
 		}
 		return llm.Run(ctx, llm.Options{
 			Settings: *in.LLM, ModelURL: in.ModelURL, Model: in.Model, Effort: in.Effort, Prompt: in.Prompt, Next: in.Next, Context: in.Context,
-			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Skills: in.Skills,
+			Workspace: in.Workspace, Dir: in.Dir, ConfigPath: in.MCPConfig, Early: in.Early, Skills: in.Skills,
 			Stdout: stdout, Transcript: events, Log: stderr,
 		})
 	default:

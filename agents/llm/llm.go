@@ -57,6 +57,7 @@ type Options struct {
 	Workspace  string                 // directory that file tools are confined to
 	Dir        string                 // directory in it that paths are relative to; empty is the workspace
 	ConfigPath string                 // mcp.json
+	Early      []string               // servers in it that do not answer server/discover
 	Skills     []Skill
 	Stdout     io.Writer // gets the final output: all that the model said
 	Transcript io.Writer // gets each event when it happens, one a line
@@ -115,7 +116,7 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 		return nil, err
 	}
 	a := &agent{
-		workspace: workspace.root, servers: session.New(o.ConfigPath, "waza-llm"),
+		workspace: workspace.root, servers: session.New(o.ConfigPath, "waza-llm", o.Early),
 		transcript: transcript.NewWriter(o.Transcript), turns: o.MaxTurns,
 	}
 	if a.turns == 0 {

@@ -156,6 +156,17 @@ func TestOneSessionPerServer(t *testing.T) {
 	}
 }
 
+// TestEarlyServers holds that a server that is known not to answer server/discover is not
+// asked that: the client would wait five seconds for it.
+func TestEarlyServers(t *testing.T) {
+	d := newDesk(t)
+	d.early = []string{"stock"}
+	d.mustRun(t, `[{call: {server: stock, tool: echo}}]`)
+	if asked, begun := len(d.stock.sent(`"server/discover"`)), len(d.stock.sent(`"initialize"`)); asked != 0 || begun != 1 {
+		t.Errorf("%d discoveries and %d sessions", asked, begun)
+	}
+}
+
 func TestTools(t *testing.T) {
 	d := newDesk(t)
 	o := d.mustRun(t, `

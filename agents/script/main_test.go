@@ -30,6 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type desk struct {
 	workspace string
 	config    string
+	early     []string // servers that do not answer server/discover
 	stock     *recorded
 	old       *recorded
 	broken    *httptest.Server
@@ -147,7 +148,7 @@ func (d *desk) run(ctx context.Context, t *testing.T, text string) outcome {
 	var stdout, transcript bytes.Buffer
 	var o outcome
 	o.err = script.Run(ctx, script.Options{
-		Script: parsed, ConfigPath: d.config, Workspace: d.workspace,
+		Script: parsed, ConfigPath: d.config, Early: d.early, Workspace: d.workspace,
 		Prompt: "count the bolts", Context: json.RawMessage(`{"shelf":"A","serial":9007199254740993}`),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "COLOUR=red"}, Stdout: &stdout, Transcript: &transcript,
 	})

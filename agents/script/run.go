@@ -97,7 +97,7 @@ var (
 	ErrConfig = session.ErrConfig
 )
 
-// Options configures a run. All fields but Context, ConfigPath, Env and Next are required; the
+// Options configures a run. All fields but Context, ConfigPath, Early, Env and Next are required; the
 // prompt may be empty.
 type Options struct {
 	Script     Script
@@ -105,6 +105,7 @@ type Options struct {
 	Prompt     string          // the task's prompt, "prompt" in expressions
 	Context    json.RawMessage // the task's context, an object, "context" in expressions; empty is {}
 	ConfigPath string          // mcp.json; read when a step first needs a server
+	Early      []string        // servers in it that do not answer server/discover
 	Env        []string        // environment of commands, "KEY=value"; nil is the process's own
 	Stdout     io.Writer       // gets the final output: what was said last, as it is
 	Transcript io.Writer       // gets each event when it happens, one a line
@@ -171,7 +172,7 @@ func newRunner(o Options) (*runner, error) {
 		stdout:     o.Stdout,
 		next:       o.Next,
 		transcript: transcript.NewWriter(o.Transcript),
-		servers:    session.New(o.ConfigPath, "waza-script"),
+		servers:    session.New(o.ConfigPath, "waza-script", o.Early),
 		variables:  newVariables(),
 	}
 	r.variables.bind("prompt", o.Prompt)

@@ -69,9 +69,10 @@ func (e *Error) Unwrap() []error {
 }
 
 // Probe checks that a server answers, and that it has the tools that the agent is to see; nil
-// stands for all. It opens a session as [Open] does, which has ended when Probe returns. It records
-// the messages as events of kind "health".
-func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string) (ServerInfo, error) {
+// stands for all. With discover it also learns whether the server answers server/discover, for
+// agents that begin with that. It opens a session as [Open] does, which has ended when Probe
+// returns. It records the messages as events of kind "health".
+func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (ServerInfo, error) {
 	o, err := newOptions(s, rec)
 	if err != nil {
 		return ServerInfo{}, err
@@ -89,6 +90,12 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 		return ServerInfo{}, err
 	}
 	info := session.info
+	if discover && info.Era == EraSessions {
+		soon, cancel := context.WithTimeout(ctx, grace)
+		_, err := session.request(soon, "server/discover", params{})
+		cancel()
+		info.NoDiscover = err != nil
+	}
 	o.events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.ProtocolVersion})
 	return info, nil
 }

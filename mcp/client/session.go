@@ -38,6 +38,8 @@ type ServerInfo struct {
 	Name, Version   string
 	ProtocolVersion string
 	Era             Era
+	// NoDiscover says that it was asked server/discover in a session, and did not answer.
+	NoDiscover bool
 }
 
 // Reply is what a server answered to a request: a result or an error, as it wrote them.

@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(serverEnv) {
 	case "":
 		goleak.VerifyTestMain(m)
-	case "scripted":
+	case "scripted", "ignoring":
 		scriptedServer(os.Stdin, os.Stdout, os.Stderr)
 	case "asking":
 		askingServer()

@@ -18,13 +18,14 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	tests := map[string]client.ServerInfo{
 		"scripted":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
+		"ignoring":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: client.EraSessions, NoDiscover: true},
 		"mcpgo":     {Name: "inventory", Version: "1.2.3", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
 		"stateless": {Name: "new", Version: "2", ProtocolVersion: "2026-07-28", Era: client.EraStateless},
 	}
 	for server, want := range tests {
 		t.Run(server, func(t *testing.T) {
 			rec := newRecorder()
-			got, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil)
+			got, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +57,7 @@ func TestProbeFails(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr lockedBuffer
-			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil)
+			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil, false)
 			var failed *client.Error
 			if !errors.As(err, &failed) || !errors.Is(err, tt.class) {
 				t.Fatalf("error: %v", err)

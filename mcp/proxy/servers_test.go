@@ -169,6 +169,10 @@ func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 	case "hold", "subscriptions/listen":
 		s.held = append(s.held, m)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/held","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`, string(m.ID.Raw), `}}}`)
+	case "server/discover":
+		if os.Getenv(serverEnv) != "ignoring" {
+			s.refuse(m)
+		}
 	case "late":
 		s.held = append(s.held, m)
 	case "release":
@@ -188,9 +192,13 @@ func (s *scripted) do(m jsonrpc.Message, line []byte, params string) {
 		case m.Method == methodCallTool && jsontext.Member([]byte(params), "content") != nil:
 			s.answer(m.ID.Raw, params)
 		default:
-			s.say(`{"jsonrpc":"2.0","id":`, string(m.ID.Raw), `,"error":{"code":-32601,"message":"no such method"}}`)
+			s.refuse(m)
 		}
 	}
+}
+
+func (s *scripted) refuse(m jsonrpc.Message) {
+	s.say(`{"jsonrpc":"2.0","id":`, string(m.ID.Raw), `,"error":{"code":-32601,"message":"no such method"}}`)
 }
 
 // statelessServer knows server/discover and refuses initialize.

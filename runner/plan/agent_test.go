@@ -60,7 +60,7 @@ func TestAdaptedLaunch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := trial.Launch(sandbox.ContainerLayout(), map[string]string{"files": "files"})
+	l, err := trial.Launch(sandbox.ContainerLayout(), map[string]string{"files": "files"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,9 +30,10 @@ type Launch struct {
 	Files   []File // absolute paths
 }
 
-// Launch says how to start the agent, which finds servers at hosts. A new agent of ours
+// Launch says how to start the agent, which finds servers at hosts, those that early names being
+// known not to answer server/discover. A new agent of ours
 // goes here and into planAgent; one that is a program is a file of agents/adapter.
-func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string) (Launch, error) {
+func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early []string) (Launch, error) {
 	a, values := t.Agent, t.values(container, hosts)
 	l := Launch{Process: process.Spec{Env: agentEnv(t, container, values), Dir: container.At(a.Dir), PathFirst: t.commandsIn(container)}, Files: a.homeFiles(values)}
 	for _, arg := range a.Command {
@@ -45,7 +46,7 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string) (Launc
 	case agents.Mock, agents.Script, agents.LLM:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Turns: t.TakesTurns(), Context: a.Context, Script: a.Script,
-			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Transcript: container.At(a.Transcript),
+			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Early: early, Transcript: container.At(a.Transcript),
 			Dir: l.Process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, container), Skills: skillsFor(t, container),
 		})
 		l.Process.Args = []string{container.Guest, "agent", a.Executor}

@@ -31,7 +31,7 @@ func TestLaunchOfACommand(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			trial := &Trial{Agent: Agent{Executor: "command", Command: test.args, Prompt: prompt, PromptBy: test.promptBy, Dir: "/workspace/src"}}
 			before := append([]string{}, test.args...)
-			l, err := trial.Launch(sandbox.ContainerLayout(), nil)
+			l, err := trial.Launch(sandbox.ContainerLayout(), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestLaunchOfOurAgents(t *testing.T) {
 			Executor: executor, Prompt: "p", Transcript: TranscriptPath, Dir: sandbox.WorkspaceDir,
 			Context: json.RawMessage(`{"n":9007199254740993}`), Script: json.RawMessage(`[{"say":"x"}]`),
 		}
-		l, err := trial.Launch(sandbox.ContainerLayout(), nil)
+		l, err := trial.Launch(sandbox.ContainerLayout(), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ type agentRun struct {
 // runAgent runs the agent to its end or its time limit. The error is not of its making. What is
 // known of it is returned also then.
 func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
-	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.found)
+	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.found, s.servers.early())
 	if err != nil {
 		return ran, err
 	}

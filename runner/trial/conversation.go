@@ -33,7 +33,7 @@ func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process
 	again := func(prompt string) (process.Process, []byte, error) {
 		again := *w.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.found)
+		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.found, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -45,6 +45,7 @@ type host struct {
 	services *services
 	outlet   *egress.Proxy // nil where it may reach nothing outside
 	unpinned unpinned      // set by the probe
+	early    bool          // set by the probe: it does not answer server/discover
 	mocked   func(string)  // gets calls that a mock has no response for; nil for a real server
 }
 

@@ -250,7 +250,7 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		}
 		_, err = client.Probe(t.Context(), &reported{}, transport.Server{
 			Name: "far", Start: time.Minute, Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true},
-		}, nil)
+		}, nil, false)
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/bounded"
@@ -70,6 +71,16 @@ func (s *servers) find(name string) *server {
 	return s.up[i]
 }
 
+// early returns the names of the servers that do not answer server/discover.
+func (s *servers) early() (names []string) {
+	for _, up := range s.up {
+		if up.early {
+			names = append(names, up.plan.Name)
+		}
+	}
+	return names
+}
+
 // unasked returns the servers for a checkpoint. Their containers can be looked into, but nothing
 // is called: that would change what the agent finds next.
 func (s *servers) unasked(at *recording) *servers {
@@ -115,7 +126,8 @@ func (l *serverLogs) newServer(h *host, shared *instance) *server {
 // when it returns.
 func (l *serverLogs) probe(ctx context.Context, h *host) error {
 	server := h.server(l.output(h.plan.Name))
-	_, err := client.Probe(ctx, l.rec, server.Server, server.Tools)
+	info, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+	h.early = info.NoDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return hinted(h.sandbox, h.plan.Name, h.plan, err)
 	}

@@ -29,6 +29,7 @@ var ErrConfig = errors.New("mcp.json")
 type Servers struct {
 	client     string
 	configPath string
+	early      []string          // servers that do not answer server/discover
 	urls       map[string]string // by server; nil until mcp.json was read
 	http       *http.Client
 	open       map[string]conversation
@@ -41,11 +42,13 @@ type conversation struct {
 }
 
 // New returns the servers of the mcp.json at configPath, which it reads when it is first needed.
-// The agent calls itself client.
-func New(configPath, client string) *Servers {
+// The agent calls itself client. Those that early names are known not to answer
+// server/discover: their sessions begin with initialize at once.
+func New(configPath, client string, early []string) *Servers {
 	return &Servers{
 		client:     client,
 		configPath: configPath,
+		early:      early,
 		// Servers are names of the task network, so the environment's proxies are ignored.
 		http: &http.Client{Transport: &http.Transport{}},
 		open: map[string]conversation{},
@@ -82,7 +85,11 @@ func (s *Servers) get(ctx context.Context, server string) (conversation, error) 
 		return conversation{}, err
 	}
 	w := &wire{StreamableHTTP: http}
-	opened := conversation{client: client.NewClient(w), wire: w}
+	var options []client.ClientOption
+	if slices.Contains(s.early, server) {
+		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+	}
+	opened := conversation{client: client.NewClient(w, options...), wire: w}
 	if err := opened.initialize(ctx, s.client); err != nil {
 		_ = opened.client.Close()
 		return conversation{}, fmt.Errorf("opening a session: %w", err)
