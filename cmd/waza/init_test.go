@@ -23,7 +23,8 @@ func TestInitAsks(t *testing.T) {
 	}
 	for _, step := range []struct{ asked, answer string }{
 		{"  1  node server.js\nserver [1]:", "ruby server.js"},
-		{"name an image that has it with --image\nserver [1]:", "1"},
+		{"name an image that has it with --image\nserver [1]:", "ruby 'my server.rb"},
+		{"the quote ' is not closed; write the command as in a shell\nserver [1]:", "1"},
 		{"name of the eval [waza-e2e-", "sums"},
 		{"gemini, opencode, llm [script]:", "scrpt"},
 		{"did you mean \"script\"?\nagent: script", "script"},
@@ -65,6 +66,20 @@ func TestInitRefuses(t *testing.T) {
 		}
 		if p.exists("eval.yaml") || p.exists(".github") {
 			t.Errorf("waza %s left files", args)
+		}
+	}
+}
+
+func TestNameOfCommand(t *testing.T) {
+	for command, want := range map[string]string{
+		"npx -y @scope/server-notes@1":                            "notes",
+		"docker run -i --rm -e A=b registry:5000/team/mcp-mail:2": "mail",
+		"podman run --rm docs@sha256:" + strings.Repeat("a", 64):  "docs",
+		"docker run --privileged x":                               "docker",
+		"/usr/bin/stock --all":                                    "stock",
+	} {
+		if got := nameOfCommand(strings.Fields(command)); got != want {
+			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
 }

@@ -71,10 +71,12 @@ func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
 			return err
 		}
 		n, _ := strconv.Atoi(answer)
-		words := strings.Fields(answer)
+		words, unclosed := text.ShellWords(answer)
 		switch {
 		case answer == "":
 			continue
+		case unclosed != nil:
+			err = usage("%w; write the command as in a shell", unclosed)
 		case n > 0 && n <= len(found):
 			err = s.detected(b, ".", found[n-1])
 		case len(words) == 1 && (isDir(answer) || isFile(answer) && strings.HasSuffix(answer, ".json") || strings.Contains(answer, "://")):

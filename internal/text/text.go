@@ -4,10 +4,12 @@
 package text
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -109,6 +111,50 @@ func ShellWord(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// ShellWords returns the words of a command as a shell splits it: by blanks, except where quotes or
+// a backslash keep them. Variables and operators are not special. It fails if a quote is not closed.
+func ShellWords(s string) (words []string, err error) {
+	var word strings.Builder
+	var quote rune // that is open; 0 for none
+	begun, escaped := false, false
+	for _, r := range s {
+		switch {
+		case escaped:
+			if quote == '"' && !strings.ContainsRune("\"\\$`", r) {
+				word.WriteByte('\\')
+			}
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\' && quote != '\'':
+			begun, escaped = true, true
+		case r == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(r)
+		case r == '\'' || r == '"':
+			begun, quote = true, r
+		case unicode.IsSpace(r):
+			if begun {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			begun = false
+		default:
+			word.WriteRune(r)
+			begun = true
+		}
+	}
+	switch {
+	case quote != 0:
+		return nil, fmt.Errorf("the quote %c is not closed", quote)
+	case escaped:
+		return nil, errors.New("nothing follows the backslash at the end")
+	case begun:
+		words = append(words, word.String())
+	}
+	return words, nil
 }
 
 // BothEnds returns the first and the last lines of s, and between them how many are left out.

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,4 +55,33 @@ func TestBothEnds(t *testing.T) {
 			t.Errorf("%q: %q", s, got)
 		}
 	}
+}
+
+func TestShellWords(t *testing.T) {
+	for s, want := range map[string][]string{
+		"":                                     nil,
+		"  npx -y  pkg\t":                      {"npx", "-y", "pkg"},
+		`node 'my server.js' "a b"c ''`:        {"node", "my server.js", "a bc", ""},
+		`a\ b "say \"hi\" \n" 'it'\''s' $HOME`: {"a b", `say "hi" \n`, "it's", "$HOME"},
+	} {
+		if got, err := ShellWords(s); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %q, %v; want %q", s, got, err, want)
+		}
+	}
+	for _, s := range []string{`'a`, `a "b`, `a\`} {
+		if got, err := ShellWords(s); err == nil {
+			t.Errorf("%s: %q, no error", s, got)
+		}
+	}
+}
+
+// FuzzShellWords holds that a word survives being written for a shell and read back.
+func FuzzShellWords(f *testing.F) {
+	f.Add("a", "it's \"b\" \\ \n")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		a, b = strings.ToValidUTF8(a, ""), strings.ToValidUTF8(b, "")
+		if got, err := ShellWords(ShellWord(a) + " " + ShellWord(b)); err != nil || !slices.Equal(got, []string{a, b}) {
+			t.Errorf("%q, %q: %q, %v", a, b, got, err)
+		}
+	})
 }
