@@ -93,7 +93,7 @@ func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, err
 	loaded := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	config, err := loaded.ClientConfig()
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("no cluster is configured: %w; set KUBECONFIG, or config.isolation.kubernetes.context to a context of it", err)
+		return nil, nil, "", fmt.Errorf("%w: %w; set KUBECONFIG, or config.isolation.kubernetes.context to a context of it", ErrNotConfigured, err)
 	}
 	config.QPS, config.Burst, config.UserAgent = 50, 100, "waza"
 	client, err := kubernetes.NewForConfig(config)
@@ -102,6 +102,9 @@ func connect(c eval.Kubernetes) (*rest.Config, kubernetes.Interface, string, err
 
 // nameOf returns the name of the namespace of trials.
 func nameOf(c eval.Kubernetes) string { return cmp.Or(c.Namespace, "waza") }
+
+// ErrNotConfigured is the error where nothing says which cluster is meant.
+var ErrNotConfigured = errors.New("no cluster is configured")
 
 // Open connects to the cluster and takes what a run needs: its lease, and the watches.
 func Open(ctx context.Context, o Options) (*Backend, error) {

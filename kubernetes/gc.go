@@ -42,3 +42,14 @@ func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
 	}
 	return g, errors.Join(errs...)
 }
+
+// Sweep removes the lease of one dead run, and with it its pods, from the cluster that the run's
+// record describes, if that is the one of KUBECONFIG. It fails with [sandbox.ErrAlive] if the run
+// is alive.
+func Sweep(ctx context.Context, engine map[string]string, run string) error {
+	config, client, namespace, err := connect(eval.Kubernetes{Namespace: engine["namespace"]})
+	if err != nil || config.Host != engine["host"] {
+		return err
+	}
+	return (&lease{client: client.CoordinationV1().Leases(namespace), name: leaseName(run)}).takeOver(ctx)
+}

@@ -50,7 +50,7 @@ func takeLease(ctx context.Context, client coordinationclient.LeaseInterface, ru
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("lease of the run: %w", err)
+		return nil, fmt.Errorf("lease of the run: %w; waza doctor --on kubernetes says what is missing", err)
 	}
 	block := true // a lease that is deleted in the foreground goes after its pods
 	l.owner = metav1.OwnerReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: made.Name, UID: made.UID, BlockOwnerDeletion: &block}

@@ -256,7 +256,9 @@ func (r Record) Weak() []string {
 	}
 	var names []string
 	for _, a := range r.Certificate.With(evidence.AttackGotOut) {
-		names = append(names, a.Name)
+		if a.Allowed {
+			names = append(names, a.Name)
+		}
 	}
 	return names
 }

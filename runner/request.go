@@ -41,6 +41,7 @@ type Choices struct {
 	Pull        string        `json:"pull,omitempty"`
 	On          string        `json:"on,omitempty"` // the backend, with Isolated: empty for Docker's, or eval.OnKubernetes
 	Pins        string        `json:"pins,omitempty"`
+	AllowWeak   []string      `json:"allow_weak,omitempty"` // attacks that may get out of the sandbox
 }
 
 // Pace is how many trials run at once. It changes no outcome, so that --resume may change it.
@@ -68,10 +69,7 @@ type Request struct {
 	// Shard takes some of the tasks that Select returns; nil for all.
 	Shard *Shard
 	// Start is the directory that paths of evals may be relative to; empty for the current one.
-	Start string
-	// AllowWeak names attacks that may get out of the sandbox.
-	AllowWeak []string
-
+	Start           string
 	StrictKeys      bool // refuse keys that nothing knows
 	HostHooks       bool // let hooks run on this machine
 	UpdateSnapshots bool // write what trials leave over the eval's snapshots

@@ -31,7 +31,7 @@ type Resumption struct {
 	// ReadOverlay reads the file that was laid over the eval's servers.
 	ReadOverlay func(path string) (*mcpconfig.ClientFile, error)
 	// Sweep removes what a dead run left on its engine or among processes.
-	Sweep func(ctx context.Context, id string, isolated bool) error
+	Sweep func(ctx context.Context, dead Record) error
 
 	Host
 }
@@ -91,7 +91,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.Eval, q.AllowWeak, q.HostHooks, q.Host = path, record.Weak(), r.HostHooks, r.Host
+	q.Eval, q.HostHooks, q.Host = path, r.HostHooks, r.Host
 	if r.Workers == 0 && !r.Governed {
 		r.Workers, r.Governed = q.Workers, q.Governed
 	}
@@ -109,7 +109,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
 	done := inOrder(record, left.Kept)
 	if record.Ended.IsZero() || record.Interrupted {
-		if err := r.Sweep(ctx, record.ID, record.Isolated); err != nil {
+		if err := r.Sweep(ctx, record); err != nil {
 			return Outcome{}, err
 		}
 		return finish(ctx, r.Dir, record, done, time.Now().UTC())

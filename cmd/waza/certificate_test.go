@@ -53,6 +53,13 @@ tasks: [task.yaml]
 			t.Errorf("stderr says nothing of %s:\n%s", hole, said)
 		}
 	}
+	if out := c.stdout.String(); strings.Contains(out, "not isolated") || strings.Contains(out, "weak sandbox") {
+		t.Errorf("stdout of a run that did not begin:\n%s", out)
+	}
+	// What got out is not allowed by having got out.
+	if c := p.start("run", "--resume", "run").wait(exitInfra); !strings.Contains(c.stderr.String(), "--allow-weak host-tcp") {
+		t.Errorf("resumed: %s", c.stderr.String())
+	}
 	if p.exists("run", "trials") {
 		t.Error("a trial was run")
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/go-logr/logr"
@@ -37,9 +38,18 @@ func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backen
 	if images.Waza != s.version {
 		return nil, usage("%s is of waza %s and this is %s; run waza images save or push for this eval again", t.ImagesFile, images.Waza, s.version)
 	}
-	return kubernetes.Open(ctx, kubernetes.Options{
+	b, err := kubernetes.Open(ctx, kubernetes.Options{
 		Run: o.Run, Resume: o.Resume, Config: *t.Kubernetes, Images: images, AllowWeak: o.AllowWeak, Say: s.sayTo,
 	})
+	if errors.Is(err, kubernetes.ErrNotConfigured) {
+		return nil, usage("%w", err)
+	}
+	return b, err
+}
+
+// sweepCluster removes what a dead run left on its cluster.
+func sweepCluster(ctx context.Context, dead runner.Record) error {
+	return kubernetes.Sweep(ctx, dead.Engine, dead.ID)
 }
 
 // gcCluster removes what dead runs left in a namespace of a cluster.

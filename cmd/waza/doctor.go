@@ -175,7 +175,7 @@ func judged(network string, c evidence.Certificate) containers.Checks {
 	var all containers.Checks
 	all.OK("probe", says)
 	for _, a := range c.With(evidence.AttackGotOut) {
-		all.Fail("probe", network+": "+selftest.Explain(a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
+		all.Fail("probe", network+": "+selftest.Explain(&c, a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
 	}
 	return all
 }

@@ -13,11 +13,12 @@ import (
 
 const hasCluster = false
 
-var errNoCluster = errors.New("this executable has no backend for Kubernetes; resume the run with waza-kubernetes")
+var errNoCluster = errors.New("this executable has no backend for Kubernetes; use waza-kubernetes")
 
 func openCluster(context.Context, *state, runner.Opening) (runner.Backend, error) {
 	return nil, errNoCluster
 }
+func sweepCluster(context.Context, runner.Record) error                 { return errNoCluster }
 func gcCluster(context.Context, *state, eval.Kubernetes) error          { return errNoCluster }
 func examineCluster(context.Context, eval.Kubernetes) containers.Checks { return nil }
 func clusterManifests(eval.Kubernetes) (string, error)                  { return "", errNoCluster }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/runner"
 )
 
 // onFlag is not in the help until every promise of the backend on a cluster is shown by a test.
@@ -54,6 +55,14 @@ func readOn(s *state, c *cli.Context) (string, error) {
 	default:
 		return on, usage("--on must be docker or kubernetes, not %q", on)
 	}
+}
+
+// goOn hands over where a run was on a backend that is not part of this executable.
+func goOn(s *state, r runner.Record) error {
+	if r.On == eval.OnKubernetes && !hasCluster {
+		return handOver(s)
+	}
+	return nil
 }
 
 // clusterExecutable is waza with the backend for Kubernetes, whose client library is no part of

@@ -138,7 +138,7 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 		o.warn(err)
 	}
 	shown := saveResults(out.Dir, o.file)
-	if shown == nil && (o.loudness != quiet || o.format != formatDefault) {
+	if shown == nil && len(run.Results.Tasks) > 0 && (o.loudness != quiet || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")
 	}
 	if o.format == formatDefault {

@@ -55,6 +55,9 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if err != nil {
 		return usage("%w", err)
 	}
+	if err := goOn(s.state, record); err != nil {
+		return err
+	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
 	if o.out, o.Pace, err = readHarmless(s.state, c); err != nil {
 		return err

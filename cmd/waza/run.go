@@ -246,8 +246,9 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
 			Pull: c.String("pull"), On: onOf(c), Pins: c.String("pins"), ContextDir: c.String("context-dir"), Egress: c.StringSlice("egress"),
 			NoAttacks: c.Bool("no-attacks"), NoSkills: c.Bool("no-skills"), JudgeModel: c.String("judge-model"), SkipGraders: c.Bool("skip-graders"),
+			AllowWeak: c.StringSlice("allow-weak"),
 		},
-		AllowWeak: c.StringSlice("allow-weak"), StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
+		StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
 		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard,
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
@@ -433,6 +434,14 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if record, err := runner.ReadRecord(dir); err == nil { // else Resume says what is wrong
+		if c.IsSet("on") && onOf(c) != record.On {
+			return usage("--on cannot be changed with --resume: a run goes on as it was begun")
+		}
+		if err := goOn(s.state, record); err != nil {
+			return err
+		}
+	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	r := runner.Resumption{
@@ -451,8 +460,8 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 }
 
 // harmless are the options that can be given with --resume: they change no trial's
-// outcome. That of --isolate must be the run's own.
-var harmless = []string{"resume", "isolate", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+// outcome. Those of --isolate and --on must be the run's own.
+var harmless = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 // checkResumable refuses what the command line cannot change of a run that goes on.
 func checkResumable(c *cli.Context) error {
@@ -468,9 +477,12 @@ func checkResumable(c *cli.Context) error {
 }
 
 // sweep removes what a dead run left.
-func sweep(ctx context.Context, id string, isolated bool) error {
-	if isolated {
-		return containers.Sweep(ctx, id)
+func sweep(ctx context.Context, dead runner.Record) error {
+	switch {
+	case dead.On == eval.OnKubernetes:
+		return sweepCluster(ctx, dead)
+	case dead.Isolated:
+		return containers.Sweep(ctx, dead.ID)
 	}
-	return local.Sweep(ctx, "", id)
+	return local.Sweep(ctx, "", dead.ID)
 }

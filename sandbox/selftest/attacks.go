@@ -1,9 +1,11 @@
 package selftest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/sandbox/probe"
@@ -13,52 +15,64 @@ import (
 type wall struct {
 	means string // what a run risks if an attack gets out
 	mend  string // how to mend that
+	pods  string // how to mend it on a cluster; empty for the same
 }
 
 var (
 	hostNetwork = wall{
 		"a program in a trial reaches programs on the engine's host, past the runner and unrecorded",
 		"use network: airtight, or an engine that keeps an internal network without a host address (com.docker.network.bridge.inhibit_ipv4) and applies seccomp profiles",
+		"set config.isolation.kubernetes.remove_interface, which leaves pods no network at all, and upgrade the container runtime of the nodes if a socket to the hypervisor can be opened",
 	}
 	otherTrials = wall{
 		"trials can reach each other, so one may change another's outcome",
 		"let the engine manage the packet filter (\"iptables\": true in daemon.json), or use network: airtight",
+		"use a network plugin that enforces NetworkPolicy, or set config.isolation.kubernetes.remove_interface",
 	}
 	otherServers = wall{
 		"servers can be reached past the runner, so calls escape the record",
 		"use an engine that honours network mode none",
+		"use a network plugin that enforces NetworkPolicy, or set config.isolation.kubernetes.remove_interface",
 	}
 	internet = wall{
 		"a program in a trial reaches other machines: what it does depends on them, and may tell them anything",
 		"let the engine manage the packet filter (\"iptables\": true in daemon.json), or use network: airtight",
+		"use a network plugin that enforces NetworkPolicy, or set config.isolation.kubernetes.remove_interface",
 	}
 	resolver = wall{
 		"questions for names leave the sandbox: a program in it can learn of the world and tell it things",
 		"upgrade the engine; until then use network: airtight",
+		"use a network plugin that enforces NetworkPolicy, or set config.isolation.kubernetes.remove_interface",
 	}
 	control = wall{
 		"a program in a trial can have the engine do anything, which is root on its host",
 		"do not serve the engine's API on TCP without client certificates, and keep its socket out of images and volumes",
+		"keep the API of the nodes' container runtime off the network, or set config.isolation.kubernetes.remove_interface",
 	}
 	system = wall{
 		"a program in a trial can change or watch its machine beyond its container",
 		"run the engine with its default seccomp profile and without --privileged defaults, and upgrade it",
+		"upgrade the container runtime of the nodes, whose default seccomp profile has to refuse it, or set config.isolation.kubernetes.runtime_class to one that isolates more",
 	}
 	files = wall{
 		"a program in a trial can change what is not its own in its container, or settings of the whole machine",
 		"use an engine that honours read-only roots and masked paths, with a storage driver other than vfs",
+		"use a container runtime on the nodes that honours read-only roots and masked paths",
 	}
 	process1 = wall{
 		"a program in a trial can take over process 1 of its container, and then outlive the run",
 		"use an engine and a kernel that honour PR_SET_DUMPABLE in containers, and the engine's own runtime",
+		"",
 	}
 	shared = wall{
 		"a program in a trial can use up what others need, and so change their outcome",
 		"give no two containers the same user, neither in the eval nor in their images, and use an engine that honours sysctls of a network namespace and seccomp profiles",
+		"use nodes with cgroup version 2 and a recent kernel, which count the buffers of connections as memory of their container",
 	}
 	strangers = wall{
 		"a program in a trial sees those of other containers, or what was theirs alone",
 		"use an engine that gives each container its own processes and files (no --pid=host by default)",
+		"",
 	}
 )
 
@@ -155,17 +169,22 @@ func Allow(c *evidence.Certificate, names []string) []string {
 			continue
 		}
 		if a.Allowed = slices.Contains(names, a.Name); !a.Allowed {
-			holes = append(holes, Explain(*a))
+			holes = append(holes, Explain(c, *a))
 		}
 	}
 	return holes
 }
 
-// Explain says what an attack that got out did, what that means for a run, and how to mend it.
-func Explain(a evidence.Attack) string {
+// Explain says what an attack of a certificate that got out did, what that means for a run, and how
+// to mend it.
+func Explain(c *evidence.Certificate, a evidence.Attack) string {
 	for _, known := range attacks() {
 		if known.name == a.Name {
-			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Tries, a.Detail, known.wall.means, known.wall.mend)
+			mend := known.wall.mend
+			if c.Engine["engine"] == eval.OnKubernetes {
+				mend = cmp.Or(known.wall.pods, mend)
+			}
+			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Tries, a.Detail, known.wall.means, mend)
 		}
 	}
 	return a.Name + " got out: " + a.Detail
