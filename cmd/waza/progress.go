@@ -92,17 +92,19 @@ func (p *progress) show() {
 
 // write says something, and draws the view anew where there is one.
 func (p *progress) write(text string) {
-	var lines []string
-	if p.live {
-		size := p.screen.size()
-		p.mu.Lock()
-		p.state.Stopping = p.running.Err() != nil
-		lines = p.state.Frame(time.Now(), size, p.style)
-		p.mu.Unlock()
+	switch {
+	case p.live:
+		_ = p.screen.draw(text, p.frame)
+	case text != "":
+		_ = p.screen.draw(text, nil)
 	}
-	if text != "" || p.live {
-		_ = p.screen.draw(text, lines)
-	}
+}
+
+func (p *progress) frame(size liveview.Size) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Stopping = p.running.Err() != nil
+	return p.state.Frame(time.Now(), size, p.style)
 }
 
 // said is what waits to be written.
@@ -183,23 +185,29 @@ func (s *screen) Write(p []byte) (int, error) {
 	if text == "" {
 		return len(p), nil
 	}
-	return len(p), s.drawLocked(text, s.lines)
+	return len(p), s.drawLocked(text, s.lines, s.size())
 }
 
-// draw writes whole lines that stay, and the view's new ones.
-func (s *screen) draw(text string, lines []string) error {
+// draw writes whole lines that stay, and the view's new ones, which frame makes for the size that the
+// terminal has now; nil for no view.
+func (s *screen) draw(text string, frame func(liveview.Size) []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	size := s.size()
+	var lines []string
+	if frame != nil {
+		lines = frame(size)
+	}
 	if len(lines) == 0 && len(s.held) > 0 {
 		text = string(s.held) + "\n" + text
 		s.held = nil
 	}
-	return s.drawLocked(text, lines)
+	return s.drawLocked(text, lines, size)
 }
 
-func (s *screen) drawLocked(text string, lines []string) error {
+func (s *screen) drawLocked(text string, lines []string, size liveview.Size) error {
 	s.lines = lines
-	_, err := io.WriteString(s.out, s.view.Draw(text, lines, s.size().Columns))
+	_, err := io.WriteString(s.out, s.view.Draw(text, lines, size.Columns))
 	return err
 }
 

@@ -1,6 +1,7 @@
 package termtest
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -78,12 +79,26 @@ func (p *PTY) takeInLocked() {
 	}
 }
 
-// Resize makes the terminal so wide and high. What was written before is shown before.
+// Resize makes the terminal so wide and high. What was written before is shown before: the kernel
+// hands it on some time after it is written, and in its order, so a NUL that is written now comes last.
 func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.takeInLocked()
+	if _, err := p.File.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	for buf := make([]byte, 32<<10); ; {
+		n, err := p.master.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, ends := bytes.Cut(buf[:n], []byte{0})
+		_, _ = p.term.Write(before)
+		if ends {
+			break
+		}
+	}
 	size := &unix.Winsize{Col: uint16(columns), Row: uint16(rows)}
 	if err := unix.IoctlSetWinsize(int(p.master.Fd()), unix.TIOCSWINSZ, size); err != nil {
 		t.Fatal(err)
