@@ -18,6 +18,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
@@ -165,7 +166,7 @@ func taskPaths(doc *strictyaml.Document, e *Eval) []string {
 			doc.Problemf(at, "%s holds **, which is not a glob here; name each directory", at)
 			continue
 		}
-		matches, err := filepath.Glob(filepath.Join(quoteGlob(e.Dir()), pattern))
+		matches, err := filepath.Glob(filepath.Join(text.GlobWord(e.Dir()), pattern))
 		if err != nil {
 			doc.Problemf(at, "%s is not a glob: %v", at, err)
 			continue
@@ -188,11 +189,6 @@ func (l *loader) declare(doc *strictyaml.Document, declared map[string]*mcpconfi
 		return l.servers
 	}
 	return servers{doc, under(doc, "mcp_servers"), l.eval}.merge(declared)
-}
-
-// quoteGlob returns a pattern that matches dir alone.
-func quoteGlob(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
 // layRefs merges the files that graders of the list at base refer to into them.

@@ -2,7 +2,10 @@ package evidence
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Outcome is how a call ended.
@@ -71,6 +74,13 @@ type Call struct {
 	Origin  Origin `json:"origin,omitempty"`
 	Turn    int    `json:"turn,omitempty"`
 	ToolUse string `json:"tool_use,omitempty"`
+}
+
+// ErrorCode returns the code of the JSON-RPC error that answered the call, and false where there is
+// none that is an integer.
+func (c Call) ErrorCode() (code int64, ok bool) {
+	code, err := strconv.ParseInt(string(jsontext.Member(c.Error, "code")), 10, 64)
+	return code, err == nil
 }
 
 // Origin says who asked for a call, by the record of what models were asked and

@@ -38,8 +38,8 @@ func (r *report) list(key, result string, f finding) {
 const maxChecks = 100
 
 func failedFirst(all []evidence.Check) []evidence.Check {
+	order := []string{checkFail, checkWarn, checkPass}
 	slices.SortStableFunc(all, func(a, b evidence.Check) int {
-		order := []string{checkFail, checkWarn, checkPass}
 		return cmp.Compare(slices.Index(order, a.Result), slices.Index(order, b.Result))
 	})
 	return all[:min(len(all), maxChecks)]
@@ -56,7 +56,7 @@ func (r *report) listSelection(c *ComplianceConfig, sel selection) {
 	for _, extra := range sel.TooMuch {
 		r.list("match", checkFail, sel.extra(extra))
 	}
-	if len(sel.TooMuch) == 0 && sel.mode != match.Superset && sel.mode != match.InOrder {
+	if len(sel.TooMuch) == 0 && sel.mode.Bounds() {
 		r.list("match", checkPass, finding{expected: sel.others()})
 	}
 }

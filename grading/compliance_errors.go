@@ -87,12 +87,12 @@ func (r *ErrorRules) expects(call evidence.Call) bool {
 	}
 	return slices.ContainsFunc(r.Expected, func(e ExpectedError) bool {
 		return (e.Server == "" || e.Server == call.Server) && e.Tool.Matches(call.Tool) &&
-			(e.Code == nil || call.Outcome == evidence.OutcomeProtocolError && *e.Code == errorCode(call.Error))
+			(e.Code == nil || call.Outcome == evidence.OutcomeProtocolError && *e.Code == codeOf(call))
 	})
 }
 
-func errorCode(raw json.RawMessage) int64 {
-	code, _ := strconv.ParseInt(string(jsontext.Member(raw, "code")), 10, 64)
+func codeOf(call evidence.Call) int64 {
+	code, _ := call.ErrorCode() // 0 without one
 	return code
 }
 
@@ -158,7 +158,7 @@ func (f failures) part(limit int) float64 {
 // why says what went wrong with a call that failed.
 func why(call evidence.Call) string {
 	ended := string(call.Outcome)
-	if code := errorCode(call.Error); code != 0 {
+	if code := codeOf(call); code != 0 {
 		ended += " " + strconv.FormatInt(code, 10)
 	}
 	message := jsontext.Text(jsontext.Member(call.Error, "message"))

@@ -2,33 +2,19 @@ package report
 
 import (
 	"encoding/json"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/view"
 )
 
 // Within says which run the trial is of, and where its evidence is in the run's directory.
 func (t *Trial) Within(run view.Run, path string) {
 	t.Dir, t.NextFailing = path, run.NextFailing(t.Task, t.Number)
-	t.Again = "waza rerun " + shellWord(run.Dir) + " --task " + shellWord(globbed.Replace(t.Task)) + " --trials 1 --keep"
-}
-
-// globbed writes a task's id as a pattern that matches it alone.
-var globbed = strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellWord returns a word of a POSIX shell's command.
-func shellWord(s string) string {
-	if plainWord.MatchString(s) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	t.Again = "waza rerun " + text.ShellWord(run.Dir) + " --task " + text.ShellWord(text.GlobWord(t.Task)) + " --trials 1 --keep"
 }
 
 // maxPrompt is how many bytes of the prompt stand in a trial's setup; the page has it by itself.

@@ -148,6 +148,9 @@ const (
 	Subset    Mode = "subset"    // any order; each may be missing; none besides them
 )
 
+// Bounds reports whether calls besides the expected ones can be too many.
+func (m Mode) Bounds() bool { return m != Superset && m != InOrder }
+
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
 
 // The weights of sparing a call that stands for nothing expected: one too much outweighs all
@@ -161,7 +164,7 @@ const (
 // nothing expected.
 func (m Mode) beside(c Call) int64 {
 	switch {
-	case c.Excused || m == Superset || m == InOrder || m == Effects && c.ReadOnly:
+	case c.Excused || !m.Bounds() || m == Effects && c.ReadOnly:
 		return fine
 	}
 	return tooMuch

@@ -113,6 +113,11 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// GlobWord returns a pattern of [path.Match] that matches s alone.
+func GlobWord(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
 // ShellWords returns the words of a command as a shell splits it: by blanks, except where quotes or
 // a backslash keep them. Variables and operators are not special. It fails if a quote is not closed.
 func ShellWords(s string) (words []string, err error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/model/dialect"
 	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/results"
@@ -436,24 +437,13 @@ func (t *tracer) call(c conversation.Conversation, call evidence.Call, agent str
 	}
 	if call.Outcome != evidence.OutcomeOK {
 		class := string(call.Outcome)
-		if code := errorCode(call.Error); code != "" {
-			class = code
-			s.Attributes.text("rpc.response.status_code", code)
+		if code, ok := call.ErrorCode(); ok {
+			class = strconv.FormatInt(code, 10)
+			s.Attributes.text("rpc.response.status_code", class)
 		}
 		s.failed(class, said)
 	}
 	return s, nil
-}
-
-// errorCode returns the code of a JSON-RPC error; empty without one.
-func errorCode(raw json.RawMessage) string {
-	var reported struct {
-		Code *int64 `json:"code"`
-	}
-	if jsontext.Unmarshal(raw, &reported) != nil || reported.Code == nil {
-		return ""
-	}
-	return strconv.FormatInt(*reported.Code, 10)
 }
 
 // genMessage is a message as the conventions have it, in an attribute as JSON.
@@ -483,19 +473,21 @@ func (a *attributes) messages(key string, one genMessage) {
 }
 
 // traceparent returns the trace context that an agent put into a request, which is that of an id
-// where the frame is a batch: the member traceparent of params._meta, by W3C Trace Context.
+// in the frame, or in its batch: the member traceparent of params._meta, by W3C Trace Context.
 func traceparent(frame []byte, id json.RawMessage) (trace, parent string, ok bool) {
-	if !jsontext.Valid(frame) {
+	wanted, isID := jsonrpc.ParseID(id)
+	messages, _, err := jsonrpc.Split(frame)
+	if err != nil || !isID {
 		return "", "", false
 	}
-	request := jsontext.TrimSpace(frame)
-	for one := range jsontext.Elements(request) {
-		if string(jsontext.TrimSpace(jsontext.Member(one, "id"))) == string(id) {
-			request = one
+	var request jsonrpc.Message
+	for _, one := range messages {
+		if m, _ := jsonrpc.Read(one); m.ID.Key == wanted.Key {
+			request = m
 			break
 		}
 	}
-	value := jsontext.Member(jsontext.Member(jsontext.Member(request, "params"), "_meta"), "traceparent")
+	value := jsontext.Member(jsontext.Member(request.Params, "_meta"), "traceparent")
 	if len(value) == 0 || value[0] != '"' || len(value) > maxName {
 		return "", "", false
 	}
