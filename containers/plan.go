@@ -128,6 +128,28 @@ func planContainer(r containerRequest) containerPlan {
 	if !defence.Unprivileged {
 		user = "0:0"
 	}
+	plan := containerPlan{
+		container: r.container, name: r.name, image: r.image, host: r.hostConfig(user), insists: insists,
+		conf: container.Config{
+			Image:       r.image.layer,
+			User:        user,
+			WorkingDir:  "/", // the image's may lead the engine's runtime astray
+			Entrypoint:  []string{sandbox.GuestPath, "guest"},
+			Labels:      labels(r.run, r.trial, r.role),
+			OpenStdin:   true,
+			StdinOnce:   true,
+			AttachStdin: true, AttachStdout: true, AttachStderr: true,
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+	}
+	if !defence.EmptyEnvironment {
+		plan.conf.Env = os.Environ()
+	}
+	return plan
+}
+
+// hostConfig returns the walls of a container whose programs run as user.
+func (r containerRequest) hostConfig(user string) container.HostConfig {
 	host := container.HostConfig{
 		AutoRemove:     true,
 		NetworkMode:    r.mode,
@@ -167,36 +189,27 @@ func planContainer(r containerRequest) containerPlan {
 			host.Tmpfs[dir] = tmpfsOptions(user, cmp.Or(r.limits.Scratch, r.limits.Disk))
 		}
 	}
-	if !defence.OwnFiles && r.limits.Image != "" { // the engine fills it from the image
+	if r.limits.Image != "" {
+		r.exposeHost(&host)
+	}
+	return host
+}
+
+// exposeHost adds what attacks find where a defence is off: files of the guest's image, and of the
+// host.
+func (r containerRequest) exposeHost(host *container.HostConfig) {
+	if !defence.OwnFiles { // the engine fills it from the image
 		host.Mounts = []mount.Mount{{
 			Type: mount.TypeVolume, Source: "waza-" + r.run + "-guest", Target: guestDir, ReadOnly: true,
 			VolumeOptions: &mount.VolumeOptions{Labels: labels(r.run, wholeRun, roleAside)},
 		}}
 	}
-	if !defence.NothingOfTheHost && r.limits.Image != "" {
+	if !defence.NothingOfTheHost {
 		for _, path := range []string{"/sys/fs/cgroup", "/var/run/docker.sock"} {
 			host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: path, Target: path})
 		}
 		host.Devices = []container.DeviceMapping{{PathOnHost: "/dev/net/tun", PathInContainer: "/dev/net/tun", CgroupPermissions: "r"}}
 	}
-	plan := containerPlan{
-		container: r.container, name: r.name, image: r.image, host: host, insists: insists,
-		conf: container.Config{
-			Image:       r.image.layer,
-			User:        user,
-			WorkingDir:  "/", // the image's may lead the engine's runtime astray
-			Entrypoint:  []string{sandbox.GuestPath, "guest"},
-			Labels:      labels(r.run, r.trial, r.role),
-			OpenStdin:   true,
-			StdinOnce:   true,
-			AttachStdin: true, AttachStdout: true, AttachStderr: true,
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
-		},
-	}
-	if !defence.EmptyEnvironment {
-		plan.conf.Env = os.Environ()
-	}
-	return plan
 }
 
 // maskedPaths are those that the engine hides by default, and the kernel's list of locks,

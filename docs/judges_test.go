@@ -35,7 +35,7 @@ func answerJudge(t *testing.T, dir evidence.Dir, answers string) {
 	}
 	for i, q := range questions {
 		step := evidence.Step{Grader: q.Grader, Kind: evidence.StepJudge}
-		if step.Ask, err = q.Raw(); err != nil {
+		if step.Ask, err = evidence.Marshal(q.Ask); err != nil {
 			t.Fatal(err)
 		}
 		if step.Answer, err = json.Marshal(evidence.JudgeAnswer{Text: lines[i]}); err != nil {

@@ -50,9 +50,13 @@ func (d Dir) AddStep(s Step) error {
 	return WriteFile(filepath.Join(string(d), StepsFile), append(append(before, line...), '\n'))
 }
 
-// Sync syncs all files of a trial's directory, the directory itself and as many of the
-// directories above it as may be new, so that they survive a loss of power.
-func (d Dir) Sync(parents int) error {
+// newAbove is how many parent directories may have been created with a trial's: those of the task, of
+// all trials, and of the run.
+const newAbove = 3
+
+// Sync syncs all files of a trial's directory, the directory itself and the directories above it
+// that may be new, so that they survive a loss of power.
+func (d Dir) Sync() error {
 	err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
 			return err
@@ -60,7 +64,7 @@ func (d Dir) Sync(parents int) error {
 		return syncPath(path)
 	})
 	above := string(d)
-	for range parents {
+	for range newAbove {
 		above = filepath.Dir(above)
 		err = errors.Join(err, syncPath(above))
 	}

@@ -75,9 +75,6 @@ type Question struct {
 	Answered bool
 }
 
-// Raw returns the question as a step records it: equal questions are equal bytes.
-func (q Question) Raw() (json.RawMessage, error) { return Ask{What: q.Ask}.Raw() }
-
 // Questions lists what the graders of a trial, whose evidence is in dir, ask of judges. It sends
 // nothing. A grader that lacks other evidence asks nothing: it cannot judge, whatever the answer.
 func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {

@@ -51,7 +51,7 @@ func answer(t *testing.T, dir evidence.Dir, questions []grading.Question, texts 
 
 func raw(t *testing.T, q grading.Question) json.RawMessage {
 	t.Helper()
-	raw, err := q.Raw()
+	raw, err := evidence.Marshal(q.Ask)
 	if err != nil {
 		t.Fatal(err)
 	}

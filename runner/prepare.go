@@ -85,20 +85,18 @@ func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *i
 	if !ok {
 		return nil
 	}
-	if err := plan.Install(trials, lock, installer.Platform()); err != nil {
-		return Mistake{err}
+	for {
+		if err := plan.Install(trials, lock, installer.Platform()); err != nil {
+			return Mistake{err}
+		}
+		entries, err := resolve(ctx, installer, plan.Missing(trials), lock, then, say)
+		if err != nil || len(entries) == 0 {
+			return err
+		}
+		if lock, err = keep(entries); err != nil {
+			return err
+		}
 	}
-	entries, err := resolve(ctx, installer, plan.Missing(trials), lock, then, say)
-	if err != nil || len(entries) == 0 {
-		return err
-	}
-	if lock, err = keep(entries); err != nil {
-		return err
-	}
-	if err := plan.Install(trials, lock, installer.Platform()); err != nil {
-		return Mistake{err}
-	}
-	return nil
 }
 
 // resolve asks the registry for the versions of packages.

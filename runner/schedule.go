@@ -121,11 +121,22 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	if err := r.runHooks(ctx, o.Hooks.Before); err != nil {
 		return nil, err
 	}
+	r.governor = r.newGovernor(trials)
+	done, failed := r.runAll(ctx, trials)
+	if ctx.Err() == nil {
+		if err := r.runHooks(ctx, o.Hooks.After); err != nil {
+			o.Warn(err)
+		}
+	}
+	return done, errors.Join(failed, r.backs.gone(), r.shared.Close(ctx))
+}
+
+// runAll runs the trials by workers, until one may not start any more, and returns the results of
+// those that have ended, in order.
+func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, err error) {
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
-	r.governor = r.newGovernor(trials)
-	r.pool = newPool(starting, backend, o.Dir, trials, o.Prewarm)
-
+	r.pool = newPool(starting, r.backend, r.o.Dir, trials, r.o.Prewarm)
 	results := make([]*Result, len(trials))
 	errs := make([]error, len(trials))
 	queue := make(chan int, len(trials))
@@ -134,7 +145,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	}
 	close(queue)
 	var workers sync.WaitGroup
-	for range min(o.Workers, len(trials)) {
+	for range min(r.o.Workers, len(trials)) {
 		workers.Go(func() {
 			for i := range queue {
 				if starting.Err() != nil || r.backs.gone() != nil {
@@ -151,7 +162,7 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 				if result == nil {
 					continue
 				}
-				if o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
+				if r.o.FailFast && !t.Trigger && result.Verdicts.Class != evidence.ClassPass {
 					stop()
 				}
 				held := result.outline()
@@ -161,19 +172,12 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	}
 	workers.Wait()
 	errs = append(errs, r.pool.close())
-	if ctx.Err() == nil {
-		if err := r.runHooks(ctx, o.Hooks.After); err != nil {
-			o.Warn(err)
-		}
-	}
-
-	var done []Result
 	for _, result := range results {
 		if result != nil {
 			done = append(done, *result)
 		}
 	}
-	return done, errors.Join(append(errs, r.backs.gone(), r.shared.Close(ctx))...)
+	return done, errors.Join(errs...)
 }
 
 // runHooks runs hooks of the run. It fails if a hook with error_on_fail does.

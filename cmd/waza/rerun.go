@@ -62,7 +62,7 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if o.out, o.Pace, err = readHarmless(s.state, c); err != nil {
 		return err
 	}
-	if err := inRange(c, "trials", maxTrials); err != nil {
+	if err := checkTrials(c); err != nil {
 		return err
 	}
 	ids := tasksOf(record)

@@ -261,7 +261,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 		return o, err
 	}
 	o.out, o.Pace, err = readHarmless(s.state, c)
-	if err := errors.Join(inRange(c, "trials", maxTrials), err); err != nil {
+	if err := errors.Join(checkTrials(c), err); err != nil {
 		return o, err
 	}
 	if o.Retries < 0 {
@@ -324,9 +324,9 @@ func readPace(c *cli.Context) (p runner.Pace, err error) {
 	return p, nil
 }
 
-func inRange(c *cli.Context, name string, most int) error {
-	if n := c.Int(name); c.IsSet(name) && (n < 1 || n > most) {
-		return usage("--%s must be from 1 to %d", name, most)
+func checkTrials(c *cli.Context) error {
+	if n := c.Int("trials"); c.IsSet("trials") && (n < 1 || n > maxTrials) {
+		return usage("--trials must be from 1 to %d", maxTrials)
 	}
 	return nil
 }

@@ -260,9 +260,6 @@ func codeOf(e []byte) int {
 	return code
 }
 
-// Info returns who the server says it is.
-func (s *Session) Info() ServerInfo { return s.info }
-
 // Call calls a tool. Arguments are an object, or nothing. Errors are of type [*Error], or say
 // that the server wants input before it answers.
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {

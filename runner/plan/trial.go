@@ -98,14 +98,6 @@ func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
 	return t.GraderContainers[i], true
 }
 
-// CheckInspected fails unless the plan is one of [PlanInspections].
-func (t *Trial) CheckInspected() error {
-	if !t.ServersOnly || len(t.Servers) != 1 || slices.ContainsFunc(t.Servers, func(s Server) bool { return s.Shared }) {
-		return fmt.Errorf("runner: trial %s is no inspection", t.Task)
-	}
-	return nil
-}
-
 // agentNames are the host names of the trial itself.
 func (t *Trial) agentNames() []string {
 	var names []string

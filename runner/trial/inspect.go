@@ -34,12 +34,6 @@ type InspectOptions struct {
 // in dir, which is laid out as a trial's, and record is what trial.json there has. The error is
 // ours, or ctx's; what is wrong with the server is in found.
 func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (found inspection.Server, record evidence.Trial, err error) {
-	if o.Watch <= 0 || o.Patience <= 0 || o.Secrets == nil {
-		return found, record, errors.New("runner: incomplete options")
-	}
-	if err := t.CheckInspected(); err != nil {
-		return found, record, err
-	}
 	rec, err := evidence.Create(string(dir), o.Secrets, nil)
 	if err != nil {
 		return found, record, err
@@ -59,7 +53,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	if err != nil {
 		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
 	}
-	err = errors.Join(err, dir.Sync(newAbove))
+	err = errors.Join(err, dir.Sync())
 	record, failed := r.writeRecord(dir)
 	return l.found, record, errors.Join(err, failed)
 }

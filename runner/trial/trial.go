@@ -29,10 +29,6 @@ const (
 	collectTimeout = 2 * time.Minute
 )
 
-// newAbove is how many parent directories may have been created with the trial's, and are
-// synced with it: those of the task, of all trials, and of the run.
-const newAbove = 3
-
 // Host is what trials need of the program that runs them. Secrets is required.
 type Host struct {
 	Secrets *redact.Set // values that are redacted from everything that is written
@@ -94,7 +90,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	if interrupted {
 		rec.Event(evidence.Event{Kind: "interrupted", Message: broke.Error()})
 	}
-	closed := errors.Join(down.run(ctx), rec.Close(), dir.Sync(newAbove))
+	closed := errors.Join(down.run(ctx), rec.Close(), dir.Sync())
 	if interrupted {
 		return nil, closed
 	}
