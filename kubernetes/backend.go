@@ -132,7 +132,7 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 		return fmt.Errorf("the cluster at %s does not answer: %w", b.rest.Host, err)
 	}
 	b.version = version.GitVersion
-	if b.lease, err = takeLease(ctx, b.client.CoordinationV1().Leases(b.namespace), o.Run, o.Resume); err != nil {
+	if b.lease, err = takeLease(ctx, b.client, b.namespace, o.Run, o.Resume); err != nil {
 		return err
 	}
 	b.policy.take(nil)
@@ -246,14 +246,6 @@ func (b *Backend) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	return b.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-}
-
-// nodeAnswers returns nil if the node of a pod answers a question about it.
-func (b *Backend) nodeAnswers(ctx context.Context, pod string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	none := int64(0)
-	return b.client.CoreV1().Pods(b.namespace).GetLogs(pod, &corev1.PodLogOptions{Container: containerName, TailLines: &none}).Do(ctx).Error()
 }
 
 // Reconnect implements sandbox.Reconnector. A network that was opened is not waited for.

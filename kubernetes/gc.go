@@ -34,7 +34,7 @@ func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
 			g.Live = append(g.Live, run)
 			continue
 		}
-		if err := deleteLease(ctx, leases, &l); err != nil {
+		if err := deleteLease(ctx, leases, client.CoreV1().Pods(namespace), &l); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -51,5 +51,5 @@ func Sweep(ctx context.Context, engine map[string]string, run string) error {
 	if err != nil || config.Host != engine["host"] {
 		return err
 	}
-	return (&lease{client: client.CoordinationV1().Leases(namespace), name: leaseName(run)}).takeOver(ctx)
+	return newLease(client, namespace, run).takeOver(ctx)
 }

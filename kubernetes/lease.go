@@ -10,7 +10,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
@@ -26,6 +28,7 @@ const (
 // those that nobody renews, and the cluster's garbage collection their pods.
 type lease struct {
 	client coordinationclient.LeaseInterface
+	pods   corev1client.PodInterface
 	name   string
 	owner  metav1.OwnerReference // of pods
 	stop   context.CancelFunc
@@ -34,10 +37,14 @@ type lease struct {
 
 func leaseName(run string) string { return "waza-" + run }
 
+func newLease(client kubernetes.Interface, namespace, run string) *lease {
+	return &lease{client: client.CoordinationV1().Leases(namespace), pods: client.CoreV1().Pods(namespace), name: leaseName(run)}
+}
+
 // takeLease creates the lease of a run, which nobody may have. With resume, one that nobody
 // renews any more is removed before, and its pods with it.
-func takeLease(ctx context.Context, client coordinationclient.LeaseInterface, run string, resume bool) (*lease, error) {
-	l := &lease{client: client, name: leaseName(run)}
+func takeLease(ctx context.Context, client kubernetes.Interface, namespace, run string, resume bool) (*lease, error) {
+	l := newLease(client, namespace, run)
 	if resume {
 		if err := l.takeOver(ctx); err != nil {
 			return nil, err
@@ -45,7 +52,7 @@ func takeLease(ctx context.Context, client coordinationclient.LeaseInterface, ru
 	}
 	host, _ := os.Hostname()
 	now, seconds, holder := metav1.NowMicro(), int32(leaseSeconds), fmt.Sprintf("%s/%d", host, os.Getpid())
-	made, err := client.Create(ctx, &coordinationv1.Lease{
+	made, err := l.client.Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: l.name, Labels: map[string]string{labelRun: run, labelRole: "lease"}},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}, metav1.CreateOptions{})
@@ -72,18 +79,21 @@ func (l *lease) takeOver(ctx context.Context) error {
 	if alive(found, time.Now()) {
 		return fmt.Errorf("%w: %s renewed its lease less than %d s ago", sandbox.ErrAlive, holderOf(found), leaseSeconds)
 	}
-	return deleteLease(ctx, l.client, found)
+	return deleteLease(ctx, l.client, l.pods, found)
 }
 
 // deleteLease deletes a lease as it was found, and returns when it and all that it owns is gone.
-func deleteLease(ctx context.Context, client coordinationclient.LeaseInterface, found *coordinationv1.Lease) error {
+func deleteLease(ctx context.Context, client coordinationclient.LeaseInterface, pods corev1client.PodInterface, found *coordinationv1.Lease) error {
 	foreground := metav1.DeletePropagationForeground
 	err := client.Delete(ctx, found.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
 	})
-	for err == nil {
+	for asked := time.Now(); err == nil; {
 		if _, err = client.Get(ctx, found.Name, metav1.GetOptions{}); err == nil {
 			err = retry.Sleep(ctx, time.Second)
+		}
+		if err == nil && time.Since(asked) > goneWithin {
+			err, asked = deleteLostOf(ctx, pods, found.Labels[labelRun]), time.Now()
 		}
 	}
 	if apierrors.IsNotFound(err) {

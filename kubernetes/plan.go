@@ -301,9 +301,15 @@ func aliases(hosts []guests.Host) (all []corev1.HostAlias) {
 	return all
 }
 
+// tolerations returns those of an eval, and unless they say otherwise has the cluster give up
+// a node that it cannot reach sooner than the five minutes that are usual.
 func tolerations(from []eval.Toleration) (all []corev1.Toleration) {
 	for _, t := range from {
 		all = append(all, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
 	}
-	return all
+	if slices.ContainsFunc(from, func(t eval.Toleration) bool { return t.Key == "" || t.Key == corev1.TaintNodeUnreachable }) {
+		return all
+	}
+	seconds := int64(lostSeconds)
+	return append(all, corev1.Toleration{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
 }

@@ -69,7 +69,7 @@ func TestWallsOfPods(t *testing.T) {
 				t.Errorf("%s: volume %+v", p.container, v)
 			}
 		}
-		if *spec.RuntimeClassName != "gvisor" || p.pod.Labels[labelQueue] != "q" || p.pod.Labels[labelRun] != "r" || len(spec.Tolerations) != 1 || len(spec.InitContainers) > 0 && *spec.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
+		if *spec.RuntimeClassName != "gvisor" || p.pod.Labels[labelQueue] != "q" || p.pod.Labels[labelRun] != "r" || len(spec.Tolerations) != 2 || len(spec.InitContainers) > 0 && *spec.InitContainers[0].SecurityContext.AllowPrivilegeEscalation {
 			t.Errorf("%s: %+v", p.container, p.pod)
 		}
 	}

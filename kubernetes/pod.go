@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,14 +100,11 @@ func (c *startedPod) awaitNode(ctx context.Context) error {
 		return context.Cause(ctx)
 	case err != nil:
 		return fmt.Errorf("it has no node after %s: %s", pendingPatience+pendingLimit, schedulersWords(pod))
-	case gone:
-		return errDeleted
+	case deleted(pod, gone):
+		return errors.New(judge(pod, gone, nil, nil).Message)
 	}
 	return nil
 }
-
-// errDeleted means that somebody deleted a pod.
-var errDeleted = errors.New("somebody deleted it")
 
 // schedulersWords returns why a pod has no node.
 func schedulersWords(pod *corev1.Pod) string {
@@ -124,7 +122,7 @@ func schedulersWords(pod *corev1.Pod) string {
 func (c *startedPod) awaitRunning(ctx context.Context) error {
 	var failure error
 	pod, gone, err := c.followed.await(ctx, func(pod *corev1.Pod, gone bool) bool {
-		if failure = startFailure(pod); gone || failure != nil || over(pod) {
+		if failure = startFailure(pod); deleted(pod, gone) || failure != nil || over(pod) {
 			return true
 		}
 		status := statusOf(pod)
@@ -135,8 +133,8 @@ func (c *startedPod) awaitRunning(ctx context.Context) error {
 		return fmt.Errorf("%w: %s", context.Cause(ctx), describe(pod))
 	case err != nil:
 		return err
-	case gone:
-		return errDeleted
+	case deleted(pod, gone):
+		return errors.New(judge(pod, gone, nil, nil).Message)
 	case failure != nil:
 		return failure
 	case over(pod):
@@ -148,6 +146,9 @@ func (c *startedPod) awaitRunning(ctx context.Context) error {
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
+
+// deleted reports whether a pod is deleted, or is to be once its node has ended it.
+func deleted(pod *corev1.Pod, gone bool) bool { return gone || pod.DeletionTimestamp != nil }
 
 // statusOf returns the status of the guest's container; nil if there is none yet.
 func statusOf(pod *corev1.Pod) *corev1.ContainerStatus {
@@ -206,17 +207,26 @@ func (b *Backend) deletePod(ctx context.Context, f *followed) error {
 	if _, gone, _ := f.last(); gone {
 		return nil
 	}
-	err := b.client.CoreV1().Pods(b.namespace).Delete(ctx, f.name, metav1.DeleteOptions{})
+	pods := b.client.CoreV1().Pods(b.namespace)
+	err := pods.Delete(ctx, f.name, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("delete pod %s: %w", f.name, err)
 	}
-	if _, _, err = f.await(ctx, func(_ *corev1.Pod, gone bool) bool { return gone }); err != nil {
-		return fmt.Errorf("pod %s is not gone: %w", f.name, err)
+	for {
+		patient, cancel := context.WithTimeout(ctx, goneWithin)
+		_, _, waited := f.await(patient, func(_ *corev1.Pod, gone bool) bool { return gone })
+		cancel()
+		if waited == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("pod %s is not gone: %w", f.name, cmp.Or(err, ctx.Err()))
+		}
+		err = deleteLost(ctx, pods, f.name)
 	}
-	return nil
 }
 
 // pipe is a pod's attached stdin and stdout.
@@ -289,15 +299,15 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	}
 	patient, cancel := context.WithTimeout(ctx, reportedWithin)
 	defer cancel()
-	pod, gone, err := c.followed.await(patient, func(pod *corev1.Pod, gone bool) bool { return gone || over(pod) || pod.DeletionTimestamp != nil })
+	pod, gone, err := c.followed.await(patient, func(pod *corev1.Pod, gone bool) bool { return deleted(pod, gone) || over(pod) })
 	if err == nil {
 		return judge(pod, gone, c.guest.Err(), c.pipe.broke())
 	}
+	if err := askNode(ctx, c.backend.client.CoreV1().Pods(c.backend.namespace), c.followed.name); err != nil {
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
+	}
 	if broke := c.pipe.broke(); broke != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "the connection to its pod broke: " + broke.Error()}
-	}
-	if err := c.backend.nodeAnswers(ctx, c.followed.name); err != nil {
-		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
 	}
 	return guests.ByItself(c.guest.Err())
 }
