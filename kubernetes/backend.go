@@ -71,6 +71,7 @@ type Backend struct {
 	watch     *watch
 	policy    *policy
 	queue     *queue
+	room      *room
 	users     chan string
 	count     atomic.Int64 // of pods' names
 
@@ -117,7 +118,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	b := &Backend{
 		run: o.Run, config: o.Config, images: o.Images, weak: o.AllowWeak, rest: config, client: client, namespace: namespace,
-		queue: newQueue(o.Say), live: map[*trialSandbox]bool{}, users: usersFor(o.Run, o.Images.FirstUser),
+		queue: newQueue(o.Say), room: newRoom(), live: map[*trialSandbox]bool{}, users: usersFor(o.Run, o.Images.FirstUser),
 	}
 	b.policy = &policy{cut: b.cut}
 	if err := b.open(ctx, o); err != nil {
@@ -203,9 +204,20 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	if why := b.policy.broken(); why != "" {
 		return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, explain(b.namespace, why))
 	}
+	if err := b.room.exhausted(); err != nil {
+		return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
+	}
 	if t.Network == "bridge" {
 		return nil, errBridge
 	}
+	open := func() (sandbox.Sandbox, error) { return b.openPods(ctx, t, observe) }
+	if isProbe(t) { // those of a certificate are not closed for others
+		return open()
+	}
+	return b.room.open(ctx, b, open)
+}
+
+func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
 	pods, err := planTrial(t, b.planInput())
 	s := &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
@@ -248,11 +260,15 @@ func (b *Backend) answers(ctx context.Context) error {
 	return b.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 }
 
-// Reconnect implements sandbox.Reconnector. A network that was opened is not waited for.
+// Reconnect implements sandbox.Reconnector. A network that was opened and a quota that is used up
+// are not waited for.
 func (b *Backend) Reconnect(ctx context.Context) error {
 	for pause := time.Second; ; pause = min(2*pause, 5*time.Second) {
 		if why := b.policy.broken(); why != "" {
 			return explain(b.namespace, why)
+		}
+		if err := b.room.exhausted(); err != nil {
+			return err
 		}
 		err := b.answers(ctx)
 		if err == nil {

@@ -18,7 +18,7 @@ import (
 // faked returns a backend whose API is a fake.
 func faked() (*Backend, *fake.Clientset) {
 	client := fake.NewClientset()
-	return &Backend{client: client, namespace: "n", watch: &watch{pods: map[string]*followed{}}, queue: newQueue(func(string) {})}, client
+	return &Backend{client: client, namespace: "n", watch: &watch{pods: map[string]*followed{}}, queue: newQueue(func(string) {}), room: newRoom(), policy: &policy{}, live: map[*trialSandbox]bool{}}, client
 }
 
 // A pod whose node is lost is deleted at once; one whose node answers is waited for.

@@ -74,7 +74,7 @@ func (s *trialSandbox) apply(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return err
+		return s.backend.explainRefusal(err)
 	}
 	s.backend.mu.Lock()
 	s.backend.live[s] = true
@@ -294,6 +294,7 @@ func (s *trialSandbox) Close(ctx context.Context) error {
 
 func (s *trialSandbox) close(ctx context.Context) error {
 	s.backend.mu.Lock()
+	wasOpen := s.backend.live[s]
 	delete(s.backend.live, s)
 	s.backend.mu.Unlock()
 	errs := make([]error, len(s.plan))
@@ -309,6 +310,9 @@ func (s *trialSandbox) close(ctx context.Context) error {
 		})
 	}
 	all.Wait()
+	if wasOpen {
+		s.backend.room.closed()
+	}
 	s.Wait()
 	return errors.Join(errs...)
 }
