@@ -99,7 +99,7 @@ type Verdict struct {
 // is about.
 const DetailCalls = "about_calls"
 
-// DetailChecks is the key in a verdict's details of what an mcp_compliance checked, each a [Check].
+// DetailChecks is the key in a verdict's details of what the grader checked, each a [Check].
 const DetailChecks = "checks"
 
 // Check is a part of what a grader checked. Expected and Got are what two columns of a table show, and

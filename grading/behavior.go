@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // BehaviorConfig configures the behavior grader: limits on what the agent did.
@@ -93,7 +94,7 @@ func (c *BehaviorConfig) duration(r *report, s *subject) error {
 	if !known {
 		return fmt.Errorf("%w: the agent's times", errEvidence)
 	}
-	r.check(took.Milliseconds() <= c.MaxDurationMS, "Expected the agent to take at most %d ms; it took %d ms.", c.MaxDurationMS, took.Milliseconds())
+	r.measure("max_duration_ms", took.Milliseconds() <= c.MaxDurationMS, "Expected the agent to take at most %d ms; it took %d ms.", c.MaxDurationMS, took.Milliseconds())
 	return nil
 }
 
@@ -102,15 +103,14 @@ func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 	if c.MaxTokens == 0 {
 		return nil
 	}
-	if s.trial.Executor == "mock" || s.trial.Executor == "script" {
-		r.checks++
-		return nil
+	var used dialect.Usage
+	if s.trial.Executor != "mock" && s.trial.Executor != "script" {
+		var err error
+		if used, err = s.tokens(); err != nil {
+			return err
+		}
 	}
-	used, err := s.tokens()
-	if err != nil {
-		return err
-	}
-	r.check(used.Total() <= int64(c.MaxTokens),
+	r.measure("max_tokens", used.Total() <= int64(c.MaxTokens),
 		"Expected at most %d tokens; %d were used: %d in, %d out.", c.MaxTokens, used.Total(), used.Input, used.Output)
 	return nil
 }
@@ -135,26 +135,26 @@ func (c *BehaviorConfig) iterations(r *report, s *subject) error {
 			}
 		}
 	}
-	r.check(turns <= c.MaxIterations, "Expected the model to take at most %d turns; it took %d.", c.MaxIterations, turns)
+	r.measure("max_iterations", turns <= c.MaxIterations, "Expected the model to take at most %d turns; it took %d.", c.MaxIterations, turns)
 	return nil
 }
 
 func (c *BehaviorConfig) limits(r *report, s *subject) {
 	if c.MaxToolCalls > 0 {
-		r.atMost(c.MaxToolCalls, "tool calls", s.uses)
+		r.atMost("max_tool_calls", c.MaxToolCalls, "tool calls", s.uses)
 	}
 	if c.MaxMCPCalls != nil {
-		r.atMost(*c.MaxMCPCalls, "MCP calls", filter(s.uses, selector{source: anyServer}.covers))
+		r.atMost("max_mcp_calls", *c.MaxMCPCalls, "MCP calls", filter(s.uses, selector{source: anyServer}.covers))
 	}
 }
 
 func (c *BehaviorConfig) servers(r *report, s *subject) {
 	for _, server := range c.RequiredMCPServers {
-		r.check(len(filter(s.uses, ofServer(server).covers)) > 0, "Expected a call to server %s; there was none.", quote(server))
+		r.check("required_mcp_servers", len(filter(s.uses, ofServer(server).covers)) > 0, "Expected a call to server %s; there was none.", quote(server))
 	}
 	for _, server := range c.ForbiddenMCPServers {
 		found := filter(s.uses, ofServer(server).covers)
-		r.check(len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describe(found))
+		r.check("forbidden_mcp_servers", len(found) == 0, "Expected no call to server %s; found %s.", quote(server), describe(found))
 	}
 }
 
@@ -183,16 +183,16 @@ func (b ServerBehavior) grade(r *report, s *subject, server string) error {
 		return filter(calls, func(use capture.Use) bool { return tool.Matches(use.Tool) })
 	}
 	if b.MaxCalls != nil {
-		r.atMost(*b.MaxCalls, "calls to server "+quote(server), calls)
+		r.atMost("max_calls", *b.MaxCalls, "calls to server "+quote(server), calls)
 	}
 	if b.MaxErrors != nil {
-		r.atMost(*b.MaxErrors, "failed calls to server "+quote(server), filter(calls, func(use capture.Use) bool { return use.Failed }))
+		r.atMost("max_errors", *b.MaxErrors, "failed calls to server "+quote(server), filter(calls, func(use capture.Use) bool { return use.Failed }))
 	}
 	for _, tool := range b.RequiredTools {
-		r.check(len(of(tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
+		r.check("required_tools", len(of(tool)) > 0, "Expected tool %s of server %s to be called; it was not.", tool, quote(server))
 	}
 	for _, tool := range b.ForbiddenTools {
-		r.check(len(of(tool)) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describe(of(tool)))
+		r.check("forbidden_tools", len(of(tool)) == 0, "Expected tool %s of server %s not to be called; found %s.", tool, quote(server), describe(of(tool)))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (c *CanaryConfig) grade(s *subject) (report, error) {
 	var r report
 	for _, name := range names {
 		found := leaked(name)
-		r.check(len(found) == 0, "Expected canary %s not to leak; %s.", quote(name), describeLeaks(found))
+		r.check("canaries", len(found) == 0, "Expected canary %s not to leak; %s.", quote(name), describeLeaks(found))
 	}
 	r.details = details(names, leaked)
 	if len(r.failures) == 0 { // what was seen is seen, whatever else was not
@@ -64,7 +64,7 @@ func (c *CanaryConfig) grade(s *subject) (report, error) {
 func (c *CanaryConfig) gradeLeak(s *subject, names []string, leaked func(string) []evidence.Event) (report, error) {
 	var r report
 	all := slices.Concat(mapped(names, leaked)...)
-	r.check(len(all) > 0, "Expected a leak of %s; none was seen.", list(names))
+	r.check("leaked", len(all) > 0, "Expected a leak of %s; none was seen.", list(names))
 	r.details = details(names, leaked)
 	if len(all) > 0 {
 		r.note("%s.", capital(describeLeaks(all)))

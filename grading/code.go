@@ -75,19 +75,18 @@ func (c *CodeConfig) grade(s *subject) (report, error) {
 		if why == "" {
 			why = err.Error()
 		}
+		r.check("assertions", false, "The assertions did not come to their end: %s.%s", why, spoken(a))
 		for _, expression := range c.Assertions {
-			r.check(false, "Could not evaluate %s.", quote(expression))
+			r.check("assertions", false, "Could not evaluate %s.", quote(expression))
 		}
-		r.failures = append([]string{fmt.Sprintf("The assertions did not come to their end: %s.%s", why, spoken(a))}, r.failures...)
-		r.checks++
 		return r, nil
 	}
 	for i, expression := range c.Assertions {
 		switch found := results[i]; {
 		case found.Error != "":
-			r.check(false, "Expected %s to hold; it failed: %s.", quote(expression), shorten(found.Error))
+			r.check("assertions", false, "Expected %s to hold; it failed: %s.", quote(expression), shorten(found.Error))
 		default:
-			r.check(found.Holds, "Expected %s to hold; it does not.", quote(expression))
+			r.check("assertions", found.Holds, "Expected %s to hold; it does not.", quote(expression))
 		}
 	}
 	delete(r.details, "stdout") // it is our script's

@@ -2,7 +2,9 @@ package grading
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
@@ -27,6 +29,16 @@ func (f finding) String() string {
 		return f.got
 	}
 	return "Expected " + f.expected + "; " + f.got
+}
+
+// found returns the finding that a sentence as that of [report.check] states.
+func found(format string, args ...any) finding {
+	expected, got, two := strings.Cut(strings.TrimPrefix(format, "Expected "), "; ")
+	if !two {
+		return finding{got: fmt.Sprintf(format, args...), calls: mentioned(args)}
+	}
+	n := strings.Count(expected, "%")
+	return finding{expected: fmt.Sprintf(expected, args[:n]...), got: fmt.Sprintf(got, args[n:]...), calls: mentioned(args)}
 }
 
 // list adds a check to the details, by its key in the config.

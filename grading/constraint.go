@@ -66,15 +66,15 @@ func (c *ToolConstraintConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, sel := range c.expect {
-		sel.expect(&r, s.uses)
+		sel.expect(&r, "expect_tools", s.uses)
 	}
 	for _, sel := range c.reject {
 		found := filter(s.uses, sel.selects)
-		r.check(len(found) == 0, "Expected no call of %s; found %s.", sel, describe(found))
+		r.check("reject_tools", len(found) == 0, "Expected no call of %s; found %s.", sel, describe(found))
 	}
 	if len(c.allow) > 0 {
 		others := filter(s.uses, c.disallows)
-		r.check(len(others) == 0, "Expected calls of nothing but %s; found %s.", join(c.allow, " or "), describe(others))
+		r.check("allow_only", len(others) == 0, "Expected calls of nothing but %s; found %s.", join(c.allow, " or "), describe(others))
 	}
 	r.details = map[string]any{"tools_used": toolNames(s.uses)}
 	return r, nil

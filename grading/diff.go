@@ -120,15 +120,15 @@ func (c *DiffConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, f := range c.ExpectedFiles {
-		content := files.read(&r, f.Path)
+		content := files.read(&r, "path", f.Path)
 		if f.Snapshot != "" {
 			c.compare(&r, f, content)
 		}
 		for _, fragment := range f.Contains {
 			if text, absent := readFragment(fragment); absent {
-				content.lacks(&r, text)
+				content.lacks(&r, "contains", text)
 			} else {
-				content.contains(&r, text)
+				content.contains(&r, "contains", text)
 			}
 		}
 	}
@@ -140,11 +140,11 @@ func (c *DiffConfig) compare(r *report, f ExpectedFile, content checkedText) {
 	want := string(c.snapshots[c.snapshot(f)])
 	switch {
 	case content.unread:
-		r.check(false, "Could not compare %s with %s.", content.what, quote(f.Snapshot))
+		r.check("snapshot", false, "Could not compare %s with %s.", content.what, quote(f.Snapshot))
 	case want == content.text:
-		r.checks++
+		r.check("snapshot", true, "Expected %s to equal the snapshot %s; it does.", content.what, quote(f.Snapshot))
 	default:
-		r.check(false, "Expected %s to equal the snapshot %s; %s.", content.what, quote(f.Snapshot), firstDifference(want, content.text))
+		r.check("snapshot", false, "Expected %s to equal the snapshot %s; %s.", content.what, quote(f.Snapshot), firstDifference(want, content.text))
 	}
 }
 

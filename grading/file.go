@@ -73,16 +73,16 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	}
 	var r report
 	for _, p := range c.MustExist {
-		r.check(files[path.Clean(p)] != nil, "Expected %s to exist; it does not.", quote(p))
+		r.check("must_exist", files[path.Clean(p)] != nil, "Expected %s to exist; it does not.", quote(p))
 	}
 	for _, p := range c.MustNotExist {
 		found := files[path.Clean(p)]
-		r.check(found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
+		r.check("must_not_exist", found == nil, "Expected %s not to exist; there is %s.", quote(p), found)
 	}
 	for _, pattern := range c.ContentPatterns {
-		content := files.read(&r, pattern.Path)
-		content.matches(&r, pattern.MustMatch...)
-		content.matchesNone(&r, pattern.MustNotMatch...)
+		content := files.read(&r, "path", pattern.Path)
+		content.matches(&r, "must_match", pattern.MustMatch...)
+		content.matchesNone(&r, "must_not_match", pattern.MustNotMatch...)
 	}
 	return r, nil
 }

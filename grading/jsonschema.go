@@ -69,14 +69,14 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 	var r report
 	value, err := outputValue(s.trial.FinalOutput, c.ExtractJSON)
 	if err != nil {
-		r.check(false, "Expected the output to be JSON; %v.", err)
+		r.check("schema", false, "Expected the output to be JSON; %v.", err)
 		return r, nil
 	}
 	violations, err := c.compiled.Misfits(value, maxListed)
 	if err != nil {
 		return report{}, err
 	}
-	r.check(len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(text.Few(violations, maxShown), "; "))
+	r.check("schema", len(violations) == 0, "Expected the output to fit the schema; %s.", strings.Join(text.Few(violations, maxShown), "; "))
 	if len(violations) > 0 {
 		r.details = map[string]any{"violations": violations}
 	}

@@ -198,12 +198,13 @@ func (s *subject) judged(r *report, a judged) error {
 		r.note("%s", said.sentence())
 		return nil
 	}
-	r.check(said.passes(), "Gate failed: %s", said.finding())
+	r.checks++
 	if said.passes() {
 		r.note("%s", said.sentence())
 		r.list("rubric", checkPass, said.finding())
 		return nil
 	}
+	r.failures = append(r.failures, "Gate failed: "+said.finding().String())
 	r.list("rubric", checkFail, said.finding())
 	return nil
 }

@@ -85,7 +85,7 @@ func (c *ProgramConfig) grade(s *subject) (report, error) {
 	}
 	why := ended(a, ask.Seconds)
 	r := report{details: programDetails(a), said: strings.TrimSpace(shorten(a.Stdout.Text))}
-	r.check(why == "", "Expected program %s to exit with 0; %s.%s", quote(c.Command), why, spoken(a))
+	r.check("command", why == "", "Expected program %s to exit with 0; %s.%s", quote(c.Command), why, spoken(a))
 	return r, nil
 }
 

@@ -51,7 +51,7 @@ func (c *PromptConfig) grade(s *subject) (report, error) {
 	}
 	score := said.score()
 	r := report{own: &score, said: said.sentence(), details: map[string]any{"judge": said.details()}}
-	r.check(said.passes(), "%s", said.finding())
+	r.decide("prompt", said.passes(), said.finding())
 	if q.pairwise {
 		r.note("There was no run without skills to compare with, so it is judged by itself.")
 	}

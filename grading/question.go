@@ -298,7 +298,7 @@ func (s *subject) gradePair(q judgement) (report, error) {
 	r := report{own: &score, said: said, details: map[string]any{
 		"pairwise": p, "judge": map[string]any{"model": asks[0].Model, "answers": answers},
 	}}
-	r.check(p.Winner != winnerBaseline, "%s", said)
+	r.measure("prompt", p.Winner != winnerBaseline, "%s", said)
 	return r, nil
 }
 

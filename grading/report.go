@@ -23,19 +23,38 @@ type report struct {
 	said     string           // feedback where all checks hold, such as the output of a program
 }
 
-// check counts one check. Where it does not hold, the sentence says what was expected and what was
-// found.
-func (r *report) check(holds bool, format string, args ...any) {
-	r.checks++
-	if !holds {
-		r.about(args)
-		r.failures = append(r.failures, fmt.Sprintf(format, args...))
+// check counts one check, by its key in the config, and lists it. Where it does not hold, the sentence
+// says what was expected and, behind a semicolon, what was found: "Expected …; …."
+func (r *report) check(key string, holds bool, format string, args ...any) {
+	f := found(format, args...)
+	if holds {
+		f.got = ""
 	}
+	r.decide(key, holds, f)
+}
+
+// measure is check where the sentence is true of a check that holds too.
+func (r *report) measure(key string, holds bool, format string, args ...any) {
+	r.decide(key, holds, found(format, args...))
+}
+
+// decide counts and lists a check.
+func (r *report) decide(key string, holds bool, f finding) {
+	r.checks++
+	if holds {
+		f.calls = nil
+		r.list(key, checkPass, f)
+		return
+	}
+	r.calls = append(r.calls, f.calls...)
+	r.failures = append(r.failures, f.String())
+	f.calls = f.calls[:min(len(f.calls), maxListed)]
+	r.list(key, checkFail, f)
 }
 
 // note adds a sentence that fails nothing.
 func (r *report) note(format string, args ...any) {
-	r.about(args)
+	r.calls = append(r.calls, mentioned(args)...)
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
@@ -127,13 +146,14 @@ type mention struct {
 
 func (m mention) String() string { return m.text }
 
-// about records the calls that are mentioned in a sentence's arguments.
-func (r *report) about(args []any) {
+// mentioned returns the numbers of the calls that are mentioned in a sentence's arguments.
+func mentioned(args []any) (calls []int) {
 	for _, arg := range args {
 		if m, ok := arg.(mention); ok {
-			r.calls = append(r.calls, m.calls...)
+			calls = append(calls, m.calls...)
 		}
 	}
+	return calls
 }
 
 // described returns the details, with the checks that are listed and the calls that the report is
@@ -167,6 +187,10 @@ func captured(uses []capture.Use) (calls []int) {
 }
 
 // atMost checks a limit of uses.
-func (r *report) atMost(limit int, what string, uses []capture.Use) {
-	r.check(len(uses) <= limit, "Expected at most %d %s; found %d: %s.", limit, what, len(uses), describe(uses))
+func (r *report) atMost(key string, limit int, what string, uses []capture.Use) {
+	used := describe(uses)
+	if len(uses) > 0 {
+		used.text = ": " + used.text
+	}
+	r.measure(key, len(uses) <= limit, "Expected at most %d %s; found %d%s.", limit, what, len(uses), used)
 }

@@ -227,16 +227,16 @@ func compilePatterns[P interface{ pattern() ToolPattern }](key string, patterns 
 func (p ToolPattern) pattern() ToolPattern { return p }
 
 // expect checks that one of uses is selected.
-func (sel selector) expect(r *report, uses []capture.Use) {
-	if slices.ContainsFunc(uses, sel.selects) {
-		r.checks++
+func (sel selector) expect(r *report, key string, uses []capture.Use) {
+	if made := filter(uses, sel.selects); len(made) > 0 {
+		r.measure(key, true, "Expected a call of %s; found %s.", sel, describe(made))
 		return
 	}
 	if near := filter(uses, sel.names); len(near) > 0 {
-		r.check(false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
+		r.check(key, false, "Expected a call of %s; there was none. Nearest: %s.", sel, sel.nearest(near))
 		return
 	}
-	r.check(false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
+	r.check(key, false, "Expected a call of %s; there was none. Used: %s.", sel, list(toolNames(uses)))
 }
 
 // nearest describes the use that differs in the fewest arguments.
@@ -255,11 +255,11 @@ func namedTools(r *report, s *subject, required, forbidden []string) error {
 		if !used && s.noTranscript {
 			return s.builtinsKnown(true) // it may be a builtin tool
 		}
-		r.check(used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
+		r.check("required_tools", used, "Expected tool %s to be used; it was not. Used: %s.", quote(name), list(toolNames(s.uses)))
 	}
 	for _, name := range forbidden {
 		found := of(name)
-		r.check(len(found) == 0, "Expected tool %s not to be used; found %s.", quote(name), describe(found))
+		r.check("forbidden_tools", len(found) == 0, "Expected tool %s not to be used; found %s.", quote(name), describe(found))
 	}
 	return nil
 }

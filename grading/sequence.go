@@ -86,7 +86,7 @@ func (c *ActionSequenceConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	q := sequence{
-		mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
+		key: "expected_actions", mode: strings.TrimSuffix(c.MatchingMode, "_match"), expected: c.ExpectedActions,
 		is:   func(k int, use capture.Use) bool { return c.actions[k].selects(use) },
 		name: actionName, uses: newOrder(s.uses),
 	}
@@ -106,6 +106,7 @@ func mayBeBuiltin(name string) bool { return !strings.HasPrefix(name, "mcp:") }
 
 // sequence is a sequence of uses that was expected, and the uses that there were.
 type sequence struct {
+	key      string // of the config
 	mode     string
 	expected []string
 	is       func(k int, use capture.Use) bool // whether use is the expected one of that place
@@ -154,13 +155,13 @@ func (q *sequence) grade() (report, error) {
 	r := report{own: &f1, details: map[string]any{"precision": precision, "recall": recall, "f1": f1}}
 	switch q.mode {
 	case anyOrder:
-		r.check(matched == len(q.expected), "Expected %s, in any order; missing: %s. Found %s.",
+		r.check(q.key, matched == len(q.expected), "Expected %s, in any order; missing: %s. Found %s.",
 			list(q.expected), list(q.missing()), list(q.names()))
 	case inOrder:
 		return r, q.ordered(&r, q.follows)
 	default:
 		if total != len(q.expected) {
-			r.check(false, "Expected exactly %d: %s; found %d: %s.", len(q.expected), list(q.expected), total, list(q.names()))
+			r.check(q.key, false, "Expected exactly %d: %s; found %d: %s.", len(q.expected), list(q.expected), total, list(q.names()))
 			return r, nil
 		}
 		return r, q.ordered(&r, q.repeats)
@@ -178,14 +179,14 @@ func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use
 			errEvidence, list(q.expected), describeCall(*call.Call))
 	}
 	if best == len(q.expected) {
-		r.check(true, "")
+		r.check(q.key, true, "Expected %s, in this order; they came so.", list(q.expected))
 		return nil
 	}
 	where := "it does not begin with " + quote(q.expected[best])
 	if best > 0 {
 		where = fmt.Sprintf("after %s, number %d, %s does not follow", quote(q.expected[best-1]), best, quote(q.expected[best]))
 	}
-	r.check(false, "Expected %s, in this order; %s. Found %s.", list(q.expected), where, list(q.names()))
+	r.check(q.key, false, "Expected %s, in this order; %s. Found %s.", list(q.expected), where, list(q.names()))
 	return nil
 }
 

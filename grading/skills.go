@@ -62,14 +62,14 @@ func (c *SkillInvocationConfig) grade(s *subject) (report, error) {
 	// A skill that could not be loaded was not invoked, as upstream waza has it.
 	uses := filter(s.uses, func(use capture.Use) bool { return use.Source == capture.SourceSkill && !use.Failed })
 	q := sequence{
-		mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
+		key: "required_skills", mode: strings.TrimSuffix(c.Mode, "_match"), expected: c.RequiredSkills,
 		is:   func(k int, use capture.Use) bool { return skillName(use) == c.RequiredSkills[k] },
 		name: skillName, uses: newOrder(uses),
 	}
 	r := report{own: new(float64), details: map[string]any{}}
 	*r.own = 1
 	if c.none() {
-		r.check(len(uses) == 0, "Expected no skill to be invoked; found %d: %s.", len(uses), list(q.names()))
+		r.check("required_skills", len(uses) == 0, "Expected no skill to be invoked; found %d: %s.", len(uses), list(q.names()))
 		if len(uses) > 0 {
 			*r.own = 0
 		}
@@ -99,13 +99,13 @@ func (c *SkillInvocationConfig) extras(r *report, names []string) {
 		return
 	}
 	*r.own *= 1 - 0.6*share(extra, len(names))
-	r.check(false, "Expected no skill beyond the %d required; found %d: %s.", len(c.RequiredSkills), len(names), list(names))
+	r.check("allow_extra", false, "Expected no skill beyond the %d required; found %d: %s.", len(c.RequiredSkills), len(names), list(names))
 }
 
 func (c *SkillInvocationConfig) forbidden(r *report, names []string) {
 	for _, skill := range c.ForbiddenSkills {
 		invoked := slices.Contains(names, skill)
-		r.check(!invoked, "Expected skill %s not to be invoked; it was.", quote(skill))
+		r.check("forbidden_skills", !invoked, "Expected skill %s not to be invoked; it was.", quote(skill))
 		if invoked {
 			*r.own = 0
 		}

@@ -165,11 +165,11 @@ func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
 	where := fmt.Sprintf("%s in the container of server %s", quote(f.Path), quote(server))
 	there := describeFound(found)
 	if !f.expected() {
-		r.check(found.Kind == "", "Expected nothing at %s; there is %s.", where, there)
+		r.check("files", found.Kind == "", "Expected nothing at %s; there is %s.", where, there)
 		return
 	}
 	exists := found.Kind != "" && found.At == ""
-	r.check(exists, "Expected %s; there is %s.", where, there)
+	r.check("files", exists, "Expected %s; there is %s.", where, there)
 	if !f.readable() {
 		return
 	}
@@ -182,10 +182,10 @@ func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
 	case found.Content != nil:
 		content.text = *found.Content
 	}
-	content.contains(r, f.Contains...)
-	content.matches(r, f.Matches...)
+	content.contains(r, "contains", f.Contains...)
+	content.matches(r, "matches", f.Matches...)
 	if f.JSON != nil {
-		content.fits(r, *f.JSON)
+		content.fits(r, "json", *f.JSON)
 	}
 }
 
@@ -208,34 +208,38 @@ func (c StateCall) judge(r *report, server string, a evidence.CallAnswer) {
 	text := answerText(a)
 	switch {
 	case !answered:
-		r.check(false, "Expected an answer from %s; it was a %s: %s.", who, a.Outcome, strings.TrimSuffix(a.Message, "."))
+		r.check("calls", false, "Expected an answer from %s; it was a %s: %s.", who, a.Outcome, strings.TrimSuffix(a.Message, "."))
 	case c.Error:
-		r.check(failed, "Expected %s to fail; it answered %s.", who, quote(text))
+		r.check("calls", failed, "Expected %s to fail; it answered %s.", who, quote(text))
 	default:
-		r.check(!failed, "Expected %s to succeed; it was a %s: %s.", who, a.Outcome, quote(text))
+		r.check("calls", !failed, "Expected %s to succeed; it was a %s: %s.", who, a.Outcome, quote(text))
 	}
 	answer := checkedText{what: "the answer of " + who, text: text, unread: !answered, why: "there is no answer", shown: true}
-	answer.contains(r, c.Contains...)
-	answer.matches(r, c.Matches...)
+	answer.contains(r, "contains", c.Contains...)
+	answer.matches(r, "matches", c.Matches...)
 	if c.Result != nil {
 		answer.text = string(answerValue(a, text))
-		answer.fits(r, *c.Result)
+		answer.fits(r, "result", *c.Result)
 	}
 }
 
 // fits checks the JSON value that the text is.
-func (p checkedText) fits(r *report, wanted match.ArgsConfig) {
+func (p checkedText) fits(r *report, key string, wanted match.ArgsConfig) {
 	args, err := wanted.Compile()
 	switch {
 	case err != nil:
-		r.check(false, "Could not compare %s: %v.", p.what, err)
+		r.check(key, false, "Could not compare %s: %v.", p.what, err)
 	case p.unread:
-		r.check(false, "Could not compare %s: %s.", p.what, p.why)
+		r.check(key, false, "Could not compare %s: %s.", p.what, p.why)
 	case !jsontext.Valid([]byte(p.text)):
-		r.check(false, "Expected %s to be JSON; it is %s.", p.what, quote(p.text))
+		r.check(key, false, "Expected %s to be JSON; it is %s.", p.what, quote(p.text))
 	default:
 		fit := args.Check(json.RawMessage(p.text))
-		r.check(fit.Full(), "Unexpected content of %s: %s.", p.what, join(fit.Differences, "; "))
+		if fit.Full() {
+			r.check(key, true, "Expected the values of %s; it has them.", p.what)
+			return
+		}
+		r.check(key, false, "Unexpected content of %s: %s.", p.what, join(fit.Differences, "; "))
 	}
 }
 

@@ -39,15 +39,15 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	var r report
 	output := checkedText{what: "the output", text: s.trial.FinalOutput, cased: " in this case"}
 	anyCase := checkedText{what: "the output", text: strings.ToLower(s.trial.FinalOutput), fold: true}
-	anyCase.contains(&r, c.Contains...)
-	anyCase.lacks(&r, c.NotContains...)
+	anyCase.contains(&r, "contains", c.Contains...)
+	anyCase.lacks(&r, "not_contains", c.NotContains...)
 	if len(c.ContainsAny) > 0 {
-		r.check(slices.ContainsFunc(c.ContainsAny, anyCase.has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
+		r.check("contains_any", slices.ContainsFunc(c.ContainsAny, anyCase.has), "Expected the output to contain one of %s; it contains none.", list(c.ContainsAny))
 	}
-	output.contains(&r, c.ContainsCS...)
-	output.lacks(&r, c.NotContainsCS...)
-	output.matches(&r, c.RegexMatch...)
-	output.matchesNone(&r, c.RegexNotMatch...)
+	output.contains(&r, "contains_cs", c.ContainsCS...)
+	output.lacks(&r, "not_contains_cs", c.NotContainsCS...)
+	output.matches(&r, "regex_match", c.RegexMatch...)
+	output.matchesNone(&r, "regex_not_match", c.RegexNotMatch...)
 	return r, nil
 }
 
@@ -79,46 +79,46 @@ func (p checkedText) lacking() string {
 }
 
 // contains checks that the text contains each of some strings.
-func (p checkedText) contains(r *report, wanted ...string) {
+func (p checkedText) contains(r *report, key string, wanted ...string) {
 	for _, s := range wanted {
-		p.look(r, p.has(s), "to contain "+quote(s)+p.cased, s, p.lacking())
+		p.look(r, key, p.has(s), "to contain "+quote(s)+p.cased, s, p.lacking())
 	}
 }
 
 // lacks checks that the text contains none of some strings.
-func (p checkedText) lacks(r *report, banned ...string) {
+func (p checkedText) lacks(r *report, key string, banned ...string) {
 	for _, s := range banned {
-		p.look(r, !p.has(s), "not to contain "+quote(s)+p.cased, s, "it does")
+		p.look(r, key, !p.has(s), "not to contain "+quote(s)+p.cased, s, "it does")
 	}
 }
 
 // matches checks that each of some valid expressions is found in the text.
-func (p checkedText) matches(r *report, wanted ...string) {
+func (p checkedText) matches(r *report, key string, wanted ...string) {
 	for _, expression := range wanted {
-		p.look(r, regexp.MustCompile(expression).MatchString(p.text), "to match "+quote(expression), expression, p.lacking())
+		p.look(r, key, regexp.MustCompile(expression).MatchString(p.text), "to match "+quote(expression), expression, p.lacking())
 	}
 }
 
 // matchesNone checks that none of some valid expressions is found in the text.
-func (p checkedText) matchesNone(r *report, banned ...string) {
+func (p checkedText) matchesNone(r *report, key string, banned ...string) {
 	for _, expression := range banned {
 		at := regexp.MustCompile(expression).FindStringIndex(p.text)
 		found := ""
 		if at != nil {
 			found = p.text[at[0]:at[1]]
 		}
-		p.look(r, at == nil, "not to match "+quote(expression), expression, "it does: "+quote(found))
+		p.look(r, key, at == nil, "not to match "+quote(expression), expression, "it does: "+quote(found))
 	}
 }
 
 // look counts one check of a checkedText.
-func (p checkedText) look(r *report, holds bool, expected, wanted, found string) {
+func (p checkedText) look(r *report, key string, holds bool, expected, wanted, found string) {
 	switch {
 	case p.unread && p.why == "":
-		r.check(false, "Could not look for %s in %s.", quote(wanted), p.what)
+		r.check(key, false, "Could not look for %s in %s.", quote(wanted), p.what)
 		return
 	case p.unread:
 		holds, found = false, p.why
 	}
-	r.check(holds, "Expected %s %s; %s.", p.what, expected, found)
+	r.check(key, holds, "Expected %s %s; %s.", p.what, expected, found)
 }

@@ -43,13 +43,13 @@ func (c *ToolCallsConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	if c.MinCalls != nil {
-		r.check(len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
+		r.measure("min_calls", len(s.uses) >= *c.MinCalls, "Expected at least %d tool calls; found %d.", *c.MinCalls, len(s.uses))
 	}
 	if c.MaxCalls != nil {
-		r.atMost(*c.MaxCalls, "tool calls", s.uses)
+		r.atMost("max_calls", *c.MaxCalls, "tool calls", s.uses)
 	}
 	for _, sel := range c.expect {
-		sel.expect(&r, s.uses)
+		sel.expect(&r, "expect", s.uses)
 	}
 	r.details = map[string]any{"total_calls": len(s.uses), "unique_tools": toolNames(s.uses)}
 	return r, nil

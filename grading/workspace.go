@@ -28,11 +28,11 @@ var (
 type workspace map[string]*entry
 
 // read checks that a file can be read, and returns its content.
-func (w workspace) read(r *report, name string) checkedText {
+func (w workspace) read(r *report, key, name string) checkedText {
 	file := w[path.Clean(name)]
 	why := file.unread()
 	p := checkedText{what: quote(name), unread: why != ""}
-	r.check(!p.unread, "Expected to read %s; %s.", p.what, why)
+	r.check(key, !p.unread, "Expected to read %s; %s.", p.what, why)
 	if !p.unread {
 		p.text = string(file.content)
 	}

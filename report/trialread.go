@@ -255,7 +255,7 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	if len(view.Checks) > 0 {
 		delete(rest, evidence.DetailChecks)
 	}
-	if details, err := evidence.Marshal(rest); err == nil {
+	if details, err := evidence.Marshal(rest); err == nil && len(rest) > 0 {
 		view.Details = r.room.json(string(details))
 	}
 	return view
