@@ -79,6 +79,7 @@ func uses() map[string][]shownUse {
 			{"waza run --isolate eval.yaml --executor claude,codex", "run with two agents and compare them"},
 			{"waza run --resume .waza/runs/20260102-030405-demo-a1b2c3", "complete a run that ended early"},
 			{"waza run --isolate eval.yaml --format github-comment > comment.md", "a comment for a pull request"},
+			{"waza run --isolate --on kubernetes eval.yaml", "run on a cluster"},
 		},
 		"init": {
 			{"waza init", "write and run an eval for the server in the current directory"},
@@ -105,10 +106,12 @@ func uses() map[string][]shownUse {
 		"lock":         {{"waza lock eval.yaml", "pin the versions of its packages"}, {"waza lock --update eval.yaml", "update them"}},
 		"images list":  {{"waza images list", "list images"}},
 		"images build": {{"waza images build claude", "build an agent's image ahead of a run"}},
+		"images save":  {{"waza images save images.tar eval.yaml", "for nodes that pull from no registry"}},
+		"images push":  {{"waza images push registry.example/team eval.yaml", "have a cluster pull an eval's images"}},
 		"images prune": {{"waza images prune", "remove images that this version does not use"}},
 		"model-stub":   {{"waza model-stub --script model.yaml --listen 127.0.0.1:8080", "serve a scripted model"}},
-		"doctor":       {{"waza doctor", "check"}, {"waza doctor --probe", "also try to escape from a sandbox"}},
-		"gc":           {{"waza gc", "remove what crashed runs left behind"}},
+		"doctor":       {{"waza doctor", "check"}, {"waza doctor --probe", "also try to escape from a sandbox"}, {"waza doctor --on kubernetes", "check a cluster, and what you may do there"}},
+		"gc":           {{"waza gc", "remove what crashed runs left behind"}, {"waza gc --on kubernetes", "the same on a cluster"}},
 		"schema":       {{"waza schema eval > eval.schema.json", "write a schema for an editor"}},
 		"version":      {{"waza version", "print the version"}},
 	}
@@ -220,9 +223,9 @@ func (c named) section() string {
 	if c.Description != "" {
 		fmt.Fprintf(&out, "\n%s\n", inMarkdown(c.Description))
 	}
-	if len(ready(c.Flags)) > 0 {
+	if len(c.Flags) > 0 {
 		out.WriteString("\n| option | what it does | default |\n|---|---|---|\n")
-		for _, flag := range ready(c.Flags) {
+		for _, flag := range c.Flags {
 			out.WriteString(row(flag))
 		}
 	}
@@ -243,22 +246,10 @@ func options(c named) string {
 	switch {
 	case len(c.Subcommands) > 0:
 		return "COMMAND"
-	case len(ready(c.Flags)) > 0:
+	case len(c.Flags) > 0:
 		return "[OPTIONS]"
 	}
 	return ""
-}
-
-// ready returns the flags without those that are hidden until they are ready, whose use is
-// written already.
-func ready(flags []cli.Flag) []cli.Flag {
-	return slices.DeleteFunc(slices.Clone(flags), func(flag cli.Flag) bool {
-		documented, ok := flag.(interface {
-			cli.VisibleFlag
-			cli.DocGenerationFlag
-		})
-		return ok && !documented.IsVisible() && documented.GetUsage() != ""
-	})
 }
 
 func row(flag cli.Flag) string {

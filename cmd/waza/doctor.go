@@ -31,8 +31,8 @@ func (s doctorCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "probe", Usage: "Also start sandboxes and try to escape from them"},
 			formatFlag(formatDefault, formatJSON),
 			onFlag(),
-			&cli.BoolFlag{Name: "print", Hidden: true, Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
-			&cli.BoolFlag{Name: "remove-interface", Hidden: true, Usage: "With --print, for evals with remove_interface"},
+			&cli.BoolFlag{Name: "print", Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
+			&cli.BoolFlag{Name: "remove-interface", Usage: "With --print, for evals with remove_interface"},
 		}, clusterFlags()...),
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -47,15 +47,15 @@ func (s doctorCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if on != "" && c.Bool("print") {
+			if c.Bool("print") {
 				cluster := clusterOf(c)
 				cluster.RemoveInterface = c.Bool("remove-interface")
 				text, err := clusterManifests(cluster)
 				fmt.Fprint(s.stdout, text)
 				return err
 			}
-			if c.Bool("print") {
-				return usage("--print is for --on kubernetes")
+			if c.Bool("remove-interface") {
+				return usage("--remove-interface is for --print")
 			}
 			var all containers.Checks
 			if on != "" {

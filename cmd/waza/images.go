@@ -60,7 +60,7 @@ func (s imagesCommand) command() *cli.Command {
 			},
 			{
 				Name: "save", Usage: "Write the images of an eval to an archive, and their list for a cluster", ArgsUsage: "FILE.tar EVAL.yaml",
-				OnUsageError: usageError, Hidden: true,
+				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
 					if c.NArg() != 2 {
 						return usage("images save takes a file to write and one eval file")
@@ -76,7 +76,7 @@ func (s imagesCommand) command() *cli.Command {
 			},
 			{
 				Name: "push", Usage: "Push the images of an eval to a registry, and write their list for a cluster", ArgsUsage: "REGISTRY EVAL.yaml",
-				OnUsageError: usageError, Hidden: true,
+				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
 					if c.NArg() != 2 {
 						return usage("images push takes a registry and one eval file")

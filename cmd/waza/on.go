@@ -16,16 +16,16 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// onFlag is not in the help until every promise of the backend on a cluster is shown by a test.
+// onFlag says where containers run.
 func onFlag() cli.Flag {
-	return &cli.StringFlag{Name: "on", Hidden: true, Usage: "Run containers on `BACKEND`: docker or kubernetes"}
+	return &cli.StringFlag{Name: "on", Usage: "Run containers on `BACKEND`: docker, or kubernetes (experimental)", DefaultText: "docker"}
 }
 
 // clusterFlags say which namespace of which cluster a command is about.
 func clusterFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "context", Hidden: true, Usage: "With --on kubernetes, use `CONTEXT` of KUBECONFIG"},
-		&cli.StringFlag{Name: "namespace", Hidden: true, Usage: "With --on kubernetes, use namespace `NAME`", DefaultText: "waza"},
+		&cli.StringFlag{Name: "context", Usage: "With --on kubernetes, use `CONTEXT` of KUBECONFIG"},
+		&cli.StringFlag{Name: "namespace", Usage: "With --on kubernetes, use namespace `NAME`", DefaultText: "waza"},
 	}
 }
 
@@ -46,6 +46,11 @@ func onOf(c *cli.Context) string {
 func readOn(s *state, c *cli.Context) (string, error) {
 	switch on := onOf(c); on {
 	case "":
+		for _, name := range []string{"context", "namespace", "print", "remove-interface"} {
+			if c.IsSet(name) {
+				return "", usage("--%s is for --on kubernetes", name)
+			}
+		}
 		return "", nil
 	case eval.OnKubernetes:
 		if hasCluster {
