@@ -120,11 +120,36 @@ func (p *pool) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Ev
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), w.discard())
 	}
-	if w.err != nil {
+	if why := w.unusable(ctx, t); why != "" {
+		observe(evidence.Event{Kind: "cold_start", Message: "the sandbox that was started in advance is not used: " + why})
+		if err := w.discard(); err != nil {
+			return nil, err
+		}
 		return p.Backend.Open(ctx, t, observe)
 	}
 	w.events.connect(observe)
 	return w.sandbox, nil
+}
+
+// unusable returns why a trial cannot have its warm sandbox; empty if it can.
+func (w *warmSandbox) unusable(ctx context.Context, t *plan.Trial) string {
+	if w.err != nil {
+		return w.err.Error()
+	}
+	names := []string{sandbox.Agent}
+	for _, s := range t.Servers {
+		if !s.Remote && !s.Shared {
+			names = append(names, s.Name)
+		}
+	}
+	for _, name := range names {
+		select {
+		case <-sandbox.GoneOf(w.sandbox, name):
+			return "the container of " + name + " ended: " + sandbox.EndedOf(ctx, w.sandbox, name).Message
+		default:
+		}
+	}
+	return ""
 }
 
 // close removes the warm sandboxes that no trial came for.

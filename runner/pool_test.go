@@ -25,6 +25,13 @@ type countedSandbox struct {
 	b       *countingBackend
 	key     string
 	observe func(evidence.Event)
+	ended   chan struct{} // closed if its container has ended
+}
+
+func (s *countedSandbox) Gone(string) <-chan struct{} { return s.ended }
+
+func (*countedSandbox) Ended(context.Context, string) sandbox.Exit {
+	return sandbox.Exit{Cause: sandbox.FromOutside, Message: "deleted"}
 }
 
 func (b *countingBackend) Open(_ context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
@@ -37,7 +44,7 @@ func (b *countingBackend) Open(_ context.Context, t *plan.Trial, observe func(ev
 	}
 	b.open++
 	observe(evidence.Event{Kind: "opened"})
-	return &countedSandbox{b: b, key: keyOf(t), observe: observe}, nil
+	return &countedSandbox{b: b, key: keyOf(t), observe: observe, ended: make(chan struct{})}, nil
 }
 
 func (s *countedSandbox) Close(context.Context) error {
@@ -78,7 +85,7 @@ func TestPool(t *testing.T) {
 	if want := []string{"a/1/1", "a/2/1", "a/2/1", "c/1/1"}; !slices.Equal(b.opened, want) {
 		t.Errorf("opened %v, want %v", b.opened, want)
 	}
-	if want := []string{"opened", "opened", "opened", "later"}; !slices.Equal(events, want) {
+	if want := []string{"opened", "cold_start", "opened", "opened", "later"}; !slices.Equal(events, want) {
 		t.Errorf("events %v, want %v", events, want)
 	}
 	if first == second || second == last {
@@ -87,10 +94,27 @@ func TestPool(t *testing.T) {
 	for _, s := range []*countedSandbox{first, second, last} {
 		_ = s.Close(t.Context())
 	}
-	a.mu.Lock()
-	a.coming = []*plan.Trial{{Task: "d", Number: 1}}
-	a.mu.Unlock()
-	a.openNext()
+	comes := func(t *plan.Trial) (key string) {
+		a.mu.Lock()
+		a.coming = []*plan.Trial{t}
+		a.mu.Unlock()
+		a.openNext()
+		return keyOf(attemptAt(*t))
+	}
+	trials = append(trials, &plan.Trial{Task: "d", Number: 1})
+	dead := a.warm[comes(trials[4])]
+	<-dead.done
+	close(dead.sandbox.(*countedSandbox).ended)
+	events = nil
+	if s := take(4); s == dead.sandbox || b.open != 1 {
+		t.Errorf("a sandbox that has ended is used, or left: %d", b.open)
+	} else {
+		_ = s.Close(t.Context())
+	}
+	if want := []string{"cold_start", "opened"}; !slices.Equal(events, want) {
+		t.Errorf("events %v, want %v", events, want)
+	}
+	comes(&plan.Trial{Task: "e", Number: 1})
 	if err := a.close(); err != nil || b.open != 0 {
 		t.Errorf("%d sandbox(es) left, %v", b.open, err)
 	}
