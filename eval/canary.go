@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence/canary"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -73,7 +74,7 @@ func (c checker) canaries(all map[string]*Canary) {
 		for i, p := range one.Plant {
 			place := at.With("plant", i)
 			c.plant(name, p, taken, place)
-			if p.Server != "" || p.File == "" || !isInside(p.File) {
+			if p.Server != "" || p.File == "" || !files.IsInside(p.File) {
 				continue
 			}
 			if other := workspace.claim(path.Clean(p.File), "another canary"); other != "" {
@@ -105,7 +106,7 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
 	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
 		c.doc.Problemf(at.With("env"), "canary %q: %q is no name for a variable", name, p.Env)
-	case p.File != "" && p.Server == "" && (!isInside(p.File) || path.Clean(p.File) == "."):
+	case p.File != "" && p.Server == "" && (!files.IsInside(p.File) || path.Clean(p.File) == "."):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without ..", name, p.File)
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be an absolute path in the server's container", name, p.File)

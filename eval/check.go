@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -96,7 +97,7 @@ func (c checker) adapt(config Config) {
 	}
 	at := strictyaml.Path{"config", "agent", "adapter"}
 	c.aloneIn(*config.Agent)
-	if !isInside(config.Agent.Adapter) {
+	if !files.IsInside(config.Agent.Adapter) {
 		c.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without ..", at)
 		return
 	}
@@ -143,7 +144,7 @@ func (c checker) agent(a Agent, at strictyaml.Path) {
 		c.doc.Problemf(output, "%s: the messages of the transcript need %s.transcript, which says where that is", output, at)
 	}
 	checkInside(c.doc, output, a.Output, "stdout, transcript or the path of a file in the workspace")
-	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+	if a.Skills != "" && (!files.IsInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		path := at.With("skills")
 		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without ..", path)
 	}
@@ -355,7 +356,7 @@ func (h *Hooks) all() (all []placedHook) {
 
 func (c checker) hooks() {
 	for _, hook := range c.eval.Hooks.all() {
-		if hook.WorkingDirectory != "" && !hook.Host && !isInside(hook.WorkingDirectory) {
+		if hook.WorkingDirectory != "" && !hook.Host && !files.IsInside(hook.WorkingDirectory) {
 			at := append(hook.at, "working_directory")
 			c.doc.Problemf(at, "%s must be a directory in the workspace, relative and without ..: hooks run in the trial's sandbox", at)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -99,7 +100,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 	home := path.Join("/srv", name)
 	brought := map[string]string{}
 	if cwd := cmp.Or(s.Cwd, s.WorkingDir); cwd != "" {
-		if !isInside(path.Clean(cwd)) {
+		if !files.IsInside(path.Clean(cwd)) {
 			return // checked with the server
 		}
 		names, err := filesBelow(filepath.Join(dir, cwd), func(_ string, entry fs.DirEntry) bool { return !entry.IsDir() && !entry.Type().IsRegular() })
@@ -114,7 +115,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 		s.WorkingDir, s.Cwd = "", home
 	} else {
 		for _, arg := range s.Args {
-			if rel := strings.TrimPrefix(arg, "./"); isInside(rel) {
+			if rel := strings.TrimPrefix(arg, "./"); files.IsInside(rel) {
 				if info, err := os.Stat(filepath.Join(dir, rel)); err == nil && info.Mode().IsRegular() {
 					brought[path.Join(home, rel)] = rel
 				}
@@ -185,7 +186,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	for _, arg := range append([]string{program.Command}, program.Args...) {
 		for _, name := range append([]string{arg}, strings.FieldsFunc(arg, words)...) {
 			name = strings.TrimPrefix(name, "./")
-			if !strings.ContainsAny(name, "/.") || !isInside(name) || program.Files[name] != "" {
+			if !strings.ContainsAny(name, "/.") || !files.IsInside(name) || program.Files[name] != "" {
 				continue
 			}
 			if _, err := g.eval.roots().find(name); err != nil {

@@ -171,7 +171,7 @@ var (
 
 // inside finds the file of a slash-separated path that does not lead out.
 func (r roots) inside(name string) (Source, error) {
-	if !isInside(name) {
+	if !files.IsInside(name) {
 		return Source{}, errOutside
 	}
 	return r.find(filepath.FromSlash(name))
@@ -223,17 +223,11 @@ func show(dir string) string {
 	return dir
 }
 
-func cause(err error) string {
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
-		return inner.Err.Error()
-	}
-	return err.Error()
-}
+func cause(err error) string { return files.Cause(err).Error() }
 
 // readBelow reads a text file in dir.
 func readBelow(dir, name string) ([]byte, error) {
-	if !isInside(name) {
+	if !files.IsInside(name) {
 		return nil, errors.New("must be a relative path that does not lead out of " + show(dir))
 	}
 	source, err := local(dir, filepath.FromSlash(name))
@@ -272,15 +266,10 @@ func same(a, b string) bool {
 	return errLeft == nil && errRight == nil && os.SameFile(left, right)
 }
 
-// isInside reports whether p is a path in the workspace that does not lead out.
-func isInside(p string) bool {
-	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
-}
-
 // checkInside checks that a value, if there is one, is a path that does not lead out. Its
 // place in the document is at, and what names what it has to be.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
-	if value != "" && !isInside(value) {
+	if value != "" && !files.IsInside(value) {
 		doc.Problemf(at, "%s must be %s, relative and without ..", at, what)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
@@ -42,7 +43,7 @@ func (r resolver) contextDir() string {
 	dir, at := r.task.ContextDir, strictyaml.Path{"context_dir"}
 	switch {
 	case dir == "":
-	case !isInside(dir):
+	case !files.IsInside(dir):
 		r.doc.Problemf(at, "context_dir must be a directory in the eval's, or in the one that waza is started in: a relative path that does not lead out")
 	default:
 		for _, root := range r.eval.roots() {

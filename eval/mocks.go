@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -76,7 +77,7 @@ func mockFixtures(e *Eval, name string, to *mock.Server) error {
 		return nil
 	}
 	dir := path.Clean(name)
-	if !isInside(dir) {
+	if !files.IsInside(dir) {
 		return errors.New("fixtures must be a directory in the eval's: a relative path that does not lead out")
 	}
 	root, err := os.OpenRoot(e.Dir())

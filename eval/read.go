@@ -96,11 +96,7 @@ func open(path string) (*strictyaml.Document, error) {
 
 // unreadable says that the file at path cannot be read.
 func unreadable(path string, err error) error {
-	var inner *os.PathError
-	if errors.As(err, &inner) {
-		err = inner.Err
-	}
-	if errors.Is(err, os.ErrNotExist) {
+	if err = files.Cause(err); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s: %w; correct the path", path, err)
 	}
 	return fmt.Errorf("%s: cannot be read: %w", path, err)

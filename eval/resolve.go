@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/cmdmock"
@@ -245,7 +246,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 	switch {
 	case (one.Content == nil) == (one.Append == nil):
 		r.doc.Problemf(at[:len(at)-1], "%s needs content, or append", at[:len(at)-1])
-	case !isInside(one.File) || clean == ".":
+	case !files.IsInside(one.File) || clean == ".":
 		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", one.File)
 	case one.Append != nil && !taken.appendable[clean]:
 		r.doc.Problemf(at, "file %q is none of this task's; append adds to one of inputs.files or of a canary, and content makes a file", one.File)

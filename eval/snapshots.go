@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/files"
 )
 
 // readSnapshot reads a snapshot that the run will write. A missing one is empty.
@@ -51,7 +52,7 @@ func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err er
 // snapshotFile returns where a snapshot is or will be. Errors continue a sentence that begins
 // with its name.
 func (e *Eval) snapshotFile(name string) (string, error) {
-	if !isInside(name) {
+	if !files.IsInside(name) {
 		return "", errOutside
 	}
 	dir, err := filepath.Abs(e.Dir())

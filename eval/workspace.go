@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -105,7 +106,7 @@ func remedy(name string) string {
 func (r resolver) filesOf(f File, at strictyaml.Path) []WorkspaceFile {
 	dir := filepath.Join(r.fixtures, filepath.FromSlash(f.Path))
 	names := []string{""}
-	if info, err := os.Stat(dir); f.Content == nil && f.Path != "" && isInside(f.Path) && err == nil && info.IsDir() {
+	if info, err := os.Stat(dir); f.Content == nil && f.Path != "" && files.IsInside(f.Path) && err == nil && info.IsDir() {
 		if names, err = filesBelow(dir, func(string, fs.DirEntry) bool { return false }); err != nil {
 			r.doc.Problemf(at, "directory %q: %v", f.Path, err)
 		}
@@ -128,7 +129,7 @@ func (r resolver) file(f File, at strictyaml.Path) (WorkspaceFile, bool) {
 		return WorkspaceFile{}, false // reported as missing
 	}
 	clean := path.Clean(f.Path)
-	if !isInside(f.Path) || clean == "." {
+	if !files.IsInside(f.Path) || clean == "." {
 		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", f.Path)
 		return WorkspaceFile{}, false
 	}
@@ -150,7 +151,7 @@ func (r resolver) fixture() []WorkspaceFile {
 		return nil
 	}
 	at := strictyaml.Path{"inputs", "context", "fixture"}
-	if !isInside(name) {
+	if !files.IsInside(name) {
 		r.doc.Problemf(at, "inputs.context.fixture must be a relative path that does not lead out")
 		return nil
 	}
@@ -221,7 +222,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 		problem := func(key, format string, args ...any) {
 			r.doc.Problemf(append(at, key), "inputs.repos[%d].%s "+format, append([]any{i, key}, args...)...)
 		}
-		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!isInside(repo.Dest) || dest == ".") {
+		if dest := path.Clean(repo.Dest); repo.Dest != "" && (!files.IsInside(repo.Dest) || dest == ".") {
 			problem("dest", "must be a directory in the workspace, relative and without ..")
 		} else if repo.Dest = dest; repo.Dest != "." {
 			if other := taken.claim(dest, "a repository of this task"); other != "" {

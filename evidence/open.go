@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -26,7 +27,7 @@ func Open(dir, name string) (*os.File, error) {
 	if err == nil || errors.Is(err, ErrNotPlain) {
 		return file, err
 	}
-	return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir, name), Err: cause(err)}
+	return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir, name), Err: files.Cause(err)}
 }
 
 // ReadFile reads a file that [Open] opens.

@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
@@ -78,20 +77,7 @@ func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
 // MarshalIndent encodes v as a JSON document of a run directory: indented by two spaces,
 // without HTML escaping, with a newline at the end.
 func MarshalIndent(v any) ([]byte, error) {
-	compact, err := Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return indent(compact)
-}
-
-func indent(compact []byte) ([]byte, error) {
-	var buf bytes.Buffer
-	if err := json.Indent(&buf, compact, "", "  "); err != nil {
-		return nil, err
-	}
-	buf.WriteByte('\n')
-	return buf.Bytes(), nil
+	return jsontext.MarshalIndent(v)
 }
 
 // WriteFile replaces the file at path in one step and syncs it, so that a crash
@@ -112,7 +98,7 @@ func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), halfWritten(filepath.Base(path)))
 	if err != nil {
-		return &fs.PathError{Op: "write", Path: path, Err: cause(err)}
+		return &fs.PathError{Op: "write", Path: path, Err: files.Cause(err)}
 	}
 	defer func() {
 		if err != nil {
@@ -127,15 +113,6 @@ func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return syncPath(filepath.Dir(path))
-}
-
-// cause returns err without the name of the file that it is about.
-func cause(err error) error {
-	var about *fs.PathError
-	if errors.As(err, &about) {
-		return about.Err
-	}
-	return err
 }
 
 // halfWritten returns the pattern of the temporary names of a file that is being written.

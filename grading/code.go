@@ -67,7 +67,7 @@ func (c *CodeConfig) grade(s *subject) (report, error) {
 		return report{}, err
 	}
 	if a.Unfound != "" {
-		return report{}, fmt.Errorf("the assertions could not be evaluated: %s; its image must have %s", a.Unfound, interpreter(ask.Language))
+		return report{}, fmt.Errorf("the assertions could not be evaluated: %s; its image must have %s", a.Unfound, Interpreter(ask.Language))
 	}
 	r := report{details: programDetails(a)}
 	results, err := readResults(a.Stdout.Text, len(c.Assertions))
@@ -93,7 +93,8 @@ func (c *CodeConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-func interpreter(language string) string {
+// Interpreter returns the program that evaluates assertions of a language.
+func Interpreter(language string) string {
 	if language == JavaScript {
 		return "node"
 	}

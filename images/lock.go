@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -136,12 +137,8 @@ func (l *Lock) Bytes() []byte {
 	if l != nil {
 		d.Packages = append(d.Packages, l.entries...)
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(d) // plain data always encodes, a Buffer always takes it
-	return b.Bytes()
+	data, _ := jsontext.MarshalIndent(d) // plain data always encodes
+	return data
 }
 
 // ParseLock reads a lock. Its error is one sentence without the file's name.

@@ -2,10 +2,11 @@ package mcpconfig
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Shape is how a client writes down the servers that it finds over streamable HTTP.
@@ -81,12 +82,8 @@ func urlAt(host string) string { return "http://" + host + "/mcp" }
 
 // indented is JSON for people; v is one that always encodes.
 func indented(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	_ = enc.Encode(v) // into a Buffer, which always takes it
-	return b.Bytes()
+	data, _ := jsontext.MarshalIndent(v)
+	return data
 }
 
 // client is a server as a client's mcp.json describes it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -128,16 +127,7 @@ func (v *vault) readFile(name string) (string, error) {
 	if errors.Is(err, files.ErrTooLarge) {
 		err = errTooLong
 	}
-	return string(content), bare(err)
-}
-
-// bare is an error of a file without its name.
-func bare(err error) error {
-	var of *os.PathError
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
+	return string(content), files.Cause(err)
 }
 
 // ask runs a command in the eval's directory and returns what it prints. The whole

@@ -61,7 +61,7 @@ func (c checker) check(a *Adapter) {
 	c.files(a.Files)
 	c.models(a)
 	c.reporting(a)
-	if a.Skills != "" && (!isInside(a.Skills) || path.Clean(a.Skills) == ".") {
+	if a.Skills != "" && (!files.IsInside(a.Skills) || path.Clean(a.Skills) == ".") {
 		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without ..")
 	}
 	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
@@ -140,18 +140,18 @@ func (c checker) env(at strictyaml.Path, env map[string]string) {
 	}
 }
 
-func (c checker) files(files map[string]string) {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+func (c checker) files(placed map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(placed)) {
 		at := strictyaml.Path{"files", name}
-		if !isInside(name) || path.Clean(name) != name || name == "." {
+		if !files.IsInside(name) || path.Clean(name) != name || name == "." {
 			c.doc.KeyProblemf(at, "files: %q must be a path below home, relative and without ..", name)
 		}
-		for _, other := range slices.Sorted(maps.Keys(files)) {
+		for _, other := range slices.Sorted(maps.Keys(placed)) {
 			if strings.HasPrefix(other, name+"/") {
 				c.doc.KeyProblemf(at, "files: %q is a directory too, of %q", name, other)
 			}
 		}
-		c.templates(at, files[name], inFiles())
+		c.templates(at, placed[name], inFiles())
 	}
 }
 
@@ -196,24 +196,19 @@ func (c checker) reporting(a *Adapter) {
 	switch {
 	case a.Output == Transcript && a.Transcript == nil:
 		c.problem(at, "is the messages of the transcript, and transcript does not say where that is")
-	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !isInside(a.Output):
+	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !files.IsInside(a.Output):
 		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without ..")
 	}
 	if a.Transcript == nil {
 		return
 	}
 	at = strictyaml.Path{"transcript"}
-	if from := a.Transcript.From; from != "" && from != "stdout" && from != "stderr" && !isInside(from) {
+	if from := a.Transcript.From; from != "" && from != "stdout" && from != "stderr" && !files.IsInside(from) {
 		c.problem(append(at, "from"), "must be stdout, stderr or the path of a file in the workspace, relative and without ..")
 	}
 	for _, p := range a.Transcript.Problems() {
 		c.problem(slices.Concat(at, p.At), "%s", p.What)
 	}
-}
-
-// isInside reports whether p is a path that does not lead out of where it starts.
-func isInside(p string) bool {
-	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
 }
 
 // Names of templates. {{prompt}} is a whole argument.

@@ -8,6 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -35,10 +38,20 @@ func whole(path string, flags int, most int64, check func(fs.FileMode) error) ([
 	if err == nil {
 		return data, nil
 	}
+	return nil, &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
+}
+
+// Cause returns the error of a file without the file's name.
+func Cause(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
-		err = of.Err
+		return of.Err
 	}
-	return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	return err
+}
+
+// IsInside reports whether a slash-separated path does not lead out of where it starts.
+func IsInside(p string) bool {
+	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
 }
 
 func read(path string, flags int, most int64, check func(fs.FileMode) error) (data []byte, err error) {

@@ -26,11 +26,20 @@ func Valid(data []byte) bool {
 
 // Marshal is json.Marshal without HTML escaping, so that what was captured stays readable.
 func Marshal(v any) ([]byte, error) {
+	line, err := encode(v, "")
+	return bytes.TrimSuffix(line, []byte("\n")), err
+}
+
+// MarshalIndent is [Marshal] for people: indented by two spaces, with a line break at the end.
+func MarshalIndent(v any) ([]byte, error) { return encode(v, "  ") }
+
+func encode(v any, indent string) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := stdjson.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return out.Bytes(), nil
 }

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -102,35 +104,17 @@ func (ex *exchange) status(s *stdioSession, answer message) int {
 // errorResponse returns a JSON-RPC error for the request with this id; nil if no id could be
 // read. Its data distinguishes an answer in the server's place from the server's own.
 func errorResponse(id json.RawMessage, code int, text string) []byte {
-	if id == nil {
-		id = json.RawMessage("null")
-	}
 	quoted, _ := json.Marshal(text)
-	codeText, _ := json.Marshal(code)
-	var b []byte
-	b = append(b, `{"jsonrpc":"2.0","id":`...)
-	b = append(b, id...)
-	b = append(b, `,"error":{"code":`...)
-	b = append(b, codeText...)
-	b = append(b, `,"message":`...)
-	b = append(b, quoted...)
-	switch code {
-	case codeTransport:
-		b = append(b, `,"data":{"waza":"transport_error"}`...)
-	case codeTimeout:
-		b = append(b, `,"data":{"waza":"timeout"}`...)
-	case codeBudget:
-		b = append(b, `,"data":{"waza":"budget"}`...)
+	data := ""
+	if why := map[int]string{codeTransport: "transport_error", codeTimeout: "timeout", codeBudget: "budget"}[code]; why != "" {
+		data = fmt.Sprintf(`,"data":{"waza":%q}`, why)
 	}
-	return append(b, `}}`...)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s%s}}`, cmp.Or(string(id), "null"), code, quoted, data)
 }
 
 // cancellation returns the notification that cancels a request on stdio; 2026-07-28
 // basic/patterns/cancellation.
 func cancellation(id jsonrpc.ID, reason string) []byte {
 	quoted, _ := json.Marshal(reason)
-	b := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id.Raw...)
-	b = append(b, `,"reason":`...)
-	b = append(b, quoted...)
-	return append(b, `}}`...)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s,"reason":%s}}`, id.Raw, quoted)
 }

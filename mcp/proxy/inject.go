@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -27,19 +26,15 @@ type injection struct {
 // injections are those of a server, or of one call.
 type injections []injection
 
-func newInjections(all []Injection) (injections, error) {
-	var prepared injections
+func newInjections(all []Injection) (prepared injections) {
 	for _, one := range all {
-		block, err := evidence.Marshal(struct {
+		block, _ := evidence.Marshal(struct {
 			Type string `json:"type"`
 			Text string `json:"text"`
 		}{"text", one.Text})
-		if err != nil {
-			return nil, fmt.Errorf("proxy: injection %d: %w", one.Number, err)
-		}
 		prepared = append(prepared, injection{one, block})
 	}
-	return prepared, nil
+	return prepared
 }
 
 // of returns those for the result of a request.

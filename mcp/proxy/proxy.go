@@ -113,9 +113,7 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 		if p.servers[key] != nil {
 			return nil, fmt.Errorf("proxy: two servers are called %q", s.Name)
 		}
-		if p.servers[key], err = newServer(p, s); err != nil {
-			return nil, err
-		}
+		p.servers[key] = newServer(p, s)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.serving, p.shut = context.WithCancel(p.ctx)

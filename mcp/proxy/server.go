@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,12 +32,8 @@ type server struct {
 	refused sync.Mutex // held to record a refused request and its answer next to each other
 }
 
-func newServer(p *Proxy, s Server) (*server, error) {
-	injects, err := newInjections(s.Inject)
-	if err != nil {
-		return nil, err
-	}
-	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: injects}
+func newServer(p *Proxy, s Server) *server {
+	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: newInjections(s.Inject)}
 	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
@@ -43,7 +41,7 @@ func newServer(p *Proxy, s Server) (*server, error) {
 	} else {
 		srv.handler = &bridge{server: srv, sessions: map[string]*stdioSession{}}
 	}
-	return srv, nil
+	return srv
 }
 
 // serveHTTP serves the server's endpoint.
@@ -213,14 +211,7 @@ func (s *server) writeAnswers(w http.ResponseWriter, in inbound, answers [][]byt
 
 // batchOf joins messages into a batch.
 func batchOf(messages [][]byte) []byte {
-	raw := append(make([]byte, 0, batchSize(messages)), '[')
-	for i, m := range messages {
-		if i > 0 {
-			raw = append(raw, ',')
-		}
-		raw = append(raw, m...)
-	}
-	return append(raw, ']')
+	return slices.Concat([]byte("["), bytes.Join(messages, []byte(",")), []byte("]"))
 }
 
 // batchSize returns the size of a batch in bytes.

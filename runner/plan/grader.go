@@ -78,7 +78,7 @@ func (p graderPlanner) plan(graders []evidence.GraderSpec) (all []GraderContaine
 func (p graderPlanner) program(grader string, ask evidence.ProgramAsk) (g GraderContainer, err error) {
 	g = GraderContainer{Container: p.agent, Grader: grader, Command: append([]string{ask.Command}, ask.Args...)}
 	if ask.Language != "" {
-		g.Command = []string{interpreter(ask.Language)}
+		g.Command = []string{grading.Interpreter(ask.Language)}
 	}
 	if !p.eval.Local {
 		g.Image = imageOf(p.eval, ask)
@@ -88,14 +88,6 @@ func (p graderPlanner) program(grader string, ask evidence.ProgramAsk) (g Grader
 	}
 	g.Files, err = filesOf(p.eval, ask.Files)
 	return g, err
-}
-
-// interpreter is the program that evaluates assertions of a language.
-func interpreter(language string) string {
-	if language == grading.JavaScript {
-		return "node"
-	}
-	return "python3"
 }
 
 // imageOf is the image that a program runs in.

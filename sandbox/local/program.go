@@ -253,26 +253,16 @@ func lookPath(name string, env []string, dir string) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
-		if !isProgram(path) {
+		if !process.IsExecutable(path) {
 			return "", fmt.Errorf("%s is no program that can be run", path)
 		}
 		return path, nil
 	}
-	search := valueOf(env, "PATH")
-	for _, d := range filepath.SplitList(search) {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(dir, d)
-		}
-		if path := filepath.Join(d, name); isProgram(path) {
-			return path, nil
-		}
+	path, search := process.Find(name, env, dir)
+	if path == "" {
+		return "", fmt.Errorf("%q: no such program in PATH (%s); install it, or give its path", name, search)
 	}
-	return "", fmt.Errorf("%q: no such program in PATH (%s); install it, or give its path", name, search)
-}
-
-func isProgram(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+	return path, nil
 }
 
 // valueOf returns the last value of a variable, which is the one that counts.
