@@ -55,7 +55,7 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 	if read == nil {
 		return 0
 	}
-	room := budget{maxSide, maxSides}
+	room := budget{text: maxSide, total: maxSides}
 	tasks := make([]map[string]results.Task, len(c.Runs))
 	for i, run := range c.Runs {
 		tasks[i] = map[string]results.Task{}

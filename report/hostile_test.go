@@ -124,7 +124,7 @@ var markdowns = []string{
 func TestHostileMarkdown(t *testing.T) {
 	for _, raw := range markdowns {
 		checkMarkdown(t, raw)
-		room := budget{64 << 10, 64 << 10}
+		room := budget{64 << 10, 64 << 10, maxMarkdown}
 		if shown := room.markdown(raw); shown.Markdown == "" {
 			t.Errorf("%q is not shown as Markdown", raw)
 		}
@@ -137,7 +137,7 @@ func TestHostileMarkdown(t *testing.T) {
 		"[a]: https://evil.example\n\n*z*": "<p>[a]: https://evil.example</p><p><em>z</em></p>",
 		"# a\n3. b":                        `<p class="heading">a</p><ol start="3"><li>b</li></ol>`,
 	} {
-		room := budget{64 << 10, 64 << 10}
+		room := budget{64 << 10, 64 << 10, maxMarkdown}
 		if got := string(room.markdown(raw).Markdown); got != want {
 			t.Errorf("%q is shown as %s, want %s", raw, got, want)
 		}
@@ -145,9 +145,36 @@ func TestHostileMarkdown(t *testing.T) {
 	for name, raw := range map[string]string{
 		"long": strings.Repeat("# x\n", maxMarkdown), "deep": strings.Repeat("> ", 500) + "x", "plain": "It costs 12 cents.\nAnd *",
 	} {
-		room := budget{1 << 20, 1 << 20}
+		room := budget{1 << 20, 1 << 20, maxMarkdown}
 		if shown := room.markdown(raw); shown.Markdown != "" || shown.Text == "" {
 			t.Errorf("%s: a text is shown as Markdown that is not to be", name)
+		}
+	}
+}
+
+// However many texts of a report take the parser long, it lays out few of them, and a text that is left
+// as it is written says so.
+func TestHostileMarkdownIsLaidOutWithinBounds(t *testing.T) {
+	for _, trials := range []int{1, 100, 1 << 20} {
+		if all := min(trials, maxTrials) * Share(trials).Laid; all > maxMarkdownAll {
+			t.Errorf("%d trials lay out %d bytes, more than %d", trials, all, maxMarkdownAll)
+		}
+	}
+	for _, nest := range []string{"[", "*_", "<a ", "> ", "- ", "|-|\n"} {
+		most := Share(1)
+		room := budget{most.Text, most.Total, most.Laid}
+		laid, unlaid := 0, 0
+		for range 1000 {
+			shown := room.markdown(("**bold** " + strings.Repeat(nest, maxMarkdown))[:maxMarkdown])
+			if shown.Markdown != "" {
+				laid++
+			}
+			if shown.Unlaid {
+				unlaid++
+			}
+		}
+		if laid > maxMarkdownTrial/maxMarkdown || laid+unlaid < 500 {
+			t.Errorf("%q: %d texts are laid out, and %d say that they are not", nest, laid, unlaid)
 		}
 	}
 }

@@ -16,9 +16,11 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Bounds of a text that is shown as Markdown. Longer and deeper ones are shown as they are written.
+// Bounds of texts that are laid out as Markdown. Longer and deeper ones are shown as they are written.
 const (
 	maxMarkdown       = 8 << 10 // bytes
+	maxMarkdownTrial  = 8 * maxMarkdown
+	maxMarkdownAll    = 128 * maxMarkdown // of a document
 	maxMarkdownNested = 40
 	maxMarkdownLinks  = 200
 )
@@ -26,15 +28,27 @@ const (
 // nested matches a line that begins with so many marks that it takes the parser long, in square time.
 var nested = regexp.MustCompile(`(?m)^[ \t>*+\-0-9.)]{100}`)
 
+// looksLaid matches what texts in Markdown have and others seldom do.
+var looksLaid = regexp.MustCompile("(?m)^#+ |^```|^ *[*-] |^> |\\*\\*|^\\|.*\\|$")
+
+// layingOut returns what it costs to lay a text out: its bytes where it is as long as it may be. The
+// parser takes square time for hostile texts, 50 ms for the longest.
+func layingOut(raw string) int { return 1 + len(raw)*len(raw)/maxMarkdown }
+
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
 
 // markdown returns a text, and how it looks as Markdown where that differs from how it is written and
 // there is room for it.
 func (b *budget) markdown(raw string) Text {
 	shown := b.show(raw)
-	if shown.Left > 0 || len(raw) > maxMarkdown || strings.Count(raw, "](") > maxMarkdownLinks || nested.MatchString(raw) {
+	if shown.Left > 0 {
 		return shown
 	}
+	if len(raw) > maxMarkdown || layingOut(raw) > b.laid || strings.Count(raw, "](") > maxMarkdownLinks || nested.MatchString(raw) {
+		shown.Unlaid = looksLaid.MatchString(raw)
+		return shown
+	}
+	b.laid -= layingOut(raw)
 	r := richText{source: []byte(tidy(raw, maxMarkdown))}
 	r.all(markdownParser.Parse(source.NewReader(r.source)), 0)
 	if r.rich && !r.deep && r.out.Len() <= b.total {

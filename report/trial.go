@@ -67,6 +67,7 @@ type Source struct {
 type Bounds struct {
 	Text  int // bytes of one text, as they stand in the page
 	Total int // bytes of all texts, likewise
+	Laid  int // bytes of Markdown that is laid out
 	Steps int
 	Window
 }
@@ -103,6 +104,7 @@ const maxTrials = maxDocument / minTrial
 func Share(trials int) Bounds {
 	total := min(maxDocument/min(max(trials, 1), maxTrials), maxTrial)
 	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Steps: max(total/rowSize, 50)}
+	bounds.Laid = min(maxMarkdownAll/min(max(trials, 1), maxTrials), maxMarkdownTrial)
 	if !defence.BoundedPages {
 		bounds.Text, bounds.Total = 1<<30, 1<<30
 	}

@@ -28,7 +28,7 @@ func FuzzTrialPage(f *testing.F) {
 		if len(text) > 2000 {
 			t.Skip("longer texts are the bounds' affair")
 		}
-		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Steps: 10})
+		_, page := pageOf(t, sampled(t, text, 3), Bounds{Text: 4 << 10, Total: 256 << 10, Laid: 32 << 10, Steps: 10})
 		checkPage(t, page) // as a browser with scripts reads it, where a noscript is text
 		checkPage(t, strings.NewReplacer("<noscript>", "", "</noscript>", "").Replace(page))
 	})
@@ -71,7 +71,7 @@ func FuzzMarkdown(f *testing.F) {
 
 func checkMarkdown(t *testing.T, raw string) {
 	t.Helper()
-	room := budget{1 << 20, 1 << 20}
+	room := budget{1 << 20, 1 << 20, maxMarkdown}
 	shown := room.markdown(raw)
 	for tokens := html.NewTokenizer(strings.NewReader(string(shown.Markdown))); tokens.Next() != html.ErrorToken; {
 		switch token := tokens.Token(); token.Type {

@@ -56,7 +56,7 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	}
 	r := &reading{
 		course: course{talk: talk, sources: map[string]Source{}},
-		dir:    dir, most: most, remarks: talk.Remarks(), gaps: talk.Gaps, room: budget{most.Text, most.Total},
+		dir:    dir, most: most, remarks: talk.Remarks(), gaps: talk.Gaps, room: budget{most.Text, most.Total, most.Laid},
 	}
 	for i, server := range talk.Trial.Servers {
 		r.sources[server.Name] = Source{Key: fmt.Sprint("server-", i), Lane: fmt.Sprint("s", i%lanes), Name: brief(server.Name, nameSize)}

@@ -18,12 +18,15 @@ type Text struct {
 	Left int64 // bytes that are not shown
 	// Markdown is how the text looks as Markdown; empty where it is shown as it is written.
 	Markdown template.HTML
+	// Unlaid is set where it looks like Markdown and is shown as it is written, because laying it out takes too long.
+	Unlaid bool
 }
 
 // budget is the room that is left for texts.
 type budget struct {
 	text  int // of one
 	total int // of all
+	laid  int // of Markdown that is laid out; see layingOut
 }
 
 // Texts are looked at in pieces, so that a long one costs no more than what is shown.
