@@ -64,7 +64,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	}
 	c, err := client.NewClientWithOpts(options...)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoEngine, err)
+		return nil, fmt.Errorf("%w: %w; correct DOCKER_HOST, DOCKER_CERT_PATH or the context of the docker command", errNoEngine, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

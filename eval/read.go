@@ -94,12 +94,23 @@ func open(path string) (*strictyaml.Document, error) {
 	return strictyaml.Parse(path, data)
 }
 
+// UnreadableError says that a file cannot be read, and why.
+type UnreadableError struct {
+	Path string
+	Err  error
+}
+
+func (e *UnreadableError) Error() string { return e.Path + ": " + e.Err.Error() }
+
+// Unwrap returns why.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // unreadable says that the file at path cannot be read.
 func unreadable(path string, err error) error {
 	if err = files.Cause(err); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: %w; correct the path", path, err)
+		return &UnreadableError{path, fmt.Errorf("%w; correct the path", err)}
 	}
-	return fmt.Errorf("%s: cannot be read: %w", path, err)
+	return &UnreadableError{path, fmt.Errorf("cannot be read: %w", err)}
 }
 
 // flat returns the message of err on one line.

@@ -215,7 +215,7 @@ func checkNewOrEmpty(dir string) error {
 	ok, err := IsNewOrEmpty(dir)
 	switch {
 	case err != nil:
-		return mistake("run directory: %w", err)
+		return mistake("run directory: %w; name a new one with --run-dir", err)
 	case !ok:
 		return mistake("run directory %s is not empty; name a new one with --run-dir", dir)
 	}

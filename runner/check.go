@@ -144,6 +144,10 @@ func (c *checker) fail(err error) {
 		c.inFiles(SeverityError, inFiles)
 		return
 	}
+	if file, ok := errors.AsType[*eval.UnreadableError](err); ok {
+		c.add(Finding{Severity: SeverityError, File: file.Path, Message: file.Err.Error()})
+		return
+	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		c.add(Finding{Severity: SeverityError, File: c.Eval, Message: ofTask.ReplaceAllString(line, "")})
 	}

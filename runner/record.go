@@ -163,6 +163,9 @@ func ReadRecord(dir string) (Record, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return r, fmt.Errorf("%s is not a run directory: it has no %s; runs are in .waza/runs, unless --run-dir named another place", dir, RunFile)
 	}
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
+		err = fmt.Errorf("%w; the file is damaged, so nothing can be done with the run", err)
+	}
 	if err != nil {
 		return r, err
 	}

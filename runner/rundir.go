@@ -31,7 +31,9 @@ func makeRunDir(path string) (*runDir, error) {
 		d.made = append(d.made, dir)
 	}
 	err := os.MkdirAll(path, 0o755)
-	if err == nil {
+	if err != nil {
+		err = mistake("the run directory cannot be made: %w; name another with --run-dir", err)
+	} else {
 		d.held, err = Hold(path)
 	}
 	if err != nil {

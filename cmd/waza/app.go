@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,10 +86,16 @@ func withExitCode(err error) *exitError {
 func (s *state) main(ctx context.Context) int {
 	s.warned, s.workflow = map[string]bool{}, beginWorkflow(s.lookup, s.stderr)
 	defer s.workflow.end(s.stderr)
+	out := &stdoutWriter{Writer: s.stdout}
+	s.stdout = out
 	app := s.app()
 	args, err := permute(app, s.args)
 	if err == nil {
 		err = app.RunContext(ctx, args)
+	}
+	if out.failed != nil { // then nobody has the result, whatever it is
+		s.complain(fmt.Errorf("the output is incomplete: %w", out.failed))
+		return exitInfra
 	}
 	if err == nil {
 		return exitOK
@@ -101,6 +108,18 @@ func (s *state) main(ctx context.Context) int {
 		s.complain(exit.err)
 	}
 	return exit.code
+}
+
+// stdoutWriter is stdout, and the first error of writing to it.
+type stdoutWriter struct {
+	io.Writer
+	failed error
+}
+
+func (o *stdoutWriter) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	o.failed = cmp.Or(o.failed, err)
+	return n, err
 }
 
 // complain prints an error for a person. What is wrong with a file names its
@@ -156,6 +175,19 @@ func noCommand(c *cli.Context) error {
 	return cli.ShowAppHelp(c)
 }
 
+// noSubcommand is the action of a command that has commands and was given none that it knows.
+func noSubcommand(c *cli.Context) error {
+	name := c.Args().First()
+	if name == "" {
+		return cli.ShowSubcommandHelp(c)
+	}
+	var known []string
+	for _, command := range c.Command.Subcommands {
+		known = append(known, command.Name)
+	}
+	return usage("unknown command %s %q; %s", c.Command.Name, name, strictyaml.Suggest(name, known))
+}
+
 func usageError(c *cli.Context, err error, _ bool) error {
 	name := "waza"
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "waza" {
@@ -164,7 +196,21 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	if flag, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
 		return usage("unknown flag --%s; %s", flag, meant("--", flag, flagNames(c.Command), name))
 	}
-	return usage("%s; see %s --help", strings.Replace(err.Error(), " for flag -", " for --", 1), name)
+	plainly := strings.NewReplacer(" for flag -", " for --", " for -", " for --", ": parse error", ": must be "+wanted(c.Command, err.Error()))
+	return usage("%s; see %s --help", plainly.Replace(err.Error()), name)
+}
+
+// wanted says what the value of the flag should be that the flag library complains of.
+func wanted(command *cli.Command, complaint string) string {
+	if strings.HasPrefix(complaint, "invalid boolean") {
+		return "true or false"
+	}
+	for _, flag := range command.VisibleFlags() {
+		if _, isTime := flag.(*cli.DurationFlag); isTime && strings.Contains(complaint, " for flag -"+flag.Names()[0]+":") {
+			return "a time, such as 10s"
+		}
+	}
+	return "a number"
 }
 
 // meant says which of the known names, behind a prefix, was meant by one that is not known; where

@@ -143,6 +143,13 @@ func TestUsageErrors(t *testing.T) {
 		{"schema run", "schema takes eval, task or results"},
 		{"rnu a.yaml", `unknown command "rnu"; did you mean run?`}, {"run --worker 2", "unknown flag --worker; did you mean --workers?"},
 		{"--nonsense", "-nonsense"},
+		{"new taks x", `unknown command new "taks"; did you mean "task"?`}, {"new it", "known here: grader, server, task"}, {"images lst", `unknown command images "lst"; did you mean "list"?`},
+		{"run --trials many", `invalid value "many" for --trials: must be a number; see waza run --help`},
+		{"run --isolate=maybe", `invalid boolean value "maybe" for --isolate: must be true or false`},
+		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
+		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
+		{"gate a", "gate takes one run, and with --against the run to compare it with"},
+		{"run testdata", "directory testdata has no eval"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) { // not in parallel: the library's help flag is one for all

@@ -35,7 +35,7 @@ func (s gateCommand) command() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 || c.String("against") == "" {
-				return usage("gate takes one run, and with --against the run to hold it against; see waza gate --help")
+				return usage("gate takes one run, and with --against the run to compare it with; see waza gate --help")
 			}
 			format, err := formatOf(c, formatDefault, formatJSON)
 			if err != nil {

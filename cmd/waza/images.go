@@ -36,12 +36,7 @@ func (s imagesCommand) command() *cli.Command {
 		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has\n" +
 			"each npx or uvx package of a server, and each server that is built from source.",
 		OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
-			if name := c.Args().First(); name != "" {
-				return usage("unknown command images %q; %s", name, strictyaml.Suggest(name, []string{"list", "build", "prune"}))
-			}
-			return cli.ShowSubcommandHelp(c)
-		},
+		Action:       noSubcommand, HideHelpCommand: true,
 		Subcommands: []*cli.Command{
 			{
 				Name: "list", Usage: "List built images, and the agents that images can be built for",

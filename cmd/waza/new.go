@@ -29,6 +29,7 @@ func (s newCommand) command() *cli.Command {
 		Name:         "new",
 		Usage:        "Add a task, a server or a grader to an eval",
 		OnUsageError: usageError,
+		Action:       noSubcommand, HideHelpCommand: true,
 		Subcommands: []*cli.Command{
 			{
 				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME", OnUsageError: usageError,

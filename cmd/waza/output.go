@@ -59,8 +59,11 @@ func either[T ~string](all []T) string {
 
 // terminalOf returns the terminal behind w, if there is one.
 func terminalOf(w io.Writer) (fd int, ok bool) {
-	if s, ok := w.(*screen); ok {
-		w = s.out
+	switch under := w.(type) {
+	case *screen:
+		w = under.out
+	case *stdoutWriter:
+		w = under.Writer
 	}
 	file, isFile := w.(*os.File)
 	if !isFile {

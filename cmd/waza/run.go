@@ -221,7 +221,12 @@ func outputFlag() cli.Flag {
 }
 
 func contextDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "Take fixtures from `DIR` instead of the directory fixtures next to the eval"}
+	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "Take fixtures from `DIR` instead of the directory fixtures next to the eval", Action: func(_ *cli.Context, dir string) error {
+		if !isDir(dir) {
+			return usage("--context-dir: there is no directory %s", dir)
+		}
+		return nil
+	}}
 }
 
 // runOptions is the command line of waza run.

@@ -66,7 +66,7 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 // evalsOf are the evals of a project: the one here, else all that are where it keeps them.
 func evalsOf(project *eval.Project) ([]string, error) {
 	file := project.EvalFile()
-	if isFile(file) {
+	if _, err := os.Lstat(file); err == nil { // if it cannot be read, who reads it says why
 		return []string{file}, nil
 	}
 	evals, skills := eval.FromHere(filepath.Join(project.Dir, project.EvalsDir())), eval.FromHere(filepath.Join(project.Dir, project.SkillsDir()))

@@ -205,7 +205,7 @@ func (c *converter) grow(parent, child *node) {
 	parent.size = min(parent.size+child.size, maxNodes+1)
 	parent.height = min(max(parent.height, child.height+1), maxDepth+1)
 	if within && !parent.inBounds() {
-		c.doc.fail(parent.pos, ErrInvalid, fmt.Sprintf("with its aliases written out the file has more than %d values or %d levels", maxNodes, maxDepth))
+		c.doc.fail(parent.pos, ErrInvalid, fmt.Sprintf("with its aliases written out the file has more than %d values or %d levels; use fewer aliases", maxNodes, maxDepth))
 	}
 }
 

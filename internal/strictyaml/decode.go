@@ -87,6 +87,7 @@ func (d decoder) mistyped(n *node, path Path, want string) {
 	what := path.String()
 	if what == "" {
 		what = "the file"
+		defer func() { d.doc.bad[""] = true }() // nothing more to say of its keys
 	}
 	if n.kind == null {
 		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)

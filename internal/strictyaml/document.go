@@ -230,7 +230,7 @@ func (d *Document) NotSupported(path Path, what string) {
 
 func (d *Document) report(pos Position, path Path, class error, message string) {
 	for i := range len(path) + 1 {
-		if d.bad[path[:i].String()] && i > 0 {
+		if d.bad[path[:i].String()] {
 			return
 		}
 	}

@@ -90,10 +90,17 @@ func checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
-// unclosed says in plain words what the YAML library calls by its tokens.
-var unclosed = map[string]string{
-	"sequence end token ']' not found":          "the list that begins here has no closing ]",
-	"could not find flow mapping end token '}'": "the mapping that begins here has no closing }",
+// plainly says in plain words what the YAML library calls by its tokens.
+var plainly = map[string]string{
+	"sequence end token ']' not found":                   "the list that begins here has no closing ]",
+	"could not find flow mapping end token '}'":          "the mapping that begins here has no closing }",
+	"',' or ']' must be specified":                       "the list before this lacks a comma or its closing ]",
+	"',' or '}' must be specified":                       "the mapping before this lacks a comma or its closing }",
+	"could not find end character of double-quoted text": `the text that begins here has no closing "`,
+	"could not find end character of single-quoted text": "the text that begins here has no closing '",
+	"mapping value is not allowed in this context":       `no mapping can begin here; quote a value with ": " in it, and indent the keys of a mapping alike`,
+	"'@' is a reserved character":                        "a value cannot begin with @; put it in quotes",
+	"'`' is a reserved character":                        "a value cannot begin with `; put it in quotes",
 }
 
 func (d *Document) syntaxProblem(err error) {
@@ -106,8 +113,8 @@ func (d *Document) syntaxProblem(err error) {
 	if strings.Contains(message, "\t") {
 		message = "a tab cannot indent; use spaces"
 	}
-	if open, isOpen := unclosed[message]; isOpen {
-		message = open
+	if plain, ok := plainly[message]; ok {
+		message = plain
 	}
 	d.fail(position(located.GetToken()), ErrInvalid, "this is not valid YAML: "+window(message, 0))
 }

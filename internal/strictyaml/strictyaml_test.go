@@ -228,6 +228,14 @@ func TestOneProblemAPlace(t *testing.T) {
 	if !errors.Is(doc.Err(), strictyaml.ErrNotSupported) || !errors.Is(doc.Err(), strictyaml.ErrInvalid) {
 		t.Errorf("classes are lost: %v", doc.Err())
 	}
+	if doc, err = strictyaml.Parse("f.yaml", []byte("just words\n")); err != nil {
+		t.Fatal(err)
+	}
+	doc.Decode(&f)
+	doc.Problemf(strictyaml.Path{"name"}, "a file without keys lacks this one too")
+	if !errors.As(doc.Err(), &all) || len(all) != 1 {
+		t.Errorf("want 1 problem, got:\n%v", doc.Err())
+	}
 }
 
 func TestProblemsAreBounded(t *testing.T) {

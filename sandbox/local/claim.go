@@ -98,7 +98,7 @@ func lockBase(base string) (string, *os.File, error) {
 // in a directory that everybody can write to, anybody may have made it.
 func ownBase(base string) (string, error) {
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return "", err
+		return "", fmt.Errorf("%w; set TMPDIR to a directory that is there and can be written to", err)
 	}
 	info, err := os.Lstat(base)
 	if err != nil {
