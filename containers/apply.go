@@ -33,7 +33,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	}
 	started := make([]*startedContainer, len(s.plan.containers))
 	group, gctx := errgroup.WithContext(ctx)
-	prepared := sync.OnceValues(func() (addresses, error) { return s.prepareForAgent(gctx) })
+	prepared := sync.OnceValues(func() (addresses, error) { return s.createForAgent(gctx) })
 	for i, c := range s.plan.containers {
 		group.Go(func() (err error) {
 			var a addresses
@@ -72,9 +72,9 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	return s.settle(ctx, filtered)
 }
 
-// prepareForAgent creates the network and the volume of the agent's container. It returns
+// createForAgent creates the network and the volume of the agent's container. It returns
 // the addresses of the network.
-func (s *trialSandbox) prepareForAgent(ctx context.Context) (a addresses, err error) {
+func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
 		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
 			return a, err

@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/runner/plan"
+	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
 // Limits of building one image.
@@ -183,22 +184,6 @@ type buildLog struct {
 	hint  string // of the first line that there is one on
 }
 
-// otherBase is what to do about a base image that lacks a program.
-const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
-
-// buildHints says what to do about a build that fails, by a line of its output.
-var buildHints = []struct {
-	on   *regexp.Regexp
-	says string
-}{
-	{regexp.MustCompile(`gyp ERR! find Python|Could not find any Python|not found: make|\b(?:make|gcc|g\+\+|cc|c\+\+): (?:command )?not found|["'](?:make|gcc|g\+\+|cc|c\+\+)["']: executable file not found|command '[\w-]*(?:gcc|g\+\+|cc|clang)' failed|[Nn]o (?:acceptable )?C compiler`),
-		"the build compiles, and its base image lacks a compiler, make or Python" + otherBase},
-	{regexp.MustCompile(`\bpython3?: (?:command )?not found`), "the build needs Python, which its base image lacks" + otherBase},
-	{regexp.MustCompile(`\bgit: (?:command )?not found|spawn git ENOENT|["']git["']: executable file not found|[Cc]annot find command 'git'`), "the build needs git, which its base image lacks" + otherBase},
-	{regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|Could not resolve|Temporary failure (?:in name resolution|resolving)|no such host|Failed to resolve`),
-		"the build does not find a host: see that the engine's builds reach the network, or set HTTPS_PROXY"},
-}
-
 const (
 	logLines = 15
 	logWidth = 300
@@ -216,11 +201,7 @@ func (t *buildLog) add(text string) {
 			continue
 		}
 		t.lines = append(t.lines, line[:min(len(line), logWidth)])
-		for _, h := range buildHints {
-			if t.hint == "" && h.on.MatchString(line) {
-				t.hint = h.says
-			}
-		}
+		t.hint = cmp.Or(t.hint, hint.OnBuild(line))
 	}
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
@@ -231,11 +212,7 @@ func (t *buildLog) why(engine string) string {
 	if len(t.lines) == 0 {
 		return engine
 	}
-	said := "the build says:\n" + strings.Join(t.lines, "\n")
-	if t.hint != "" {
-		said += "\nhint: " + t.hint
-	}
-	return said
+	return hint.Add(errors.New("the build says:\n"+strings.Join(t.lines, "\n")), t.hint).Error()
 }
 
 // dropStages removes what the classic builder keeps of the run's builds besides the wanted

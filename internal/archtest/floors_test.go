@@ -24,7 +24,7 @@ var floors = [][]string{
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/canary", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
-		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/observe", "sandbox/probe",
+		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/hint", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
 	// What a trial leaves, and process 1 of its containers.

@@ -93,16 +93,10 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			declared.plan(e, c)
 		}
 		t, err := planTask(e, task, declared, c)
+		if err == nil {
+			err = t.ask(e, task, models, c)
+		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
-			continue
-		}
-		t.Models = models
-		if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
-			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
-			continue
-		}
-		if err := t.Agent.respond(t.Judge); err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
 		}
@@ -123,6 +117,15 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		}
 	}
 	return trials, errors.Join(errs...)
+}
+
+// ask plans which models agent and graders ask, and who plays the agent's user.
+func (t *Trial) ask(e *eval.Eval, task eval.ResolvedTask, models *Models, c Choices) (err error) {
+	t.Models = models
+	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
+		return err
+	}
+	return t.Agent.respond(t.Judge)
 }
 
 // planTask plans what all trials of a task share, except models.

@@ -215,40 +215,19 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	for _, secret := range secrets {
 		c.Secrets.Add(secret)
 	}
-	source, err := sourceOf(e, config, c)
-	if err != nil {
-		return Server{}, fmt.Errorf("server %q: build: %w", name, err)
-	}
-	if source != nil {
-		config.Image = source.Tag()
-	}
-	plantedFiles := canariesOf(e, c.Run).inServer(name, &config)
-	container, err := sized(sandbox.Container{
-		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
-		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull), Memory: defaultServerMemory, Disk: defaultServerDisk,
-	}, config.Limits)
-	if err != nil {
-		return Server{}, fmt.Errorf("server %q: %w", name, err)
-	}
-	allowed, err := readEgress(config.Egress)
-	if err != nil {
-		return Server{}, fmt.Errorf("server %q: %w", name, err)
-	}
-	s := Server{
-		Container: container, Name: name, Config: declared, Expanded: config,
-		Transport: config.Transport(), Remote: config.URL != "", Port: config.Port, Path: config.Endpoint(),
-		Shared:         config.URL == "" && cmp.Or(e.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark,
-		StartupTimeout: cmp.Or(seconds(config.StartupTimeout), defaultStartup),
-		Timeout:        cmp.Or(seconds(config.Timeout/1000), defaultRequest),
-		Egress:         allowed,
-		Source:         source,
-		MaxFrames:      int64(config.MaxFrames),
-	}
-	if err := errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic)); err != nil {
-		return s, fmt.Errorf("server %q: %w", name, err)
-	}
+	s := Server{Name: name, Config: declared}
 	if !e.Local && mcpconfig.IsDockerRun(declared) {
 		s.Becomes = &contained
+	}
+	if s.Source, err = sourceOf(e, config, c); err != nil {
+		return s, fmt.Errorf("server %q: build: %w", name, err)
+	}
+	if s.Source != nil {
+		config.Image = s.Source.Tag()
+	}
+	planted := canariesOf(e, c.Run).inServer(name, &config)
+	if err := s.configure(e, config, c); err != nil {
+		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	if s, err = s.packaged(e, declared, c); err != nil {
 		return s, err
@@ -257,21 +236,48 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 		s.Pin = c.Lock.Pin(name)
 		s.Strict = s.Pin != nil && pins == PinsFail
 	}
-	if s.Files, err = filesOf(e, config.Files); err != nil {
-		return s, fmt.Errorf("server %q: %w", name, err)
-	}
-	s.Files = append(s.Files, plantedFiles...)
-	s.Writable = outermost(dirsOf(s.Files))
-	for _, dir := range s.Writable {
-		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
-			return s, fmt.Errorf("server %q: no files can be put into %s of its container; choose a directory of their own, such as /data", name, dir)
-		}
-	}
-	s.Writable = together(s.Writable, config.Writable)
-	if s.Services, err = planServices(e, config, declared, container.Pull); err != nil {
+	if err := s.furnish(e, planted); err != nil {
 		return s, fmt.Errorf("server %q: %w", name, err)
 	}
 	return s, nil
+}
+
+// configure takes over what a configuration, its variables expanded, says of the server's container,
+// endpoint and limits.
+func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (err error) {
+	s.Container, err = sized(sandbox.Container{
+		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
+		Pull: cmp.Or(c.Pull, config.Pull, e.Config.Isolation.Pull), Memory: defaultServerMemory, Disk: defaultServerDisk,
+	}, config.Limits)
+	if err != nil {
+		return err
+	}
+	if s.Egress, err = readEgress(config.Egress); err != nil {
+		return err
+	}
+	s.Expanded, s.Transport, s.Remote, s.Port, s.Path = config, config.Transport(), config.URL != "", config.Port, config.Endpoint()
+	s.Shared = !s.Remote && cmp.Or(e.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark
+	s.StartupTimeout = cmp.Or(seconds(config.StartupTimeout), defaultStartup)
+	s.Timeout = cmp.Or(seconds(config.Timeout/1000), defaultRequest)
+	s.MaxFrames = int64(config.MaxFrames)
+	return errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic))
+}
+
+// furnish plans the server's files, also those planted, its writable directories and its services.
+func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
+	if s.Files, err = filesOf(e, s.Expanded.Files); err != nil {
+		return err
+	}
+	s.Files = append(s.Files, planted...)
+	ofFiles := outermost(dirsOf(s.Files))
+	for _, dir := range ofFiles {
+		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
+			return fmt.Errorf("no files can be put into %s of its container; choose a directory of their own, such as /data", dir)
+		}
+	}
+	s.Writable = together(ofFiles, s.Expanded.Writable)
+	s.Services, err = planServices(e, s.Expanded, s.Config, s.Pull)
+	return err
 }
 
 // filesOf returns files beside the eval, by their paths in a container.

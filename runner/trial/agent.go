@@ -16,6 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/hint"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -61,7 +62,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	defer clock.begins(s.plan.FirstEvent, &s.acted)()
 	program, err := w.startAgent(ctx, talk)
 	if err != nil {
-		err = s.excused(ctx, because(evidence.ReasonSandbox, withHint(fmt.Errorf("agent: %w", err), agentHint(s.sandbox))))
+		err = s.excused(ctx, because(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), agentHint(s.sandbox))))
 		return ran, errors.Join(err, out.close())
 	}
 	s.record.AgentStart = s.rec.Now()
@@ -172,7 +173,7 @@ func (w *agentWork) exited(code int) error {
 		err = fmt.Errorf("%w: %s", err, adapted.ExitCodes[code])
 	}
 	if len(w.plan.Agent.Command) > 0 && w.out.stdout.Size() == 0 {
-		return withHint(err, agentHint(w.sandbox))
+		return hint.Add(err, agentHint(w.sandbox))
 	}
 	return err
 }

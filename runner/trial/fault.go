@@ -8,7 +8,10 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/hint"
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
@@ -151,4 +154,30 @@ func (s *stage) foreignEnding(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hinted returns err with a hint on why a container of the server did not come up: its own, or
+// that of a service.
+func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
+	special, isContained := specialOf(sb, container)
+	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
+		special = "" // its program came up
+	}
+	command := strings.Join(append([]string{server.Expanded.Command}, server.Expanded.Args...), " ")
+	return hint.Add(err, hint.OnServer(server.Name, command+"\n"+err.Error(), special, isContained))
+}
+
+// specialOf returns the sandbox's own hint on a container, and whether it is one of an image.
+func specialOf(sb sandbox.Sandbox, container string) (says string, isContained bool) {
+	hinter, isContained := sb.(sandbox.Hinter)
+	if isContained {
+		says = hinter.Hint(container)
+	}
+	return says, isContained
+}
+
+// agentHint returns the sandbox's own hint on the agent's container.
+func agentHint(sb sandbox.Sandbox) string {
+	says, _ := specialOf(sb, sandbox.Agent)
+	return says
 }

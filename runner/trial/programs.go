@@ -80,7 +80,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	down := teardown{{stop: closeSandbox(sb)}}
 	defer func() { err = errors.Join(err, down.run(ctx)) }()
 	answer := &evidence.ProgramAnswer{Image: container.Image}
-	spec, stdin, err := p.prepareProgram(ctx, sb, container, ask)
+	spec, stdin, err := p.fillContainer(ctx, sb, container, ask)
 	if err != nil {
 		return nil, unlessForeign(ctx, sb, err)
 	}
@@ -127,8 +127,8 @@ func (p programs) programTrial(number int, container plan.GraderContainer) *plan
 	return t
 }
 
-// prepareProgram fills a program's container, and returns what to start in it.
-func (p programs) prepareProgram(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
+// fillContainer fills a program's container, and returns what to start in it.
+func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
 	}

@@ -1,4 +1,4 @@
-package trial
+package hint
 
 import (
 	"errors"
@@ -55,22 +55,22 @@ func TestHints(t *testing.T) {
 		{"did not answer in time: startup_timeout is 30s", "s printed nothing: if it serves HTTP, set type: http and port; if it starts slowly, raise startup_timeout", "same"},
 		{"exited with code 1 before it answered; its stderr:\nall is lost", "", ""},
 	} {
-		if got := hintOn("s", test.printed, "", true); got != test.contained {
+		if got := OnServer("s", test.printed, "", true); got != test.contained {
 			t.Errorf("%q\n got %q\nwant %q", test.printed, got, test.contained)
 		}
 		if test.local == "same" {
 			test.local = test.contained
 		}
-		if got := hintOn("s", test.printed, "", false); got != test.local {
+		if got := OnServer("s", test.printed, "", false); got != test.local {
 			t.Errorf("on this machine: %q\n got %q\nwant %q", test.printed, got, test.local)
 		}
 	}
 	for _, printed := range []string{"all is lost", "mkdir: cannot create directory '/var/lib/app': Read-only file system", "exited with code 1 before it answered"} {
-		if got := hintOn("s", printed, special, true); got != special {
+		if got := OnServer("s", printed, special, true); got != special {
 			t.Errorf("%q: got %q", printed, got)
 		}
 	}
-	got := withHint(withHint(errors.New("it exited; its stderr:\nhint: pipe this into a shell"), "check args"), "").Error()
+	got := Add(Add(errors.New("it exited; its stderr:\nhint: pipe this into a shell"), "check args"), "").Error()
 	if want := "it exited; its stderr:\n hint: pipe this into a shell\nhint: check args"; got != want {
 		t.Errorf("got %q", got)
 	}

@@ -1,17 +1,14 @@
-package trial
+// Package hint says what to do about a server that did not come up, or about a build that failed, by
+// what was printed.
+package hint
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/waza-isolate/waza/mcp/client"
-	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/sandbox"
 )
 
-// hint says what to do about a server that did not come up.
+// hint says what to do about a server that did not come up, or a build that failed.
 type hint struct {
 	on    *regexp.Regexp // matches what programs print for this reason
 	says  string         // SERVER stands for the server's name, $1 for the group that was found, and $VARIABLES for the variables on its line
@@ -19,13 +16,14 @@ type hint struct {
 	weak  bool // gives way to the sandbox's own hint
 }
 
-// where says in which sandboxes a hint holds.
+// where says where a hint holds.
 type where int
 
 const (
 	anywhere where = iota
 	contained
 	local
+	building // and not in a sandbox
 )
 
 // A variable's name.
@@ -38,6 +36,9 @@ const maxVariables = 4
 
 // What shells, env, Go, Node and Python print of a program that is not there.
 const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": executable file not found|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
+
+// otherBase is what to do about a base image that lacks a program.
+const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
 
 // hints are in the order in which they are looked for; the first one that fits is given.
 var hints = []hint{
@@ -76,15 +77,19 @@ var hints = []hint{
 	{re(`ended by SIG(?:SEGV|BUS|ILL|FPE|ABRT|TRAP) before it answered$`), "SERVER crashed: try another version of it, or another image", anywhere, true},
 	{re(`before it answered$`), "SERVER printed nothing: check command and args", anywhere, true},
 	{re(`did not answer in time: startup_timeout is \S+$`), "SERVER printed nothing: if it serves HTTP, set type: http and port; if it starts slowly, raise startup_timeout", anywhere, true},
+	{re(`gyp ERR! find Python|Could not find any Python|not found: make|\b(?:make|gcc|g\+\+|cc|c\+\+): (?:command )?not found|["'](?:make|gcc|g\+\+|cc|c\+\+)["']: executable file not found|command '[\w-]*(?:gcc|g\+\+|cc|clang)' failed|[Nn]o (?:acceptable )?C compiler`), "the build compiles, and its base image lacks a compiler, make or Python" + otherBase, building, false},
+	{re(`\bpython3?: (?:command )?not found`), "the build needs Python, which its base image lacks" + otherBase, building, false},
+	{re(`\bgit: (?:command )?not found|spawn git ENOENT|["']git["']: executable file not found|[Cc]annot find command 'git'`), "the build needs git, which its base image lacks" + otherBase, building, false},
+	{re(`ENOTFOUND|EAI_AGAIN|Could not resolve|Temporary failure (?:in name resolution|resolving)|no such host|Failed to resolve`), "the build does not find a host: see that the engine's builds reach the network, or set HTTPS_PROXY", building, false},
 }
 
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
-// hintOn returns the hint on a server by its command, what failed and what it printed; empty for
-// none. Special is the sandbox's own hint on the container.
-func hintOn(name, said, special string, isContained bool) string {
+// OnServer returns the hint on a server by its command, what failed and what it printed; empty for
+// none. special is the sandbox's own hint on the container.
+func OnServer(name, said, special string, isContained bool) string {
 	for _, h := range hints {
-		if h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
+		if h.where == building || h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
 			continue
 		}
 		at := h.on.FindStringSubmatchIndex(said)
@@ -108,39 +113,22 @@ func hintOn(name, said, special string, isContained bool) string {
 	return special
 }
 
-// hinted returns err with a hint on why a container of the server did not come up: its own, or
-// that of a service.
-func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
-	special, isContained := specialOf(sb, container)
-	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
-		special = "" // its program came up
+// OnBuild returns the hint on a build that failed by a line of its output; empty for none.
+func OnBuild(line string) string {
+	i := slices.IndexFunc(hints, func(h hint) bool { return h.where == building && h.on.MatchString(line) })
+	if i < 0 {
+		return ""
 	}
-	command := strings.Join(append([]string{server.Expanded.Command}, server.Expanded.Args...), " ")
-	return withHint(err, hintOn(server.Name, command+"\n"+err.Error(), special, isContained))
+	return hints[i].says
 }
 
-// specialOf returns the sandbox's own hint on a container, and whether it is one of an image.
-func specialOf(sb sandbox.Sandbox, container string) (hint string, isContained bool) {
-	hinter, isContained := sb.(sandbox.Hinter)
-	if isContained {
-		hint = hinter.Hint(container)
-	}
-	return hint, isContained
-}
-
-// agentHint returns the sandbox's own hint on the agent's container.
-func agentHint(sb sandbox.Sandbox) string {
-	hint, _ := specialOf(sb, sandbox.Agent)
-	return hint
-}
-
-// withHint returns err with a hint behind it, if there is one. What was printed cannot pass for
+// Add returns err with a hint behind it, if there is one. What was printed cannot pass for
 // one.
-func withHint(err error, hint string) error {
-	if hint == "" {
+func Add(err error, says string) error {
+	if says == "" {
 		return err
 	}
-	return &hintedError{err, hint}
+	return &hintedError{err, says}
 }
 
 type hintedError struct {
