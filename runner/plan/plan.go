@@ -92,10 +92,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			declared = &declaration{servers: task.Servers}
 			declared.plan(e, c)
 		}
-		t, err := planTask(e, task, declared, c)
-		if err == nil {
-			err = t.ask(e, task, models, c)
-		}
+		t, err := planTask(e, task, declared, models, c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
@@ -119,17 +116,8 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 	return trials, errors.Join(errs...)
 }
 
-// ask plans which models agent and graders ask, and who plays the agent's user.
-func (t *Trial) ask(e *eval.Eval, task eval.ResolvedTask, models *Models, c Choices) (err error) {
-	t.Models = models
-	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
-		return err
-	}
-	return t.Agent.respond(t.Judge)
-}
-
-// planTask plans what all trials of a task share, except models.
-func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, c Choices) (Trial, error) {
+// planTask plans what all trials of a task share.
+func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, models *Models, c Choices) (Trial, error) {
 	if c.NoSkills {
 		task.Skills = nil
 	}
@@ -192,7 +180,11 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, c Cho
 		return Trial{}, err
 	}
 	t.NotEnforced = append(t.NotEnforced, unenforced...)
-	return t, nil
+	t.Models = models
+	if t.Judge, err = planJudge(e, task, models, c.Lookup); err != nil {
+		return Trial{}, err
+	}
+	return t, t.Agent.respond(t.Judge)
 }
 
 // planPods plans a trial for a cluster. It refuses what pods cannot have.

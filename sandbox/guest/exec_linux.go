@@ -87,26 +87,20 @@ func (ps *programs) start(req request) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ends [6]*os.File // child's and ours of stdin, stdout, stderr
-	defer func() {
-		for _, f := range []*os.File{ends[0], ends[3], ends[5]} {
-			_ = f.Close()
-		}
-	}()
-	for i := 0; i < len(ends); i += 2 {
-		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			return nil, err
-		}
+	pipes, err := process.OpenPipes()
+	if err != nil {
+		return nil, err
 	}
-	p := &program{stdin: ends[1], stdout: ends[2], stderr: ends[4]}
+	defer func() { _ = pipes.CloseTheirs() }()
+	p := &program{stdin: pipes.Ours[0], stdout: pipes.Ours[1], stderr: pipes.Ours[2]}
 	p.pid, p.ended, err = ps.fork(req, path, &syscall.ProcAttr{
 		Dir:   req.Dir,
-		Env:   dedupe(env),
-		Files: []uintptr{ends[0].Fd(), ends[3].Fd(), ends[5].Fd()},
+		Env:   process.LastOfEach(env),
+		Files: []uintptr{pipes.Theirs[0].Fd(), pipes.Theirs[1].Fd(), pipes.Theirs[2].Fd()},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
-		_ = errors.Join(p.stdin.Close(), p.stdout.Close(), p.stderr.Close())
+		_ = pipes.CloseOurs()
 		return nil, fmt.Errorf("%s: %w", req.Args[0], err)
 	}
 	p.goFirst()
@@ -172,20 +166,4 @@ func lookPath(name string, env []string, dir string) (string, error) {
 		return "", fmt.Errorf("%q: no such program in the container's PATH (%s)", name, search)
 	}
 	return path, nil
-}
-
-// dedupe keeps the last value of each variable.
-func dedupe(env []string) []string {
-	at := make(map[string]int, len(env))
-	kept := env[:0:0]
-	for _, kv := range env {
-		key, _, _ := strings.Cut(kv, "=")
-		if i, ok := at[key]; ok {
-			kept[i] = kv
-			continue
-		}
-		at[key] = len(kept)
-		kept = append(kept, kv)
-	}
-	return kept
 }

@@ -266,13 +266,6 @@ func testExecWhenTheSessionEnds(t *testing.T, g *Guest) {
 	}
 }
 
-func TestDedupe(t *testing.T) {
-	got := dedupe([]string{"A=1", "B=2", "A=3", "C", "B="})
-	if diff := cmp.Diff([]string{"A=3", "B=", "C"}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestHello(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)

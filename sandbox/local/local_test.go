@@ -12,6 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/process"
 )
 
 func open(t *testing.T, temp, run string) *Backend {
@@ -142,7 +143,7 @@ func TestLookPath(t *testing.T) {
 
 // A proxy of the user's does not come between programs and loopback.
 func TestLoopbackWithoutProxy(t *testing.T) {
-	env := lastOfEach(withoutProxy([]string{"A=1", "NO_PROXY=internal.example", "A=2"}))
+	env := process.LastOfEach(withoutProxy([]string{"A=1", "NO_PROXY=internal.example", "A=2"}))
 	if got, want := strings.Join(env, " "), "A=2 NO_PROXY=internal.example,127.0.0.1,localhost no_proxy=127.0.0.1,localhost"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

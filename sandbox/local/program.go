@@ -47,29 +47,23 @@ type program struct {
 // shares no terminal with us and gets none of the terminal's signals. It calls ended when
 // the program has ended, before anybody else learns of it.
 func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessState)) (*program, error) {
-	env := lastOfEach(append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark))
-	env = lastOfEach(process.WithPath(env, spec.PathFirst))
+	env := process.LastOfEach(append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark))
+	env = process.LastOfEach(process.WithPath(env, spec.PathFirst))
 	path, err := lookPath(spec.Args[0], env, spec.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var ends [6]*os.File // the child's and ours of stdin, stdout, stderr
-	defer func() {
-		for _, f := range []*os.File{ends[0], ends[3], ends[5]} {
-			_ = f.Close()
-		}
-	}()
-	for i := 0; i < len(ends); i += 2 {
-		if ends[i], ends[i+1], err = os.Pipe(); err != nil {
-			return nil, errors.Join(err, closeAll(ends[:i]))
-		}
+	pipes, err := process.OpenPipes()
+	if err != nil {
+		return nil, err
 	}
-	p := &program{stdin: ends[1], stdout: newOutput(ends[2]), stderr: newOutput(ends[4]), ended: make(chan struct{})}
+	defer func() { _ = pipes.CloseTheirs() }()
+	p := &program{stdin: pipes.Ours[0], stdout: newOutput(pipes.Ours[1]), stderr: newOutput(pipes.Ours[2]), ended: make(chan struct{})}
 	p.proc, err = b.launcher.start(path, spec.Args, &os.ProcAttr{
-		Dir: spec.Dir, Env: env, Files: []*os.File{ends[0], ends[3], ends[5]}, Sys: ownSession(),
+		Dir: spec.Dir, Env: env, Files: pipes.Theirs[:], Sys: ownSession(),
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), closeAll([]*os.File{ends[1], ends[2], ends[4]}))
+		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), pipes.CloseOurs())
 	}
 	forget, err := b.claim.remember(p.proc.Pid)
 	go p.see(func(state *os.ProcessState) {
@@ -183,14 +177,6 @@ func (p *program) cut() {
 	p.stderr.close()
 }
 
-func closeAll(files []*os.File) error {
-	var errs []error
-	for _, f := range files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
-
 // without returns an environment without the variables that are named.
 func without(env, names []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
@@ -209,21 +195,6 @@ func withoutProxy(env []string) []string {
 		env = append(env, key+"="+list+"127.0.0.1,localhost")
 	}
 	return env
-}
-
-// lastOfEach keeps the last value of each variable.
-func lastOfEach(env []string) []string {
-	var kept []string
-	seen := map[string]bool{}
-	for _, kv := range slices.Backward(env) {
-		key, _, _ := strings.Cut(kv, "=")
-		if !seen[key] {
-			seen[key] = true
-			kept = append(kept, kv)
-		}
-	}
-	slices.Reverse(kept)
-	return kept
 }
 
 // isMarked reports whether an environment, as the system shows it, has a mark that

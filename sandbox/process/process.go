@@ -4,8 +4,6 @@ package process
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -66,30 +64,4 @@ type Process interface {
 	// Wait returns when the program has ended and its output is at its end. It
 	// fails where the sandbox went away first.
 	Wait() (Exit, error)
-}
-
-// Find finds a program of that name as execvp(3) does, in the PATH that env has last and from the
-// directory that the program itself will have. It returns that PATH too; path is empty if no
-// executable file is there.
-func Find(name string, env []string, dir string) (path, search string) {
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
-			search = value
-		}
-	}
-	for _, d := range filepath.SplitList(search) {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(dir, d)
-		}
-		if path := filepath.Join(d, name); IsExecutable(path) {
-			return path, search
-		}
-	}
-	return "", search
-}
-
-// IsExecutable reports whether a file can be run.
-func IsExecutable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
