@@ -253,6 +253,18 @@ func (b *Backend) cut(why string) {
 	}
 }
 
+// busy reports whether a trial is at work, whose end makes room.
+func (b *Backend) busy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.live {
+		if !s.Trial.ServersOnly {
+			return true
+		}
+	}
+	return false
+}
+
 // answers returns nil if the API answers.
 func (b *Backend) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

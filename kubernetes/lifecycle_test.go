@@ -11,7 +11,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -32,13 +34,22 @@ func small() sandbox.Container {
 	return sandbox.Container{CPUs: 0.5, Memory: 64 << 20, Disk: 16 << 20, Pids: 64}
 }
 
-// stand opens a sandbox of an agent and a server.
-func stand(t *testing.T, b *Backend) sandbox.Sandbox {
-	t.Helper()
-	s, err := b.Open(t.Context(), &plan.Trial{
+// trialOf plans a trial of an agent and servers.
+func trialOf(b *Backend, servers ...string) *plan.Trial {
+	trial := &plan.Trial{
 		Run: b.run, Task: "t", Number: 1, Network: "airtight", Workspace: "tmpfs", MCPJSON: "{}",
-		Agent: plan.Agent{Container: small()}, Servers: []plan.Server{{Name: "one", Container: small()}},
-	}, func(evidence.Event) {})
+		Agent: plan.Agent{Container: small()},
+	}
+	for _, name := range servers {
+		trial.Servers = append(trial.Servers, plan.Server{Name: name, Container: small()})
+	}
+	return trial
+}
+
+// stand opens a sandbox of an agent and servers.
+func stand(t *testing.T, b *Backend, servers ...string) sandbox.Sandbox {
+	t.Helper()
+	s, err := b.Open(t.Context(), trialOf(b, servers...), func(evidence.Event) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +93,7 @@ func TestPolicyIsRemoved(t *testing.T) {
 			t.Cleanup(func() {
 				_ = b.client.NetworkingV1().NetworkPolicies(b.namespace).Delete(context.Background(), "allows", metav1.DeleteOptions{})
 			})
-			s := stand(t, b)
+			s := stand(t, b, "one")
 			if err := open.change(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
@@ -109,12 +120,19 @@ func openIn(t *testing.T, program, namespace string) *Backend {
 // Who ended a pod decides whose fault it is.
 func TestWhoEndedIt(t *testing.T) {
 	b := openIn(t, suiteProgram(t), "")
-	s := stand(t, b).(*trialSandbox)
+	s := stand(t, b, "one", "two").(*trialSandbox)
 	if err := b.client.CoreV1().Pods(b.namespace).Delete(t.Context(), s.pods["one"].plan.pod.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if exit := gone(t, s, "one"); exit.Cause != sandbox.FromOutside || !strings.Contains(exit.Message, "deleted") {
 		t.Errorf("a pod that somebody deleted: %+v", exit)
+	}
+	evicted := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: s.pods["two"].plan.pod.Name, Namespace: b.namespace}}
+	if err := b.client.PolicyV1().Evictions(b.namespace).Evict(t.Context(), evicted); err != nil {
+		t.Fatal(err)
+	}
+	if exit := gone(t, s, "two"); exit.Cause != sandbox.FromOutside || !strings.Contains(exit.Message, "evicted through the cluster's API") {
+		t.Errorf("a pod that was evicted: %+v", exit)
 	}
 	if exit := sandbox.EndedOf(t.Context(), s, sandbox.Agent); exit != (sandbox.Exit{}) {
 		t.Errorf("the other ended too: %+v", exit)
@@ -132,7 +150,7 @@ func TestWhoEndedIt(t *testing.T) {
 // A live run is neither resumed nor removed; of a dead one nothing stays.
 func TestAliveAndGarbage(t *testing.T) {
 	b := openIn(t, suiteProgram(t), "waza-garbage")
-	s := stand(t, b).(*trialSandbox)
+	s := stand(t, b, "one").(*trialSandbox)
 	g, err := GC(t.Context(), b.config)
 	if err != nil || !slices.Contains(g.Live, b.run) || slices.Contains(g.Runs, b.run) {
 		t.Fatalf("a live run: %+v, %v", g, err)
@@ -140,12 +158,7 @@ func TestAliveAndGarbage(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Run: b.run, Resume: true, Config: b.config, Images: b.images}); !errors.Is(err, sandbox.ErrAlive) {
 		t.Errorf("a live run is resumed: %v", err)
 	}
-	b.lease.stop()
-	b.lease.ended.Wait()
-	old := time.Now().Add(-2 * leaseSeconds * time.Second).UTC().Format(metav1.RFC3339Micro)
-	if _, err := b.lease.client.Patch(t.Context(), b.lease.name, mergePatch, []byte(`{"spec":{"renewTime":"`+old+`"}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expire(t, b)
 	if g, err = GC(t.Context(), b.config); err != nil || !slices.Contains(g.Runs, b.run) {
 		t.Errorf("a dead run: %+v, %v", g, err)
 	}
@@ -154,6 +167,22 @@ func TestAliveAndGarbage(t *testing.T) {
 	}
 	if exit := gone(t, s, "one"); exit.Cause != sandbox.FromOutside {
 		t.Errorf("its pods: %+v", exit)
+	}
+}
+
+// expire makes the lease of a run that of a dead one.
+func expire(t *testing.T, b *Backend) {
+	t.Helper()
+	b.lease.stop()
+	b.lease.ended.Wait()
+	makeOld(t, b.lease.client, b.lease.name)
+}
+
+func makeOld(t *testing.T, leases coordinationclient.LeaseInterface, name string) {
+	t.Helper()
+	old := time.Now().Add(-2 * leaseSeconds * time.Second).UTC().Format(metav1.RFC3339Micro)
+	if _, err := leases.Patch(t.Context(), name, mergePatch, []byte(`{"spec":{"renewTime":"`+old+`"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -3,6 +3,11 @@ package kubernetes
 import (
 	"context"
 	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/sandbox"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 // faked returns a backend whose API is a fake.
@@ -65,5 +75,70 @@ func TestDeletePodOfLostNode(t *testing.T) {
 				time.Sleep(time.Minute)
 			})
 		})
+	}
+}
+
+// Pods of a node that is cut off are given up in bounded time, by their run and by gc, and nothing
+// is left of them.
+func TestLostNode(t *testing.T) {
+	program := suiteProgram(t)
+	link := strings.Fields(os.Getenv("WAZA_KUBERNETES_LINK"))
+	if len(link) == 0 {
+		t.Skip("WAZA_KUBERNETES_LINK is not set to a command that takes NODE up|down, as scripts/cluster says")
+	}
+	t.Parallel()
+	const node = "node2"
+	there := Options{Config: eval.Kubernetes{CPURequests: 0.02, NodeSelector: map[string]string{corev1.LabelHostname: node}}, AllowWeak: []string{probe.HostTCP}}
+	b, dead := open(t, program, there), open(t, program, there)
+	s, _ := stand(t, b, "one"), stand(t, dead)
+	expire(t, dead)
+	plug := func(state string) {
+		if out, err := exec.Command(link[0], append(link[1:], node, state)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	plug("down")
+	cut := time.Now()
+	t.Cleanup(func() {
+		plug("up")
+		for range 300 {
+			found, err := b.client.CoreV1().Nodes().Get(context.Background(), node, metav1.GetOptions{})
+			if err == nil && len(found.Spec.Taints) == 0 && slices.ContainsFunc(found.Status.Conditions, func(c corev1.NodeCondition) bool {
+				return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+			}) {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("%s does not come back", node)
+	})
+	var all sync.WaitGroup
+	all.Go(func() { // before the cluster knows that the node is lost
+		_, err := b.Open(t.Context(), trialOf(b), func(evidence.Event) {})
+		if err == nil || !strings.Contains(err.Error(), "because of a taint of its node") {
+			t.Errorf("a pod is started there: %v", err)
+		}
+		t.Logf("a pod that cannot be started is given up after %v", time.Since(cut))
+	})
+	all.Go(func() {
+		if g, err := GC(t.Context(), dead.config); err != nil || !slices.Contains(g.Runs, dead.run) {
+			t.Errorf("a dead run: %+v, %v", g, err)
+		}
+		t.Logf("gc ends after %v", time.Since(cut))
+	})
+	for _, container := range []string{sandbox.Agent, "one"} {
+		if exit := gone(t, s, container); exit.Cause != sandbox.ByEngine || !strings.Contains(exit.Message, "node") {
+			t.Errorf("%s ended: %+v", container, exit)
+		}
+	}
+	t.Logf("pods are known to be lost after %v", time.Since(cut))
+	began := time.Now()
+	if err := s.Close(t.Context()); err != nil || time.Since(began) > 30*time.Second {
+		t.Errorf("closed after %v: %v", time.Since(began), err)
+	}
+	t.Logf("closed after %v more", time.Since(began))
+	all.Wait()
+	if left := append(b.left(t), dead.left(t)...); len(left) > 0 {
+		t.Errorf("left: %q", left)
 	}
 }

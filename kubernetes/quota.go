@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -33,7 +34,7 @@ func isQuota(err error) bool {
 }
 
 // explainRefusal says what to do if err is that of a pod that the cluster does not admit.
-func (b *Backend) explainRefusal(err error) error {
+func explainRefusal(c eval.Kubernetes, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -43,15 +44,15 @@ func (b *Backend) explainRefusal(err error) error {
 	switch {
 	case exceeded:
 		name, figures, _ := strings.Cut(quota, ", ")
-		return quotaError{fmt.Errorf("%s: the ResourceQuota %s of the namespace %s has no room for it: %s; lower --workers, or ask for a larger quota", what, name, b.namespace, figures)}
+		return quotaError{fmt.Errorf("%s: the ResourceQuota %s of the namespace %s has no room for it: %s; lower --workers, or ask for a larger quota", what, name, nameOf(c), figures)}
 	case strings.Contains(why, " per Container is ") || strings.Contains(why, " per Pod is "):
-		return fmt.Errorf("%s: a LimitRange of the namespace %s does not allow it: %s; change cpus and memory in the eval, or ask for other limits", what, b.namespace, why)
+		return fmt.Errorf("%s: a LimitRange of the namespace %s does not allow it: %s; change cpus and memory in the eval, or ask for other limits", what, nameOf(c), why)
 	case strings.HasPrefix(why, "violates PodSecurity"):
 		option := ""
-		if b.config.RemoveInterface {
+		if c.RemoveInterface {
 			option = " --remove-interface"
 		}
-		return fmt.Errorf("%s: the namespace %s does not allow it: %s; apply what waza doctor --on kubernetes --print%s prints", what, b.namespace, why, option)
+		return fmt.Errorf("%s: the namespace %s does not allow it: %s; apply what waza doctor --on kubernetes --print%s prints", what, nameOf(c), why, option)
 	case strings.Contains(why, "cannot create resource"):
 		return fmt.Errorf("%w; waza doctor --on kubernetes says what is missing", err)
 	}
@@ -127,16 +128,4 @@ func (r *room) open(ctx context.Context, b *Backend, open func() (sandbox.Sandbo
 			r.mu.Unlock()
 		}
 	}
-}
-
-// busy reports whether a trial is at work, whose end makes room.
-func (b *Backend) busy() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s := range b.live {
-		if !s.Trial.ServersOnly {
-			return true
-		}
-	}
-	return false
 }

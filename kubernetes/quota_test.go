@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,11 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -31,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		"a webhook of the cluster's":                                                  "a webhook of the cluster's",
 	} {
 		b, client := faked()
-		b.images, b.config.RemoveInterface = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, true
+		b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, eval.Kubernetes{Namespace: "n", RemoveInterface: true}
 		b.users, b.lease = usersFor("r", 1000), &lease{owner: metav1.OwnerReference{UID: types.UID("u")}}
 		created := 0
 		client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -116,4 +120,61 @@ func TestRoom(t *testing.T) {
 			t.Errorf("after %v and %d attempts: %v", time.Since(began), tried, err)
 		}
 	})
+}
+
+// A trial that a quota has no room for begins when another has ended.
+func TestQuota(t *testing.T) {
+	b := openIn(t, suiteProgram(t), "waza-quota")
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("3")}}}
+	quotas := b.client.CoreV1().ResourceQuotas(b.namespace)
+	if _, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = quotas.Delete(context.Background(), quota.Name, metav1.DeleteOptions{}) })
+	for counted := false; !counted; time.Sleep(50 * time.Millisecond) {
+		found, err := quotas.Get(t.Context(), quota.Name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, counted = found.Status.Used[corev1.ResourcePods]
+	}
+	said := make(chan string, 9)
+	b.queue.say = func(what string) { said <- what }
+	first := stand(t, b, "one")
+	opened := make(chan error, 2)
+	for range 2 {
+		go func() {
+			s, err := b.Open(t.Context(), trialOf(b, "one"), func(evidence.Event) {})
+			if err == nil {
+				err = s.Close(t.Context())
+			}
+			opened <- err
+		}()
+	}
+	const want = "the ResourceQuota team of the namespace waza-quota has no room for it: requested: pods=1, used: pods=3, limited: pods=3; lower --workers, or ask for a larger quota"
+	if got := <-said; !strings.Contains(got, want) {
+		t.Errorf("said %q", got)
+	}
+	if len(opened) > 0 {
+		t.Errorf("opened without room: %v", <-opened)
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	}
+	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")},
+	}}}}
+	limits := b.client.CoreV1().LimitRanges(b.namespace)
+	if _, err := limits.Create(t.Context(), limit, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = limits.Delete(context.Background(), limit.Name, metav1.DeleteOptions{}) })
+	if _, err := b.Open(t.Context(), trialOf(b), nil); err == nil || !strings.Contains(err.Error(), "a LimitRange of the namespace waza-quota does not allow it: maximum memory usage per Container is 32Mi") {
+		t.Errorf("in spite of a LimitRange: %v", err)
+	}
 }

@@ -74,7 +74,7 @@ func (s *trialSandbox) apply(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return s.backend.explainRefusal(err)
+		return explainRefusal(s.backend.config, err)
 	}
 	s.backend.mu.Lock()
 	s.backend.live[s] = true
