@@ -29,7 +29,7 @@ import (
 
 // requireCluster skips a test that has no cluster, or fails it with WAZA_REQUIRE_KUBERNETES=1. What
 // loads an image's archive onto the cluster's nodes is the command WAZA_KUBERNETES_LOAD.
-func requireCluster(t *testing.T) {
+func requireCluster(t testing.TB) {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") != "" && os.Getenv("WAZA_KUBERNETES_LOAD") != "" {
 		return
@@ -41,26 +41,33 @@ func requireCluster(t *testing.T) {
 	t.Skip(missing)
 }
 
-// load loads an image that holds a static program as guest, and returns its reference.
-func load(t *testing.T, program string) string {
+// load loads an image that holds a static program as guest, and others at the root, and returns
+// its reference.
+func load(t testing.TB, program string, others ...string) string {
 	t.Helper()
-	content, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for _, dir := range []string{"opt/", "opt/waza/", "etc/", "etc/waza/", "workspace/", "tmp/", "home/", "home/agent/"} {
 		write(t, w, tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
 	}
-	write(t, w, tar.Header{Name: strings.TrimPrefix(sandbox.GuestPath, "/"), Mode: 0o755}, content)
+	for i, from := range append([]string{program}, others...) {
+		content, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(from)
+		if i == 0 {
+			name = strings.TrimPrefix(sandbox.GuestPath, "/")
+		}
+		write(t, w, tar.Header{Name: name, Mode: 0o755}, content)
+	}
 	_ = w.Close()
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	config, _ := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer.Bytes())}},
 	})
-	ref := "docker.io/library/waza-guest:test-" + digest(content)[:16]
+	ref := "docker.io/library/waza-guest:test-" + digest(layer.Bytes())[:16]
 	manifest, _ := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{ref}, "Layers": []string{"layer.tar"}}})
 	path := filepath.Join(t.TempDir(), "image.tar")
 	archive, err := os.Create(path)
@@ -82,7 +89,7 @@ func load(t *testing.T, program string) string {
 	return ref
 }
 
-func write(t *testing.T, w *tar.Writer, h tar.Header, content []byte) {
+func write(t testing.TB, w *tar.Writer, h tar.Header, content []byte) {
 	t.Helper()
 	h.Size = int64(len(content))
 	if err := w.WriteHeader(&h); err != nil {
@@ -94,7 +101,7 @@ func write(t *testing.T, w *tar.Writer, h tar.Header, content []byte) {
 }
 
 // open opens a backend whose pods hold a static program as guest, in a namespace with the policy.
-func open(t *testing.T, program string, o Options) *Backend {
+func open(t testing.TB, program string, o Options, others ...string) *Backend {
 	t.Helper()
 	requireCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -103,7 +110,7 @@ func open(t *testing.T, program string, o Options) *Backend {
 		t.Fatal(err)
 	}
 	o.Run = "t-" + strings.ToLower(rand.Text())[:10]
-	o.Images = guests.Images{FirstUser: 1 << 30, Images: map[string]guests.Image{"": {Reference: load(t, program)}}}
+	o.Images = guests.Images{FirstUser: 1 << 30, Images: map[string]guests.Image{"": {Reference: load(t, program, others...)}}}
 	o.Say = func(what string) { t.Log(what) }
 	b, err := Open(ctx, o)
 	if err != nil {
