@@ -270,6 +270,7 @@ func TestBuildHints(t *testing.T) {
 		{"/bin/sh: 1: python3: not found", "needs Python, which"},
 		{"/bin/sh: 1: git: not found", "needs git, which"},
 		{"npm error code ENOTFOUND\nnpm error network request to https://registry.example failed", "does not find a host"},
+		{"npm error code SELF_SIGNED_CERT_IN_CHAIN\nnpm error request to https://registry.example failed, reason: self-signed certificate in certificate chain", "have the Dockerfile copy its certificate authority"},
 		{"src/index.ts(3,1): error TS2304: Cannot find name 'foo'.", ""},
 	} {
 		var log buildLog

@@ -149,6 +149,7 @@ func TestUsageErrors(t *testing.T) {
 		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
 		{"gate a", "gate takes one run, and with --against the run to compare it with"},
+		{"inspect --isolate flags_test.go", "flags_test.go is no client's file with servers, which is JSON; to name a command, write it behind --"},
 		{"run testdata", "directory testdata has no eval"},
 	}
 	for _, test := range tests {

@@ -135,6 +135,9 @@ func (s initCommand) about(b *beginning, target string, command []string) error 
 		return usage("%s is no directory, file or URL; to name a command, write it behind --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
 	found := scaffold.Detect(os.DirFS(target))
+	if len(found) == 0 && isFile(filepath.Join(target, "SKILL.md")) {
+		return usage("%s has a skill and no MCP server, and init writes evals for MCP servers; write an eval that has the skill's directory under config.skill_directories, and add tasks with waza new task", target)
+	}
 	if len(found) == 0 {
 		return usage("%s has nothing that looks like an MCP server; say what it is: waza init -- COMMAND, as in waza init -- npx -y PACKAGE or waza init -- node server.js; waza init URL; or waza init mcp.json", target)
 	}
@@ -218,9 +221,9 @@ func (b *beginning) one(name string, config any) error {
 // clients are the servers of a client's file. Values that it spells out and that are secret become
 // variables.
 func (s initCommand) clients(b *beginning, file string) error {
-	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := clientsFile(file)
 	if err != nil {
-		return usage("%w", err)
+		return err
 	}
 	client, err := s.readClient(file, data)
 	if err != nil {

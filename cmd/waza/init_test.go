@@ -58,9 +58,11 @@ func TestInitRefuses(t *testing.T) {
 		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
 		"init --dir there -- npx -y x":           "these are there already: there/eval.yaml",
 		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
+		"init skill":                             "skill has a skill and no MCP server",
+		"init skill/SKILL.md":                    "skill/SKILL.md is no client's file with servers, which is JSON; to name a command, write it behind --",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
-		p := unpackProject(t, "-- there/eval.yaml --\n")
+		p := unpackProject(t, "-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -265,11 +266,23 @@ func (s inspectCommand) evalTarget(file string) (target, error) {
 }
 
 func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, error) {
-	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	data, err := clientsFile(file)
 	if err != nil {
-		return target{}, usage("%w", err)
+		return target{}, err
 	}
 	return s.clientData(file, data, o)
+}
+
+// clientsFile reads a client's file. A program in its place is often meant to be a command.
+func clientsFile(file string) ([]byte, error) {
+	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if begins := bytes.TrimLeft(data, " \t\r\n\uFEFF"); len(begins) > 0 && !bytes.ContainsAny(begins[:1], "{[/") {
+		return nil, usage("%s is no client's file with servers, which is JSON; to name a command, write it behind --", text.Inert(file))
+	}
+	return data, nil
 }
 
 // clientData reads a client's file, or what is written as one.
