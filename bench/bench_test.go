@@ -19,7 +19,7 @@ func quick(t *testing.T, more ...string) []string {
 	t.Helper()
 	dockertest.Require(t)
 	dockertest.Tool(t, "docker-compose")
-	return append([]string{"-quick", "-waza", dockertest.Waza(t), "-peer", dockertest.Program(t, "bench/peer", "peer"), "-attacker", dockertest.Program(t, "attacks/hostile", "hostile")}, more...)
+	return append([]string{"-quick", "-tools", "", "-waza", dockertest.Waza(t), "-peer", dockertest.Program(t, "bench/peer", "peer"), "-attacker", dockertest.Program(t, "attacks/hostile", "hostile")}, more...)
 }
 
 // Everything is measured, and nothing is left. What comes out is not looked at: it
@@ -98,6 +98,31 @@ func TestInterrupted(t *testing.T) {
 	left, err := b.close(t.Context())
 	if err != nil || left.Value != 0 {
 		t.Errorf("left behind: %q, %v", left.Notes, err)
+	}
+}
+
+// Calls go through a tool, here one that is the server itself, and one that cannot be installed is left out.
+func TestOtherTools(t *testing.T) {
+	b := &bench{options: options{peer: dockertest.Program(t, "bench/peer", "peer"), tools: t.TempDir(), sizes: quickSizes()}, dir: t.TempDir(), stderr: t.Output()}
+	ways, leftOut, stop := b.startTools(t.Context(), []tool{
+		{"itself", "1", "http", []string{"touch", "installed"}, []string{"PEER", "http", "127.0.0.1:PORT"}},
+		{"none", "2", "stdio", []string{"sh", "-c", "echo no such package; exit 3"}, nil},
+	})
+	defer stop()
+	if len(leftOut) != 1 || !strings.HasPrefix(leftOut[0], "none 2 is left out: ") || !strings.HasSuffix(leftOut[0], "no such package") {
+		t.Errorf("left out: %q", leftOut)
+	}
+	if len(ways) != 1 {
+		t.Fatalf("%d tools run, want 1", len(ways))
+	}
+	if err := ways[0].block(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := len(pooled(ways[0].captured)), b.sizes.Calls; got != want {
+		t.Errorf("%d calls through it, want %d", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(b.tools, "itself-1", "installed")); err != nil {
+		t.Error(err)
 	}
 }
 

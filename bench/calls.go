@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,17 +21,19 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// way is one transport, captured and direct.
+// way is something that calls go through, and the same calls without it.
 type way struct {
-	name     string
-	trial    *plan.Trial // whose agent calls its server
-	direct   func(context.Context) (mcppeer.Report, error)
-	captured []mcppeer.Report
-	bare     []mcppeer.Report
+	name      string
+	transport string // to the server
+	what      string // adds how much to what
+	through   func(context.Context) (mcppeer.Report, error)
+	direct    func(context.Context) (mcppeer.Report, error)
+	captured  []mcppeer.Report
+	bare      []mcppeer.Report
 }
 
 // measureCalls measures one call over either transport, through a trial's capture
-// and without it, in blocks by turns.
+// and without it, and through other tools and without them, in blocks by turns.
 func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	s, err := b.newSubject(ctx, "bridge")
 	if err != nil {
@@ -50,14 +53,19 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	servers := map[string]string{"http": "web", "stdio": "stock"}
 	for _, w := range ways {
 		load := append([]string{"-url", "http://" + servers[w.name] + "/mcp"}, b.loadArgs(b.sizes.Calls)...)
-		if w.trial, err = b.plan(ctx, settings{network: "bridge", agent: commandAgent(load)}); err != nil {
+		trial, err := b.plan(ctx, settings{network: "bridge", agent: commandAgent(load)})
+		if err != nil {
 			return nil, err
 		}
+		w.what = "capture adds to a call of 400 bytes over " + w.name
+		w.through = func(ctx context.Context) (mcppeer.Report, error) { return b.capturedLoad(ctx, trial) }
 	}
+	others, leftOut, stop := b.startTools(ctx, tools())
+	defer stop()
 	var echoes []float64
 	for range b.sizes.Blocks {
-		for _, w := range ways {
-			if err := b.block(ctx, w); err != nil {
+		for _, w := range slices.Concat(ways, others) {
+			if err := w.block(ctx); err != nil {
 				return nil, fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
@@ -70,6 +78,11 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	var figures []Figure
 	for _, w := range ways {
 		figures = append(figures, w.figures(percentile(echoes, 50))...)
+	}
+	figures[0].Notes = leftOut
+	for _, w := range others {
+		ours := ways[slices.IndexFunc(ways, func(x *way) bool { return x.name == w.transport })]
+		figures = append(figures, w.added(50), w.against(ours))
 	}
 	return figures, nil
 }
@@ -84,13 +97,18 @@ func commandAgent(load []string) string {
 	return fmt.Sprintf("  executor: command\n  agent: {command: /peer, args: %s, prompt: stdin}", args)
 }
 
-// block makes the calls of one block both ways.
-func (b *bench) block(ctx context.Context, w *way) error {
-	out, err := b.trialsOf(ctx, w.trial, 1, 1, nil)
+// capturedLoad runs a trial and returns what its agent says.
+func (b *bench) capturedLoad(ctx context.Context, trial *plan.Trial) (mcppeer.Report, error) {
+	out, err := b.trialsOf(ctx, trial, 1, 1, nil)
 	if err != nil {
-		return err
+		return mcppeer.Report{}, err
 	}
-	captured, err := readReport(out.dirs[0])
+	return readReport(out.dirs[0])
+}
+
+// block makes the calls of one block both ways.
+func (w *way) block(ctx context.Context) error {
+	captured, err := w.through(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,27 +120,31 @@ func (b *bench) block(ctx context.Context, w *way) error {
 	return nil
 }
 
-// figures says what capture adds, also beside an echo over the engine's pipe, and how
-// many calls one agent makes.
-func (w *way) figures(echo float64) []Figure {
+// added is what is added to a call, by percentiles.
+func (w *way) added(p int) Figure {
 	captured, bare := pooled(w.captured), pooled(w.bare)
 	samples := map[string][]float64{}
 	for _, p := range []int{50, 99} {
 		samples[fmt.Sprintf("captured_p%d_ms", p)] = []float64{percentile(captured, p)}
 		samples[fmt.Sprintf("direct_p%d_ms", p)] = []float64{percentile(bare, p)}
 	}
-	added := func(p int) Figure {
-		return Figure{
-			Name: fmt.Sprintf("call_added_ms.%s.p%d", w.name, p), Samples: samples,
-			What:  fmt.Sprintf("what capture adds to a call of 400 bytes over %s, of %d each way", w.name, len(captured)),
-			Value: percentile(captured, p) - percentile(bare, p),
-		}
+	return Figure{
+		Name: fmt.Sprintf("call_added_ms.%s.p%d", w.name, p), Samples: samples,
+		What:  fmt.Sprintf("what %s, of %d each way", w.what, len(captured)),
+		Value: percentile(captured, p) - percentile(bare, p),
 	}
+}
+
+// figures says what capture adds, also beside an echo over the engine's pipe, and how
+// many calls one agent makes.
+func (w *way) figures(echo float64) []Figure {
 	var elapsed time.Duration
+	calls := 0
 	for _, r := range w.captured {
 		elapsed += time.Duration(r.Ended-r.Began) * time.Microsecond
+		calls += len(r.Micros)
 	}
-	p50 := added(50)
+	p50 := w.added(50)
 	vs := Figure{
 		Name: "call_added_vs_echoes." + w.name, Samples: map[string][]float64{"echo_p50_ms": {echo}},
 		What:  fmt.Sprintf("that p50, against %d echoes of as many bytes over the engine's pipe to an attached container", passes),
@@ -130,9 +152,9 @@ func (w *way) figures(echo float64) []Figure {
 	}
 	perSecond := Figure{
 		Name: "calls_per_second." + w.name + ".1", What: "captured calls a second of one agent over " + w.name,
-		Value: float64(len(captured)) / elapsed.Seconds(),
+		Value: float64(calls) / elapsed.Seconds(),
 	}
-	return []Figure{p50.atMost(0.3), added(99), vs.atMost(1), perSecond.atLeast(2500)}
+	return []Figure{p50.atMost(0.3), w.added(99), vs.atMost(1), perSecond.atLeast(2500)}
 }
 
 // readReport reads what the peer printed as an agent.

@@ -32,6 +32,7 @@ func main() {
 // options is the command line.
 type options struct {
 	waza, peer, attacker string // executables
+	tools                string // directory that other tools are installed in; empty for none of them
 	out                  string // where the report goes; empty for nowhere
 	runtime              string // of the trials' containers; empty for the engine's own
 	only                 []string
@@ -83,6 +84,7 @@ func readOptions(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.waza, "waza", "bin/waza", "the static waza `EXECUTABLE` to measure")
 	flags.StringVar(&o.peer, "peer", "bin/bench-peer", "the static `EXECUTABLE` of bench/peer")
 	flags.StringVar(&o.attacker, "attacker", "bin/bench-attacker", "the static `EXECUTABLE` of attacks/hostile")
+	flags.StringVar(&o.tools, "tools", "bin/tools", "install other tools that calls are measured through in this `DIRECTORY`; empty for none of them")
 	flags.StringVar(&o.out, "o", "bench.json", "write the report to this `FILE` too; empty for nowhere")
 	flags.StringVar(&o.runtime, "runtime", "", "run trials, and their floors, with this `RUNTIME` that the engine knows, such as crun")
 	flags.StringVar(&only, "only", "", "measure only these `PARTS`: "+strings.Join(partNames(), ","))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 )
 
 // client is a conversation with a server.
@@ -49,7 +50,7 @@ func (c *httpClient) exchange(ctx context.Context, message []byte, _ bool) ([]by
 	if session := response.Header.Get("Mcp-Session-Id"); session != "" {
 		c.session = session
 	}
-	if response.Header.Get("Content-Type") == "text/event-stream" {
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		return eventData(body), nil
 	}
 	return body, nil
