@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
@@ -72,9 +71,7 @@ func counted(all []runner.Checked) (errors, warnings int) {
 func (s checkCommand) printChecked(all []runner.Checked, f format) error {
 	errors, warnings := counted(all)
 	if f == formatJSON {
-		out := json.NewEncoder(s.stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(struct {
+		return s.printValue(struct {
 			Errors   int              `json:"errors"`
 			Warnings int              `json:"warnings"`
 			Evals    []runner.Checked `json:"evals"`

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -80,10 +79,7 @@ func (s doctorCommand) command() *cli.Command {
 
 func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 	if f == formatJSON {
-		out := json.NewEncoder(s.stdout)
-		out.SetIndent("", "  ")
-		out.SetEscapeHTML(false)
-		return out.Encode(struct {
+		return s.printValue(struct {
 			Status containers.CheckStatus `json:"status"`
 			Checks containers.Checks      `json:"checks"`
 		}{all.Worst(), all})
@@ -93,9 +89,9 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 		columns = 80
 	}
 	for _, check := range all {
-		fill(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), 20, check.Says)
+		fill(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Says)
 		if check.Mend != "" {
-			fill(s.stdout, columns, strings.Repeat(" ", 20), 20, "→ "+check.Mend)
+			fill(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Mend)
 		}
 	}
 	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
@@ -106,15 +102,18 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 	return nil
 }
 
+// checkIndent is how many columns a check's status and name take.
+const checkIndent = 20
+
 // fill prints head and then text in lines of so many columns, those after the first
 // indented.
-func fill(w io.Writer, columns int, head string, indent int, text string) {
+func fill(w io.Writer, columns int, head, text string) {
 	line := head
 	for i, word := range strings.Fields(text) {
 		switch {
 		case i > 0 && len([]rune(line))+1+len([]rune(word)) > columns:
 			fmt.Fprintln(w, line)
-			line = strings.Repeat(" ", indent) + word
+			line = strings.Repeat(" ", checkIndent) + word
 		case i > 0:
 			line += " " + word
 		default:

@@ -2,11 +2,9 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
@@ -104,11 +102,7 @@ func remarkOn(d view.Difference) remark {
 // decides.
 func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against string, f format) error {
 	if f == formatJSON {
-		data, err := evidence.MarshalIndent(r)
-		if err != nil {
-			return err
-		}
-		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+		return s.printValue(r)
 	}
 	end, paint := fmt.Sprintf("PASSED: no regression in %s against %s", text.Count(r.Tasks, "task"), against), s.styleOf(s.stdout).Good
 	if !r.Passed {

@@ -91,6 +91,15 @@ func (s *state) printJSON(write func(io.Writer) error) error {
 	return errors.Join(write(out), out.Close())
 }
 
+// printValue prints v as JSON.
+func (s *state) printValue(v any) error {
+	data, err := evidence.MarshalIndent(v)
+	if err != nil {
+		return err
+	}
+	return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
 // runOutput is where what comes of one run goes.
 type runOutput struct {
 	*state
@@ -223,18 +232,18 @@ func copyTo(w io.Writer, dir, name string) error {
 // compare prints a comparison in the wanted format, and writes it as JSON to a file
 // where one is named.
 func (s *state) compare(c results.Comparison, f format, file string) error {
-	data, err := evidence.MarshalIndent(c)
-	if err != nil {
-		return err
-	}
 	if file != "" {
+		data, err := evidence.MarshalIndent(c)
+		if err != nil {
+			return err
+		}
 		if err := evidence.WriteFile(file, data); err != nil {
 			return usage("--output: %w", err)
 		}
 	}
 	switch f {
 	case formatJSON:
-		return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
+		return s.printValue(c)
 	case formatGitHub:
 		return markdown.Comparison(s.stdout, c)
 	}

@@ -172,10 +172,10 @@ func (x *proxiedRequest) answer(response *http.Response) {
 	initialize := len(x.inbound.env.messages) > 0 && x.inbound.env.isInitialize()
 	x.sessions.learn(x.session, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-		x.events.Add("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)), map[string]any{"conn": x.session.conn})
+		x.note("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)))
 	}
 	if x.r.Method != http.MethodHead && web.IsEncoded(response.Header) {
-		x.events.Add("gap", transport.ErrEncoded.Error(), map[string]any{"conn": x.session.conn})
+		x.note("gap", transport.ErrEncoded.Error())
 		x.fail(transport.ErrEncoded)
 		return
 	}
@@ -227,7 +227,7 @@ func (x *proxiedRequest) passMessages(response *http.Response) {
 			x.abandon()
 			more = false
 		case !more:
-			x.breakOff(err)
+			x.finish(nil, err)
 		}
 		body.Release()
 	}
@@ -305,6 +305,11 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 func (x *proxiedRequest) record(f evidence.Frame) {
 	f.Server, f.Conn = x.Name, x.session.conn
 	x.proxy.rec.Frame(f)
+}
+
+// note records an event of the conversation.
+func (x *proxiedRequest) note(kind, message string) {
+	x.events.Add(kind, message, map[string]any{"conn": x.session.conn})
 }
 
 // isOwnHost reports whether a Host header names the server as the agent knows it: by its name,

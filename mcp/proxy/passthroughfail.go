@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -28,22 +27,6 @@ func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text
 		answers = append(answers, raw)
 	}
 	return answers
-}
-
-// breakOff records errors for the requests that are not answered yet: part of the response has been
-// sent, and no more will come.
-func (x *proxiedRequest) breakOff(err error) {
-	cause := x.reason(err)
-	switch {
-	case errors.Is(cause, errLeft), errors.Is(cause, errClosed):
-		x.abandon()
-	case errors.Is(cause, io.EOF), errors.Is(cause, io.ErrUnexpectedEOF):
-		cause = errCut
-	}
-	if !errors.Is(cause, errLeft) {
-		_, code, why := x.classify(cause)
-		x.recordUnanswered(why, code, x.describe(cause))
-	}
 }
 
 // fail answers in the server's place. Nothing of a response has been sent yet.
@@ -87,11 +70,11 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 	case errors.Is(cause, errAgentShare):
 		return http.StatusOK, codeBudget, evidence.SyntheticBudget
 	case errors.Is(cause, transport.ErrFlooded):
-		x.events.Add("limit", cause.Error(), map[string]any{"conn": x.session.conn})
+		x.note("limit", cause.Error())
 	case errors.Is(cause, transport.ErrTooLong), errors.Is(cause, transport.ErrNoMemory):
-		x.events.Add("limit", "the server's message was "+cause.Error(), map[string]any{"conn": x.session.conn})
+		x.note("limit", "the server's message was "+cause.Error())
 	case errors.Is(cause, transport.ErrRedirect):
-		x.events.Add("redirect", cause.Error(), map[string]any{"conn": x.session.conn})
+		x.note("redirect", cause.Error())
 	}
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
 }
@@ -104,7 +87,7 @@ func (x *proxiedRequest) describe(cause error) string {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}
 	}
-	x.events.Add("upstream", cause.Error(), map[string]any{"conn": x.session.conn})
+	x.note("upstream", cause.Error())
 	if x.Upstream.Remote {
 		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
 	}

@@ -120,7 +120,7 @@ func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	case err != nil:
 		return e.Raw, nil // no client reads it as a message
 	case !e.IsMessage():
-		x.events.Add("gap", "the server sent a message in an event of type "+transport.Clip(e.Type), map[string]any{"conn": x.session.conn})
+		x.note("gap", "the server sent a message in an event of type "+transport.Clip(e.Type))
 	}
 	if seen := x.recordMessage(e.Data, env); len(seen) != len(e.Data) {
 		return e.WithData(seen), nil
@@ -128,9 +128,9 @@ func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	return e.Raw, nil
 }
 
-// finish answers the requests that the stream did not, unless they can still be answered on a
-// resumed stream.
-func (x *proxiedRequest) finish(out *eventWriter, err error) {
+// finish answers the requests that a response did not of which a part has been sent, unless they can
+// still be answered on a resumed stream. It only records the answers if stream is nil.
+func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
 	switch {
@@ -139,8 +139,8 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 		return
 	case errors.Is(cause, errClosed):
 		x.abandon()
-	case errors.Is(cause, io.ErrUnexpectedEOF):
-		x.events.Add("undelivered", "the server's stream ended inside an event", map[string]any{"conn": x.session.conn})
+	case errors.Is(cause, io.ErrUnexpectedEOF) && stream != nil:
+		x.note("undelivered", "the server's stream ended inside an event")
 	}
 	if ended && x.resumable && !x.stateless {
 		return // the agent may fetch the rest
@@ -150,8 +150,8 @@ func (x *proxiedRequest) finish(out *eventWriter, err error) {
 	}
 	_, code, why := x.classify(cause)
 	for _, raw := range x.recordUnanswered(why, code, x.describe(cause)) {
-		if !ended {
-			out.message("", raw)
+		if !ended && stream != nil {
+			stream.message("", raw)
 		}
 	}
 	x.resumable = false

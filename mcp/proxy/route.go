@@ -199,7 +199,7 @@ func (s *stdioSession) overflow(ex *exchange) {
 	if ex.queue.isClosed() {
 		return // the agent left
 	}
-	s.bridge.events.Add("limit", "the agent did not take its messages; its stream ends", map[string]any{"conn": s.conn})
+	s.note("limit", "the agent did not take its messages; its stream ends")
 	ex.queue.close()
 }
 
@@ -227,11 +227,9 @@ func (s *stdioSession) route(line []byte, m message) {
 	case ex != nil:
 		s.deliver(ex, item{raw: line})
 	case s.isShared():
-		s.bridge.events.Add("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method),
-			map[string]any{"conn": s.conn})
+		s.note("undelivered", fmt.Sprintf("%q belongs to no request in flight", m.method))
 	case !s.own.queue.push(item{raw: line}):
-		s.bridge.events.Add("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method),
-			map[string]any{"conn": s.conn})
+		s.note("limit", fmt.Sprintf("%q is dropped: too many messages wait for the agent", m.method))
 	}
 }
 

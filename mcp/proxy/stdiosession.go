@@ -89,8 +89,7 @@ func (s *stdioSession) open(in inbound) (*exchange, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order)+s.waiting >= s.bridge.proxy.limits.InFlight {
-		s.bridge.events.Add("limit", fmt.Sprintf("%d requests at once are the most", s.bridge.proxy.limits.InFlight),
-			map[string]any{"conn": s.conn})
+		s.note("limit", fmt.Sprintf("%d requests at once are the most", s.bridge.proxy.limits.InFlight))
 		return nil, errBusy
 	}
 	s.waiting++
@@ -238,7 +237,7 @@ func (s *stdioSession) sendNotice(in inbound) error {
 	defer cancel()
 	err := s.lines.Send(ctx, in.raw)
 	if err != nil {
-		s.bridge.events.Add("undelivered", fmt.Sprintf("to the server: %v", err), map[string]any{"conn": s.conn})
+		s.note("undelivered", fmt.Sprintf("to the server: %v", err))
 	}
 	return err
 }
@@ -258,7 +257,7 @@ func (s *stdioSession) sendRequests(ex *exchange, in inbound) {
 
 // refuse answers the requests of ex, which did not reach the server.
 func (s *stdioSession) refuse(ex *exchange, why error) {
-	s.bridge.events.Add("limit", "a request was "+why.Error(), map[string]any{"conn": s.conn})
+	s.note("limit", "a request was "+why.Error())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answerRest(ex, evidence.SyntheticTransport, codeTransport, "the message is "+why.Error())
@@ -361,9 +360,9 @@ func (s *stdioSession) end(e transport.Ending) {
 	}
 	switch {
 	case errors.Is(e.Cause, transport.ErrFlooded):
-		s.bridge.events.Add("limit", "the server was ended: "+e.Cause.Error(), map[string]any{"conn": s.conn})
+		s.note("limit", "the server was ended: "+e.Cause.Error())
 	case e.Cause != nil:
-		s.bridge.events.Add("limit", "the server was ended: its message was "+e.Cause.Error(), map[string]any{"conn": s.conn})
+		s.note("limit", "the server was ended: its message was "+e.Cause.Error())
 	}
 	data := e.Data()
 	data["conn"] = s.conn
@@ -374,6 +373,11 @@ func (s *stdioSession) end(e transport.Ending) {
 func (s *stdioSession) record(f evidence.Frame) {
 	f.Server, f.Conn = s.bridge.Name, s.conn
 	s.bridge.proxy.rec.Frame(f)
+}
+
+// note records an event of the conversation.
+func (s *stdioSession) note(kind, message string) {
+	s.bridge.events.Add(kind, message, map[string]any{"conn": s.conn})
 }
 
 func (s *stdioSession) recordClient(in inbound) {
