@@ -72,13 +72,15 @@ type verdict struct {
 	Said []string
 }
 
-func verdictOf(r view.Run) verdict {
-	word := r.Verdict()
+func verdictOf(r view.Run) verdict { return verdict{verdictMark(r.Verdict()), r.Reasons()} }
+
+// verdictMark returns the mark of a run's verdict.
+func verdictMark(word string) Mark {
 	signs := map[string]Mark{
 		view.AtWork: {"none", word, "infra"}, view.Incomplete: {"infra", word, "infra"},
 		view.Passed: {"pass", word, "pass"}, view.Failed: {"fail", word, "fail"},
 	}
-	return verdict{signs[word], r.Reasons()}
+	return signs[word]
 }
 
 // place is where a page stands among others.

@@ -103,6 +103,10 @@ func (r listedRun) Mark() Mark {
 	case r.Attacked > 0 && r.Verdict == results.StatusPassed:
 		return attackedMark(evidence.AttackSucceeded)
 	}
+	words := map[results.Status]string{results.StatusPassed: view.Passed, results.StatusFailed: view.Failed, results.StatusError: view.Incomplete}
+	if word, known := words[r.Verdict]; known {
+		return verdictMark(word)
+	}
 	return outcomeOf(r.Verdict)
 }
 

@@ -228,8 +228,8 @@ func TestLivePage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := strings.Count(strings.ToLower(page), ">at work<"); n != 1 {
-		t.Errorf("the page says At work %d times", n)
+	if n := strings.Count(page, ">at work<"); n != 1 {
+		t.Errorf("the page says at work %d times", n)
 	}
 	for number, want := range map[string]string{"2": "This trial runs.", "3": "This trial has not begun."} { // whose address stays
 		if page := s.page("/runs/a/trial/buy/" + number); !strings.Contains(page, want) || !strings.Contains(page, `data-trial="buy/`+number+`"`) {

@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/schema"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -55,25 +60,59 @@ func (s tools) server(version string) *server.MCPServer {
 	add := func(name, what string, answer func(mcp.CallToolRequest) (string, error), arguments ...mcp.ToolOption) {
 		tool := mcp.NewTool(name, append([]mcp.ToolOption{
 			mcp.WithDescription(what), mcp.WithReadOnlyHintAnnotation(true), mcp.WithDestructiveHintAnnotation(false),
-			mcp.WithIdempotentHintAnnotation(true), mcp.WithOpenWorldHintAnnotation(false),
+			mcp.WithIdempotentHintAnnotation(true), mcp.WithOpenWorldHintAnnotation(false), mcp.WithSchemaAdditionalProperties(false),
 		}, arguments...)...)
 		m.AddTool(tool, func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			said, err := answer(r)
-			if err != nil {
+			err := misfit(tool, r)
+			said := ""
+			if err == nil {
+				said, err = answer(r)
+			}
+			var own *refusal
+			switch {
+			case errors.As(err, &own):
+				return mcp.NewToolResultError(own.text), nil
+			case err != nil:
 				return mcp.NewToolResultError(marked(refusalFor(err).text, 0)), nil
 			}
 			return mcp.NewToolResultText(marked(said, r.GetInt("offset", 0))), nil
 		})
 	}
-	offset := mcp.WithNumber("offset", mcp.Description("where a long answer goes on, as the part before it says"), mcp.Min(0))
+	offset := mcp.WithInteger("offset", mcp.Description("where a long answer goes on, as the part before it says"), mcp.Min(0))
 	add("list_runs", "List runs, the newest first: what was run, when, and what came of it.", s.listRuns, offset)
 	add("explain_failure", "Say why trials of a run did not pass: for each task the outcome, and what graders say.", s.explainFailure, run,
 		mcp.WithString("task", mcp.Description("a task's id; without it, all tasks")), offset)
 	add("show_trial", "Show a trial: the prompt, answers of models, calls on the wire with their results, the final output, verdicts.", s.showTrial, run,
-		mcp.WithString("task", mcp.Required(), mcp.Description("a task's id")), mcp.WithNumber("trial", mcp.Description("its number; default 1"), mcp.Min(1)), offset)
+		mcp.WithString("task", mcp.Required(), mcp.Description("a task's id")), mcp.WithInteger("trial", mcp.Description("its number; default 1"), mcp.Min(1)), offset)
 	add("compare_runs", "Compare runs with the first of them, task by task.", s.compareRuns,
 		mcp.WithArray("runs", mcp.Required(), mcp.Description("from 2 to 8 ids of runs"), mcp.WithStringItems(), mcp.MinItems(2), mcp.MaxItems(maxCompared)), offset)
 	return m
+}
+
+// misfit returns an error where the arguments of a call do not fit the tool's schema.
+func misfit(tool mcp.Tool, r mcp.CallToolRequest) error {
+	raw, err := json.Marshal(tool.InputSchema)
+	if err != nil {
+		return err
+	}
+	fits, err := schema.Compile(raw)
+	if err != nil {
+		return err
+	}
+	if raw, err = json.Marshal(r.GetRawArguments()); err != nil {
+		return err
+	}
+	arguments, err := jsonvalue.Parse(raw)
+	switch {
+	case err != nil:
+		return err
+	case arguments == nil:
+		arguments = map[string]any{}
+	}
+	if wrong, err := fits.Misfits(arguments, 1); err != nil || len(wrong) > 0 {
+		return errors.Join(err, &refusal{http.StatusBadRequest, fmt.Sprintf("Arguments of %s: %s.", tool.Name, strings.Join(wrong, "; "))})
+	}
+	return nil
 }
 
 // marked returns a part of a text, from a byte on, between marks that nobody can know who wrote
@@ -133,6 +172,9 @@ func (s tools) explainFailure(r mcp.CallToolRequest) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %s: %s. %s\n", listed.ID, run.Verdict(), strings.Join(run.Reasons(), " "))
 	task := r.GetString("task", "")
+	if task != "" && !slices.ContainsFunc(run.Results.Tasks, func(t results.Task) bool { return t.TestID == task }) {
+		return "", errNotThere
+	}
 	for _, f := range view.Gather(run.Results.Tasks, failuresOf) {
 		if task != "" && f.Task.TestID != task {
 			continue

@@ -151,7 +151,7 @@ tasks: [quick.yaml, waits.yaml]
 			slices.ContainsFunc(p.Trials, func(t view.TrialProgress) bool { return t.Task == "waits" && t.Phase == "agent at work" })
 	}
 	first.follow(id, atWork)
-	if page := first.page("/runs/" + id + "/overview"); !strings.Contains(page, "At work") || !strings.Contains(page, `data-live="/runs/`+id+`/events"`) {
+	if page := first.page("/runs/" + id + "/overview"); !strings.Contains(page, "at work") || !strings.Contains(page, `data-live="/runs/`+id+`/events"`) {
 		t.Error("the page does not say that the run is at work")
 	}
 	first.page("/runs/" + id + "/trial/quick/1")

@@ -65,7 +65,7 @@
   const progress = (now) => {
     for (const t of now.trials) trials.set(t.task + "/" + t.number, t);
     if (only && trials.get(only)?.phase === "done") return location.reload();
-    say("state", ["running", "starting"].includes(now.state) ? "At work" : now.state);
+    say("state", ["running", "starting"].includes(now.state) ? "at work" : now.state);
     say("done", String(now.done_trials));
     say("planned", String(now.planned_trials));
     say("elapsed", took(now.elapsed_ms));

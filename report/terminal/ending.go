@@ -85,7 +85,7 @@ func Verdicts(of []string, passed bool, style Style) string {
 	said := fmt.Sprintf("%d of %d runs passed", counts[view.Passed], len(of))
 	for _, verdict := range []string{view.Failed, view.Incomplete} {
 		if counts[verdict] > 0 {
-			said += fmt.Sprintf(", %d %s", counts[verdict], strings.ToLower(verdict))
+			said += fmt.Sprintf(", %d %s", counts[verdict], verdict)
 		}
 	}
 	if passed {

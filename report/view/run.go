@@ -59,10 +59,10 @@ func (r Run) Trials() (n int) {
 
 // The words of a run's verdict.
 const (
-	Passed     = "Passed"
-	Failed     = "Failed"
-	Incomplete = "Incomplete"
-	AtWork     = "At work"
+	Passed     = "passed"
+	Failed     = "failed"
+	Incomplete = "incomplete"
+	AtWork     = "at work"
 )
 
 // Verdict returns the verdict on the run, in a word.
