@@ -26,6 +26,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 	"github.com/waza-isolate/waza/scaffold"
 )
 
@@ -98,6 +99,9 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	args, command := s.arguments(c)
 	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
 		return nil, usage("init takes one directory, file or URL, or a command behind --; see waza init --help")
+	}
+	if err := selftest.CheckNames(b.allowWeak); err != nil {
+		return nil, usage("--allow-weak: %w", err)
 	}
 	target := "."
 	if len(args) == 1 {

@@ -58,6 +58,7 @@ func TestInitRefuses(t *testing.T) {
 		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
 		"init --dir there -- npx -y x":           "these are there already: there/eval.yaml",
 		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
+		"init --allow-weak pong -- npx -y x":     `--allow-weak: there is no attack "pong"; did you mean "ping"?`,
 		"init skill":                             "skill has a skill and no MCP server",
 		"init skill/SKILL.md":                    "skill/SKILL.md is no client's file with servers, which is JSON; to name a command, write it behind --",
 		"init one.json two.json":                 "init takes one directory, file or URL",

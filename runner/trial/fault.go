@@ -157,8 +157,11 @@ func (s *stage) foreignEnding(ctx context.Context) error {
 }
 
 // hinted returns err with a hint on why a container of the server did not come up: its own, or
-// that of a service.
+// that of a service. Hints are about containers' programs, so a remote server has none.
 func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
+	if server.Remote {
+		return err
+	}
 	special, isContained := specialOf(sb, container)
 	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
 		special = "" // its program came up
