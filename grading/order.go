@@ -59,14 +59,15 @@ func (o *order) bound() bool {
 	return true
 }
 
-// unknown returns the first call whose place among builtin uses is not known.
-func (o *order) unknown() (call capture.Use, found bool) {
+// unknown returns the first call whose place among builtin uses is not known; there is one where
+// orders differ.
+func (o *order) unknown() (call capture.Use) {
 	for i := range o.calls {
 		if o.least[i] < o.most[i] {
-			return o.calls[i], true
+			return o.calls[i]
 		}
 	}
-	return capture.Use{}, false
+	return call
 }
 
 // possible returns one order that the uses may have had.

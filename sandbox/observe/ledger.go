@@ -34,7 +34,7 @@ func (l *Ledger) Program(path string, args func() []string) {
 		l.seen.More[Programs]++
 	default:
 		l.program[path] = len(l.seen.Programs)
-		l.seen.Programs = append(l.seen.Programs, Program{path, Args(args()), 1})
+		l.seen.Programs = append(l.seen.Programs, Program{path, argsOf(args()), 1})
 	}
 }
 

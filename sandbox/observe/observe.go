@@ -131,7 +131,7 @@ func (s Seen) bounded() Seen {
 		b.Files[i] = FileChange{Text(f.Path), known(f.What, "created", "changed", "removed"), known(f.Kind, "", "file", "directory", "link", "special"), max(f.Size, 0)}
 	}
 	for i, p := range b.Programs {
-		b.Programs[i] = Program{Text(p.Path), Args(p.Args), min(max(p.Count, 1), maxCount)}
+		b.Programs[i] = Program{Text(p.Path), argsOf(p.Args), min(max(p.Count, 1), maxCount)}
 	}
 	for i, c := range b.Connections {
 		b.Connections[i] = Connection{network(c.Network), Text(c.Address), min(max(c.Count, 1), maxCount)}
@@ -171,8 +171,8 @@ func first[T any](all []T, most int, more map[string]int, name string) []T {
 // Text returns a name as it is kept: cut where it is long, and whole characters.
 func Text(s string) string { return cut(s, maxText) }
 
-// Args returns a program's arguments as they are kept.
-func Args(all []string) []string {
+// argsOf returns a program's arguments as they are kept.
+func argsOf(all []string) []string {
 	var kept []string
 	for _, arg := range all[:min(len(all), maxArgs)] {
 		kept = append(kept, cut(arg, maxArg))

@@ -159,9 +159,9 @@ func CheckNames(names []string) error {
 	return nil
 }
 
-// Allow marks attacks that got out and whose names are allowed, and returns a sentence about each
+// markAllowed marks attacks that got out and whose names are allowed, and returns a sentence about each
 // other one that got out.
-func Allow(c *evidence.Certificate, names []string) []string {
+func markAllowed(c *evidence.Certificate, names []string) []string {
 	var holes []string
 	for i := range c.Attacks {
 		a := &c.Attacks[i]

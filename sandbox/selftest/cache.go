@@ -128,7 +128,7 @@ func parse(data []byte) (evidence.Certificate, error) {
 func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKind, cache Cache, allow []string, say func(string)) (_ evidence.Certificate, holes []string, err error) {
 	usable := func() (evidence.Certificate, bool) {
 		c, ok := cache.Find(b.Describe(), kind, time.Now())
-		return c, ok && len(Allow(&c, allow)) == 0
+		return c, ok && len(markAllowed(&c, allow)) == 0
 	}
 	if c, ok := usable(); ok {
 		return c, nil, nil
@@ -155,6 +155,6 @@ func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKin
 			say(fmt.Sprintf("the certificate of this run will not be kept: %v", err))
 		}
 	}
-	holes = Allow(&c, allow)
+	holes = markAllowed(&c, allow)
 	return c, holes, nil
 }
