@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,10 +36,10 @@ type copied struct{ file, to string }
 func exportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report: json:FILE or junit:FILE, as `KIND:FILE` (repeatable)"},
-		&cli.StringFlag{Name: "output-dir", Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
-		&cli.StringFlag{Name: "transcript-dir", Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
+		&cli.StringFlag{Name: "output-dir", Action: isForFiles("output-dir"), Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
+		&cli.StringFlag{Name: "transcript-dir", Action: isForFiles("transcript-dir"), Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
 		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir"},
-		&cli.StringFlag{Name: "session-dir", Value: ".", Usage: "Write the session log to `DIR`"},
+		&cli.StringFlag{Name: "session-dir", Action: isForFiles("session-dir"), Value: ".", Usage: "Write the session log to `DIR`"},
 	}
 }
 
@@ -97,6 +98,20 @@ func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 }
 
 var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// isForFiles refuses a directory to write files to that cannot be one, before anything is run.
+func isForFiles(flag string) func(*cli.Context, string) error {
+	return func(_ *cli.Context, dir string) error {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !info.IsDir() {
+			return usage("--%s: %s is no directory; name one, which may be new", flag, dir)
+		}
+		return nil
+	}
+}
 
 // slug is text as a part of a file's name.
 func slug(text string) string {

@@ -150,6 +150,7 @@ func TestUsageErrors(t *testing.T) {
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
 		{"gate a", "gate takes one run, and with --against the run to compare it with"},
 		{"inspect --isolate flags_test.go", "flags_test.go is no client's file with servers, which is JSON; to name a command, write it behind --"},
+		{"run --session-dir flags_test.go x.yaml", "--session-dir: flags_test.go is no directory"}, {"run --output-dir flags_test.go/x x.yaml", "--output-dir: flags_test.go/x is no directory"},
 		{"run testdata", "directory testdata has no eval"},
 	}
 	for _, test := range tests {
