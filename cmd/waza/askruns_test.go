@@ -18,8 +18,10 @@ func TestExampleAskRuns(t *testing.T) {
 	copyFile(t, dockertest.Waza(t), p.path("server/waza"), 0o755)
 	p.write("server/Dockerfile", "FROM "+debian+"\nCOPY waza /usr/local/bin/waza\nCOPY runs /runs\n"+
 		`ENTRYPOINT ["/usr/local/bin/waza", "serve", "--mcp", "/runs"]`+"\n")
-	p.run(exitOK)
-	if s := p.results().Summary; s.Succeeded != 2 || s.TotalTests != 2 {
-		t.Errorf("summary %+v", s)
+	for _, executor := range []string{"script", "llm"} {
+		p.start("run", "--isolate", "eval.yaml", "--executor", executor, "--run-dir", executor).wait(exitOK)
+		if s := p.resultsIn(executor).Summary; s.Succeeded != 2 || s.TotalTests != 2 {
+			t.Errorf("%s: summary %+v", executor, s)
+		}
 	}
 }
