@@ -210,21 +210,21 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	if t.Network == "bridge" {
 		return nil, errBridge
 	}
-	open := func() (sandbox.Sandbox, error) { return b.openPods(ctx, t, observe) }
+	open := func(alone bool) (sandbox.Sandbox, error) { return b.openPods(ctx, t, observe, &share{alone: alone}) }
 	if isProbe(t) { // those of a certificate are not closed for others
-		return open()
+		return open(true)
 	}
 	return b.room.open(ctx, b, open)
 }
 
-func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error) {
+func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evidence.Event), room *share) (sandbox.Sandbox, error) {
 	pods, err := planTrial(t, b.planInput())
 	s := &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
 		backend: b, plan: pods, observe: observe, pods: map[string]*startedPod{},
 	}
 	if err == nil {
-		err = s.apply(ctx)
+		err = s.apply(ctx, room)
 	}
 	if err != nil {
 		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -327,7 +327,7 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	p.pod.Spec.HostNetwork, p.pod.Spec.Hostname = true, ""
 	p.pod.Spec.HostAliases, p.pod.Spec.DNSPolicy, p.pod.Spec.DNSConfig = nil, corev1.DNSDefault, nil
 	p.pod.Spec.SecurityContext.Sysctls = nil // they would be the node's
-	started, err := b.start(ctx, p)
+	started, err := b.start(ctx, p, &share{alone: true})
 	if err != nil {
 		b.giveBack(p)
 		return nil, fmt.Errorf("host probe: %w", err)

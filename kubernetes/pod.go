@@ -46,7 +46,7 @@ type startedPod struct {
 
 // start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
 // attaches. On error nothing is left.
-func (b *Backend) start(ctx context.Context, p podPlan) (_ *startedPod, err error) {
+func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
 	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name), stderr: &bounded.Ends{Tail: tailSize}}
 	defer func() {
 		if err != nil {
@@ -61,7 +61,7 @@ func (b *Backend) start(ctx context.Context, p podPlan) (_ *startedPod, err erro
 	}
 	_, err = b.client.CoreV1().Pods(b.namespace).Create(ctx, p.pod, metav1.CreateOptions{})
 	if err == nil {
-		err = c.awaitNode(ctx)
+		err = c.awaitNode(ctx, room)
 	}
 	b.queue.leave()
 	if err != nil {
@@ -82,18 +82,24 @@ func (b *Backend) start(ctx context.Context, p podPlan) (_ *startedPod, err erro
 }
 
 // awaitNode waits until the pod has a node. The queue lets nobody else in while the scheduler
-// finds none.
-func (c *startedPod) awaitNode(ctx context.Context) error {
+// finds none. If the trial is to yield, its error is a roomError.
+func (c *startedPod) awaitNode(ctx context.Context, room *share) error {
 	hasNode := func(pod *corev1.Pod, gone bool) bool { return gone || pod.Spec.NodeName != "" || over(pod) }
-	patient, cancel := context.WithTimeout(ctx, pendingPatience)
-	pod, gone, err := c.followed.await(patient, hasNode)
-	cancel()
+	patiently := func() (*corev1.Pod, bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, pendingPatience)
+		defer cancel()
+		return c.followed.await(ctx, hasNode)
+	}
+	pod, gone, err := patiently()
 	if err != nil && ctx.Err() == nil {
 		c.backend.queue.halt(c.followed.name, schedulersWords(pod))
 		defer c.backend.queue.resume(c.followed.name)
-		longer, cancel := context.WithTimeout(ctx, pendingLimit)
-		defer cancel()
-		pod, gone, err = c.followed.await(longer, hasNode)
+	}
+	for waited := time.Duration(0); err != nil && ctx.Err() == nil && waited < pendingLimit; waited += pendingPatience {
+		if room.yields() {
+			return roomError{fmt.Errorf("the cluster has no room for it and the trial's others: %s", schedulersWords(pod))}
+		}
+		pod, gone, err = patiently()
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -103,6 +109,7 @@ func (c *startedPod) awaitNode(ctx context.Context) error {
 	case deleted(pod, gone):
 		return errors.New(judge(pod, gone, nil, nil).Message)
 	}
+	room.placed.Add(1)
 	return nil
 }
 

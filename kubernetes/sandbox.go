@@ -53,12 +53,12 @@ var _ interface {
 
 // apply starts all pods in parallel, and checks their walls from the inside before anything
 // foreign runs there.
-func (s *trialSandbox) apply(ctx context.Context) error {
+func (s *trialSandbox) apply(ctx context.Context, room *share) error {
 	started := make([]*startedPod, len(s.plan))
 	group, gctx := errgroup.WithContext(ctx)
 	for i, p := range s.plan {
 		group.Go(func() (err error) {
-			started[i], err = s.backend.start(gctx, p)
+			started[i], err = s.backend.start(gctx, p, room)
 			return err
 		})
 	}

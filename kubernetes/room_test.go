@@ -21,6 +21,7 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
+	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
 const exceeded = "exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"
@@ -48,8 +49,8 @@ func TestRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = (&trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}).apply(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), "pod ") || !strings.HasSuffix(err.Error(), want) || isQuota(err) != (why == exceeded) || created != 1 {
+		err = (&trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}).apply(t.Context(), &share{})
+		if err == nil || !strings.HasPrefix(err.Error(), "pod ") || !strings.HasSuffix(err.Error(), want) || lacksRoom(err) != (why == exceeded) || created != 1 {
 			t.Errorf("%q: %v", why, err)
 		}
 	}
@@ -58,9 +59,9 @@ func TestRefusals(t *testing.T) {
 // Trials wait for room one at a time, without asking all the time; if nobody's end would make
 // any, the run ends.
 func TestRoom(t *testing.T) {
-	type attempt = func() (sandbox.Sandbox, error)
+	type attempt = func(bool) (sandbox.Sandbox, error)
 	full := func(tried *int) attempt {
-		return func() (sandbox.Sandbox, error) { *tried++; return nil, quotaError{errors.New("full")} }
+		return func(bool) (sandbox.Sandbox, error) { *tried++; return nil, roomError{errors.New("full")} }
 	}
 	for name, test := range map[string]struct {
 		busy, shared bool
@@ -81,7 +82,7 @@ func TestRoom(t *testing.T) {
 				}
 				began, tried := time.Now(), 0
 				for range 2 {
-					if _, err := b.room.open(t.Context(), b, full(&tried)); !isQuota(err) || errors.Is(err, sandbox.ErrEngineGone) != test.exhausted {
+					if _, err := b.room.open(t.Context(), b, full(&tried)); !lacksRoom(err) || errors.Is(err, sandbox.ErrEngineGone) != test.exhausted {
 						t.Error(err)
 					}
 				}
@@ -94,7 +95,7 @@ func TestRoom(t *testing.T) {
 					t.Errorf("it took %v and %d attempts, and said %q", took, tried, said)
 				}
 				if test.exhausted {
-					if err := b.Reconnect(t.Context()); !isQuota(err) {
+					if err := b.Reconnect(t.Context()); !lacksRoom(err) {
 						t.Errorf("the run goes on: %v", err)
 					}
 				}
@@ -104,9 +105,9 @@ func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := faked()
 		tried, used := 0, true
-		open := func() (sandbox.Sandbox, error) {
+		open := func(bool) (sandbox.Sandbox, error) {
 			if tried++; used {
-				return nil, quotaError{errors.New("full")}
+				return nil, roomError{errors.New("full")}
 			}
 			return &trialSandbox{}, nil
 		}
@@ -177,4 +178,44 @@ func TestQuota(t *testing.T) {
 	if _, err := b.Open(t.Context(), trialOf(b), nil); err == nil || !strings.Contains(err.Error(), "a LimitRange of the namespace waza-quota does not allow it: maximum memory usage per Container is 32Mi") {
 		t.Errorf("in spite of a LimitRange: %v", err)
 	}
+}
+
+// Trials that each have a node for a part of their pods give it back, and are opened one after
+// another: here three trials of two pods, where there is room for two pods.
+func TestPartsOfTrials(t *testing.T) {
+	program := suiteProgram(t)
+	_, client, _, err := connect(eval.Kubernetes{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) == 0 {
+		t.Fatalf("nodes: %v, %v", nodes, err)
+	}
+	node := nodes.Items[0]
+	b := open(t, program, Options{
+		Config:    eval.Kubernetes{Namespace: "waza-room", NodeSelector: map[string]string{corev1.LabelHostname: node.Labels[corev1.LabelHostname]}},
+		AllowWeak: []string{probe.HostTCP},
+	})
+	trial := trialOf(b, "one")
+	cpus := node.Status.Allocatable.Cpu().AsApproximateFloat64() * 0.4
+	trial.Agent.Container.CPUs, trial.Servers[0].Container.CPUs = cpus, cpus
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	began, opened := time.Now(), make(chan error)
+	for range 3 {
+		go func() {
+			s, err := b.Open(ctx, trial, func(evidence.Event) {})
+			if err == nil {
+				err = s.Close(context.WithoutCancel(ctx))
+			}
+			opened <- err
+		}()
+	}
+	for range 3 {
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("after %v", time.Since(began))
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,13 +26,23 @@ const (
 	quotaPause = 10 * time.Second
 )
 
-// quotaError says that a quota of the namespace has no room for a pod.
-type quotaError struct{ error }
+// roomError says that a quota of the namespace, or the cluster, has no room for a pod of a trial.
+type roomError struct{ error }
 
-func isQuota(err error) bool {
-	var full quotaError
+func lacksRoom(err error) bool {
+	var full roomError
 	return errors.As(err, &full)
 }
+
+// share is what a trial that is being opened has of the cluster's room.
+type share struct {
+	alone  bool         // no other trial of the run is being opened
+	placed atomic.Int32 // pods that have a node
+}
+
+// yields reports whether the trial is to give back what it has if one of its pods has no node:
+// trials that each hold a part of the room would wait for each other.
+func (s *share) yields() bool { return !s.alone && s.placed.Load() > 0 }
 
 // explainRefusal says what to do if err is that of a pod that the cluster does not admit.
 func explainRefusal(c eval.Kubernetes, err error) error {
@@ -44,7 +55,7 @@ func explainRefusal(c eval.Kubernetes, err error) error {
 	switch {
 	case exceeded:
 		name, figures, _ := strings.Cut(quota, ", ")
-		return quotaError{fmt.Errorf("%s: the ResourceQuota %s of the namespace %s has no room for it: %s; lower --workers, or ask for a larger quota", what, name, nameOf(c), figures)}
+		return roomError{fmt.Errorf("%s: the ResourceQuota %s of the namespace %s has no room for it: %s; lower --workers, or ask for a larger quota", what, name, nameOf(c), figures)}
 	case strings.Contains(why, " per Container is ") || strings.Contains(why, " per Pod is "):
 		return fmt.Errorf("%s: a LimitRange of the namespace %s does not allow it: %s; change cpus and memory in the eval, or ask for other limits", what, nameOf(c), why)
 	case strings.HasPrefix(why, "violates PodSecurity"):
@@ -59,7 +70,7 @@ func explainRefusal(c eval.Kubernetes, err error) error {
 	return err
 }
 
-// room lets trials wait until a quota has room for all of their pods.
+// room lets trials wait until there is room for all of their pods.
 type room struct {
 	openers *semaphore.Weighted // a trial that waits has it whole
 	ended   chan struct{}       // holds a value once a sandbox of the run has been closed
@@ -88,16 +99,15 @@ func (r *room) closed() {
 	}
 }
 
-// open opens a sandbox. If a quota refuses one of its pods, none of them stays, and it is opened
-// again, while no other is, when a trial has ended: trials that each hold a part of the quota
-// would wait for each other.
-func (r *room) open(ctx context.Context, b *Backend, open func() (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
+// open opens a sandbox. If there is no room for one of its pods, none of them stays, and it is
+// opened again alone, when a trial has ended.
+func (r *room) open(ctx context.Context, b *Backend, open func(alone bool) (sandbox.Sandbox, error)) (sandbox.Sandbox, error) {
 	if err := r.openers.Acquire(ctx, 1); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	s, err := open()
+	s, err := open(false)
 	r.openers.Release(1)
-	if !isQuota(err) {
+	if !lacksRoom(err) {
 		return s, err
 	}
 	r.said.Do(func() { b.queue.say("trials wait for others to end: " + err.Error()) })
@@ -109,7 +119,7 @@ func (r *room) open(ctx context.Context, b *Backend, open func() (sandbox.Sandbo
 		if err := r.exhausted(); err != nil {
 			return nil, fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
 		}
-		if s, err = open(); !isQuota(err) {
+		if s, err = open(true); !lacksRoom(err) {
 			return s, err
 		}
 		select {
