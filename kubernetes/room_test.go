@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,16 +105,17 @@ func TestRoom(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := faked()
-		tried, used := 0, true
+		tried := 0
+		var free atomic.Bool
 		open := func(bool) (sandbox.Sandbox, error) {
-			if tried++; used {
+			if tried++; !free.Load() {
 				return nil, roomError{errors.New("full")}
 			}
 			return &trialSandbox{}, nil
 		}
 		go func() {
 			time.Sleep(time.Second)
-			used = false
+			free.Store(true)
 			b.room.closed()
 		}()
 		began := time.Now()
