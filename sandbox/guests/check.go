@@ -1,6 +1,7 @@
 package guests
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -31,7 +32,7 @@ func (c Checked) Ready() bool { return c.Signal == "" && c.Code == 0 }
 func Check(ctx context.Context, g *guest.Guest, check process.Spec) (c Checked, err error) {
 	p, err := g.Exec(ctx, check, false)
 	if err != nil {
-		return c, err
+		return c, cmp.Or(ctx.Err(), err) // its end can be what err is about
 	}
 	output := &bounded.Ends{Tail: checkTail}
 	running := process.Attend(p, nil, output, output)
