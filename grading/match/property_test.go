@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 var modes = []Mode{Effects, Superset, Unordered, InOrder, Exact, Subset}
@@ -234,8 +236,7 @@ func keepsTo(mode Mode, e int, expected Expected, r Result) bool {
 func contents(expected []Expected, calls []Call, r Result) string {
 	call := func(i int) string {
 		c := calls[i]
-		form, _ := json.Marshal(decode(c.Arguments))
-		return fmt.Sprint(c.Server, c.Tool, string(form), c.OK, c.ReadOnly)
+		return fmt.Sprint(c.Server, c.Tool, jsonvalue.Form(decode(c.Arguments)), c.OK, c.ReadOnly)
 	}
 	var all []string
 	for _, p := range r.Pairs {
