@@ -59,7 +59,7 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *started
 	if err := b.queue.enter(ctx); err != nil {
 		return nil, err
 	}
-	_, err = b.client.CoreV1().Pods(b.namespace).Create(ctx, p.pod, metav1.CreateOptions{})
+	err = b.create(ctx, p.pod)
 	if err == nil {
 		err = c.awaitNode(ctx, room)
 	}

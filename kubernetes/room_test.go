@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,36 +26,66 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-const exceeded = "exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"
+const (
+	exceeded  = "exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4"
+	uncounted = "status unknown for quota: team, resources: pods"
+)
 
 // A pod that the cluster does not admit is reported with what to do.
 func TestRefusals(t *testing.T) {
 	for why, want := range map[string]string{
-		exceeded: "the ResourceQuota team of the namespace n has no room for it: requested: pods=1, used: pods=4, limited: pods=4; lower --workers, or ask for a larger quota",
+		exceeded:  "the ResourceQuota team of the namespace n has no room for it: requested: pods=1, used: pods=4, limited: pods=4; lower --workers, or ask for a larger quota",
+		uncounted: "the ResourceQuota team of the namespace n does not say yet what is used: the cluster's controllers have to count it",
 		"maximum memory usage per Container is 32Mi, but limit is 64Mi":               "a LimitRange of the namespace n does not allow it: maximum memory usage per Container is 32Mi, but limit is 64Mi; change cpus and memory in the eval, or ask for other limits",
 		`violates PodSecurity "restricted:latest": runAsNonRoot != true`:              `the namespace n does not allow it: violates PodSecurity "restricted:latest": runAsNonRoot != true; apply what waza doctor --on kubernetes --print --remove-interface prints`,
 		`User "u" cannot create resource "pods" in API group "" in the namespace "n"`: "waza doctor --on kubernetes says what is missing",
 		"a webhook of the cluster's":                                                  "a webhook of the cluster's",
 	} {
-		b, client := faked()
-		b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, eval.Kubernetes{Namespace: "n", RemoveInterface: true}
-		b.users, b.lease = usersFor("r", 1000), &lease{owner: metav1.OwnerReference{UID: types.UID("u")}}
-		created := 0
-		client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			created++
-			name := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).Name
-			return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), name, errors.New(why))
+		synctest.Test(t, func(t *testing.T) {
+			err, asked := refused(t, why, math.MaxInt)
+			lacks, attempts := why == exceeded || why == uncounted, 1
+			if why == uncounted {
+				attempts = countAttempts
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), "pod ") || !strings.HasSuffix(err.Error(), want) || lacksRoom(err) != lacks || asked != attempts {
+				t.Errorf("%q: asked %d times: %v", why, asked, err)
+			}
 		})
-		trial := &plan.Trial{Task: "t", Number: 1, Agent: plan.Agent{Container: small()}}
-		pods, err := planTrial(trial, b.planInput())
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = (&trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}).apply(t.Context(), &share{})
-		if err == nil || !strings.HasPrefix(err.Error(), "pod ") || !strings.HasSuffix(err.Error(), want) || lacksRoom(err) != (why == exceeded) || created != 1 {
-			t.Errorf("%q: %v", why, err)
-		}
 	}
+	synctest.Test(t, func(t *testing.T) {
+		if err, asked := refused(t, uncounted, 2); err == nil || strings.Contains(err.Error(), "ResourceQuota") || asked != 3 {
+			t.Errorf("a quota that is counted in the end: asked %d times: %v", asked, err)
+		}
+	})
+}
+
+// refused starts a pod on a cluster that refuses so many and ends the next, and returns the error
+// and how many it was asked for.
+func refused(t *testing.T, why string, times int) (refusal error, asked int) {
+	t.Helper()
+	b, client := faked()
+	b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, eval.Kubernetes{Namespace: "n", RemoveInterface: true}
+	b.users, b.lease = usersFor("r", 1000), &lease{owner: metav1.OwnerReference{UID: types.UID("u")}}
+	client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		if asked++; asked > times {
+			pod.Status.Phase = corev1.PodFailed
+			b.watch.take(pod, false)
+			return true, pod, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(why))
+	})
+	client.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewNotFound(corev1.Resource("pods"), "p")
+	})
+	trial := &plan.Trial{Task: "t", Number: 1, Agent: plan.Agent{Container: small()}}
+	pods, err := planTrial(trial, b.planInput())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}
+	refusal = s.apply(t.Context(), &share{})
+	return refusal, asked
 }
 
 // Trials wait for room one at a time, without asking all the time; if nobody's end would make
@@ -134,13 +165,6 @@ func TestQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = quotas.Delete(context.Background(), quota.Name, metav1.DeleteOptions{}) })
-	for counted := false; !counted; time.Sleep(50 * time.Millisecond) {
-		found, err := quotas.Get(t.Context(), quota.Name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, counted = found.Status.Used[corev1.ResourcePods]
-	}
 	said := make(chan string, 9)
 	b.queue.say = func(what string) { said <- what }
 	first := stand(t, b, "one")
