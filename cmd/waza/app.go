@@ -25,7 +25,7 @@ import (
 	"github.com/waza-isolate/waza/schemas"
 )
 
-// Exit codes, the first that applies.
+// Exit codes. When several apply, the one listed first wins.
 const (
 	exitOK     = results.ExitPassed
 	exitFailed = results.ExitFailed
@@ -33,8 +33,8 @@ const (
 	exitInfra  = results.ExitIncomplete
 )
 
-// state is all of the process that a command touches, so that a test can run a
-// command beside others.
+// state holds everything of the process that a command uses, so that tests can run commands in
+// parallel.
 type state struct {
 	args    []string
 	stdin   io.Reader
@@ -42,9 +42,9 @@ type state struct {
 	stderr  io.Writer
 	lookup  func(string) (string, bool)
 	version string
-	guest   string                            // the executable that becomes process 1 of containers; empty for this one
+	guest   string                            // the executable that becomes process 1 of containers; defaults to this one
 	digest  func(path string) (string, error) // SHA-256 of an executable
-	warned  map[string]bool                   // warnings about files that were said
+	warned  map[string]bool                   // warnings about files that were already printed
 
 	workflow *workflow // nil outside of GitHub Actions
 }
@@ -68,8 +68,8 @@ func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// withExitCode returns err with its own exit code where it has one, else with exitInfra. What is
-// wrong with a run directory, such as that a run is at work there, is the fault of who named it.
+// withExitCode returns err with its own exit code, or with exitInfra if it has none. Errors
+// about a run directory that the user named, such as one that is in use, are usage errors.
 func withExitCode(err error) *exitError {
 	var mistake runner.Mistake
 	if errors.As(err, &mistake) || errors.Is(err, evidence.ErrNotPlain) || errors.Is(err, containers.ErrImage) || errors.Is(err, sandbox.ErrAlive) {
@@ -93,7 +93,7 @@ func (s *state) main(ctx context.Context) int {
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
-	if out.failed != nil { // then nobody has the result, whatever it is
+	if out.failed != nil { // the caller did not get the result
 		s.complain(fmt.Errorf("the output is incomplete: %w", out.failed))
 		return exitInfra
 	}
@@ -110,7 +110,7 @@ func (s *state) main(ctx context.Context) int {
 	return exit.code
 }
 
-// stdoutWriter is stdout, and the first error of writing to it.
+// stdoutWriter is stdout that remembers the first write error.
 type stdoutWriter struct {
 	io.Writer
 	failed error
@@ -122,8 +122,7 @@ func (o *stdoutWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// complain prints an error for a person. What is wrong with a file names its
-// place and shows it.
+// complain prints an error. Errors in files are printed with their position and an excerpt.
 func (s *state) complain(err error) {
 	var problems strictyaml.Errors
 	if errors.As(err, &problems) {
@@ -175,7 +174,8 @@ func noCommand(c *cli.Context) error {
 	return cli.ShowAppHelp(c)
 }
 
-// noSubcommand is the action of a command that has commands and was given none that it knows.
+// noSubcommand is the action of a command with subcommands when none, or an unknown one, is
+// given.
 func noSubcommand(c *cli.Context) error {
 	name := c.Args().First()
 	if name == "" {
@@ -200,7 +200,7 @@ func usageError(c *cli.Context, err error, _ bool) error {
 	return usage("%s; see %s --help", plainly.Replace(err.Error()), name)
 }
 
-// wanted says what the value of the flag should be that the flag library complains of.
+// wanted describes the value that a flag expects, given the flag library's parse error.
 func wanted(command *cli.Command, complaint string) string {
 	if strings.HasPrefix(complaint, "invalid boolean") {
 		return "true or false"
@@ -213,8 +213,8 @@ func wanted(command *cli.Command, complaint string) string {
 	return "a number"
 }
 
-// meant says which of the known names, behind a prefix, was meant by one that is not known; where
-// none is near, whose help lists them.
+// meant suggests the known name that is closest to an unknown one, with prefix in front, or
+// refers to the help of whose if none is close.
 func meant(prefix, name string, known []string, whose string) string {
 	if near := strictyaml.Nearest(name, known); near != "" {
 		return "did you mean " + prefix + near + "?"
@@ -249,7 +249,7 @@ func (s versionCommand) command() *cli.Command {
 	}
 }
 
-// buildID identifies this build among those of the same version.
+// buildID identifies this build. Builds of the same version have different ids.
 func (s *state) buildID() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -282,8 +282,8 @@ func (s schemaCommand) command() *cli.Command {
 
 var errInterrupted = errors.New("interrupted")
 
-// endings are the signals that end a command. SIGHUP is not one of them where it was
-// ignored when the process began, as under nohup: then it stays ignored.
+// endings returns the signals that end a command: SIGINT, SIGTERM and SIGHUP. SIGHUP is left
+// out if it was ignored when the process started, as under nohup, and stays ignored.
 func endings() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -292,9 +292,9 @@ func endings() []os.Signal {
 	return signals
 }
 
-// interruptible returns a context that the first of [endings] ends. The
-// second says that taking down goes on; the third gives up, and leaves to the
-// engine and to gc what was not taken down yet.
+// interruptible returns a context that the first of [endings] cancels. The second signal prints
+// that cleanup is still under way. The third exits immediately; what is left is removed by the
+// engine or by waza gc.
 func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 3)
@@ -325,7 +325,7 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 	}
 }
 
-// warnOnce warns of parts of files that have no effect, once each however often they are read.
+// warnOnce prints warnings about files, each only once.
 func (s *state) warnOnce(warnings []*strictyaml.Error) {
 	for _, w := range warnings {
 		line := fmt.Sprintf("%s:%d:%d: warning: %s", w.File, w.Position.Line, w.Position.Column, w.Message)
@@ -337,13 +337,13 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 	}
 }
 
-// warn says what failed and harms no trial.
+// warn prints an error that does not affect any trial.
 func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) }
 
-// sayTo says what takes a while.
+// sayTo prints a progress message.
 func (s *state) sayTo(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
 
-// screen is where the command says what it does.
+// screen returns the screen that the command writes its messages to.
 func (s *state) screen() *screen {
 	if screen, ok := s.stderr.(*screen); ok {
 		return screen
@@ -351,13 +351,13 @@ func (s *state) screen() *screen {
 	return &screen{out: s.stderr}
 }
 
-// styleOf is how text for w is coloured.
+// styleOf returns the text style for w, which has colors only on a terminal.
 func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
 	return terminal.StyleFor(isTerminal, s.lookup)
 }
 
-// onScreen is s with a screen for its stderr.
+// onScreen returns a copy of s whose stderr is a screen.
 func (s *state) onScreen() *state {
 	screened := *s
 	screened.stderr = &screen{out: s.stderr}

@@ -104,7 +104,7 @@ func (s checkCommand) printChecked(all []runner.Checked, f format) error {
 	return nil
 }
 
-// said counts the findings of an eval.
+// said summarizes the number of errors and warnings of an eval.
 func said(c runner.Checked) string {
 	errors, warnings := c.Count(runner.SeverityError), c.Count(runner.SeverityWarning)
 	if errors+warnings == 0 {

@@ -20,12 +20,12 @@ import (
 
 const hasCluster = true
 
-// maxImagesFile is the size of the largest list of images, in bytes.
+// maxImagesFile is the maximum size of a list of images, in bytes.
 const maxImagesFile = 4 << 20
 
-// openCluster opens the cluster for a run, with the images that its eval's list has.
+// openCluster opens the cluster for a run, with the images listed in its images file.
 func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backend, error) {
-	klog.SetLogger(logr.Discard()) // it would print what breaks where a connection is closed
+	klog.SetLogger(logr.Discard()) // klog reports closed connections
 	t := o.Trials[0]
 	data, err := files.Read(t.ImagesFile, maxImagesFile)
 	if err != nil {
@@ -47,19 +47,19 @@ func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backen
 	return b, err
 }
 
-// sweepCluster removes what a dead run left on its cluster.
+// sweepCluster removes what an interrupted run left on its cluster.
 func sweepCluster(ctx context.Context, dead runner.Record) error {
 	return kubernetes.Sweep(ctx, dead.Engine, dead.ID)
 }
 
-// gcCluster removes what dead runs left in a namespace of a cluster.
+// gcCluster removes what interrupted runs left in a namespace of a cluster.
 func gcCluster(ctx context.Context, s *state, c eval.Kubernetes) error {
 	g, err := kubernetes.GC(ctx, c)
 	fmt.Fprintf(s.stdout, "removed the pods of %d dead run(s) on the cluster; %d live run(s)\n", len(g.Runs), len(g.Live))
 	return err
 }
 
-// examineCluster looks at a namespace of a cluster.
+// examineCluster checks whether a namespace of a cluster can run trials.
 func examineCluster(ctx context.Context, c eval.Kubernetes) containers.Checks {
 	var all containers.Checks
 	found, err := kubernetes.Examine(ctx, c)
@@ -76,5 +76,5 @@ func examineCluster(ctx context.Context, c eval.Kubernetes) containers.Checks {
 	return all
 }
 
-// clusterManifests returns what is installed once in a cluster, as YAML.
+// clusterManifests returns the manifests to install once in a cluster, as YAML.
 func clusterManifests(c eval.Kubernetes) (string, error) { return kubernetes.Manifests(c) }

@@ -15,17 +15,18 @@ import (
 	"github.com/waza-isolate/waza/runner/cmdmock"
 )
 
-// mockTimeout bounds a mocked program's request to the runner.
+// mockTimeout bounds a mocked command's request to the runner.
 const mockTimeout = time.Minute
 
-// isCommandMock reports whether the process is a mocked program, by the name it was started under.
+// isCommandMock reports whether this process runs as a mocked command: it has another name than
+// the executable, and the variable with the runner's address is set.
 func isCommandMock(args []string, lookup func(string) (string, bool)) bool {
 	_, set := lookup(cmdmock.Variable)
-	own, err := os.Executable() // behind all links
+	own, err := os.Executable() // with symbolic links resolved
 	return set && err == nil && len(args) > 0 && filepath.Base(args[0]) != filepath.Base(own)
 }
 
-// mockCommand writes what the mocked program writes, and returns its exit code.
+// mockCommand prints the mocked command's answer and returns its exit code.
 func mockCommand(args, env []string, stdout, stderr io.Writer) int {
 	answer, err := askRunner(args, env)
 	if err == nil {
@@ -41,7 +42,7 @@ func mockCommand(args, env []string, stdout, stderr io.Writer) int {
 	return answer.ExitCode
 }
 
-// askRunner asks the runner, which has the table of answers.
+// askRunner requests the answer from the runner.
 func askRunner(args, env []string) (answer cmdmock.Answer, err error) {
 	in := cmdmock.Invocation{Command: filepath.Base(args[0]), Args: append([]string{}, args[1:]...), Env: map[string]string{}}
 	for _, kv := range env {
@@ -55,7 +56,7 @@ func askRunner(args, env []string) (answer cmdmock.Answer, err error) {
 	if err != nil {
 		return answer, err
 	}
-	client := &http.Client{Timeout: mockTimeout, Transport: &http.Transport{DisableKeepAlives: true}} // by no proxy
+	client := &http.Client{Timeout: mockTimeout, Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
 	resp, err := client.Post(in.Env[cmdmock.Variable], "application/json", bytes.NewReader(body))
 	if err != nil {
 		return answer, err

@@ -20,9 +20,10 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// exports are the files that flags of waza's have a run leave beside its run directory.
+// exports are the files that a run writes outside of its run directory, by flags of upstream
+// waza.
 type exports struct {
-	reports       []copied // of --reporter
+	reports       []copied // from --reporter
 	outputDir     string
 	transcriptDir string
 	sessionLog    bool
@@ -30,7 +31,7 @@ type exports struct {
 	tracing       tracing
 }
 
-// copied is a file of the run directory and where it is copied to.
+// copied is a file of the run directory and the path it is copied to.
 type copied struct{ file, to string }
 
 func exportFlags() []cli.Flag {
@@ -54,7 +55,7 @@ func readExports(c *cli.Context, output string) (exports, error) {
 	for _, given := range c.StringSlice("reporter") {
 		kind, file, _ := strings.Cut(given, ":")
 		switch {
-		case kind == "json" && file == "": // results.json is written in any case
+		case kind == "json" && file == "": // results.json is always written
 		case kind == "json":
 			e.reports = append(e.reports, copied{runner.ResultsFile, file})
 		case kind == "junit" && file != "":
@@ -66,8 +67,8 @@ func readExports(c *cli.Context, output string) (exports, error) {
 	return e, nil
 }
 
-// export copies what flags ask for out of a run's directory. Where several runs write, each
-// has its own name in the files'.
+// export copies the files that flags ask for out of a run's directory. If the command makes
+// several runs, the name of each file contains the run's label.
 func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 	e, dir, all := o.exports, out.Dir, out.Results
 	for _, r := range e.reports {
@@ -99,7 +100,8 @@ func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 
 var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// isForFiles refuses a directory to write files to that cannot be one, before anything is run.
+// isForFiles returns an action that rejects a flag's value before the run if it exists and is
+// not a directory.
 func isForFiles(flag string) func(*cli.Context, string) error {
 	return func(_ *cli.Context, dir string) error {
 		info, err := os.Stat(dir)
@@ -113,7 +115,7 @@ func isForFiles(flag string) func(*cli.Context, string) error {
 	}
 }
 
-// slug is text as a part of a file's name.
+// slug turns text into a part of a file name.
 func slug(text string) string {
 	name := strings.Trim(unsafeInFile.ReplaceAllString(text, "-"), "-.")
 	if name == "" {
@@ -122,7 +124,7 @@ func slug(text string) string {
 	return name[:min(len(name), 100)]
 }
 
-// apart inserts a label before the extension of a file's name.
+// apart inserts a label before the extension of a file name.
 func apart(file, by string) string {
 	if by == "" {
 		return file
@@ -138,7 +140,7 @@ func copyOut(dir, name, to string) error {
 	return evidence.WriteFileBy(to, func(w io.Writer) error { return copyTo(w, dir, name) })
 }
 
-// transcriptFile is upstream's file of one run of a task.
+// transcriptFile is upstream's file format for one run of a task.
 type transcriptFile struct {
 	TaskID      string                        `json:"task_id"`
 	TaskName    string                        `json:"task_name"`
@@ -154,8 +156,8 @@ type transcriptFile struct {
 	ErrorMsg    string                        `json:"error_msg,omitempty"`
 }
 
-// writeTranscripts writes a file for each trial of the run in the directory of. Results have
-// no times of trials: they begin with the run.
+// writeTranscripts writes a file to dir for each trial of the run in directory of. Results have
+// no start times of trials, so all trials start with the run.
 func writeTranscripts(dir, of string, all results.Results, prompts map[string]string) error {
 	for _, task := range all.Tasks {
 		for _, run := range task.Runs {
@@ -189,7 +191,7 @@ func writeJSON(path string, value any) error {
 	})
 }
 
-// writeSession writes upstream's log of a session, once the run has ended.
+// writeSession writes upstream's session log of a completed run.
 func writeSession(dir, spec string, all results.Results) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("--session-dir: %w", err)

@@ -102,11 +102,11 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 	return nil
 }
 
-// checkIndent is how many columns a check's status and name take.
+// checkIndent is the width of a check's status and name, in columns.
 const checkIndent = 20
 
-// fill prints head and then text in lines of so many columns, those after the first
-// indented.
+// fill prints head and text, wrapped to the given number of columns. All lines but the first
+// are indented by checkIndent.
 func fill(w io.Writer, columns int, head, text string) {
 	line := head
 	for i, word := range strings.Fields(text) {
@@ -123,8 +123,8 @@ func fill(w io.Writer, columns int, head, text string) {
 	fmt.Fprintln(w, line)
 }
 
-// probeSandboxes attacks a sandbox on each kind of network, as a run does with its
-// own, whatever certificates are kept.
+// probeSandboxes attacks a sandbox on each kind of network, as every run does, and ignores
+// cached certificates.
 func (s doctorCommand) probeSandboxes(ctx context.Context) containers.Checks {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
@@ -155,8 +155,8 @@ func notProbed(err error) containers.Check {
 	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
 }
 
-// judged is a check of what held and what could not be tried, and one of each attack
-// that got out.
+// judged returns one check for the attacks that were blocked or not tried, and one for each
+// attack that got out.
 func judged(network string, c evidence.Certificate) containers.Checks {
 	held, untried := 0, []string(nil)
 	for _, a := range c.Attacks {
@@ -180,13 +180,13 @@ func judged(network string, c evidence.Certificate) containers.Checks {
 }
 
 const (
-	// littleRoom is less than a run with a few large workspaces leaves.
+	// littleRoom is less disk space, in bytes, than a run with a few large workspaces uses.
 	littleRoom = 2 << 30
-	// noRoom is less than one trial's evidence may take.
+	// noRoom is less disk space, in bytes, than the evidence of one trial may use.
 	noRoom = 256 << 20
 )
 
-// examineMachine looks at what a run needs of this machine.
+// examineMachine checks what a run needs of this machine.
 func examineMachine() containers.Checks {
 	var all containers.Checks
 	examineDir(&all, "run dir", runsDir, "Free some, or name another place with --run-dir.")
@@ -194,7 +194,7 @@ func examineMachine() containers.Checks {
 	return all
 }
 
-// examineDir looks at a directory that need not be there yet.
+// examineDir checks that a directory, which may not exist yet, can be written to and has space.
 func examineDir(all *containers.Checks, name, dir, mend string) {
 	there := nearest(dir)
 	probe, err := os.CreateTemp(there, ".waza-doctor-*")
@@ -216,7 +216,7 @@ func examineDir(all *containers.Checks, name, dir, mend string) {
 	}
 }
 
-// nearest is the directory itself, or the one above it that is there.
+// nearest returns dir, or its nearest parent that exists.
 func nearest(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

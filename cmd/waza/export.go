@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	formatATIF    format = "atif"    // trajectories, one on a line
-	formatInspect format = "inspect" // the log of Inspect
-	formatCSV     format = "csv"     // rows of trials
-	formatOTLP    format = "otlp"    // spans of OpenTelemetry, a request on a line
+	formatATIF    format = "atif"    // trajectories, one per line
+	formatInspect format = "inspect" // a log of Inspect
+	formatCSV     format = "csv"     // one row per trial
+	formatOTLP    format = "otlp"    // OpenTelemetry spans, one request per line
 )
 
 // exportCommand is waza export.
@@ -61,7 +61,7 @@ func (s exportCommand) command() *cli.Command {
 	}
 }
 
-// exported reads the run in a directory, and finds its trials that a command line names.
+// exported reads the run in a directory, with the trials that which selects.
 func (s exportCommand) exported(dir, which string) (run export.Run, err error) {
 	record, err := runner.ReadRecord(dir)
 	if err != nil {

@@ -12,11 +12,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// permute moves the flags of a command before its arguments. The library stops
-// reading flags at the first argument, and takes what follows for arguments:
-// "waza run eval.yaml --isolate" would run without isolation and say nothing.
-// What looks like a flag stays one, so that one nobody knows is an error; after
-// "--" everything is an argument.
+// permute moves the flags of a command before its arguments. The library stops parsing flags at
+// the first argument, so that "waza run eval.yaml --isolate" would silently run without
+// isolation. Everything that starts with "-" is treated as a flag, so that unknown flags are
+// errors; after "--" everything is an argument.
 func permute(app *cli.App, args []string) ([]string, error) {
 	at := slices.IndexFunc(args[min(1, len(args)):], func(a string) bool { return !strings.HasPrefix(a, "-") }) + 1
 	if at == 0 {
@@ -36,7 +35,7 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	for i := at + 1; i < len(args); i++ {
 		arg := args[i]
 		switch {
-		case arg == "--help" || arg == "-h": // the library takes an argument beside it for a topic
+		case arg == "--help" || arg == "-h": // the library takes an argument of --help for a topic
 			return append(slices.Clone(args[:at+1]), arg), nil
 		case arg == "--":
 			rest = append(rest, args[i+1:]...)
@@ -56,8 +55,8 @@ func permute(app *cli.App, args []string) ([]string, error) {
 	return slices.Concat(args[:at+1], flags, []string{"--"}, rest), nil
 }
 
-// takesValue says whether arg is a flag of command whose value is the next
-// argument.
+// takesValue reports whether arg is a flag of command that takes the next argument as its
+// value.
 func takesValue(command *cli.Command, arg string) bool {
 	name := strings.TrimLeft(arg, "-")
 	if strings.Contains(name, "=") {
@@ -73,8 +72,8 @@ func takesValue(command *cli.Command, arg string) bool {
 	return false
 }
 
-// once is the value of a flag that may be given once. The library takes the last
-// of several and says nothing.
+// once is the value of a flag that may be given only once. The library silently takes the last
+// of several.
 type once struct {
 	value string
 	set   bool
@@ -108,7 +107,8 @@ func (d *duration) Set(text string) error {
 
 func (d *duration) String() string { return "" }
 
-// upstreamFlags are those of waza's that have nothing to do here, and what is said of them.
+// upstreamFlags returns the flags of upstream waza that have no effect here, and why; empty if
+// nothing needs to be printed.
 func upstreamFlags() map[string]string {
 	return map[string]string{
 		"cache":           "nothing is cached here, so every trial is run",
@@ -126,7 +126,7 @@ func upstreamFlags() map[string]string {
 	}
 }
 
-// inertFlags are flags of waza's that change nothing here.
+// inertFlags returns the hidden flags of upstream waza that have no effect here.
 func inertFlags() (flags []cli.Flag) {
 	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
 		if name == "cache-dir" || name == "snapshot" {
@@ -138,7 +138,7 @@ func inertFlags() (flags []cli.Flag) {
 	return flags
 }
 
-// sayInert says of each flag that is given and changes nothing that it does not.
+// sayInert prints for each given flag without effect that it has none.
 func sayInert(c *cli.Context, stderr io.Writer) {
 	for _, flag := range inertFlags() {
 		name := flag.Names()[0]

@@ -78,7 +78,7 @@ func (s gateCommand) gate(gate results.Gate, against, run string, f format) erro
 	return nil
 }
 
-// remarksOn returns a remark on each thing that is worse.
+// remarksOn returns a remark for each regression.
 func remarksOn(r results.Ruling) (all []remark) {
 	for _, d := range view.Differences(r.Regressions) {
 		all = append(all, remarkOn(d))
@@ -98,8 +98,8 @@ func remarkOn(d view.Difference) remark {
 	return remark{d.Task, fmt.Sprintf("%s: %s passed in %s trials, and now in %s%s", d.Change, d.Task, passedOf(d.Before), passedOf(d.After), inBrackets(d.Shows(), d.Range()))}
 }
 
-// printRuling prints remarks on what is worse than in the run at a path, and last what the gate
-// decides.
+// printRuling prints the remarks, which are about regressions from the run at path against, and
+// then the verdict.
 func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against string, f format) error {
 	if f == formatJSON {
 		return s.printValue(r)
@@ -117,11 +117,11 @@ func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against str
 	return err
 }
 
-// passedOf is how many trials of a task passed: 2/3, or 0/0 where none counts.
+// passedOf formats the number of passed trials of a task, such as 2/3; 0/0 if none counts.
 func passedOf(t results.ComparedTask) string { return view.Share(t.Passed, t.Trials) }
 
-// inBrackets is what a difference shows with its interval, as the end of a line; empty where
-// there is nothing to tell.
+// inBrackets formats a difference and its confidence interval for the end of a line. It returns
+// "" if there is no difference to show.
 func inBrackets(shows, interval string) string {
 	if shows == "" {
 		return ""

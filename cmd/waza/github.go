@@ -14,17 +14,18 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// workflow is the step of a GitHub Actions workflow that a command runs in. While the command
-// is at work, GitHub's runner reads no workflow commands in what it prints.
+// workflow is the step of a GitHub Actions workflow that a command runs in. GitHub's runner
+// ignores workflow commands in the command's output until it ends.
 type workflow struct {
-	summary   string // file of the step's summary; empty for none
+	summary   string // file of the step's summary, or ""
 	workspace string // root of the repository
-	resume    string // the line from which on workflow commands are read again
+	resume    string // the line that enables workflow commands again
 
 	annotations []github.Annotation
 }
 
-// beginWorkflow returns the step that a command runs in; nil outside of GitHub Actions.
+// beginWorkflow returns the workflow step that the command runs in, or nil outside of GitHub
+// Actions.
 func beginWorkflow(lookup func(string) (string, bool), stderr io.Writer) *workflow {
 	if on, _ := lookup("GITHUB_ACTIONS"); on != "true" {
 		return nil
@@ -38,7 +39,7 @@ func beginWorkflow(lookup func(string) (string, bool), stderr io.Writer) *workfl
 	return f
 }
 
-// end prints the annotations, when everything else is printed.
+// end prints the annotations after all other output.
 func (f *workflow) end(stderr io.Writer) {
 	if f != nil {
 		fmt.Fprint(stderr, f.resume)
@@ -46,7 +47,7 @@ func (f *workflow) end(stderr io.Writer) {
 	}
 }
 
-// add adds a run to the summary of the step, and keeps the annotations of its tasks.
+// add writes a run to the step's summary, and collects the annotations of its tasks.
 func (f *workflow) add(out runner.Outcome) error {
 	if f == nil {
 		return nil
@@ -63,10 +64,10 @@ func (f *workflow) add(out runner.Outcome) error {
 	return errors.Join(markdown.Comment(file, run), file.Close())
 }
 
-// remark is a line about a task; about the whole run without one.
+// remark is a line about a task, or about the whole run if task is empty.
 type remark struct{ task, line string }
 
-// remark keeps remarks on tasks of the runs at paths as annotations of a command.
+// remark adds an annotation for each remark on tasks of the runs at paths.
 func (f *workflow) remark(level, command string, remarks []remark, paths ...string) {
 	if f == nil {
 		return
@@ -74,7 +75,7 @@ func (f *workflow) remark(level, command string, remarks []remark, paths ...stri
 	places := map[string]github.Place{}
 	for _, dir := range paths {
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			dir = filepath.Dir(dir) // of a results.json
+			dir = filepath.Dir(dir) // a results.json
 		}
 		if record, err := runner.ReadRecord(dir); err == nil {
 			maps.Copy(places, f.places(record))
@@ -89,14 +90,14 @@ func (f *workflow) remark(level, command string, remarks []remark, paths ...stri
 func (f *workflow) places(r runner.Record) map[string]github.Place {
 	places := map[string]github.Place{}
 	for _, t := range r.Tasks {
-		if t.File != "" { // as runs of before have none
+		if t.File != "" { // older records have no file
 			places[t.ID] = github.Place{File: f.inRepository(filepath.Join(filepath.Dir(r.Eval.Path), filepath.FromSlash(t.File))), Line: t.Line}
 		}
 	}
 	return places
 }
 
-// inRepository returns a path from the root of the repository; empty of one that is not in it.
+// inRepository returns path relative to the root of the repository, or "" if it is outside.
 func (f *workflow) inRepository(path string) string {
 	absolute, err := filepath.Abs(path)
 	if err != nil || f.workspace == "" {

@@ -61,7 +61,7 @@ func (s gradeCommand) command() *cli.Command {
 	}
 }
 
-// graded prints what came of grading a run, err among it.
+// graded prints the outcome of grading a run, and returns err and the exit code of the run.
 func (s gradeCommand) graded(out runner.Outcome, err error, f format, file string) error {
 	if err := s.workflow.add(out); err != nil {
 		s.warn(err)
@@ -80,7 +80,7 @@ func (s gradeCommand) graded(out runner.Outcome, err error, f format, file strin
 
 func asksJudges(c *cli.Context) bool { return c.Bool("judge") || c.Bool("judge-again") }
 
-// exitWith is the silent error that leads to an exit code.
+// exitWith returns an error that exits with code and prints nothing; nil for exitOK.
 func exitWith(code int) error {
 	if code == exitOK {
 		return nil
@@ -93,7 +93,7 @@ const (
 	judgeKeyEnv = "judge-key-env"
 )
 
-// judgeFlags say which judge the record of a run may have asked.
+// judgeFlags returns the flags that confirm which judge a recorded run may ask.
 func judgeFlags(with string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: judgeURL, Usage: "Trust the judge at `URL` of the recorded run; with " + with},
@@ -101,9 +101,9 @@ func judgeFlags(with string) []cli.Flag {
 	}
 }
 
-// unnamed is what a command line with these flags lacks to have a recorded judge asked;
-// empty for nothing. The record may be a stranger's: where it names another endpoint than
-// the usual one, or has another variable's value sent there, a person has to say so too.
+// unnamed returns the flags that are missing on the command line before a recorded judge may be
+// asked, or "". Run directories may come from others: a record with an unusual endpoint, or
+// that sends the value of an unusual variable as key, needs the user's confirmation.
 func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
 	isKnown, isUsual := false, false
 	for _, kind := range eval.ModelKinds() {

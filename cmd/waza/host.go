@@ -35,10 +35,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// host is what a run finds in this process. It says as much as l, and with keep it leaves the
-// sandbox of the trial running until an interrupt.
+// host returns what a run needs of this process. l sets how much it prints. With keep, the
+// trial's sandbox is kept until an interrupt.
 func (s *state) host(l loudness, keep bool) runner.Host {
-	var shown *progress // of the trials, once they run
+	var shown *progress // set once trials run
 	secrets := &redact.Set{}
 	h := runner.Host{
 		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
@@ -50,7 +50,8 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 				s.sayTo(what)
 			}
 		},
-		// The ids of the answers of a model that is played are digests of nothing secret.
+		// The ids in a scripted model's answers are hashes of redacted bytes, so that they
+		// reveal no secret.
 		ModelScript: func(file string, data []byte) (plan.ModelScript, error) {
 			script, err := stub.Parse(file, data)
 			if err != nil {
@@ -93,8 +94,8 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 	return h
 }
 
-// openContainers opens the engine for a run, which builds images with what this machine's
-// environment says of registries. Passwords in that are added to secrets.
+// openContainers opens the container engine for a run. Image builds use the registry and proxy
+// settings of this machine's environment; passwords in them are added to secrets.
 func (s *state) openContainers(ctx context.Context, o runner.Opening, secrets *redact.Set) (*containers.Backend, error) {
 	return containers.Open(ctx, containers.Options{
 		Run: o.Run, Resume: o.Resume, Guest: s.guest, Digest: s.digest, Network: buildNetwork(s.lookup, secrets), Redact: secrets.String,
@@ -106,7 +107,7 @@ func checkModelScript(file string, data []byte) error {
 	return err
 }
 
-// hold prints how to enter a sandbox and waits for Ctrl-C.
+// hold prints how to enter a sandbox and waits until ctx is done.
 func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	switch e := b.(type) {
@@ -128,14 +129,14 @@ func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	<-ctx.Done()
 }
 
-// entrances is a sandbox of containers, which a person can enter.
+// entrances is a sandbox whose containers a person can enter.
 type entrances interface{ Containers() map[string]string }
 
-// directory is a sandbox of processes.
+// directory is a sandbox whose processes run in a directory of the host.
 type directory interface{ Directory() string }
 
-// warnOfNoIsolation says before anything starts that nothing will be isolated, and what of
-// the eval has no effect then.
+// warnOfNoIsolation warns that nothing is isolated, and lists the settings of the eval that
+// have no effect.
 func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
 	fmt.Fprintln(s.stderr, "without --isolate nothing is isolated: agents and servers run as processes of yours, with your files, network and environment")
 	if names := plan.NotEnforced(trials); len(names) > 0 {
@@ -143,7 +144,7 @@ func (s *state) warnOfNoIsolation(trials []*plan.Trial) {
 	}
 }
 
-// judges connects to the judges of trials, with keys out of the environment.
+// judges creates clients for judges, with API keys from the environment.
 type judges struct {
 	lookup  func(string) (string, bool)
 	secrets *redact.Set
@@ -152,7 +153,7 @@ type judges struct {
 	known map[endpoint]*judge.Client // guarded by mu
 }
 
-// endpoint is the part of a judge that a client depends on.
+// endpoint has the fields of a judge that determine its client.
 type endpoint struct {
 	baseURL, keyEnv string
 	seconds         int
@@ -162,8 +163,8 @@ func newJudges(s *state, secrets *redact.Set) *judges {
 	return &judges{lookup: s.lookup, secrets: secrets, known: map[endpoint]*judge.Client{}}
 }
 
-// connect reads the key of j and returns a client for its endpoint, the same for the
-// same one. What is wrong is a usage error.
+// connect returns a client for j's endpoint, with the API key from the environment. Clients are
+// reused. Errors are usage errors.
 func (c *judges) connect(j evidence.Judge) (trial.Judge, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,11 +184,11 @@ func (c *judges) connect(j evidence.Judge) (trial.Judge, error) {
 	return client, nil
 }
 
-// systemCA is where Debian and its kin keep what they trust.
+// systemCA is the CA bundle of Debian-based systems.
 const systemCA = "/etc/ssl/certs/ca-certificates.crt"
 
 // buildNetwork returns the settings of this machine that a build needs to reach a registry.
-// Those that hold a password are added to secrets.
+// Passwords in them are added to secrets.
 func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) images.Network {
 	n := images.Network{CA: certificates(lookup), Env: map[string]string{}, Proxy: map[string]string{}}
 	pass := func(to map[string]string, from, as string) {
@@ -201,8 +202,8 @@ func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) image
 	for _, name := range []string{"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "GOPROXY", "GOSUMDB", "GOPRIVATE", "GONOPROXY", "GONOSUMDB"} {
 		pass(n.Env, name, name)
 	}
-	// uv's own names of an index win, since the command is uv's; so does npm's
-	// usual spelling.
+	// The command is uv's, so uv's own variables override pip's. npm's usual lower-case
+	// spelling overrides the upper-case one.
 	for _, name := range []string{"UV_INDEX_URL", "UV_DEFAULT_INDEX"} {
 		pass(n.Env, name, "PIP_INDEX_URL")
 	}
@@ -215,8 +216,8 @@ func buildNetwork(lookup func(string) (string, bool), secrets *redact.Set) image
 	return n
 }
 
-// hidePassword adds an address that says who is asking, and the password in it, to
-// secrets. A name without a password is a token.
+// hidePassword registers a URL with credentials, and its password, as secrets. A user name
+// without a password is taken for a token.
 func hidePassword(address string, secrets *redact.Set) {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
@@ -230,11 +231,12 @@ func hidePassword(address string, secrets *redact.Set) {
 	secrets.Add(password)
 }
 
-// maxCertificates is of one file; those of systems have a quarter of a MiB.
+// maxCertificates is the maximum size of a CA bundle, in bytes; those of systems have about 250
+// KB.
 const maxCertificates = 8 << 20
 
-// certificates is every file of certificates that the environment names, else the
-// system's; nothing where none can be read.
+// certificates returns all CA bundles that the environment names, or the system's if there are
+// none. It returns nil if none can be read.
 func certificates(lookup func(string) (string, bool)) []byte {
 	var all bytes.Buffer
 	seen := map[string]bool{"": true}
@@ -264,7 +266,7 @@ func checkScript(steps json.RawMessage) error {
 	return err
 }
 
-// certificateCache is where runs of this user keep certificates.
+// certificateCache returns the user's cache of sandbox certificates.
 func certificateCache() selftest.Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -284,8 +286,8 @@ func egressFlag() cli.Flag {
 	return &cli.StringSliceFlag{Name: "egress", Usage: "Let a server reach a host outside: `NAME=HOST`, such as tracker=api.example.com:443 (repeatable)"}
 }
 
-// readOverlay reads the file of --mcp and prints which parts of it are left out. It is nil
-// without the flag.
+// readOverlay reads the file of --mcp and prints notes on the parts that are ignored. It
+// returns nil without the flag.
 func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
 	if !c.IsSet("mcp") {
 		return nil, nil
@@ -301,8 +303,8 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 	return s.readClient(path, data)
 }
 
-// arguments returns the arguments of a command, and apart the words behind --, which are a command
-// themselves.
+// arguments returns the arguments of a command and, separately, the words after "--", which are
+// a command line themselves.
 func (s *state) arguments(c *cli.Context) (args, command []string) {
 	args = c.Args().Slice()
 	if at := slices.Index(s.args, "--"); at >= 0 {
@@ -312,7 +314,8 @@ func (s *state) arguments(c *cli.Context) (args, command []string) {
 	return args, command
 }
 
-// readClient reads a client's file, or what is written as one, and prints its notes.
+// readClient parses a client's configuration file, or data in that format, and prints its
+// notes.
 func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, error) {
 	client, err := mcpconfig.ReadClient(name, data)
 	if err != nil {
@@ -324,7 +327,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 	return client, nil
 }
 
-// consulting asks judges that are on record, as far as the command line c lets it.
+// consulting returns how to ask the judges on record, as far as the flags of c allow it.
 func (s *state) consulting(c *cli.Context) trial.Consulting {
 	judges := newJudges(s, &redact.Set{})
 	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {

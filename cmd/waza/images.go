@@ -96,7 +96,7 @@ func (s imagesCommand) command() *cli.Command {
 	}
 }
 
-// agentImages are the images of the agents that come with waza.
+// agentImages returns the images of the built-in agents.
 func agentImages(base string) ([]images.Image, error) {
 	var all []images.Image
 	for _, name := range adapter.Names() {
@@ -145,7 +145,7 @@ func stateOf(i containers.Stored) string {
 	return "old"
 }
 
-// whose is what is in an image, after the agent's name.
+// whose describes an image by its agent and content.
 func whose(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
@@ -200,8 +200,8 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	return nil
 }
 
-// exportImages gets the images of an eval on the engine, has export bring them where a cluster
-// finds them, and writes the list of them beside the eval.
+// exportImages builds or pulls the images of an eval, has export bring them to where a cluster
+// finds them, and writes a list of them next to the eval.
 func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()

@@ -71,9 +71,9 @@ func (s initCommand) command() *cli.Command {
 	}
 }
 
-// beginning is an eval that is to be written.
+// beginning is the eval that init writes.
 type beginning struct {
-	dir       string // where the eval is written
+	dir       string // directory to write to
 	name      string
 	executor  string
 	model     string
@@ -89,8 +89,7 @@ type beginning struct {
 	secrets    map[string]string
 }
 
-// begin reads what the eval is to be about from the command line, and asks for the rest on a
-// terminal.
+// begin reads the command line, and asks for what is missing on a terminal.
 func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	b := &beginning{
 		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
@@ -126,7 +125,7 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	return b, b.free()
 }
 
-// about finds the servers that a target or a command is about.
+// about sets b's servers from a target or a command.
 func (s initCommand) about(b *beginning, target string, command []string) error {
 	switch {
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
@@ -156,7 +155,7 @@ func (s initCommand) detected(b *beginning, dir string, found scaffold.Found) er
 	return b.source(dir, found.Command)
 }
 
-// remote is a server at a URL.
+// remote sets b's server to one at a URL.
 func (b *beginning) remote(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -165,8 +164,8 @@ func (b *beginning) remote(address string) error {
 	return b.one(u.Hostname(), mcpconfig.Server{URL: address})
 }
 
-// started is a server that a command starts: one that fetches it, source in a directory, or a
-// program of an image.
+// started sets b's server to one that a command starts: a package launcher such as npx, source
+// in dir, or a program of b.image.
 func (b *beginning) started(dir string, command []string) error {
 	server := mcpconfig.Server{Command: command[0], Args: command[1:], Image: b.image}
 	_, isPackage, err := mcpconfig.ReadPackage("server", server)
@@ -182,7 +181,7 @@ func (b *beginning) started(dir string, command []string) error {
 	return b.one(nameOfCommand(command), server)
 }
 
-// source is a server whose source is in a directory.
+// source sets b's server to one that is built from the source in dir.
 func (b *beginning) source(dir string, command []string) error {
 	if b.dir == "" {
 		b.dir = dir
@@ -205,7 +204,7 @@ func (b *beginning) source(dir string, command []string) error {
 	return b.one(filepath.Base(abs), config)
 }
 
-// one is the only server, with a name that can be one of a server.
+// one sets b's only server. If name cannot be the name of a server, "server" is used.
 func (b *beginning) one(name string, config any) error {
 	if b.name != "" {
 		name = b.name
@@ -222,8 +221,7 @@ func (b *beginning) one(name string, config any) error {
 	return err
 }
 
-// clients are the servers of a client's file. Values that it spells out and that are secret become
-// variables.
+// clients sets b's servers from a client's configuration file. Secret values become variables.
 func (s initCommand) clients(b *beginning, file string) error {
 	data, err := clientsFile(file)
 	if err != nil {
@@ -265,7 +263,8 @@ func (s initCommand) clients(b *beginning, file string) error {
 	return nil
 }
 
-// variable is a value as the eval has it: one that holds a secret is read from a variable.
+// variable returns a value as the eval has it: a reference to the variable name if it contains
+// a secret, which is then kept in b.secrets.
 func (b *beginning) variable(secrets []string, name, value string) string {
 	holds := func(secret string) bool { return secret != "" && strings.Contains(value, secret) }
 	if !slices.ContainsFunc(secrets, holds) || !mcpconfig.IsVariable(name) {
@@ -275,7 +274,7 @@ func (b *beginning) variable(secrets []string, name, value string) string {
 	return "${" + name + "}"
 }
 
-// free fails if a file that is to be written is there already.
+// free returns an error if a file that is to be written exists.
 func (b *beginning) free() error {
 	taken := []string{filepath.Join(b.dir, "eval.yaml")}
 	tasks, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
@@ -295,7 +294,7 @@ func (b *beginning) free() error {
 
 // init inspects the servers, writes the files and runs the eval.
 func (s initCommand) init(ctx context.Context, b *beginning) error {
-	with, lookup := *s.state, s.lookup // with the values of secrets that became variables
+	with, lookup := *s.state, s.lookup // secrets that became variables can be looked up
 	with.lookup = func(name string) (string, bool) {
 		if value, ok := b.secrets[name]; ok {
 			return value, true
@@ -323,13 +322,13 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 			return err
 		}
 	}
-	if err := s.workflow(b, write); err != nil { // before the image is built, which may have it
+	if err := s.workflow(b, write); err != nil { // before the image is built, which may contain it
 		return err
 	}
 	servers, err := s.inspect(ctx, b)
 	if err != nil {
 		for _, name := range added {
-			for at := name; at != b.dir && os.Remove(at) == nil; at = filepath.Dir(at) { // no directory that has something else
+			for at := name; at != b.dir && os.Remove(at) == nil; at = filepath.Dir(at) { // stops at a directory that is not empty
 			}
 		}
 		return err
@@ -350,7 +349,7 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 	return s.first(ctx, b)
 }
 
-// workflow writes the workflow into the root of the repository, unless there is one.
+// workflow writes the GitHub workflow to the root of the repository, unless it exists.
 func (s initCommand) workflow(b *beginning, write func(string, []byte) error) error {
 	if !b.ci {
 		return nil
@@ -375,7 +374,7 @@ func (s initCommand) workflow(b *beginning, write func(string, []byte) error) er
 	return write(name, content)
 }
 
-// repository is the directory above that has .git, or the directory itself.
+// repository returns the nearest parent directory that contains .git, or dir.
 func repository(dir string) string {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -389,7 +388,7 @@ func repository(dir string) string {
 	return dir
 }
 
-// relative is the path of something from a directory; an empty directory is this one.
+// relative returns the path of to relative to dir. An empty dir is the current directory.
 func relative(dir, to string) (string, error) {
 	dir, errDir := filepath.Abs(dir)
 	to, errTo := filepath.Abs(to)
@@ -402,10 +401,10 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// watched is how long each server is left alone once it has answered.
+// watched is how long each server is observed after it has answered.
 const watched = 200 * time.Millisecond
 
-// skill is the name of the skill in the directory of the eval; empty for none.
+// skill returns the name of the skill in the eval's directory, or "".
 func (b *beginning) skill() string {
 	data, err := files.ReadNamed(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
 	if err != nil {
@@ -418,7 +417,7 @@ func (b *beginning) skill() string {
 	return skill.Name
 }
 
-// inspect starts the servers, each alone in a container, and tries some of their tools.
+// inspect starts each server alone in a container and tries some of its tools.
 func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
@@ -464,7 +463,7 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 	return servers, nil
 }
 
-// first runs the eval for the first time, and says what can be done next.
+// first runs the eval, and prints what to do next.
 func (s initCommand) first(ctx context.Context, b *beginning) error {
 	path := filepath.Join(b.dir, "eval.yaml")
 	run := "waza run --isolate " + text.ShellWord(path)

@@ -14,13 +14,13 @@ import (
 	"github.com/waza-isolate/waza/scaffold"
 )
 
-// asker asks a person.
+// asker asks the user questions on a terminal.
 type asker struct {
 	*state
 	in *bufio.Scanner
 }
 
-// asker returns who asks; nil where stdin or stderr is no terminal.
+// asker returns an asker, or nil if stdin or stderr is not a terminal.
 func (s initCommand) asker() *asker {
 	if _, ok := terminalOf(s.stderr); !ok {
 		return nil
@@ -35,7 +35,7 @@ func (s initCommand) asker() *asker {
 	return &asker{s.state, bufio.NewScanner(file)}
 }
 
-// ask returns the answer to a question, which is fallback where a person answers nothing.
+// ask returns the answer to a question, or fallback if the answer is empty.
 func (a *asker) ask(question, fallback string) (string, error) {
 	if fallback != "" {
 		question += " [" + text.Inert(fallback) + "]"
@@ -51,9 +51,9 @@ func (a *asker) ask(question, fallback string) (string, error) {
 	return fallback, nil
 }
 
-// ask asks for what the command line does not say.
+// ask asks for what the command line does not specify.
 func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
-	if err := b.free(); err != nil { // sooner than after all questions
+	if err := b.free(); err != nil { // before asking questions
 		return err
 	}
 	found := scaffold.Detect(os.DirFS("."))

@@ -85,7 +85,7 @@ func (s inspectCommand) command() *cli.Command {
 	}
 }
 
-// newInspection asks for the servers that the command line names to be inspected.
+// newInspection returns the inspection that the command line asks for.
 func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.Inspection, error) {
 	t, err := s.findTarget(c, o)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 	return q, nil
 }
 
-// inspected prints the report of an inspection into dir, whose error may be of servers that
-// could not be pinned.
+// inspected prints the report of an inspection that was written to dir. err is from pinning
+// servers.
 func (s inspectCommand) inspected(report inspection.Report, err error, dir string, o inspectOptions) error {
 	var printed error
 	switch o.format {
@@ -143,7 +143,7 @@ func (s inspectCommand) inspected(report inspection.Report, err error, dir strin
 	return nil
 }
 
-// inspectOptions is the command line of waza inspect, except what is inspected.
+// inspectOptions are the flags of waza inspect.
 type inspectOptions struct {
 	isolate, pin    bool
 	full            bool
@@ -181,7 +181,7 @@ func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
 }
 
 func readExercises(c *cli.Context) (all []inspection.Exercise, err error) {
-	taking := 0 // that take --args
+	taking := 0 // how many take --args
 	for _, what := range []string{inspection.Call, inspection.Get, inspection.Read} {
 		if !c.IsSet(what) {
 			continue
@@ -209,15 +209,15 @@ func readExercises(c *cli.Context) (all []inspection.Exercise, err error) {
 	return all, nil
 }
 
-// target is what is to be inspected.
+// target is the servers to inspect.
 type target struct {
-	eval    *eval.Eval // which has the servers
-	names   []string   // of those that are inspected, sorted
-	source  string     // where they are configured, for people
+	eval    *eval.Eval // contains the servers
+	names   []string   // servers to inspect, sorted
+	source  string     // where they are configured, for messages
 	secrets []string
 }
 
-// nearby are the files in which a server is looked for by its name.
+// nearby returns the files in which a server is looked up by name.
 func nearby() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
@@ -241,7 +241,7 @@ func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, er
 	return s.namedTarget(name, o)
 }
 
-// fileTarget is an eval's servers, or those of a client's file.
+// fileTarget returns the servers of an eval or of a client's configuration file.
 func (s inspectCommand) fileTarget(file string, o inspectOptions) (target, error) {
 	var t target
 	var err error
@@ -273,7 +273,8 @@ func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, err
 	return s.clientData(file, data, o)
 }
 
-// clientsFile reads a client's file. A program in its place is often meant to be a command.
+// clientsFile reads a client's configuration file. It rejects other files, such as a program
+// that was meant as a command.
 func clientsFile(file string) ([]byte, error) {
 	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
@@ -285,7 +286,7 @@ func clientsFile(file string) ([]byte, error) {
 	return data, nil
 }
 
-// clientData reads a client's file, or what is written as one.
+// clientData parses a client's configuration, from a file or generated.
 func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (target, error) {
 	client, err := s.readClient(name, data)
 	if err != nil {
@@ -298,7 +299,7 @@ func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (
 	return target{eval: e, source: name, secrets: client.Secrets}, nil
 }
 
-// namedTarget looks for a server of that name in the files that are here.
+// namedTarget looks up a server by name in the files of the current directory.
 func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, error) {
 	var found []target
 	var looked []string
@@ -330,7 +331,7 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 	return t, nil
 }
 
-// commandTarget is a server as a client's file would have it.
+// commandTarget returns the server that a command starts.
 func (s inspectCommand) commandTarget(command []string, o inspectOptions) (target, error) {
 	server := map[string]any{"command": command[0], "args": command[1:]}
 	if o.image != "" {
@@ -351,8 +352,8 @@ func (s inspectCommand) urlTarget(text string, o inspectOptions) (target, error)
 	return t, err
 }
 
-// single is one server that is in no file. What it is called matters little: it has to be
-// a host's name.
+// single returns the target for one server that is not configured in a file. If name is not
+// valid as a host name, "server" is used.
 func (s inspectCommand) single(name string, server map[string]any, o inspectOptions) (target, error) {
 	if len(o.servers) > 0 {
 		return target{}, usage("--server chooses among the servers of a file")
@@ -367,13 +368,13 @@ func (s inspectCommand) single(name string, server map[string]any, o inspectOpti
 	}
 	const source = "command line"
 	t, err := s.clientData(source, data, o)
-	if err != nil { // where it is in the file that was made for it says nothing
+	if err != nil { // positions in the generated file mean nothing to the user
 		return target{}, usage("%s", regexp.MustCompile(`(?m)^`+source+`:\d+:\d+: `).ReplaceAllString(err.Error(), ""))
 	}
 	return t, t.pick(nil)
 }
 
-// nameOfCommand is a short name for what a command starts: its package, its image without
+// nameOfCommand returns a short name for what a command starts: its package, its image without
 // registry, tag and digest, or its program.
 func nameOfCommand(command []string) string {
 	name, server := path.Base(command[0]), mcpconfig.Server{Command: command[0], Args: command[1:]}
@@ -386,7 +387,7 @@ func nameOfCommand(command []string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "mcp-"), "server-")
 }
 
-// pick leaves the servers of those names, or all.
+// pick limits t to the servers with the given names; all if there are none.
 func (t *target) pick(names []string) error {
 	all := slices.Sorted(maps.Keys(t.eval.Config.MCPServers))
 	if len(all) == 0 {

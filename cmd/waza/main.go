@@ -1,4 +1,4 @@
-// Command waza runs agent evaluations, each trial in a sandbox of its own.
+// Command waza runs agent evaluations, each trial in its own sandbox.
 package main
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// version is set by the build; see Makefile.
+// version is set by the linker; see Makefile.
 var version = ""
 
 func main() {
-	if isCommandMock(os.Args, os.LookupEnv) { // a program of an eval's command_mocks, in the agent's container
+	if isCommandMock(os.Args, os.LookupEnv) { // started in the agent's container by a name in an eval's command_mocks
 		os.Exit(mockCommand(os.Args, os.Environ(), os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 {
@@ -25,10 +25,10 @@ func main() {
 		case "guest": // process 1 of a container
 			exitOn(guest.Main(os.Args[2:]))
 			return
-		case "agent": // an agent of ours, in the agent's container
+		case "agent": // a built-in agent, in the agent's container
 			exitOn(agents.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 			return
-		case probe.Subcommand: // what tries to get out of a container, for a run's certificate
+		case probe.Subcommand: // the attacks on a sandbox for a run's certificate
 			exitOn(probe.Main(os.Args[2:], os.Stdin, os.Stdout))
 			return
 		}
@@ -43,8 +43,8 @@ func main() {
 	os.Exit(s.main(context.Background()))
 }
 
-// garbage is our GOGC. A hostile peer can make the runner hold a bounded amount of memory,
-// and Go's default of 100 would let the heap grow to twice that.
+// garbage is the default GOGC. A hostile peer can make the runner hold a bounded amount of
+// memory; Go's default of 100 would let the heap grow to twice that.
 const garbage = 50
 
 func exitOn(err error) {

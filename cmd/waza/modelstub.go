@@ -65,7 +65,7 @@ func (s modelStubCommand) modelStub(ctx context.Context, file, address string) e
 	return answer(ctx, listener, script.Handler(s.logRequests()))
 }
 
-// onLoopback is address, on loopback where it names no host.
+// onLoopback adds the loopback address to an address without host.
 func onLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && host == "" {
@@ -74,7 +74,7 @@ func onLoopback(address string) string {
 	return address
 }
 
-// logRequests writes a line for each request. A logger keeps lines whole.
+// logRequests returns a function that logs each request to stderr in one line.
 func (s modelStubCommand) logRequests() func(stub.Request) {
 	logger := log.New(s.stderr, "", 0)
 	return func(request stub.Request) {
@@ -82,7 +82,7 @@ func (s modelStubCommand) logRequests() func(stub.Request) {
 	}
 }
 
-// answer has a handler answer until ctx ends.
+// answer serves handler until ctx is done.
 func answer(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -58,7 +58,7 @@ func (s newCommand) command() *cli.Command {
 	}
 }
 
-// addition is an eval that something is added to.
+// addition is an eval to add to.
 type addition struct {
 	path    string
 	data    []byte
@@ -66,7 +66,8 @@ type addition struct {
 	servers []string
 }
 
-// name is the command's first argument, as the name of a file.
+// name returns the command's first argument, which must be usable as a file name. It fails if
+// there are more than most arguments.
 func (s newCommand) name(c *cli.Context, most int) (string, error) {
 	name := c.Args().First()
 	if c.NArg() < 1 || c.NArg() > most {
@@ -101,12 +102,12 @@ func (s newCommand) open(c *cli.Context) (*addition, error) {
 	return a, nil
 }
 
-// beside is a path relative to the eval.
+// beside returns a path relative to the eval's directory.
 func (a *addition) beside(name string) string {
 	return filepath.Join(filepath.Dir(a.path), filepath.FromSlash(name))
 }
 
-// write writes a file that is not there yet.
+// write creates a file. It fails if the file exists.
 func (s newCommand) write(name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return usage("%w", err)
@@ -123,7 +124,7 @@ func (s newCommand) write(name string, content []byte) error {
 	return err
 }
 
-// insert adds an entry to the eval.
+// insert adds an entry to the eval file.
 func (s newCommand) insert(a *addition, at strictyaml.Path, entry []byte) error {
 	content, err := scaffold.Insert(a.path, a.data, at, string(entry))
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// onFlag says where containers run.
+// onFlag returns the flag for the backend that runs containers.
 func onFlag() cli.Flag {
 	return &cli.StringFlag{Name: "on", Usage: "Run containers on `BACKEND`: docker, or kubernetes (experimental)", DefaultText: "docker"}
 }
 
-// clusterFlags say which namespace of which cluster a command is about.
+// clusterFlags returns the flags that select a cluster's context and namespace.
 func clusterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "context", Usage: "With --on kubernetes, use `CONTEXT` of KUBECONFIG"},
@@ -33,7 +33,7 @@ func clusterOf(c *cli.Context) eval.Kubernetes {
 	return eval.Kubernetes{Context: c.String("context"), Namespace: c.String("namespace")}
 }
 
-// onOf returns the backend that the command line names; empty for Docker's.
+// onOf returns the backend of --on, or "" for Docker.
 func onOf(c *cli.Context) string {
 	if on := c.String("on"); on != "docker" {
 		return on
@@ -41,8 +41,8 @@ func onOf(c *cli.Context) string {
 	return ""
 }
 
-// readOn returns the backend that the command line names. Where that is not part of this
-// executable, the one that has it takes this process over.
+// readOn returns the backend of --on, or "" for Docker. If this executable does not contain the
+// backend, it is replaced by one that does.
 func readOn(s *state, c *cli.Context) (string, error) {
 	switch on := onOf(c); on {
 	case "":
@@ -62,7 +62,7 @@ func readOn(s *state, c *cli.Context) (string, error) {
 	}
 }
 
-// goOn hands over where a run was on a backend that is not part of this executable.
+// goOn replaces this process if a run's backend is not part of this executable.
 func goOn(s *state, r runner.Record) error {
 	if r.On == eval.OnKubernetes && !hasCluster {
 		return handOver(s)
@@ -70,12 +70,12 @@ func goOn(s *state, r runner.Record) error {
 	return nil
 }
 
-// clusterExecutable is waza with the backend for Kubernetes, whose client library is no part of
-// the executable that is process 1 of containers.
+// clusterExecutable is waza with the Kubernetes backend. It is separate to keep Kubernetes'
+// client library out of the executable that becomes process 1 of containers.
 const clusterExecutable = "waza-kubernetes"
 
-// handOver replaces this process by the executable with the backend for Kubernetes: the one beside
-// this one, or on PATH. It must be of the same version. It returns only if it fails.
+// handOver replaces this process by [clusterExecutable], from the directory of this executable
+// or from PATH. Its version must be the same. handOver returns only on failure.
 func handOver(s *state) error {
 	const get = "build it from the same source: go build -tags kubernetes -o waza-kubernetes ./cmd/waza"
 	self, err := os.Executable()

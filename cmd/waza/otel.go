@@ -23,20 +23,20 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// How long a collector may take for a request, unless OTEL_EXPORTER_OTLP_TIMEOUT says it, and for
-// all of a run's.
+// Timeouts of one request to a collector, unless OTEL_EXPORTER_OTLP_TIMEOUT sets it, and of all
+// requests of a run.
 const (
 	otlpTimeout    = 10 * time.Second
 	otlpTimeoutAll = time.Minute
 )
 
-// tracing is where the spans of a run go. The zero value is nowhere.
+// tracing is where the spans of a run are exported to. The zero value exports nothing.
 type tracing struct {
-	file     string   // OTLP JSON, for the exporter file
-	endpoint *url.URL // of a collector, for the exporter otlp
+	file     string   // OTLP JSON file, for the exporter file
+	endpoint *url.URL // collector, for the exporter otlp
 	headers  http.Header
 	timeout  time.Duration
-	content  bool // with prompts, answers, arguments and results
+	content  bool // include prompts, answers, arguments and results
 }
 
 func otelFlags() []cli.Flag {
@@ -49,10 +49,10 @@ func otelFlags() []cli.Flag {
 	}
 }
 
-// variables looks up a variable of the environment.
+// variables looks up an environment variable.
 type variables func(name string) (value string, found bool)
 
-// readTracing reads the flags of a command, and the variables that OpenTelemetry has for them.
+// readTracing reads the flags of a command and OpenTelemetry's variables.
 func readTracing(c *cli.Context, env variables) (t tracing, err error) {
 	t.content, t.file = c.Bool("otel-include-payloads") || env.capturesContent(), c.String("otel-file")
 	exporter := c.String("otel-exporter")
@@ -77,7 +77,7 @@ func readTracing(c *cli.Context, env variables) (t tracing, err error) {
 	return t, usage("--otel-exporter %q: must be otlp or file", exporter)
 }
 
-// capturesContent reports whether the variables ask for contents in spans.
+// capturesContent reports whether the variables ask for message contents in spans.
 func (env variables) capturesContent() bool {
 	value, _ := env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 	switch strings.ToLower(value) {
@@ -87,9 +87,9 @@ func (env variables) capturesContent() bool {
 	return false
 }
 
-// readCollector reads how a collector is reached.
+// readCollector reads the collector's endpoint, headers and timeout.
 func (t *tracing) readCollector(c *cli.Context, env variables) (err error) {
-	// A variable for traces comes before the one for all signals.
+	// Variables for traces override those for all signals.
 	variable := func(name string) (value, from string) {
 		for _, from := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {
 			if value, _ := env(from); strings.TrimSpace(value) != "" {
@@ -136,8 +136,8 @@ func (t *tracing) readCollector(c *cli.Context, env variables) (err error) {
 	return nil
 }
 
-// readHeaders reads headers as OpenTelemetry's variables have them: KEY=VALUE, separated by
-// commas, with values in percent-encoding. Errors quote no value.
+// readHeaders parses headers in the format of OpenTelemetry's variables: KEY=VALUE, separated
+// by commas, with percent-encoded values. Errors do not quote values.
 func readHeaders(all string) (http.Header, error) {
 	headers := http.Header{}
 	for pair := range strings.SplitSeq(all, ",") {
@@ -155,8 +155,8 @@ func readHeaders(all string) (http.Header, error) {
 	return headers, nil
 }
 
-// trace exports the spans of a run that has ended. What is wrong with the collector is a
-// warning: it changes nothing of the run.
+// trace exports the spans of a completed run. Failing to reach the collector is only a warning,
+// since it does not affect the run.
 func (o runOutput) trace(out runner.Outcome) error {
 	t := o.exports.tracing
 	if t.file == "" && t.endpoint == nil {
@@ -177,11 +177,11 @@ func (o runOutput) trace(out runner.Outcome) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), otlpTimeoutAll)
 	defer stop()
-	at := (&url.URL{Scheme: t.endpoint.Scheme, Host: t.endpoint.Host, Path: t.endpoint.Path}).String() // without keys
+	at := (&url.URL{Scheme: t.endpoint.Scheme, Host: t.endpoint.Host, Path: t.endpoint.Path}).String() // without credentials and query
 	if err := write(&collector{ctx, t}, run); err != nil {
 		var wrong *url.Error
 		if errors.As(err, &wrong) {
-			err = wrong.Err // without the URL
+			err = wrong.Err // the URL may contain credentials
 		}
 		o.warn(fmt.Errorf("OpenTelemetry: traces were not all sent to %s: %w", at, err))
 		return nil
@@ -190,16 +190,16 @@ func (o runOutput) trace(out runner.Outcome) error {
 	return nil
 }
 
-// collector is a writer to a collector: each call of Write is a request.
+// collector is a writer that sends each call of Write as a request to a collector.
 type collector struct {
 	ctx context.Context
 	tracing
 }
 
-// maxAnswer is how many bytes are read of a collector's answer.
+// maxAnswer is how many bytes of a collector's response are read.
 const maxAnswer = 64 << 10
 
-// Write sends a request. It fails unless the collector takes all of it.
+// Write sends a request. It fails unless the collector accepts all spans.
 func (c *collector) Write(body []byte) (int, error) {
 	ctx, stop := context.WithTimeout(c.ctx, c.timeout)
 	defer stop()

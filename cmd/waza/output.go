@@ -21,17 +21,17 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// format is what a command prints on stdout.
+// format is an output format.
 type format string
 
 const (
 	formatDefault format = "default"
 	formatJSON    format = "json"
 	formatGitHub  format = "github-comment" // Markdown for a pull request
-	formatSARIF   format = "sarif"          // of GitHub's code scanning
+	formatSARIF   format = "sarif"          // for GitHub's code scanning
 )
 
-// formatFlag is the flag of a command that can print all of these.
+// formatFlag returns the flag of a command that prints in any of the given formats.
 func formatFlag(all ...format) cli.Flag {
 	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "Print in `FORMAT`: " + either(all)}
 }
@@ -47,7 +47,7 @@ func formatOf(c *cli.Context, all ...format) (format, error) {
 	return f, nil
 }
 
-// either names formats as a sentence has them.
+// either joins names with commas and a final "or".
 func either[T ~string](all []T) string {
 	words := make([]string, len(all))
 	for i, f := range all {
@@ -57,7 +57,7 @@ func either[T ~string](all []T) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// terminalOf returns the terminal behind w, if there is one.
+// terminalOf returns the file descriptor of the terminal behind w, if there is one.
 func terminalOf(w io.Writer) (fd int, ok bool) {
 	switch under := w.(type) {
 	case *screen:
@@ -72,7 +72,7 @@ func terminalOf(w io.Writer) (fd int, ok bool) {
 	return int(file.Fd()), term.IsTerminal(int(file.Fd()))
 }
 
-// width is how many columns a line may have; 0 is any number.
+// width returns the width of the terminal behind w in columns, or 0 if it is not a terminal.
 func width(w io.Writer) int {
 	fd, ok := terminalOf(w)
 	if !ok {
@@ -85,7 +85,7 @@ func width(w io.Writer) int {
 	return columns
 }
 
-// printJSON prints JSON that write writes.
+// printJSON prints the JSON that write writes, with control characters escaped.
 func (s *state) printJSON(write func(io.Writer) error) error {
 	out := text.InertJSON(s.stdout)
 	return errors.Join(write(out), out.Close())
@@ -100,17 +100,17 @@ func (s *state) printValue(v any) error {
 	return s.printJSON(func(w io.Writer) error { _, err := w.Write(data); return err })
 }
 
-// runOutput is where what comes of one run goes.
+// runOutput is where the output of one run goes.
 type runOutput struct {
 	*state
 	loudness loudness
 	format   format
-	file     string // that gets results.json too; empty for none
+	file     string // copy of results.json, or ""
 	exports  exports
-	label    string // of files of this run, where the command has several runs
+	label    string // part of file names, if the command makes several runs
 }
 
-// readOutput reads where the output of a run goes.
+// readOutput reads the flags for the output of a run.
 func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	out = runOutput{state: s, file: c.String("output")}
 	if out.exports, err = readExports(c, out.file); err != nil {
@@ -136,8 +136,8 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	return out, err
 }
 
-// ended prints what came out of a run, and returns err and what is wrong with printing. The
-// job is nil where no trial was left to run.
+// ended prints the outcome of a run. It returns err joined with errors of printing. j is nil if
+// no trial was left to run.
 func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 	if out.Dir == "" {
 		return withExitCode(err)
@@ -164,7 +164,7 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 	return shown
 }
 
-// epilogue says what did not pass and why, and where the evidence is.
+// epilogue prints which trials did not pass and why, and where the evidence is.
 func (s *state) epilogue(run view.Run, out runner.Outcome, l loudness) {
 	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout), Resumable: out.Resumable()}
 	for _, r := range out.Trials {
@@ -181,8 +181,8 @@ func (s *state) epilogue(run view.Run, out runner.Outcome, l loudness) {
 	}
 }
 
-// ended is what is shown of a trial; where its agent ended by itself, with what that said
-// last.
+// ended returns what is shown of a trial. If the agent exited by itself with an error, that
+// includes its last output.
 func ended(r runner.Result) terminal.Trial {
 	t := terminal.Trial{Trial: r.Trial, Verdicts: r.Verdicts, Earlier: r.Earlier}
 	if r.Verdicts.Reason == evidence.ReasonExitCode || r.Verdicts.Reason == evidence.ReasonSignal {
@@ -191,7 +191,7 @@ func ended(r runner.Result) terminal.Trial {
 	return t
 }
 
-// saveResults copies the results of the run in dir to a file; to none without a name.
+// saveResults copies the results of the run in dir to file, if it is not empty.
 func saveResults(dir, file string) error {
 	if file == "" {
 		return nil
@@ -203,8 +203,7 @@ func saveResults(dir, file string) error {
 	return nil
 }
 
-// show prints the results of a run in the wanted format, and copies them to a file where
-// one is named.
+// show prints the results of a run in format f, and copies them to file, if it is not empty.
 func (s *state) show(run view.Run, f format, file string) error {
 	if err := saveResults(run.Dir, file); err != nil {
 		return err
@@ -218,7 +217,7 @@ func (s *state) show(run view.Run, f format, file string) error {
 	return terminal.Run(s.stdout, run.Results, width(s.stdout))
 }
 
-// copyTo copies a file of a directory of evidence.
+// copyTo copies a file of an evidence directory to w.
 func copyTo(w io.Writer, dir, name string) error {
 	file, err := evidence.Open(dir, name)
 	if err != nil {
@@ -229,8 +228,7 @@ func copyTo(w io.Writer, dir, name string) error {
 	return err
 }
 
-// compare prints a comparison in the wanted format, and writes it as JSON to a file
-// where one is named.
+// compare prints a comparison in format f, and writes it as JSON to file, if it is not empty.
 func (s *state) compare(c results.Comparison, f format, file string) error {
 	if file != "" {
 		data, err := evidence.MarshalIndent(c)

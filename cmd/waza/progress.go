@@ -18,24 +18,23 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// loudness is how much a run says while it is at work.
+// loudness is how much a run prints while it is running.
 type loudness int
 
 const (
-	quiet  loudness = iota - 1 // what did not pass
-	normal                     // and on a terminal what is at work, elsewhere each trial that ended
-	loud                       // and each trial that ended everywhere
+	quiet  loudness = iota - 1 // trials that did not pass
+	normal                     // on a terminal also a live view, elsewhere each trial that ended
+	loud                       // each trial that ended, also on a terminal
 )
 
-// progress shows trials while they run: on a terminal as a view of what is at work,
-// elsewhere a line when a trial has ended, or when none has for a while. Updates do not wait
-// for the terminal.
+// progress shows trials while they run: on a terminal as a live view, elsewhere as a line when
+// a trial has ended, or when none has for a minute. Updates do not wait for the terminal.
 type progress struct {
 	screen   *screen
 	live     bool
 	loudness loudness
 	style    terminal.Style
-	running  context.Context // ends with an interrupt
+	running  context.Context // done after an interrupt
 
 	wake  chan struct{}
 	quit  chan struct{}
@@ -44,17 +43,16 @@ type progress struct {
 
 	mu    sync.Mutex
 	state *liveview.State // guarded by mu
-	text  strings.Builder // lines that are to be written; guarded by mu
+	text  strings.Builder // lines to be written; guarded by mu
 }
 
 const (
 	redraw = 200 * time.Millisecond
-	// pulse is how long nothing is said where there is no terminal.
+	// pulse is the longest time without output, if there is no live view.
 	pulse = time.Minute
 )
 
-// newProgress shows the progress of total trials, at most workers at once, until it is
-// closed.
+// newProgress shows the progress of total trials, at most workers at once, until it is closed.
 func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l loudness, total, workers int) *progress {
 	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
@@ -66,7 +64,7 @@ func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bo
 	return p
 }
 
-// show writes what there is to say until the progress is closed.
+// show writes pending lines until the progress is closed.
 func (p *progress) show() {
 	every := pulse
 	if p.live {
@@ -90,7 +88,7 @@ func (p *progress) show() {
 	}
 }
 
-// write says something, and draws the view anew where there is one.
+// write prints text and redraws the live view, if there is one.
 func (p *progress) write(text string) {
 	switch {
 	case p.live:
@@ -107,7 +105,7 @@ func (p *progress) frame(size liveview.Size) []string {
 	return p.state.Frame(time.Now(), size, p.style)
 }
 
-// said is what waits to be written.
+// said returns the pending lines and clears them.
 func (p *progress) said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +114,8 @@ func (p *progress) said() string {
 	return text
 }
 
-// pulse is what to say where nothing has been said for long, and nothing is seen.
+// pulse returns a line to print after a minute without output, for a run that is not shown
+// live.
 func (p *progress) pulse() string {
 	if p.live || p.loudness == quiet {
 		return ""
@@ -127,7 +126,7 @@ func (p *progress) pulse() string {
 	return p.state.Pulse(time.Now()) + "\n"
 }
 
-// close removes the view. It may be called twice.
+// close removes the live view. It may be called twice.
 func (p *progress) close() {
 	p.once.Do(func() {
 		close(p.quit)
@@ -135,7 +134,7 @@ func (p *progress) close() {
 	})
 }
 
-// update takes what the runner tells.
+// update takes an update from the runner.
 func (p *progress) update(u runner.Update) {
 	if u.Result != nil {
 		result := *u.Result
@@ -155,20 +154,20 @@ func (p *progress) update(u runner.Update) {
 	}
 }
 
-// prints reports whether the end of an attempt is printed.
+// prints reports whether to print the end of an attempt with the given class.
 func (p *progress) prints(class evidence.Class) bool {
 	return class != evidence.ClassPass || p.loudness == loud || !p.live && p.loudness == normal
 }
 
-// screen is where a command says things. What is written to it stays, above the lines
-// of a view that may be drawn below. It is safe for concurrent use.
+// screen writes a command's messages above a live view that may be drawn below them. It is safe
+// for concurrent use.
 type screen struct {
 	out io.Writer
 
 	mu    sync.Mutex
 	view  liveview.Screen // guarded by mu
-	lines []string        // that are drawn; guarded by mu
-	held  []byte          // a line that has not ended; guarded by mu
+	lines []string        // lines of the live view; guarded by mu
+	held  []byte          // an unfinished line; guarded by mu
 }
 
 // Write implements io.Writer.
@@ -188,8 +187,8 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), s.drawLocked(text, s.lines, s.size())
 }
 
-// draw writes whole lines that stay, and the view's new ones, which frame makes for the size that the
-// terminal has now; nil for no view.
+// draw writes whole lines, and redraws the live view with the lines that frame returns for the
+// current size of the terminal. A nil frame removes the view.
 func (s *screen) draw(text string, frame func(liveview.Size) []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +210,7 @@ func (s *screen) drawLocked(text string, lines []string, size liveview.Size) err
 	return err
 }
 
-// size is the terminal's as it is now.
+// size returns the current size of the terminal, or 80 × 24 if it is not known.
 func (s *screen) size() liveview.Size {
 	usual := liveview.Size{Columns: 80, Rows: 24}
 	fd, ok := terminalOf(s.out)
@@ -225,7 +224,7 @@ func (s *screen) size() liveview.Size {
 	return liveview.Size{Columns: columns, Rows: rows}
 }
 
-// lineWriter shows each line of what is written to it, redacted, after a prefix.
+// lineWriter prints each line that is written to it with a prefix, redacted.
 type lineWriter struct {
 	out     io.Writer
 	prefix  string
@@ -233,7 +232,7 @@ type lineWriter struct {
 	held    []byte
 }
 
-// maxLine is where a line without end is broken.
+// maxLine is the length in bytes at which an unfinished line is broken.
 const maxLine = 4 << 10
 
 func (w *lineWriter) Write(b []byte) (int, error) {

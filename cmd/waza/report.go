@@ -89,7 +89,7 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 	return s.comment(run, file)
 }
 
-// reportInto writes the reports of the run in dir into it, and prints where they are.
+// reportInto writes the reports of the run in dir into it, and prints their paths.
 func (s reportCommand) reportInto(dir string) error {
 	const elsewhere = "--output writes its page elsewhere"
 	err := runner.ReportInto(dir, s.warn)
@@ -104,13 +104,13 @@ func (s reportCommand) reportInto(dir string) error {
 	return withExitCode(err)
 }
 
-// differ refuses a run that is named twice.
+// differ returns an error if two of dirs are the same directory.
 func differ(dirs []string) error {
 	var before []fs.FileInfo
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
 		if err != nil {
-			continue // reading the run says what is wrong
+			continue // reported when the run is read
 		}
 		if at := slices.IndexFunc(before, func(b fs.FileInfo) bool { return os.SameFile(b, info) }); at >= 0 {
 			return usage("%s is named twice: a report has each run once", dir)
@@ -120,8 +120,7 @@ func differ(dirs []string) error {
 	return nil
 }
 
-// writeTo writes the file that --output names. That nothing can be written there is the
-// fault of who named it.
+// writeTo writes the file of --output. Errors of opening it are usage errors.
 func writeTo(file string, write func(io.Writer) error) error {
 	err := evidence.WriteFileBy(file, write)
 	var place *fs.PathError
@@ -139,7 +138,7 @@ func (s reportCommand) wrote(file string) error {
 	return err
 }
 
-// comment prints a comment on a run, or writes it to a file where one is named.
+// comment prints a comment on a run, or writes it to file, if it is not empty.
 func (s reportCommand) comment(run view.Run, file string) error {
 	write := func(w io.Writer) error { return markdown.Comment(w, run) }
 	if file == "" {

@@ -105,8 +105,9 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	})
 }
 
-// again are those of an eval's tasks that are run again: they have one of the ids, and match
-// a glob if there are any.
+// again returns the tasks to run again: those with one of the ids that match a glob, if there
+// are globs. Ids that the eval no longer has are printed; if it has none of them, that is an
+// error.
 func (s rerunCommand) again(tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
 	var gone []string
 	for _, id := range ids {
@@ -131,7 +132,7 @@ func tasksOf(r runner.Record) (ids []string) {
 	return ids
 }
 
-// within reports whether a file is below a directory.
+// within reports whether file is below dir.
 func within(dir, file string) bool {
 	rel, err := relative(dir, file)
 	return err == nil && filepath.IsLocal(rel)

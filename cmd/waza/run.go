@@ -25,7 +25,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-const maxTrials = 10000 // as in an eval
+const maxTrials = 10000 // as in eval files
 
 // runCommand is waza run.
 type runCommand struct{ *state }
@@ -94,20 +94,20 @@ func (s runCommand) command() *cli.Command {
 			if c.Bool("strict") && !c.Bool("discover") {
 				return usage("--strict is for --discover; --strict-keys refuses unknown keys")
 			}
-			go s.buildID() // reads the executable while the eval is read
+			go s.buildID() // the first call reads the whole executable
 			evals, err := s.targets(c)
 			if err != nil {
 				return err
 			}
 			sayInert(c, s.stderr)
-			ctx, stop := interruptible(c.Context, s.stderr) // once for all runs of the command
+			ctx, stop := interruptible(c.Context, s.stderr) // shared by all runs of the command
 			defer stop()
 			return s.run(ctx, c, evals)
 		},
 	}
 }
 
-// run runs evals as the command line says. The worst of the runs decides the exit code.
+// run runs evals as the command line asks. The exit code is that of the worst run.
 func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) error {
 	o, err := s.readOptions(c, evals)
 	if err != nil {
@@ -123,10 +123,10 @@ func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) err
 	return s.runAll(ctx, o, b)
 }
 
-// runAll runs all that b asks for, and shows what comes of it as o says.
+// runAll runs a batch and shows its outcomes.
 func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) error {
 	worst := exitOK
-	var verdicts []string // of runs that ended
+	var verdicts []string // of completed runs
 	b.Announce = s.sayTo
 	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
 		err = o.outputOf(j).ended(j, out, err)
@@ -157,7 +157,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 	return exitWith(worst)
 }
 
-// request asks for one of the runs.
+// request returns the request for one of the runs.
 func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
 	q = o.Request
 	q.Host = s.host(o.out.loudness, c.Bool("keep"))
@@ -165,8 +165,8 @@ func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err
 	return q, err
 }
 
-// outputOf is where a run's output goes. Stdout and --output are for the run that the command
-// line is about, or for a comparison: of others everything is said on stderr.
+// outputOf returns where the output of j's run goes. Stdout and --output are for the command's
+// only run or for the comparison; with several variants, single runs are printed to stderr.
 func (o runOptions) outputOf(j *runner.Job) runOutput {
 	label := []string{o.labelOf(j.Request.Eval)}
 	several := len(o.variants) > 1
@@ -196,7 +196,7 @@ func (s runCommand) printPlan(j *runner.Job) error {
 	return nil
 }
 
-// worse is the exit code that says more of what went wrong.
+// worse returns the more severe of two exit codes.
 func worse(a, b int) int {
 	for _, code := range []int{exitUsage, exitInfra, exitFailed} {
 		if a == code || b == code {
@@ -231,13 +231,14 @@ func contextDirFlag() cli.Flag {
 
 // runOptions is the command line of waza run.
 type runOptions struct {
-	runner.Request     // without its host and overlay: each run has its own
-	evals          int // how many
+	runner.Request     // without host and overlay, which each run sets
+	evals          int // number of evals
 	variants       []runner.Variant
-	out            runOutput // of a single run
+	out            runOutput // for a single run
 }
 
-// labelOf labels the files of an eval's runs where the command runs several evals.
+// labelOf returns a label for the files of an eval's runs, or "" if the command runs only one
+// eval.
 func (o runOptions) labelOf(eval string) string {
 	if o.evals < 2 {
 		return ""
@@ -300,7 +301,8 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	return o, checkAllowWeak(o)
 }
 
-// readHarmless reads what changes no trial's outcome: where a run's output goes, and its pace.
+// readHarmless reads the options that cannot change a trial's outcome: where output goes, and
+// how many trials run at once.
 func readHarmless(s *state, c *cli.Context) (runOutput, runner.Pace, error) {
 	out, err := readOutput(s, c)
 	if err != nil {
@@ -353,8 +355,9 @@ func modelFlag() cli.Flag {
 	}
 }
 
-// readVariants is each executor with each model of the command line, or with its own;
-// without any, one variant that leaves the eval as it is.
+// readVariants returns each executor of the command line with each model, or with its own model
+// (NAME=MODEL). Without either flag it returns one empty variant, which leaves the eval
+// unchanged.
 func readVariants(c *cli.Context) ([]runner.Variant, error) {
 	executors, err := listOf(c, "executor", executorName)
 	if err != nil {
@@ -394,14 +397,14 @@ func readVariants(c *cli.Context) ([]runner.Variant, error) {
 	return all, nil
 }
 
-// What the values of the flags look like.
+// Syntax of the values of --model and --executor.
 var (
 	modelName    = regexp.MustCompile(`^[\pL\pN._:/@+-]+$`)
 	executorName = regexp.MustCompile(`^[\pL\pN._-]+(=[\pL\pN._:/@+-]+)?$`)
 )
 
-// listOf returns the values of a flag that may be given again and may hold several, separated
-// by commas; one empty value if it is not given.
+// listOf returns the values of a repeatable flag with comma-separated values. It returns one
+// empty value if the flag is not given.
 func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string, err error) {
 	if !c.IsSet(flag) {
 		return []string{""}, nil
@@ -426,7 +429,7 @@ func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string,
 // resumeCommand is waza run --resume.
 type resumeCommand struct{ *state }
 
-// resumeRun completes the run that --resume names, as it was begun.
+// resumeRun completes the run that --resume names, with the options it was started with.
 func (s resumeCommand) resumeRun(c *cli.Context) error {
 	if err := checkResumable(c); err != nil {
 		return err
@@ -439,7 +442,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if record, err := runner.ReadRecord(dir); err == nil { // else Resume says what is wrong
+	if record, err := runner.ReadRecord(dir); err == nil { // otherwise Resume reports the error
 		if c.IsSet("on") && onOf(c) != record.On {
 			return usage("--on cannot be changed with --resume: a run goes on as it was begun")
 		}
@@ -464,11 +467,11 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	return exitWith(ended.ExitCode())
 }
 
-// harmless are the options that can be given with --resume: they change no trial's
-// outcome. Those of --isolate and --on must be the run's own.
+// harmless are the options that can be given with --resume because they cannot change a trial's
+// outcome. --isolate and --on must match the run's own.
 var harmless = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
-// checkResumable refuses what the command line cannot change of a run that goes on.
+// checkResumable rejects options that cannot be changed when a run is resumed.
 func checkResumable(c *cli.Context) error {
 	for _, flag := range c.Command.Flags {
 		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(harmless, name) {
@@ -481,7 +484,7 @@ func checkResumable(c *cli.Context) error {
 	return nil
 }
 
-// sweep removes what a dead run left.
+// sweep removes what an interrupted run left behind.
 func sweep(ctx context.Context, dead runner.Record) error {
 	switch {
 	case dead.On == eval.OnKubernetes:

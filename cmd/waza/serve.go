@@ -60,8 +60,7 @@ func (s serveCommand) command() *cli.Command {
 	}
 }
 
-// dirToServe is the directory of runs that is named, or the usual one, which need not be
-// there before the first run.
+// dirToServe returns the directory of runs to serve. The default one may not exist yet.
 func dirToServe(named string) (string, error) {
 	if named == "" {
 		return runsDir, nil
@@ -81,8 +80,8 @@ func dirToServe(named string) (string, error) {
 	return named, nil
 }
 
-// addressToServe is the address to listen on, which must be of this machine alone unless
-// others are allowed.
+// addressToServe returns the address to listen on. It must be a loopback address unless others
+// is set.
 func addressToServe(listen string, others bool) (*net.TCPAddr, error) {
 	if _, _, err := net.SplitHostPort(listen); err != nil {
 		return nil, usage("--listen: %w; give HOST:PORT, such as 127.0.0.1:8417", err)

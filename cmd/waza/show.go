@@ -73,7 +73,7 @@ func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
 	return terminal.Conversation(s.stdout, talk, as)
 }
 
-// trialsNamed are the trials of a run that TASK or TASK/N names; all for "".
+// trialsNamed returns the trials of a run that which selects by TASK or TASK/N; all for "".
 func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 	all, err := runner.Trials(dir)
 	for _, trial := range all {
@@ -86,7 +86,7 @@ func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 	return named, err
 }
 
-// listTrials prints a line for each trial, with what to type to see it.
+// listTrials prints a line for each trial, with the command that shows it.
 func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
 	for _, d := range trials {
 		trial, err := d.Trial()
@@ -94,7 +94,7 @@ func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
 			return err
 		}
 		verdicts, err := d.Verdicts()
-		if err != nil { // it was not graded, or cannot be read
+		if err != nil { // not graded, or unreadable
 			verdicts = evidence.Verdicts{}
 		}
 		class, reason, _ := trial.Outcome(verdicts)

@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// targets are the eval files that a command line is about: the file or directory that it
-// names, or the skill; without a name those of the project.
+// targets returns the eval files that the command line names by file, directory or skill.
+// Without an argument it returns those of the project.
 func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	if c.NArg() > 1 {
 		return nil, usage("%[1]s takes one eval, directory or skill; see waza %[1]s --help", c.Command.Name)
@@ -63,10 +63,10 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	return nil, usage("%s is no file, no directory and no skill with an eval: there is no %s", name, strings.Join(looked, ", "))
 }
 
-// evalsOf are the evals of a project: the one here, else all that are where it keeps them.
+// evalsOf returns the eval file in the current directory, or all evals of the project.
 func evalsOf(project *eval.Project) ([]string, error) {
 	file := project.EvalFile()
-	if _, err := os.Lstat(file); err == nil { // if it cannot be read, who reads it says why
+	if _, err := os.Lstat(file); err == nil { // reading an unreadable file reports why
 		return []string{file}, nil
 	}
 	evals, skills := eval.FromHere(filepath.Join(project.Dir, project.EvalsDir())), eval.FromHere(filepath.Join(project.Dir, project.SkillsDir()))
@@ -84,7 +84,7 @@ func evalsOf(project *eval.Project) ([]string, error) {
 	return all, nil
 }
 
-// discover finds all evals below a directory. With --strict every skill must have one.
+// discover finds all evals below dir. With --strict every skill must have one.
 func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) ([]string, error) {
 	var all, skills []string
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -128,14 +128,14 @@ func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) 
 	return all, nil
 }
 
-// latest is the name of the run in [runsDir] that began last.
+// latest names the newest run in [runsDir].
 const latest = "latest"
 
-// runsDir is where runs lie that no flag has put elsewhere.
+// runsDir is the default directory of runs.
 var runsDir = filepath.Join(".waza", "runs")
 
-// runNamed returns the run directory that a command line names, or the file of results. A
-// directory that is called latest is named ./latest.
+// runNamed returns the path of the run that a command line names, resolving [latest]. A
+// directory called latest is named ./latest.
 func runNamed(name string) (string, error) {
 	if name != latest {
 		return name, nil
@@ -150,7 +150,7 @@ func runNamed(name string) (string, error) {
 	return dir, nil
 }
 
-// runsNamed is [runNamed] of several.
+// runsNamed is [runNamed] for several names.
 func runsNamed(names []string) ([]string, error) {
 	dirs := make([]string, len(names))
 	for i, name := range names {
@@ -168,7 +168,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// choose keeps the tasks that match a glob of each list that is not empty.
+// choose returns the tasks that match a glob of each list. Empty lists match all tasks.
 func choose(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask, error) {
 	for _, glob := range slices.Concat(ids, tags) {
 		if _, err := path.Match(glob, ""); err != nil {
