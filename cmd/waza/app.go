@@ -94,7 +94,7 @@ func (s *state) main(ctx context.Context) int {
 		err = app.RunContext(ctx, args)
 	}
 	if out.failed != nil { // the caller did not get the result
-		s.complain(fmt.Errorf("the output is incomplete: %w", out.failed))
+		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
 		return exitInfra
 	}
 	if err == nil {
@@ -105,7 +105,7 @@ func (s *state) main(ctx context.Context) int {
 		exit = &exitError{exitUsage, err}
 	}
 	if exit.err != nil {
-		s.complain(exit.err)
+		s.printError(exit.err)
 	}
 	return exit.code
 }
@@ -122,8 +122,8 @@ func (o *stdoutWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// complain prints an error. Errors in files are printed with their position and an excerpt.
-func (s *state) complain(err error) {
+// printError prints an error. Errors in files are printed with their position and an excerpt.
+func (s *state) printError(err error) {
 	var problems strictyaml.Errors
 	if errors.As(err, &problems) {
 		fmt.Fprintln(s.stderr, text.InertLines(strings.TrimRight(problems.Error(), "\n")))
@@ -169,7 +169,7 @@ func noCommand(c *cli.Context) error {
 		for _, command := range c.App.VisibleCommands() {
 			known = append(known, command.Name)
 		}
-		return usage("unknown command %q; %s", name, meant("", name, known, "waza"))
+		return usage("unknown command %q; %s", name, suggestion("", name, known, "waza"))
 	}
 	return cli.ShowAppHelp(c)
 }
@@ -194,14 +194,14 @@ func usageError(c *cli.Context, err error, _ bool) error {
 		name = "waza " + c.Command.Name
 	}
 	if flag, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
-		return usage("unknown flag --%s; %s", flag, meant("--", flag, flagNames(c.Command), name))
+		return usage("unknown flag --%s; %s", flag, suggestion("--", flag, flagNames(c.Command), name))
 	}
-	plainly := strings.NewReplacer(" for flag -", " for --", " for -", " for --", ": parse error", ": must be "+wanted(c.Command, err.Error()))
+	plainly := strings.NewReplacer(" for flag -", " for --", " for -", " for --", ": parse error", ": must be "+expectedValue(c.Command, err.Error()))
 	return usage("%s; see %s --help", plainly.Replace(err.Error()), name)
 }
 
-// wanted describes the value that a flag expects, given the flag library's parse error.
-func wanted(command *cli.Command, complaint string) string {
+// expectedValue describes the value that a flag expects, given the flag library's parse error.
+func expectedValue(command *cli.Command, complaint string) string {
 	if strings.HasPrefix(complaint, "invalid boolean") {
 		return "true or false"
 	}
@@ -213,9 +213,9 @@ func wanted(command *cli.Command, complaint string) string {
 	return "a number"
 }
 
-// meant suggests the known name that is closest to an unknown one, with prefix in front, or
+// suggestion suggests the known name that is closest to an unknown one, with prefix in front, or
 // refers to the help of whose if none is close.
-func meant(prefix, name string, known []string, whose string) string {
+func suggestion(prefix, name string, known []string, whose string) string {
 	if near := strictyaml.Nearest(name, known); near != "" {
 		return "did you mean " + prefix + near + "?"
 	}
@@ -282,9 +282,9 @@ func (s schemaCommand) command() *cli.Command {
 
 var errInterrupted = errors.New("interrupted")
 
-// endings returns the signals that end a command: SIGINT, SIGTERM and SIGHUP. SIGHUP is left
+// endSignals returns the signals that end a command: SIGINT, SIGTERM and SIGHUP. SIGHUP is left
 // out if it was ignored when the process started, as under nohup, and stays ignored.
-func endings() []os.Signal {
+func endSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
@@ -292,13 +292,13 @@ func endings() []os.Signal {
 	return signals
 }
 
-// interruptible returns a context that the first of [endings] cancels. The second signal prints
+// interruptible returns a context that the first of [endSignals] cancels. The second signal prints
 // that cleanup is still under way. The third exits immediately; what is left is removed by the
 // engine or by waza gc.
 func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, endings()...)
+	signal.Notify(signals, endSignals()...)
 	done := make(chan struct{})
 	go func() {
 		for count := 1; ; count++ {
@@ -340,8 +340,8 @@ func (s *state) warnOnce(warnings []*strictyaml.Error) {
 // warn prints an error that does not affect any trial.
 func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.Indented(err.Error())) }
 
-// sayTo prints a progress message.
-func (s *state) sayTo(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
+// printStatus prints a progress message.
+func (s *state) printStatus(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
 
 // screen returns the screen that the command writes its messages to.
 func (s *state) screen() *screen {

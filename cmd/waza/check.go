@@ -93,10 +93,10 @@ func (s checkCommand) printChecked(all []runner.Checked, f format) error {
 			}
 		}
 		if c.Name == "" {
-			fmt.Fprintf(s.stdout, "%s: %s\n", text.Inert(c.Eval), said(c))
+			fmt.Fprintf(s.stdout, "%s: %s\n", text.Inert(c.Eval), countsOf(c))
 			continue
 		}
-		fmt.Fprintf(s.stdout, "%s: %s, %s, executor %s: %s\n", text.Inert(c.Eval), text.Count(c.Tasks, "task"), text.Count(len(c.Servers), "server"), text.Inert(c.Executor), said(c))
+		fmt.Fprintf(s.stdout, "%s: %s, %s, executor %s: %s\n", text.Inert(c.Eval), text.Count(c.Tasks, "task"), text.Count(len(c.Servers), "server"), text.Inert(c.Executor), countsOf(c))
 	}
 	if len(all) > 1 {
 		fmt.Fprintf(s.stdout, "%s, %s\n", text.Count(errors, "error"), text.Count(warnings, "warning"))
@@ -104,8 +104,8 @@ func (s checkCommand) printChecked(all []runner.Checked, f format) error {
 	return nil
 }
 
-// said summarizes the number of errors and warnings of an eval.
-func said(c runner.Checked) string {
+// countsOf summarizes the number of errors and warnings of an eval.
+func countsOf(c runner.Checked) string {
 	errors, warnings := c.Count(runner.SeverityError), c.Count(runner.SeverityWarning)
 	if errors+warnings == 0 {
 		return "nothing is wrong"

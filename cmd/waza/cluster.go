@@ -39,7 +39,7 @@ func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backen
 		return nil, usage("%s is of waza %s and this is %s; run waza images save or push for this eval again", t.ImagesFile, images.Waza, s.version)
 	}
 	b, err := kubernetes.Open(ctx, kubernetes.Options{
-		Run: o.Run, Resume: o.Resume, Config: *t.Kubernetes, Images: images, AllowWeak: o.AllowWeak, Say: s.sayTo,
+		Run: o.Run, Resume: o.Resume, Config: *t.Kubernetes, Images: images, AllowWeak: o.AllowWeak, Say: s.printStatus,
 	})
 	if errors.Is(err, kubernetes.ErrNotConfigured) {
 		return nil, usage("%w", err)

@@ -37,10 +37,10 @@ type copied struct{ file, to string }
 func exportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "reporter", Usage: "Also write a report: json:FILE or junit:FILE, as `KIND:FILE` (repeatable)"},
-		&cli.StringFlag{Name: "output-dir", Action: isForFiles("output-dir"), Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
-		&cli.StringFlag{Name: "transcript-dir", Action: isForFiles("transcript-dir"), Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
+		&cli.StringFlag{Name: "output-dir", Action: mustBeDir("output-dir"), Aliases: []string{"d"}, Usage: "Also write results.json to `DIR`/SKILL/MODEL.json"},
+		&cli.StringFlag{Name: "transcript-dir", Action: mustBeDir("transcript-dir"), Usage: "Also write each trial's transcript to a JSON file in `DIR`"},
 		&cli.BoolFlag{Name: "session-log", Usage: "Also write a log of events, one JSON object a line, to --session-dir"},
-		&cli.StringFlag{Name: "session-dir", Action: isForFiles("session-dir"), Value: ".", Usage: "Write the session log to `DIR`"},
+		&cli.StringFlag{Name: "session-dir", Action: mustBeDir("session-dir"), Value: ".", Usage: "Write the session log to `DIR`"},
 	}
 }
 
@@ -72,14 +72,14 @@ func readExports(c *cli.Context, output string) (exports, error) {
 func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 	e, dir, all := o.exports, out.Dir, out.Results
 	for _, r := range e.reports {
-		if err := copyOut(dir, r.file, apart(r.to, o.label)); err != nil {
+		if err := copyOut(dir, r.file, withLabel(r.to, o.label)); err != nil {
 			return usage("--reporter: %w", err)
 		}
 	}
 	var errs []error
 	if e.outputDir != "" {
 		name := slug(cmp.Or(all.Config.ModelID, all.Config.EngineType)) + ".json"
-		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), apart(name, o.label))))
+		errs = append(errs, copyOut(dir, runner.ResultsFile, filepath.Join(e.outputDir, slug(cmp.Or(all.Skill, all.EvalName)), withLabel(name, o.label))))
 	}
 	if e.transcriptDir != "" {
 		prompts := map[string]string{}
@@ -100,9 +100,9 @@ func (o runOutput) export(j *runner.Job, out runner.Outcome) error {
 
 var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// isForFiles returns an action that rejects a flag's value before the run if it exists and is
+// mustBeDir returns an action that rejects a flag's value before the run if it exists and is
 // not a directory.
-func isForFiles(flag string) func(*cli.Context, string) error {
+func mustBeDir(flag string) func(*cli.Context, string) error {
 	return func(_ *cli.Context, dir string) error {
 		info, err := os.Stat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +124,8 @@ func slug(text string) string {
 	return name[:min(len(name), 100)]
 }
 
-// apart inserts a label before the extension of a file name.
-func apart(file, by string) string {
+// withLabel inserts a label before the extension of a file name.
+func withLabel(file, by string) string {
 	if by == "" {
 		return file
 	}

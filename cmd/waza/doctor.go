@@ -89,9 +89,9 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 		columns = 80
 	}
 	for _, check := range all {
-		fill(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Says)
+		printWrapped(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Says)
 		if check.Mend != "" {
-			fill(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Mend)
+			printWrapped(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Mend)
 		}
 	}
 	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
@@ -105,9 +105,9 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 // checkIndent is the width of a check's status and name, in columns.
 const checkIndent = 20
 
-// fill prints head and text, wrapped to the given number of columns. All lines but the first
+// printWrapped prints head and text, wrapped to the given number of columns. All lines but the first
 // are indented by checkIndent.
-func fill(w io.Writer, columns int, head, text string) {
+func printWrapped(w io.Writer, columns int, head, text string) {
 	line := head
 	for i, word := range strings.Fields(text) {
 		switch {
@@ -140,7 +140,7 @@ func (s doctorCommand) probeSandboxes(ctx context.Context) containers.Checks {
 			all = append(all, notProbed(err))
 			break
 		}
-		all = append(all, judged(network, c)...)
+		all = append(all, attackChecks(network, c)...)
 	}
 	if err := backend.Close(context.WithoutCancel(ctx)); err != nil {
 		all.Fail("probe", err.Error(), "Run waza gc.")
@@ -155,9 +155,9 @@ func notProbed(err error) containers.Check {
 	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
 }
 
-// judged returns one check for the attacks that were blocked or not tried, and one for each
+// attackChecks returns one check for the attacks that were blocked or not tried, and one for each
 // attack that got out.
-func judged(network string, c evidence.Certificate) containers.Checks {
+func attackChecks(network string, c evidence.Certificate) containers.Checks {
 	held, untried := 0, []string(nil)
 	for _, a := range c.Attacks {
 		switch a.Result {
@@ -180,10 +180,10 @@ func judged(network string, c evidence.Certificate) containers.Checks {
 }
 
 const (
-	// littleRoom is less disk space, in bytes, than a run with a few large workspaces uses.
-	littleRoom = 2 << 30
-	// noRoom is less disk space, in bytes, than the evidence of one trial may use.
-	noRoom = 256 << 20
+	// lowSpace is less disk space, in bytes, than a run with a few large workspaces uses.
+	lowSpace = 2 << 30
+	// minSpace is less disk space, in bytes, than the evidence of one trial may use.
+	minSpace = 256 << 20
 )
 
 // examineMachine checks what a run needs of this machine.
@@ -196,7 +196,7 @@ func examineMachine() containers.Checks {
 
 // examineDir checks that a directory, which may not exist yet, can be written to and has space.
 func examineDir(all *containers.Checks, name, dir, mend string) {
-	there := nearest(dir)
+	there := nearestDir(dir)
 	probe, err := os.CreateTemp(there, ".waza-doctor-*")
 	if err != nil {
 		all.Fail(name, fmt.Sprintf("%s cannot be written to: %v", there, errors.Unwrap(err)), "Use a directory that you may write to.")
@@ -207,17 +207,17 @@ func examineDir(all *containers.Checks, name, dir, mend string) {
 	switch {
 	case !ok:
 		all.OK(name, there+" can be written to; how much room it has is not known")
-	case free < noRoom:
+	case free < minSpace:
 		all.Fail(name, fmt.Sprintf("%s has %d MiB free", there, free>>20), mend)
-	case free < littleRoom:
+	case free < lowSpace:
 		all.Warn(name, fmt.Sprintf("%s has %d MiB free", there, free>>20), mend)
 	default:
 		all.OK(name, fmt.Sprintf("%s has %d GiB free", there, free>>30))
 	}
 }
 
-// nearest returns dir, or its nearest parent that exists.
-func nearest(dir string) string {
+// nearestDir returns dir, or its nearest parent that exists.
+func nearestDir(dir string) string {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "."

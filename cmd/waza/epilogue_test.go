@@ -37,7 +37,7 @@ func TestEpilogue(t *testing.T) {
 		finished("price", 3, 4, evidence.ClassPass, ""),
 		finished("price", 4, 5, evidence.ClassInfra, "no engine"),
 	}
-	end := func(l loudness) string {
+	end := func(l verbosity) string {
 		s, out, _ := testState()
 		task := results.Task{TestID: "price"}
 		for _, r := range done {
@@ -82,7 +82,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	} {
 		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
 		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
-		if got := ended(r).Outcome().Message; got != want {
+		if got := terminalTrial(r).Outcome().Message; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}

@@ -52,7 +52,7 @@ func (s exportCommand) command() *cli.Command {
 			if f == formatSARIF && c.NArg() > 1 {
 				return usage("--format sarif is of a whole run: leave out the task")
 			}
-			run, err := s.exported(dir, strings.Join(c.Args().Slice()[1:], "/"))
+			run, err := s.readRun(dir, strings.Join(c.Args().Slice()[1:], "/"))
 			if err != nil {
 				return err
 			}
@@ -61,8 +61,8 @@ func (s exportCommand) command() *cli.Command {
 	}
 }
 
-// exported reads the run in a directory, with the trials that which selects.
-func (s exportCommand) exported(dir, which string) (run export.Run, err error) {
+// readRun reads the run in a directory, with the trials that which selects.
+func (s exportCommand) readRun(dir, which string) (run export.Run, err error) {
 	record, err := runner.ReadRecord(dir)
 	if err != nil {
 		return run, usage("%w", err)

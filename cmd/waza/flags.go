@@ -138,8 +138,8 @@ func inertFlags() (flags []cli.Flag) {
 	return flags
 }
 
-// sayInert prints for each given flag without effect that it has none.
-func sayInert(c *cli.Context, stderr io.Writer) {
+// warnOfInert prints for each given flag without effect that it has none.
+func warnOfInert(c *cli.Context, stderr io.Writer) {
 	for _, flag := range inertFlags() {
 		name := flag.Names()[0]
 		if why := upstreamFlags()[name]; c.IsSet(name) && why != "" {

@@ -52,7 +52,7 @@ func (s gcCommand) gcLocal(ctx context.Context) error {
 			g.Processes, len(g.Runs), len(g.Live))
 	}
 	if err != nil {
-		s.complain(err)
+		s.printError(err)
 		return &exitError{exitInfra, nil}
 	}
 	return nil

@@ -56,13 +56,13 @@ func (s gradeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return s.graded(out, err, format, c.String("output"))
+			return s.printOutcome(out, err, format, c.String("output"))
 		},
 	}
 }
 
-// graded prints the outcome of grading a run, and returns err and the exit code of the run.
-func (s gradeCommand) graded(out runner.Outcome, err error, f format, file string) error {
+// printOutcome prints the outcome of grading a run, and returns err and the exit code of the run.
+func (s gradeCommand) printOutcome(out runner.Outcome, err error, f format, file string) error {
 	if err := s.workflow.add(out); err != nil {
 		s.warn(err)
 	}
@@ -101,10 +101,10 @@ func judgeFlags(with string) []cli.Flag {
 	}
 }
 
-// unnamed returns the flags that are missing on the command line before a recorded judge may be
+// missingJudgeFlags returns the flags that are missing on the command line before a recorded judge may be
 // asked, or "". Run directories may come from others: a record with an unusual endpoint, or
 // that sends the value of an unusual variable as key, needs the user's confirmation.
-func unnamed(j evidence.Judge, url, keyEnv string) (flags string) {
+func missingJudgeFlags(j evidence.Judge, url, keyEnv string) (flags string) {
 	isKnown, isUsual := false, false
 	for _, kind := range eval.ModelKinds() {
 		if _, usual := eval.ModelDefaults(kind); j.BaseURL == eval.ChatDefault(kind) {

@@ -37,7 +37,7 @@ import (
 
 // host returns what a run needs of this process. l sets how much it prints. With keep, the
 // trial's sandbox is kept until an interrupt.
-func (s *state) host(l loudness, keep bool) runner.Host {
+func (s *state) host(l verbosity, keep bool) runner.Host {
 	var shown *progress // set once trials run
 	secrets := &redact.Set{}
 	h := runner.Host{
@@ -47,7 +47,7 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 		Notice: s.warnOnce, Warn: s.warn,
 		Say: func(what string) {
 			if l != quiet {
-				s.sayTo(what)
+				s.printStatus(what)
 			}
 		},
 		// The ids in a scripted model's answers are hashes of redacted bytes, so that they
@@ -80,7 +80,7 @@ func (s *state) host(l loudness, keep bool) runner.Host {
 			return shown.update, shown.close
 		},
 	}
-	if l == loud {
+	if l == verbose {
 		h.ServerLog = func(t *plan.Trial, server string) io.Writer {
 			return &lineWriter{out: s.stderr, prefix: fmt.Sprintf("[%s/%d %s] ", t.Task, t.Number, server), secrets: secrets}
 		}
@@ -111,7 +111,7 @@ func checkModelScript(file string, data []byte) error {
 func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
 	switch e := b.(type) {
-	case entrances:
+	case hasContainers:
 		names := e.Containers()
 		for _, container := range slices.Sorted(maps.Keys(names)) {
 			fmt.Fprintf(s.stderr, "  %-12s docker exec -it %s sh\n", container, names[container])
@@ -122,18 +122,18 @@ func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 			}
 		}
 		fmt.Fprintln(s.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
-	case directory:
+	case hasDirectory:
 		fmt.Fprintf(s.stderr, "  cd %s\n", e.Directory()+sandbox.WorkspaceDir)
 		fmt.Fprintln(s.stderr, "Nothing is isolated there. Press Ctrl-C to remove it.")
 	}
 	<-ctx.Done()
 }
 
-// entrances is a sandbox whose containers a person can enter.
-type entrances interface{ Containers() map[string]string }
+// hasContainers is a sandbox whose containers a person can enter.
+type hasContainers interface{ Containers() map[string]string }
 
-// directory is a sandbox whose processes run in a directory of the host.
-type directory interface{ Directory() string }
+// hasDirectory is a sandbox whose processes run in a directory of the host.
+type hasDirectory interface{ Directory() string }
 
 // warnOfNoIsolation warns that nothing is isolated, and lists the settings of the eval that
 // have no effect.
@@ -331,7 +331,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 func (s *state) consulting(c *cli.Context) trial.Consulting {
 	judges := newJudges(s, &redact.Set{})
 	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
-		if missing := unnamed(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
+		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
 			return nil, usage("the run's record says where its judge is asked and with which variable as key, and may be a stranger's: if you want that, give %s", missing)
 		}
 		return judges.connect(j)

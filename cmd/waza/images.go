@@ -77,7 +77,7 @@ func (s imagesCommand) command() *cli.Command {
 						return usage("images push takes a registry and one eval file")
 					}
 					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
-						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.sayTo)
+						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
 					})
 				},
 			},
@@ -124,7 +124,7 @@ func (s imagesCommand) listImages(ctx context.Context, base string) error {
 	out := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "KIND\tIMAGE\tSIZE\tSTATE\tCONTENT")
 	for _, i := range stored {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.Kind, i.Ref, units.HumanSize(float64(i.Size)), stateOf(i), whose(i))
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", i.Kind, i.Ref, units.HumanSize(float64(i.Size)), stateOf(i), contentOf(i))
 	}
 	for _, i := range agents {
 		there := slices.ContainsFunc(stored, func(s containers.Stored) bool { return s.Ref == i.Tag() })
@@ -145,8 +145,8 @@ func stateOf(i containers.Stored) string {
 	return "old"
 }
 
-// whose describes an image by its agent and content.
-func whose(i containers.Stored) string {
+// contentOf describes an image by its agent and content.
+func contentOf(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
 

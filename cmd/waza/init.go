@@ -60,7 +60,7 @@ func (s initCommand) command() *cli.Command {
 		},
 		Action: func(c *cli.Context) error {
 			s := initCommand{s.onScreen()}
-			b, err := s.begin(c)
+			b, err := s.readNewEval(c)
 			if err != nil {
 				return err
 			}
@@ -71,8 +71,8 @@ func (s initCommand) command() *cli.Command {
 	}
 }
 
-// beginning is the eval that init writes.
-type beginning struct {
+// newEval is the eval that init writes.
+type newEval struct {
 	dir       string // directory to write to
 	name      string
 	executor  string
@@ -89,9 +89,9 @@ type beginning struct {
 	secrets    map[string]string
 }
 
-// begin reads the command line, and asks for what is missing on a terminal.
-func (s initCommand) begin(c *cli.Context) (*beginning, error) {
-	b := &beginning{
+// readNewEval reads the command line, and asks for what is missing on a terminal.
+func (s initCommand) readNewEval(c *cli.Context) (*newEval, error) {
+	b := &newEval{
 		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
 		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), egress: c.StringSlice("egress"), secrets: map[string]string{},
 	}
@@ -111,7 +111,7 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	case ask != nil && len(args) == 0 && len(command) == 0:
 		err = s.ask(ask, b, c)
 	default:
-		err = s.about(b, target, command)
+		err = s.setTarget(b, target, command)
 	}
 	if err != nil {
 		return nil, err
@@ -122,18 +122,18 @@ func (s initCommand) begin(c *cli.Context) (*beginning, error) {
 	if b.dir == "" {
 		b.dir = "."
 	}
-	return b, b.free()
+	return b, b.checkNew()
 }
 
-// about sets b's servers from a target or a command.
-func (s initCommand) about(b *beginning, target string, command []string) error {
+// setTarget sets b's servers from a target or a command.
+func (s initCommand) setTarget(b *newEval, target string, command []string) error {
 	switch {
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
-		return b.remote(target)
+		return b.setURL(target)
 	case len(command) > 0:
-		return b.started(target, command)
+		return b.setCommand(target, command)
 	case isFile(target):
-		return s.clients(b, target)
+		return s.setClients(b, target)
 	case !isDir(target):
 		return usage("%s is no directory, file or URL; to name a command, write it behind --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
@@ -144,29 +144,29 @@ func (s initCommand) about(b *beginning, target string, command []string) error 
 	if len(found) == 0 {
 		return usage("%s has nothing that looks like an MCP server; say what it is: waza init -- COMMAND, as in waza init -- npx -y PACKAGE or waza init -- node server.js; waza init URL; or waza init mcp.json", target)
 	}
-	s.sayTo("the eval is about " + found[0].What)
-	return s.detected(b, target, found[0])
+	s.printStatus("the eval is about " + found[0].What)
+	return s.setDetected(b, target, found[0])
 }
 
-func (s initCommand) detected(b *beginning, dir string, found scaffold.Found) error {
+func (s initCommand) setDetected(b *newEval, dir string, found scaffold.Found) error {
 	if found.Clients != "" {
-		return s.clients(b, filepath.Join(dir, found.Clients))
+		return s.setClients(b, filepath.Join(dir, found.Clients))
 	}
-	return b.source(dir, found.Command)
+	return b.setSource(dir, found.Command)
 }
 
-// remote sets b's server to one at a URL.
-func (b *beginning) remote(address string) error {
+// setURL sets b's server to one at a URL.
+func (b *newEval) setURL(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
 		return usage("%s is no URL of a server", text.Inert(address))
 	}
-	return b.one(u.Hostname(), mcpconfig.Server{URL: address})
+	return b.setServer(u.Hostname(), mcpconfig.Server{URL: address})
 }
 
-// started sets b's server to one that a command starts: a package launcher such as npx, source
+// setCommand sets b's server to one that a command starts: a package launcher such as npx, source
 // in dir, or a program of b.image.
-func (b *beginning) started(dir string, command []string) error {
+func (b *newEval) setCommand(dir string, command []string) error {
 	server := mcpconfig.Server{Command: command[0], Args: command[1:], Image: b.image}
 	_, isPackage, err := mcpconfig.ReadPackage("server", server)
 	switch {
@@ -174,15 +174,15 @@ func (b *beginning) started(dir string, command []string) error {
 		return usage("%w", err)
 	case b.image != "", isPackage || slices.Contains(mcpconfig.Launchers(), path.Base(command[0])):
 	case scaffold.IsSource(os.DirFS(dir), command):
-		return b.source(dir, command)
+		return b.setSource(dir, command)
 	default:
 		return usage("%s is no package, no docker run and no file here, so what it is run in is not known: name an image that has it with --image", text.Inert(strings.Join(command, " ")))
 	}
-	return b.one(nameOfCommand(command), server)
+	return b.setServer(nameOfCommand(command), server)
 }
 
-// source sets b's server to one that is built from the source in dir.
-func (b *beginning) source(dir string, command []string) error {
+// setSource sets b's server to one that is built from the source in dir.
+func (b *newEval) setSource(dir string, command []string) error {
 	if b.dir == "" {
 		b.dir = dir
 	}
@@ -201,11 +201,11 @@ func (b *beginning) source(dir string, command []string) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	return b.one(filepath.Base(abs), config)
+	return b.setServer(filepath.Base(abs), config)
 }
 
-// one sets b's only server. If name cannot be the name of a server, "server" is used.
-func (b *beginning) one(name string, config any) error {
+// setServer sets b's only server. If name cannot be the name of a server, "server" is used.
+func (b *newEval) setServer(name string, config any) error {
 	if b.name != "" {
 		name = b.name
 	}
@@ -221,8 +221,8 @@ func (b *beginning) one(name string, config any) error {
 	return err
 }
 
-// clients sets b's servers from a client's configuration file. Secret values become variables.
-func (s initCommand) clients(b *beginning, file string) error {
+// setClients sets b's servers from a client's configuration file. Secret values become variables.
+func (s initCommand) setClients(b *newEval, file string) error {
 	data, err := clientsFile(file)
 	if err != nil {
 		return err
@@ -265,7 +265,7 @@ func (s initCommand) clients(b *beginning, file string) error {
 
 // variable returns a value as the eval has it: a reference to the variable name if it contains
 // a secret, which is then kept in b.secrets.
-func (b *beginning) variable(secrets []string, name, value string) string {
+func (b *newEval) variable(secrets []string, name, value string) string {
 	holds := func(secret string) bool { return secret != "" && strings.Contains(value, secret) }
 	if !slices.ContainsFunc(secrets, holds) || !mcpconfig.IsVariable(name) {
 		return value
@@ -274,8 +274,8 @@ func (b *beginning) variable(secrets []string, name, value string) string {
 	return "${" + name + "}"
 }
 
-// free returns an error if a file that is to be written exists.
-func (b *beginning) free() error {
+// checkNew returns an error if a file that is to be written exists.
+func (b *newEval) checkNew() error {
 	taken := []string{filepath.Join(b.dir, "eval.yaml")}
 	tasks, err := filepath.Glob(filepath.Join(b.dir, "tasks", "*.yaml"))
 	if err != nil {
@@ -293,7 +293,7 @@ func (b *beginning) free() error {
 }
 
 // init inspects the servers, writes the files and runs the eval.
-func (s initCommand) init(ctx context.Context, b *beginning) error {
+func (s initCommand) init(ctx context.Context, b *newEval) error {
 	with, lookup := *s.state, s.lookup // secrets that became variables can be looked up
 	with.lookup = func(name string) (string, bool) {
 		if value, ok := b.secrets[name]; ok {
@@ -341,16 +341,16 @@ func (s initCommand) init(ctx context.Context, b *beginning) error {
 		return err
 	}
 	for _, name := range written {
-		s.sayTo("wrote " + name)
+		s.printStatus("wrote " + name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
-		s.sayTo("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
+		s.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
 	}
-	return s.first(ctx, b)
+	return s.firstRun(ctx, b)
 }
 
 // workflow writes the GitHub workflow to the root of the repository, unless it exists.
-func (s initCommand) workflow(b *beginning, write func(string, []byte) error) error {
+func (s initCommand) workflow(b *newEval, write func(string, []byte) error) error {
 	if !b.ci {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (s initCommand) workflow(b *beginning, write func(string, []byte) error) er
 		return usage("%w", err)
 	}
 	if isFile(filepath.Join(b.dir, name)) && !b.force {
-		s.sayTo(filepath.Join(b.dir, name) + " is there already, and stays as it is")
+		s.printStatus(filepath.Join(b.dir, name) + " is there already, and stays as it is")
 		return nil
 	}
 	content, err := scaffold.Workflow(filepath.ToSlash(at))
@@ -401,11 +401,11 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// watched is how long each server is observed after it has answered.
-const watched = 200 * time.Millisecond
+// watchTime is how long each server is observed after it has answered.
+const watchTime = 200 * time.Millisecond
 
 // skill returns the name of the skill in the eval's directory, or "".
-func (b *beginning) skill() string {
+func (b *newEval) skill() string {
 	data, err := files.ReadNamed(filepath.Join(b.dir, frontmatter.SkillFile), strictyaml.MaxBytes)
 	if err != nil {
 		return ""
@@ -418,7 +418,7 @@ func (b *beginning) skill() string {
 }
 
 // inspect starts each server alone in a container and tries some of its tools.
-func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Server, error) {
+func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -428,7 +428,7 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 	}
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
-		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watched, Patience: defaultPatience,
+		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watchTime, Patience: defaultPatience,
 		AllowWeak: b.allowWeak, Host: s.host(normal, false),
 		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
 			config := e.Config.MCPServers[server]
@@ -457,14 +457,14 @@ func (s initCommand) inspect(ctx context.Context, b *beginning) ([]scaffold.Serv
 			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
 		}
 		tasks := scaffold.Choose(answers)
-		s.sayTo(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), text.Count(len(tasks), "task")))
+		s.printStatus(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), text.Count(len(tasks), "task")))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil
 }
 
-// first runs the eval, and prints what to do next.
-func (s initCommand) first(ctx context.Context, b *beginning) error {
+// firstRun runs the eval, and prints what to do next.
+func (s initCommand) firstRun(ctx context.Context, b *newEval) error {
 	path := filepath.Join(b.dir, "eval.yaml")
 	run := "waza run --isolate " + text.ShellWord(path)
 	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}

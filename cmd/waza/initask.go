@@ -52,8 +52,8 @@ func (a *asker) ask(question, fallback string) (string, error) {
 }
 
 // ask asks for what the command line does not specify.
-func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
-	if err := b.free(); err != nil { // before asking questions
+func (s initCommand) ask(a *asker, b *newEval, c *cli.Context) error {
+	if err := b.checkNew(); err != nil { // before asking questions
 		return err
 	}
 	found := scaffold.Detect(os.DirFS("."))
@@ -78,16 +78,16 @@ func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
 		case unclosed != nil:
 			err = usage("%w; write the command as in a shell", unclosed)
 		case n > 0 && n <= len(found):
-			err = s.detected(b, ".", found[n-1])
+			err = s.setDetected(b, ".", found[n-1])
 		case len(words) == 1 && (isDir(answer) || isFile(answer) && strings.HasSuffix(answer, ".json") || strings.Contains(answer, "://")):
-			err = s.about(b, answer, nil)
+			err = s.setTarget(b, answer, nil)
 		default:
-			err = b.started(".", words)
+			err = b.setCommand(".", words)
 		}
 		if err == nil {
 			break
 		}
-		s.complain(err)
+		s.printError(err)
 	}
 	if !c.IsSet("name") {
 		name, err := a.ask("name of the eval", b.name)
@@ -102,7 +102,7 @@ func (s initCommand) ask(a *asker, b *beginning, c *cli.Context) error {
 			return err
 		}
 		if err := eval.CheckExecutor(executor); err != nil {
-			s.complain(err)
+			s.printError(err)
 			continue
 		}
 		b.executor = executor

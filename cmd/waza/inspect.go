@@ -80,7 +80,7 @@ func (s inspectCommand) command() *cli.Command {
 			if report.Ended.IsZero() {
 				return withExitCode(err)
 			}
-			return s.inspected(report, err, q.Dir, o)
+			return s.printReport(report, err, q.Dir, o)
 		},
 	}
 }
@@ -118,9 +118,9 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 	return q, nil
 }
 
-// inspected prints the report of an inspection that was written to dir. err is from pinning
+// printReport prints the report of an inspection that was written to dir. err is from pinning
 // servers.
-func (s inspectCommand) inspected(report inspection.Report, err error, dir string, o inspectOptions) error {
+func (s inspectCommand) printReport(report inspection.Report, err error, dir string, o inspectOptions) error {
 	var printed error
 	switch o.format {
 	case formatJSON:
@@ -217,8 +217,8 @@ type target struct {
 	secrets []string
 }
 
-// nearby returns the files in which a server is looked up by name.
-func nearby() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
+// serverFiles returns the files in which a server is looked up by name.
+func serverFiles() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
 func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, error) {
@@ -254,7 +254,7 @@ func (s inspectCommand) fileTarget(file string, o inspectOptions) (target, error
 	if err != nil {
 		return target{}, err
 	}
-	return t, t.pick(o.servers)
+	return t, t.selectServers(o.servers)
 }
 
 func (s inspectCommand) evalTarget(file string) (target, error) {
@@ -303,7 +303,7 @@ func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (
 func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, error) {
 	var found []target
 	var looked []string
-	for _, file := range nearby() {
+	for _, file := range serverFiles() {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -318,7 +318,7 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 	}
 	switch {
 	case len(looked) == 0:
-		return target{}, usage("there is no file %s, and neither of %s is here to have a server of that name", name, strings.Join(nearby(), ", "))
+		return target{}, usage("there is no file %s, and neither of %s is here to have a server of that name", name, strings.Join(serverFiles(), ", "))
 	case len(found) == 0:
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:
@@ -337,7 +337,7 @@ func (s inspectCommand) commandTarget(command []string, o inspectOptions) (targe
 	if o.image != "" {
 		server["image"] = o.image
 	}
-	t, err := s.single(nameOfCommand(command), server, o)
+	t, err := s.singleTarget(nameOfCommand(command), server, o)
 	t.source = "the command line"
 	return t, err
 }
@@ -347,14 +347,14 @@ func (s inspectCommand) urlTarget(text string, o inspectOptions) (target, error)
 	if u, err := url.Parse(text); err == nil {
 		name = u.Hostname()
 	}
-	t, err := s.single(name, map[string]any{"url": text}, o)
+	t, err := s.singleTarget(name, map[string]any{"url": text}, o)
 	t.source = "the command line"
 	return t, err
 }
 
-// single returns the target for one server that is not configured in a file. If name is not
+// singleTarget returns the target for one server that is not configured in a file. If name is not
 // valid as a host name, "server" is used.
-func (s inspectCommand) single(name string, server map[string]any, o inspectOptions) (target, error) {
+func (s inspectCommand) singleTarget(name string, server map[string]any, o inspectOptions) (target, error) {
 	if len(o.servers) > 0 {
 		return target{}, usage("--server chooses among the servers of a file")
 	}
@@ -371,7 +371,7 @@ func (s inspectCommand) single(name string, server map[string]any, o inspectOpti
 	if err != nil { // positions in the generated file mean nothing to the user
 		return target{}, usage("%s", regexp.MustCompile(`(?m)^`+source+`:\d+:\d+: `).ReplaceAllString(err.Error(), ""))
 	}
-	return t, t.pick(nil)
+	return t, t.selectServers(nil)
 }
 
 // nameOfCommand returns a short name for what a command starts: its package, its image without
@@ -387,8 +387,8 @@ func nameOfCommand(command []string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(name), "mcp-"), "server-")
 }
 
-// pick limits t to the servers with the given names; all if there are none.
-func (t *target) pick(names []string) error {
+// selectServers limits t to the servers with the given names; all if there are none.
+func (t *target) selectServers(names []string) error {
 	all := slices.Sorted(maps.Keys(t.eval.Config.MCPServers))
 	if len(all) == 0 {
 		return usage("%s has no servers under config.mcp_servers; add one, or inspect a command with waza inspect -- COMMAND", t.source)

@@ -314,7 +314,7 @@ func TestUsualJudge(t *testing.T) {
 		{"https://api.openai.com/v1", "CLOUD_KEY", "--judge-key-env CLOUD_KEY"},
 		{"https://api.openai.com.example/v1", "OPENAI_API_KEY", "--judge-url https://api.openai.com.example/v1 --judge-key-env OPENAI_API_KEY"},
 	} {
-		if lacks := unnamed(evidence.Judge{BaseURL: c.url, APIKeyEnv: c.keyEnv}, "", ""); lacks != c.lacks {
+		if lacks := missingJudgeFlags(evidence.Judge{BaseURL: c.url, APIKeyEnv: c.keyEnv}, "", ""); lacks != c.lacks {
 			t.Errorf("%s, %s: %q, want %q", c.url, c.keyEnv, lacks, c.lacks)
 		}
 	}

@@ -34,7 +34,7 @@ func main() {
 		}
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(defaultGOGC)
 	}
 	s := &state{
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
@@ -43,9 +43,9 @@ func main() {
 	os.Exit(s.main(context.Background()))
 }
 
-// garbage is the default GOGC. A hostile peer can make the runner hold a bounded amount of
+// defaultGOGC is the default GOGC. A hostile peer can make the runner hold a bounded amount of
 // memory; Go's default of 100 would let the heap grow to twice that.
-const garbage = 50
+const defaultGOGC = 50
 
 func exitOn(err error) {
 	if err != nil {

@@ -42,7 +42,7 @@ func (s mergeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return gradeCommand(s).graded(out, err, format, c.String("output"))
+			return gradeCommand(s).printOutcome(out, err, format, c.String("output"))
 		},
 	}
 }

@@ -59,10 +59,10 @@ func (s modelStubCommand) modelStub(ctx context.Context, file, address string) e
 	if err != nil {
 		return usage("--listen: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
-	return answer(ctx, listener, script.Handler(s.logRequests()))
+	return serveUntilDone(ctx, listener, script.Handler(s.logRequests()))
 }
 
 // onLoopback adds the loopback address to an address without host.
@@ -82,8 +82,8 @@ func (s modelStubCommand) logRequests() func(stub.Request) {
 	}
 }
 
-// answer serves handler until ctx is done.
-func answer(ctx context.Context, listener net.Listener, handler http.Handler) error {
+// serveUntilDone serves handler until ctx is done.
+func serveUntilDone(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()

@@ -58,8 +58,8 @@ func (s newCommand) command() *cli.Command {
 	}
 }
 
-// addition is an eval to add to.
-type addition struct {
+// evalEdit is an eval to add to.
+type evalEdit struct {
 	path    string
 	data    []byte
 	doc     *strictyaml.Document
@@ -79,8 +79,8 @@ func (s newCommand) name(c *cli.Context, most int) (string, error) {
 	return name, nil
 }
 
-func (s newCommand) open(c *cli.Context) (*addition, error) {
-	a := &addition{path: c.String("eval")}
+func (s newCommand) open(c *cli.Context) (*evalEdit, error) {
+	a := &evalEdit{path: c.String("eval")}
 	if a.path == "" {
 		a.path = "eval.yaml"
 	}
@@ -102,8 +102,8 @@ func (s newCommand) open(c *cli.Context) (*addition, error) {
 	return a, nil
 }
 
-// beside returns a path relative to the eval's directory.
-func (a *addition) beside(name string) string {
+// relPath returns a path relative to the eval's directory.
+func (a *evalEdit) relPath(name string) string {
 	return filepath.Join(filepath.Dir(a.path), filepath.FromSlash(name))
 }
 
@@ -125,7 +125,7 @@ func (s newCommand) write(name string, content []byte) error {
 }
 
 // insert adds an entry to the eval file.
-func (s newCommand) insert(a *addition, at strictyaml.Path, entry []byte) error {
+func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry []byte) error {
 	content, err := scaffold.Insert(a.path, a.data, at, string(entry))
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -171,7 +171,7 @@ func (s newCommand) task(c *cli.Context) error {
 		dir = path.Dir(globs[0])
 	}
 	file := path.Join(dir, name+".yaml")
-	if err := s.write(a.beside(file), content); err != nil {
+	if err := s.write(a.relPath(file), content); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
@@ -196,11 +196,11 @@ func (s newCommand) server(c *cli.Context) error {
 	if slices.Contains(a.servers, name) {
 		return usage("the eval has a server %q already", name)
 	}
-	b := &beginning{dir: filepath.Dir(a.path), name: name, image: c.String("image")}
+	b := &newEval{dir: filepath.Dir(a.path), name: name, image: c.String("image")}
 	if len(args) == 2 {
-		err = b.remote(args[1])
+		err = b.setURL(args[1])
 	} else {
-		err = b.started(".", command)
+		err = b.setCommand(".", command)
 	}
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (s newCommand) server(c *cli.Context) error {
 		}
 	}
 	if b.dockerfile != nil {
-		return s.write(a.beside("Dockerfile"), b.dockerfile)
+		return s.write(a.relPath("Dockerfile"), b.dockerfile)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (s newCommand) grader(c *cli.Context) error {
 		return usage("--type: %w", err)
 	}
 	file := path.Join("graders", name+".yaml")
-	if err := s.write(a.beside(file), content); err != nil {
+	if err := s.write(a.relPath(file), content); err != nil {
 		return err
 	}
 	ref, err := jsontext.Marshal(file)

@@ -62,8 +62,8 @@ func readOn(s *state, c *cli.Context) (string, error) {
 	}
 }
 
-// goOn replaces this process if a run's backend is not part of this executable.
-func goOn(s *state, r runner.Record) error {
+// handOverFor replaces this process if a run's backend is not part of this executable.
+func handOverFor(s *state, r runner.Record) error {
 	if r.On == eval.OnKubernetes && !hasCluster {
 		return handOver(s)
 	}

@@ -168,7 +168,7 @@ func (o runOutput) trace(out runner.Outcome) error {
 	}
 	run, write := export.Run{Run: out.View(), Trials: trials}, export.OTLP(t.content)
 	if t.endpoint == nil {
-		file := apart(t.file, o.label)
+		file := withLabel(t.file, o.label)
 		if err := evidence.WriteFileBy(file, func(w io.Writer) error { return write(w, run) }); err != nil {
 			return fmt.Errorf("--otel-file: %w", err)
 		}

@@ -103,11 +103,11 @@ func (s *state) printValue(v any) error {
 // runOutput is where the output of one run goes.
 type runOutput struct {
 	*state
-	loudness loudness
-	format   format
-	file     string // copy of results.json, or ""
-	exports  exports
-	label    string // part of file names, if the command makes several runs
+	verbosity verbosity
+	format    format
+	file      string // copy of results.json, or ""
+	exports   exports
+	label     string // part of file names, if the command makes several runs
 }
 
 // readOutput reads the flags for the output of a run.
@@ -123,9 +123,9 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	case c.Bool("v") && c.Bool("q"):
 		return out, usage("-v says more and -q says less: give one of them")
 	case c.Bool("v") || c.Bool("debug"):
-		out.loudness = loud
+		out.verbosity = verbose
 	case c.Bool("q"):
-		out.loudness = quiet
+		out.verbosity = quiet
 	}
 	if out.file != "" {
 		if info, err := os.Stat(filepath.Dir(out.file)); err != nil || !info.IsDir() {
@@ -136,9 +136,9 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	return out, err
 }
 
-// ended prints the outcome of a run. It returns err joined with errors of printing. j is nil if
+// printOutcome prints the outcome of a run. It returns err joined with errors of printing. j is nil if
 // no trial was left to run.
-func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
+func (o runOutput) printOutcome(j *runner.Job, out runner.Outcome, err error) error {
 	if out.Dir == "" {
 		return withExitCode(err)
 	}
@@ -150,11 +150,11 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 		o.warn(err)
 	}
 	shown := saveResults(out.Dir, o.file)
-	if shown == nil && len(run.Results.Tasks) > 0 && (o.loudness != quiet || o.format != formatDefault) {
+	if shown == nil && len(run.Results.Tasks) > 0 && (o.verbosity != quiet || o.format != formatDefault) {
 		shown = o.show(run, o.format, "")
 	}
 	if o.format == formatDefault {
-		o.epilogue(run, out, o.loudness)
+		o.epilogue(run, out, o.verbosity)
 	} else {
 		fmt.Fprintln(o.stderr, terminal.Verdict(run, o.styleOf(o.stderr)))
 	}
@@ -165,10 +165,10 @@ func (o runOutput) ended(j *runner.Job, out runner.Outcome, err error) error {
 }
 
 // epilogue prints which trials did not pass and why, and where the evidence is.
-func (s *state) epilogue(run view.Run, out runner.Outcome, l loudness) {
+func (s *state) epilogue(run view.Run, out runner.Outcome, l verbosity) {
 	end := terminal.Ending{Run: run, Style: s.styleOf(s.stdout), Resumable: out.Resumable()}
 	for _, r := range out.Trials {
-		end.Trials = append(end.Trials, ended(r))
+		end.Trials = append(end.Trials, terminalTrial(r))
 	}
 	page := filepath.Join(out.Dir, runner.ReportFile)
 	if info, err := os.Stat(page); err == nil && info.Mode().IsRegular() {
@@ -181,9 +181,9 @@ func (s *state) epilogue(run view.Run, out runner.Outcome, l loudness) {
 	}
 }
 
-// ended returns what is shown of a trial. If the agent exited by itself with an error, that
+// terminalTrial returns what is shown of a trial. If the agent exited by itself with an error, that
 // includes its last output.
-func ended(r runner.Result) terminal.Trial {
+func terminalTrial(r runner.Result) terminal.Trial {
 	t := terminal.Trial{Trial: r.Trial, Verdicts: r.Verdicts, Earlier: r.Earlier}
 	if r.Verdicts.Reason == evidence.ReasonExitCode || r.Verdicts.Reason == evidence.ReasonSignal {
 		t.LastWords = r.Dir.LastWords()

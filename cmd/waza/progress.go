@@ -18,23 +18,23 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// loudness is how much a run prints while it is running.
-type loudness int
+// verbosity is how much a run prints while it is running.
+type verbosity int
 
 const (
-	quiet  loudness = iota - 1 // trials that did not pass
-	normal                     // on a terminal also a live view, elsewhere each trial that ended
-	loud                       // each trial that ended, also on a terminal
+	quiet   verbosity = iota - 1 // trials that did not pass
+	normal                       // on a terminal also a live view, elsewhere each trial that ended
+	verbose                      // each trial that ended, also on a terminal
 )
 
 // progress shows trials while they run: on a terminal as a live view, elsewhere as a line when
 // a trial has ended, or when none has for a minute. Updates do not wait for the terminal.
 type progress struct {
-	screen   *screen
-	live     bool
-	loudness loudness
-	style    terminal.Style
-	running  context.Context // done after an interrupt
+	screen    *screen
+	live      bool
+	verbosity verbosity
+	style     terminal.Style
+	running   context.Context // done after an interrupt
 
 	wake  chan struct{}
 	quit  chan struct{}
@@ -53,11 +53,11 @@ const (
 )
 
 // newProgress shows the progress of total trials, at most workers at once, until it is closed.
-func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l loudness, total, workers int) *progress {
+func newProgress(ctx context.Context, s *screen, lookup func(string) (string, bool), l verbosity, total, workers int) *progress {
 	_, isTerminal := terminalOf(s.out)
 	kind, _ := lookup("TERM")
 	p := &progress{
-		screen: s, live: isTerminal && kind != "dumb" && l != quiet, loudness: l, style: terminal.StyleFor(isTerminal, lookup), running: ctx,
+		screen: s, live: isTerminal && kind != "dumb" && l != quiet, verbosity: l, style: terminal.StyleFor(isTerminal, lookup), running: ctx,
 		wake: make(chan struct{}, 1), quit: make(chan struct{}), state: liveview.New(total, workers, time.Now()),
 	}
 	p.ended.Go(p.show)
@@ -75,15 +75,15 @@ func (p *progress) show() {
 	for {
 		select {
 		case <-p.quit:
-			_ = p.screen.draw(p.said(), nil)
+			_ = p.screen.draw(p.takeText(), nil)
 			return
 		case <-p.wake:
-			p.write(p.said())
+			p.write(p.takeText())
 			if !p.live {
 				tick.Reset(every)
 			}
 		case <-tick.C:
-			p.write(p.said() + p.pulse())
+			p.write(p.takeText() + p.pulse())
 		}
 	}
 }
@@ -105,8 +105,8 @@ func (p *progress) frame(size liveview.Size) []string {
 	return p.state.Frame(time.Now(), size, p.style)
 }
 
-// said returns the pending lines and clears them.
-func (p *progress) said() string {
+// takeText returns the pending lines and clears them.
+func (p *progress) takeText() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := p.text.String()
@@ -117,7 +117,7 @@ func (p *progress) said() string {
 // pulse returns a line to print after a minute without output, for a run that is not shown
 // live.
 func (p *progress) pulse() string {
-	if p.live || p.loudness == quiet {
+	if p.live || p.verbosity == quiet {
 		return ""
 	}
 	p.mu.Lock()
@@ -138,7 +138,7 @@ func (p *progress) close() {
 func (p *progress) update(u runner.Update) {
 	if u.Result != nil {
 		result := *u.Result
-		result.Verdicts = ended(result).Outcome()
+		result.Verdicts = terminalTrial(result).Outcome()
 		u.Result = &result
 	}
 	p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *progress) update(u runner.Update) {
 
 // prints reports whether to print the end of an attempt with the given class.
 func (p *progress) prints(class evidence.Class) bool {
-	return class != evidence.ClassPass || p.loudness == loud || !p.live && p.loudness == normal
+	return class != evidence.ClassPass || p.verbosity == verbose || !p.live && p.verbosity == normal
 }
 
 // screen writes a command's messages above a live view that may be drawn below them. It is safe
@@ -164,10 +164,10 @@ func (p *progress) prints(class evidence.Class) bool {
 type screen struct {
 	out io.Writer
 
-	mu    sync.Mutex
-	view  liveview.Screen // guarded by mu
-	lines []string        // lines of the live view; guarded by mu
-	held  []byte          // an unfinished line; guarded by mu
+	mu      sync.Mutex
+	view    liveview.Screen // guarded by mu
+	lines   []string        // lines of the live view; guarded by mu
+	partial []byte          // an unfinished line; guarded by mu
 }
 
 // Write implements io.Writer.
@@ -177,10 +177,10 @@ func (s *screen) Write(p []byte) (int, error) {
 	if len(s.lines) == 0 {
 		return s.out.Write(p)
 	}
-	s.held = append(s.held, p...)
-	end := bytes.LastIndexByte(s.held, '\n') + 1
-	text := string(s.held[:end])
-	s.held = s.held[end:]
+	s.partial = append(s.partial, p...)
+	end := bytes.LastIndexByte(s.partial, '\n') + 1
+	text := string(s.partial[:end])
+	s.partial = s.partial[end:]
 	if text == "" {
 		return len(p), nil
 	}
@@ -197,9 +197,9 @@ func (s *screen) draw(text string, frame func(liveview.Size) []string) error {
 	if frame != nil {
 		lines = frame(size)
 	}
-	if len(lines) == 0 && len(s.held) > 0 {
-		text = string(s.held) + "\n" + text
-		s.held = nil
+	if len(lines) == 0 && len(s.partial) > 0 {
+		text = string(s.partial) + "\n" + text
+		s.partial = nil
 	}
 	return s.drawLocked(text, lines, size)
 }
@@ -229,24 +229,24 @@ type lineWriter struct {
 	out     io.Writer
 	prefix  string
 	secrets *redact.Set
-	held    []byte
+	partial []byte
 }
 
 // maxLine is the length in bytes at which an unfinished line is broken.
 const maxLine = 4 << 10
 
 func (w *lineWriter) Write(b []byte) (int, error) {
-	w.held = append(w.held, b...)
+	w.partial = append(w.partial, b...)
 	for {
-		end := bytes.IndexByte(w.held, '\n')
-		if end < 0 && len(w.held) < maxLine {
+		end := bytes.IndexByte(w.partial, '\n')
+		if end < 0 && len(w.partial) < maxLine {
 			return len(b), nil
 		}
 		if end < 0 {
 			end = maxLine - 1
 		}
-		line := strings.ToValidUTF8(w.secrets.String(string(w.held[:end])), "\uFFFD")
-		w.held = w.held[end+1:]
+		line := strings.ToValidUTF8(w.secrets.String(string(w.partial[:end])), "\uFFFD")
+		w.partial = w.partial[end+1:]
 		if _, err := io.WriteString(w.out, w.prefix+text.Inert(line)+"\n"); err != nil {
 			return 0, err
 		}

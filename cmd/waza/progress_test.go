@@ -103,7 +103,7 @@ func TestNoLiveView(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		term     string
-		loudness loudness
+		loudness verbosity
 		want     string
 	}{
 		"dumb":  {"dumb", normal, "pass        price/1  0.0s\nfail        price/2  0.0s  why\n"},
@@ -124,7 +124,7 @@ func TestNoLiveView(t *testing.T) {
 // TestLogOfCI shows a run that is long at work where there is no terminal.
 func TestLogOfCI(t *testing.T) {
 	t.Parallel()
-	for _, l := range []loudness{quiet, normal} {
+	for _, l := range []verbosity{quiet, normal} {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			p := newProgress(t.Context(), &screen{out: &out}, environment(), l, 4, 2)
@@ -154,7 +154,7 @@ func TestLogOfCI(t *testing.T) {
 func TestLoudLiveView(t *testing.T) {
 	t.Parallel()
 	pty := termtest.Open(t, 60, 10)
-	p := newProgress(t.Context(), &screen{out: pty.File}, os.LookupEnv, loud, 2, 2)
+	p := newProgress(t.Context(), &screen{out: pty.File}, os.LookupEnv, verbose, 2, 2)
 	p.update(over("price", 1, evidence.ClassPass, ""))
 	p.close()
 	if got, _ := pty.End(t); got != "pass        price/1  0.0s" {

@@ -64,7 +64,7 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 	if file == "" && f == formatDefault {
 		return s.reportInto(dirs[0])
 	}
-	if err := differ(dirs); err != nil {
+	if err := checkDistinct(dirs); err != nil {
 		return err
 	}
 	var records []runner.Record
@@ -80,7 +80,7 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 		if err := writeTo(file, func(w io.Writer) error { return runner.WriteReport(w, dirs) }); err != nil {
 			return err
 		}
-		return s.wrote(file)
+		return s.printPath(file)
 	}
 	run, err := runner.ViewOf(dirs[0], records[0])
 	if err != nil {
@@ -95,7 +95,7 @@ func (s reportCommand) reportInto(dir string) error {
 	err := runner.ReportInto(dir, s.warn)
 	switch {
 	case err == nil:
-		return errors.Join(s.wrote(filepath.Join(dir, runner.ReportFile)), s.wrote(filepath.Join(dir, runner.JUnitFile)))
+		return errors.Join(s.printPath(filepath.Join(dir, runner.ReportFile)), s.printPath(filepath.Join(dir, runner.JUnitFile)))
 	case errors.Is(err, sandbox.ErrAlive):
 		return usage("%w: %s", err, elsewhere)
 	case !errors.As(err, new(runner.Mistake)) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
@@ -104,8 +104,8 @@ func (s reportCommand) reportInto(dir string) error {
 	return withExitCode(err)
 }
 
-// differ returns an error if two of dirs are the same directory.
-func differ(dirs []string) error {
+// checkDistinct returns an error if two of dirs are the same directory.
+func checkDistinct(dirs []string) error {
 	var before []fs.FileInfo
 	for _, dir := range dirs {
 		info, err := os.Stat(dir)
@@ -133,7 +133,7 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return nil
 }
 
-func (s reportCommand) wrote(file string) error {
+func (s reportCommand) printPath(file string) error {
 	_, err := fmt.Fprintln(s.stdout, file)
 	return err
 }

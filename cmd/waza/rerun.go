@@ -55,11 +55,11 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	if err := goOn(s.state, record); err != nil {
+	if err := handOverFor(s.state, record); err != nil {
 		return err
 	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
-	if o.out, o.Pace, err = readHarmless(s.state, c); err != nil {
+	if o.out, o.Pace, err = readOutputAndPace(s.state, c); err != nil {
 		return err
 	}
 	if err := checkTrials(c); err != nil {
@@ -71,13 +71,13 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 			return withExitCode(err)
 		}
 		if len(ids) == 0 {
-			s.sayTo("every task of " + dir + " passed: there is none to run again")
+			s.printStatus("every task of " + dir + " passed: there is none to run again")
 			return nil
 		}
 	}
 	path := c.Args().Get(1)
 	if path == "" {
-		if path = record.EvalPath(); within(dir, path) {
+		if path = record.EvalPath(); isBelow(dir, path) {
 			return usage("%s says that its eval is %s, in the run directory itself; name the eval to run", dir, path)
 		}
 	}
@@ -85,30 +85,30 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if record.Isolated {
 		how = "with --isolate"
 	}
-	s.sayTo("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
+	s.printStatus("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	return runCommand(s).runAll(ctx, o, runner.Batch{
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
-			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.loudness, c.Bool("keep"))
+			q.AllowWeak, q.HostHooks, q.Host = c.StringSlice("allow-weak"), c.Bool("allow-host-hooks"), s.host(o.out.verbosity, c.Bool("keep"))
 			q.Baseline, q.Prewarm = false, o.Prewarm
 			if c.IsSet("trials") {
 				q.Trials = c.Int("trials")
 			}
 			q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
-				return s.again(tasks, ids, c.StringSlice("task"))
+				return s.selectTasks(tasks, ids, c.StringSlice("task"))
 			}
 			return q, err
 		},
 	})
 }
 
-// again returns the tasks to run again: those with one of the ids that match a glob, if there
+// selectTasks returns the tasks to run again: those with one of the ids that match a glob, if there
 // are globs. Ids that the eval no longer has are printed; if it has none of them, that is an
 // error.
-func (s rerunCommand) again(tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
+func (s rerunCommand) selectTasks(tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
 	var gone []string
 	for _, id := range ids {
 		if !slices.ContainsFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == id }) {
@@ -119,10 +119,10 @@ func (s rerunCommand) again(tasks []eval.ResolvedTask, ids, globs []string) ([]e
 		return nil, usage("the eval has none of these tasks any more: %s", strings.Join(text.Few(gone, 8), ", "))
 	}
 	if len(gone) > 0 {
-		s.sayTo("the eval has these tasks no more: " + strings.Join(text.Few(gone, 8), ", "))
+		s.printStatus("the eval has these tasks no more: " + strings.Join(text.Few(gone, 8), ", "))
 	}
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool { return !slices.Contains(ids, t.ID) })
-	return choose(tasks, globs, nil)
+	return selectTasks(tasks, globs, nil)
 }
 
 func tasksOf(r runner.Record) (ids []string) {
@@ -132,8 +132,8 @@ func tasksOf(r runner.Record) (ids []string) {
 	return ids
 }
 
-// within reports whether file is below dir.
-func within(dir, file string) bool {
+// isBelow reports whether file is below dir.
+func isBelow(dir, file string) bool {
 	rel, err := relative(dir, file)
 	return err == nil && filepath.IsLocal(rel)
 }

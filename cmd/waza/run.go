@@ -99,7 +99,7 @@ func (s runCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			sayInert(c, s.stderr)
+			warnOfInert(c, s.stderr)
 			ctx, stop := interruptible(c.Context, s.stderr) // shared by all runs of the command
 			defer stop()
 			return s.run(ctx, c, evals)
@@ -127,9 +127,9 @@ func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) err
 func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) error {
 	worst := exitOK
 	var verdicts []string // of completed runs
-	b.Announce = s.sayTo
+	b.Announce = s.printStatus
 	b.Ended = func(j *runner.Job, out runner.Outcome, err error) error {
-		err = o.outputOf(j).ended(j, out, err)
+		err = o.outputOf(j).printOutcome(j, out, err)
 		verdicts = append(verdicts, out.View().Verdict())
 		if code := out.ExitCode(); err == nil && !(j.Request.Baseline && code == exitFailed) {
 			worst = worse(worst, code)
@@ -137,13 +137,13 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 		return err
 	}
 	b.Compared = func(eval string, runs results.Comparison) error {
-		return s.compare(runs, o.out.format, apart(o.out.file, o.labelOf(eval)))
+		return s.compare(runs, o.out.format, withLabel(o.out.file, o.labelOf(eval)))
 	}
 	b.Failed = func(err error) {
 		exit := withExitCode(err)
 		worst = worse(worst, exit.code)
 		if exit.err != nil {
-			s.complain(exit.err)
+			s.printError(exit.err)
 		}
 	}
 	runner.RunAll(ctx, b)
@@ -160,7 +160,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 // request returns the request for one of the runs.
 func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
 	q = o.Request
-	q.Host = s.host(o.out.loudness, c.Bool("keep"))
+	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
 	q.Overlay, err = s.readOverlay(c)
 	return q, err
 }
@@ -177,7 +177,7 @@ func (o runOptions) outputOf(j *runner.Job) runOutput {
 		label = append(label, "baseline")
 	}
 	out := o.out
-	out.file, out.label = apart(out.file, label[0]), strings.Trim(strings.Join(label, "_"), "_")
+	out.file, out.label = withLabel(out.file, label[0]), strings.Trim(strings.Join(label, "_"), "_")
 	if several || j.Request.Baseline {
 		aside := *out.state
 		aside.stdout = out.stderr
@@ -257,7 +257,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 		StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
 		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard,
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
-			return choose(tasks, c.StringSlice("task"), c.StringSlice("tags"))
+			return selectTasks(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 		},
 	}}
 	if o.evals > 1 && (c.String("run-dir") != "" || c.Bool("keep")) {
@@ -266,7 +266,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	if o.variants, err = readVariants(c); err != nil {
 		return o, err
 	}
-	o.out, o.Pace, err = readHarmless(s.state, c)
+	o.out, o.Pace, err = readOutputAndPace(s.state, c)
 	if err := errors.Join(checkTrials(c), err); err != nil {
 		return o, err
 	}
@@ -301,9 +301,9 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	return o, checkAllowWeak(o)
 }
 
-// readHarmless reads the options that cannot change a trial's outcome: where output goes, and
+// readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and
 // how many trials run at once.
-func readHarmless(s *state, c *cli.Context) (runOutput, runner.Pace, error) {
+func readOutputAndPace(s *state, c *cli.Context) (runOutput, runner.Pace, error) {
 	out, err := readOutput(s, c)
 	if err != nil {
 		return out, runner.Pace{}, err
@@ -434,7 +434,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	if err := checkResumable(c); err != nil {
 		return err
 	}
-	out, pace, err := readHarmless(s.state, c)
+	out, pace, err := readOutputAndPace(s.state, c)
 	if err != nil {
 		return err
 	}
@@ -446,7 +446,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 		if c.IsSet("on") && onOf(c) != record.On {
 			return usage("--on cannot be changed with --resume: a run goes on as it was begun")
 		}
-		if err := goOn(s.state, record); err != nil {
+		if err := handOverFor(s.state, record); err != nil {
 			return err
 		}
 	}
@@ -454,27 +454,27 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	defer stop()
 	r := runner.Resumption{
 		Dir: dir, Eval: c.Args().First(), Pace: pace, HostHooks: c.Bool("allow-host-hooks"),
-		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(out.loudness, false),
+		Consulting: s.consulting(c), ReadOverlay: s.overlayFrom, Sweep: sweep, Host: s.host(out.verbosity, false),
 	}
 	if c.IsSet("isolate") {
 		isolated := c.Bool("isolate")
 		r.Isolated = &isolated
 	}
 	j, ended, err := runner.Resume(ctx, r)
-	if err := out.ended(j, ended, err); err != nil {
+	if err := out.printOutcome(j, ended, err); err != nil {
 		return err
 	}
 	return exitWith(ended.ExitCode())
 }
 
-// harmless are the options that can be given with --resume because they cannot change a trial's
+// resumeFlags are the options that can be given with --resume because they cannot change a trial's
 // outcome. --isolate and --on must match the run's own.
-var harmless = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
+var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 // checkResumable rejects options that cannot be changed when a run is resumed.
 func checkResumable(c *cli.Context) error {
 	for _, flag := range c.Command.Flags {
-		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(harmless, name) {
+		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(resumeFlags, name) {
 			return usage("--%s cannot be given with --resume: a run goes on as it was begun", name)
 		}
 	}

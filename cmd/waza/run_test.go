@@ -39,7 +39,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			chosen, err := choose(tasks, test.ids, test.tags)
+			chosen, err := selectTasks(tasks, test.ids, test.tags)
 			if err != nil {
 				var exit *exitError
 				if !strings.Contains(err.Error(), test.want) || !errors.As(err, &exit) || exit.code != exitUsage {

@@ -106,7 +106,7 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 	if err != nil {
 		return usage("%w", errors.Join(err, listener.Close()))
 	}
-	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if !address.IP.IsLoopback() {
 		fmt.Fprintf(s.stderr, "warning: who reaches %s and has the token sees all runs, and what is sent is not encrypted\n", listener.Addr())
@@ -123,7 +123,7 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 }
 
 func (s serveCommand) serveMCP(ctx context.Context, dir string) error {
-	ctx, stop := signal.NotifyContext(ctx, endings()...)
+	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if err := serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version); err != nil {
 		return withExitCode(err)

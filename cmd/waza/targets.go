@@ -168,8 +168,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// choose returns the tasks that match a glob of each list. Empty lists match all tasks.
-func choose(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask, error) {
+// selectTasks returns the tasks that match a glob of each list. Empty lists match all tasks.
+func selectTasks(tasks []eval.ResolvedTask, ids, tags []string) ([]eval.ResolvedTask, error) {
 	for _, glob := range slices.Concat(ids, tags) {
 		if _, err := path.Match(glob, ""); err != nil {
 			return nil, usage("%q is not a glob: %w", glob, err)
