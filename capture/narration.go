@@ -100,48 +100,29 @@ func excerpt(s string, from, most int) string {
 	return mark + text.Shorten(strings.ToValidUTF8(s[from:min(len(s), from+most+utf8.UTFMax)], ""), most)
 }
 
-// Sentences say in words where a narration and the calls differ: one for each kind of difference,
-// empty where there is none.
-type Sentences struct {
-	Unbacked, Unreported, Differs, Ambiguous string
-}
-
 // maxNamed is how many claims or calls a sentence names.
 const maxNamed = 5
 
-// Describe says in words where n differs from calls, which are the trial's.
-func Describe(n evidence.Narration, calls []evidence.Call) Sentences {
-	var s Sentences
-	if k := len(n.Unbacked); k > 0 {
-		s.Unbacked = fmt.Sprintf("the agent reports %s never made: %s", counted(k, "call that was", "calls that were"), listed(n.Unbacked, claimText))
+// Describe says in words where n differs from calls, which are the trial's: one sentence for each
+// kind of difference.
+func Describe(n evidence.Narration, calls []evidence.Call) (sentences []string) {
+	call := func(seq int) string {
+		if seq < 1 || seq > len(calls) {
+			return fmt.Sprintf("call %d", seq)
+		}
+		call := calls[seq-1]
+		return fmt.Sprintf("call %d, %s/%s %s, %s", seq, call.Server, call.Tool, brief(call.Arguments), call.Outcome)
 	}
-	if k := len(n.Unreported); k > 0 {
-		s.Unreported = fmt.Sprintf("the agent does not report %s made: %s", counted(k, "call that it", "calls that it"), listed(n.Unreported, func(seq int) string {
-			if seq < 1 || seq > len(calls) {
-				return fmt.Sprintf("call %d", seq)
-			}
-			call := calls[seq-1]
-			return fmt.Sprintf("call %d, %s/%s %s, %s", seq, call.Server, call.Tool, brief(call.Arguments), call.Outcome)
-		}))
-	}
-	if k := len(n.Differs); k > 0 {
-		s.Differs = fmt.Sprintf("the agent misreports %s: %s", counted(k, "detail", "details"), listed(n.Differs, differenceText))
-	}
-	if k := len(n.Ambiguous); k > 0 {
-		s.Ambiguous = fmt.Sprintf("it is not clear which tool the agent means in %s: %s", counted(k, "call", "calls"), listed(n.Ambiguous, ambiguousText))
-	}
-	return s
-}
-
-// All returns the sentences that are not empty.
-func (s Sentences) All() []string {
-	var all []string
-	for _, sentence := range []string{s.Unbacked, s.Unreported, s.Differs, s.Ambiguous} {
-		if sentence != "" {
-			all = append(all, sentence)
+	add := func(count int, format, one, many, listed string) {
+		if count > 0 {
+			sentences = append(sentences, fmt.Sprintf(format, counted(count, one, many), listed))
 		}
 	}
-	return all
+	add(len(n.Unbacked), "the agent reports %s never made: %s", "call that was", "calls that were", listed(n.Unbacked, claimText))
+	add(len(n.Unreported), "the agent does not report %s made: %s", "call that it", "calls that it", listed(n.Unreported, call))
+	add(len(n.Differs), "the agent misreports %s: %s", "detail", "details", listed(n.Differs, differenceText))
+	add(len(n.Ambiguous), "it is not clear which tool the agent means in %s: %s", "call", "calls", listed(n.Ambiguous, ambiguousText))
+	return sentences
 }
 
 func counted(n int, one, many string) string {

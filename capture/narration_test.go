@@ -224,10 +224,10 @@ func TestTell(t *testing.T) {
 		`the agent misreports 1 detail: arguments of call 1 (gh-get): says {"n":2}, was {"n":1}`,
 		`it is not clear which tool the agent means in 1 call: a_b_c may be a/b_c or a_b/c`,
 	}
-	if diff := cmp.Diff(want, capture.Describe(n, calls).All()); diff != "" {
+	if diff := cmp.Diff(want, capture.Describe(n, calls)); diff != "" {
 		t.Error(diff)
 	}
-	if got := capture.Describe(evidence.Narration{}, nil).All(); got != nil || !(evidence.Narration{}).Agrees() || n.Agrees() {
+	if got := capture.Describe(evidence.Narration{}, nil); got != nil || !(evidence.Narration{}).Agrees() || n.Agrees() {
 		t.Errorf("%q", got)
 	}
 }

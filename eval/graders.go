@@ -104,7 +104,7 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	if program, ok := config.(*grading.ProgramConfig); ok && fits {
 		g.bring(program, one)
 	}
-	if judge, ok := config.(interface{ Validate() error }); ok && fits {
+	if judge, ok := config.(grading.Validated); ok && fits {
 		if err := judge.Validate(); err != nil {
 			g.doc.Problemf(at, "%s: %s", at, flat(err))
 			return nil
@@ -113,15 +113,15 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	if fits {
 		g.checkAsked(one.Name, config, at)
 	}
-	if about, ok := config.(interface{ Servers() []string }); ok && fits {
+	if about, ok := config.(grading.Served); ok && fits {
 		for _, name := range about.Servers() {
 			g.servers = append(g.servers, serverName{name, one.Name, at})
 		}
 	}
-	if about, ok := config.(interface{ Planted() []string }); ok && fits {
+	if about, ok := config.(grading.Planted); ok && fits {
 		g.checkPlanted(one.Name, about.Planted(), at)
 	}
-	if names, ok := config.(filed); ok && fits {
+	if names, ok := config.(grading.Filed); ok && fits {
 		return g.files(names, at)
 	}
 	return nil
@@ -147,14 +147,8 @@ func (g *graders) unknown(name string, at strictyaml.Path) {
 	}
 }
 
-// filed is a grader's config that names files.
-type filed interface {
-	Files() []string // slash-separated, relative to the eval
-	Hold(map[string][]byte) error
-}
-
 // files reads the files that the config at a path of the document names.
-func (g *graders) files(config filed, at strictyaml.Path) map[string][]byte {
+func (g *graders) files(config grading.Filed, at strictyaml.Path) map[string][]byte {
 	files := map[string][]byte{}
 	read := func(name string) ([]byte, error) { return g.eval.roots().read(name, maxGraderFile) }
 	if diff, ok := config.(*grading.DiffConfig); ok {

@@ -80,23 +80,15 @@ func classify(trial evidence.Trial, verdicts []evidence.Verdict) evidence.Verdic
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message}
 	}
 	if names := named(verdicts, evidence.VerdictError); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: remarked("could not judge: "+strings.Join(names, ", "), trial)}
+		return evidence.Verdicts{Class: evidence.ClassError, Reason: evidence.ReasonEvidence, Message: joined("could not judge: "+strings.Join(names, ", "), trial.Message)}
 	}
 	if trial.Miscalled != "" {
-		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: remarked(trial.Miscalled, trial)}
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined(trial.Miscalled, trial.Message)}
 	}
 	if names := named(verdicts, evidence.VerdictFail); len(names) > 0 {
-		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: remarked("failed: "+strings.Join(names, ", "), trial)}
+		return evidence.Verdicts{Class: evidence.ClassFail, Reason: evidence.ReasonGraders, Message: joined("failed: "+strings.Join(names, ", "), trial.Message)}
 	}
 	return evidence.Verdicts{Class: evidence.ClassPass}
-}
-
-// remarked appends the trial's own message to a message.
-func remarked(message string, trial evidence.Trial) string {
-	if trial.Message == "" {
-		return message
-	}
-	return message + "; " + trial.Message
 }
 
 func named(verdicts []evidence.Verdict, result evidence.VerdictResult) []string {

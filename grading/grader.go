@@ -31,20 +31,26 @@ type grader interface {
 	grade(*subject) (report, error)
 }
 
-// validated is a config with rules that no tag expresses.
-type validated interface {
+// Validated is a config with rules that no tag expresses.
+type Validated interface {
 	// Validate returns what in the config makes no sense.
 	Validate() error
 }
 
-// served is a config that is about MCP servers.
-type served interface {
+// Served is a config that is about MCP servers.
+type Served interface {
 	// Servers names them. Each must be one of the trial's.
 	Servers() []string
 }
 
-// filed is a config that names files.
-type filed interface {
+// Planted is a config that is about canaries.
+type Planted interface {
+	// Planted names them; none means all.
+	Planted() []string
+}
+
+// Filed is a config that names files.
+type Filed interface {
 	// Files names them: slash-separated paths relative to the eval.
 	Files() []string
 	// Hold takes their contents, by those names. It fails where one cannot be used.
@@ -82,13 +88,7 @@ func newGrader(graderType string) (grader, bool) {
 }
 
 // NewConfig returns a pointer to the empty config of a grader type, ready to be decoded into,
-// and whether there is such a type. The config may have these methods:
-//
-//   - Validate() error returns what in a decoded config makes no sense;
-//   - Servers() []string names the MCP servers that it is about;
-//   - Planted() []string names the canaries that it is about; none means all;
-//   - Files() []string names files relative to the eval, and Hold(map[string][]byte) error
-//     takes their contents.
+// and whether there is such a type. The config may be [Validated], [Served], [Planted] or [Filed].
 func NewConfig(graderType string) (any, bool) { return newGrader(graderType) }
 
 // Types lists the grader types there are, in alphabetical order.
@@ -132,7 +132,7 @@ func load(spec evidence.GraderSpec) (grader, error) {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}
-	if rules, ok := g.(validated); ok {
+	if rules, ok := g.(Validated); ok {
 		if err := rules.Validate(); err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
@@ -153,7 +153,7 @@ func readable(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, grader
 
 // hold gives g the files that its config names.
 func hold(g grader, files map[string][]byte) error {
-	names, ok := g.(filed)
+	names, ok := g.(Filed)
 	if !ok {
 		return nil
 	}
@@ -185,7 +185,7 @@ func run(spec evidence.GraderSpec, s *subject) (report, error) {
 	if err != nil {
 		return report{}, err
 	}
-	if about, ok := g.(served); ok {
+	if about, ok := g.(Served); ok {
 		for _, server := range about.Servers() {
 			if !slices.Contains(s.servers, server) {
 				return report{}, fmt.Errorf("the trial has no server %s", quote(server))

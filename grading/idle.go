@@ -53,7 +53,7 @@ func NamedTools(specs []evidence.GraderSpec) (all []evidence.ToolRef) {
 // NamedServers returns the servers that graders are about.
 func NamedServers(specs []evidence.GraderSpec) (all []string) {
 	for _, g := range readable(specs) {
-		if names, ok := g.(served); ok {
+		if names, ok := g.(Served); ok {
 			all = append(all, names.Servers()...)
 		}
 	}

@@ -72,8 +72,7 @@ func (f StateFile) validate() error {
 
 func (c StateCall) validate() error {
 	arguments := map[string]json.RawMessage{}
-	switch {
-	case len(c.Arguments) > 0 && (jsontext.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil):
+	if len(c.Arguments) > 0 && (jsontext.Unmarshal(c.Arguments, &arguments) != nil || arguments == nil) {
 		return errors.New("arguments: must be an object")
 	}
 	return expectations(c.Contains, c.Matches, "result", c.Result)

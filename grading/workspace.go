@@ -2,6 +2,7 @@ package grading
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,19 +49,11 @@ type entry struct {
 
 // String says what kind of thing it is.
 func (e *entry) String() string {
-	switch {
-	case e == nil:
+	if e == nil {
 		return "nothing"
-	case e.kind == tar.TypeReg:
-		return "a file"
-	case e.kind == tar.TypeDir:
-		return "a directory"
-	case e.kind == tar.TypeSymlink:
-		return "a symbolic link"
-	case e.kind == tar.TypeLink:
-		return "a hard link"
 	}
-	return "a special file"
+	kind := map[byte]string{tar.TypeReg: "a file", tar.TypeDir: "a directory", tar.TypeSymlink: "a symbolic link", tar.TypeLink: "a hard link"}[e.kind]
+	return cmp.Or(kind, "a special file")
 }
 
 // unread says why the content cannot be read. It is empty where it can.

@@ -305,7 +305,7 @@ func narration(trial Trial) *Narration {
 	if trial.Narration == nil {
 		return nil
 	}
-	n := Narration{Sentences: capture.Describe(*trial.Narration, trial.Calls).All(), Narration: *trial.Narration}
+	n := Narration{Sentences: capture.Describe(*trial.Narration, trial.Calls), Narration: *trial.Narration}
 	n.Tools = nil // narration.json has the names that were compared
 	return &n
 }

@@ -130,7 +130,7 @@ func (c *cards) all() (all []ServerCard) {
 		card := *c.byName[name]
 		elapsed := sorted(c.tools[name].elapsed())
 		card.TimedCalls, card.MedianDurationMS, card.P95DurationMS = len(elapsed), median(elapsed), p95(elapsed)
-		card.ErrorRate = rate(card.errors(), card.Calls-card.givenUp())
+		card.ErrorRate = rate(card.with(evidence.Outcome.Failed), card.Calls-card.with(evidence.Outcome.GivenUp))
 		card.RecoveryRate = rate(card.Recovered, card.Incidents)
 		card.ValidityRate = rate(card.Valid, card.Valid+card.Invalid)
 		card.Latency = histogram(elapsed)
@@ -222,20 +222,10 @@ func (t *Tally) add(other Tally) {
 	t.UnknownTools += other.UnknownTools
 }
 
-// errors counts calls that went wrong.
-func (t Tally) errors() (count int) {
+// with counts the calls whose outcome is as is says.
+func (t Tally) with(is func(evidence.Outcome) bool) (count int) {
 	for outcome, calls := range t.Outcomes {
-		if outcome.Failed() {
-			count += calls
-		}
-	}
-	return count
-}
-
-// givenUp counts calls that the agent gave up.
-func (t Tally) givenUp() (count int) {
-	for outcome, calls := range t.Outcomes {
-		if outcome.GivenUp() {
+		if is(outcome) {
 			count += calls
 		}
 	}

@@ -37,8 +37,8 @@ func TestTally(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if got.errors() != 4 || got.givenUp() != 2 {
-		t.Errorf("%d errors, %d given up", got.errors(), got.givenUp())
+	if got.with(evidence.Outcome.Failed) != 4 || got.with(evidence.Outcome.GivenUp) != 2 {
+		t.Errorf("%d errors, %d given up", got.with(evidence.Outcome.Failed), got.with(evidence.Outcome.GivenUp))
 	}
 }
 

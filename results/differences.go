@@ -48,26 +48,39 @@ type Difference struct {
 
 // differences returns the differences of run from base, in no order. A run that broke has none.
 func differences(base, run ComparedRun) (all []Difference) {
-	add := func(before, after ComparedTask) {
-		d := Difference{Run: run.Run, Against: base.Run, Task: before.ID, Before: before, After: after}
-		d.PassRate, d.Finding = newcombe(before, after)
-		d.Few = d.PassRate != nil && thin(before, after)
-		if d.Change = changed(before, after, d.Finding); d.Change != "" {
+	for _, t := range sideBySide(base, run) {
+		d := Difference{Run: run.Run, Against: base.Run, Task: t.before.ID, Before: t.before, After: t.after}
+		d.PassRate, d.Finding = newcombe(t.before, t.after)
+		d.Few = d.PassRate != nil && t.thin()
+		if d.Change = changed(t.before, t.after, d.Finding); d.Change != "" {
 			all = append(all, d)
-		}
-	}
-	later := byID(run.Tasks)
-	for _, before := range base.Tasks {
-		add(before, later.task(before.ID))
-	}
-	earlier := byID(base.Tasks)
-	for _, after := range run.Tasks {
-		if _, ok := earlier[after.ID]; !ok {
-			add(earlier.task(after.ID), after)
 		}
 	}
 	return all
 }
+
+// both is a task in two runs. In a run that does not have it, it is without trials.
+type both struct{ before, after ComparedTask }
+
+// sideBySide returns the tasks of two runs: the first run's, then those that the second adds.
+func sideBySide(base, run ComparedRun) (all []both) {
+	later, earlier := byID(run.Tasks), byID(base.Tasks)
+	for _, before := range base.Tasks {
+		all = append(all, both{before, later.task(before.ID)})
+	}
+	for _, after := range run.Tasks {
+		if _, ok := earlier[after.ID]; !ok {
+			all = append(all, both{earlier.task(after.ID), after})
+		}
+	}
+	return all
+}
+
+// shared reports whether trials of the task count in both runs.
+func (t both) shared() bool { return t.before.Trials > 0 && t.after.Trials > 0 }
+
+// thin reports whether a run has fewer than [MinTrials] of it.
+func (t both) thin() bool { return min(t.before.Trials, t.after.Trials) < MinTrials }
 
 // ordered puts differences in the order of their changes. Of a kind, the larger come
 // first, and of these the worse.
@@ -136,21 +149,16 @@ func changed(before, after ComparedTask, shows Finding) Change {
 // case of eight with fewer: as with 2 of 2 against 0 of 2.
 const MinTrials = 3
 
-func thin(before, after ComparedTask) bool { return min(before.Trials, after.Trials) < MinTrials }
-
 // Thin reports whether every task that runs share has too few trials in one of them for its
 // difference to be shown.
 func (c Comparison) Thin() bool {
 	shared := false
 	for _, run := range c.Runs[min(1, len(c.Runs)):] {
-		later := byID(run.Tasks)
-		for _, before := range c.Runs[0].Tasks {
-			after := later.task(before.ID)
-			if before.Trials > 0 && after.Trials > 0 {
-				if shared = true; !thin(before, after) {
-					return false
-				}
+		for _, t := range sideBySide(c.Runs[0], run) {
+			if t.shared() && !t.thin() {
+				return false
 			}
+			shared = shared || t.shared()
 		}
 	}
 	return shared
@@ -169,7 +177,7 @@ func newcombe(before, after ComparedTask) (*Interval, Finding) {
 		Upper: d + math.Hypot(a.Upper-a.Mean, b.Mean-b.Lower),
 		Mean:  d, ConfidenceLevel: confidence,
 	}
-	if thin(before, after) {
+	if (both{before, after}).thin() {
 		return i, NoDifference
 	}
 	return i, findingOf(i, 0)
@@ -212,17 +220,13 @@ type Contrast struct {
 func pair(base, run ComparedRun) Pair {
 	p := Pair{Run: run.Run, Against: base.Run}
 	var shared []both
-	later, earlier := byID(run.Tasks), byID(base.Tasks)
-	for _, before := range base.Tasks {
-		switch after := later.task(before.ID); {
-		case before.Trials > 0 && after.Trials > 0:
-			shared = append(shared, both{before, after})
-		case before.Trials > 0:
+	for _, t := range sideBySide(base, run) {
+		switch {
+		case t.shared():
+			shared = append(shared, t)
+		case t.before.Trials > 0:
 			p.Missing++
-		}
-	}
-	for _, after := range run.Tasks {
-		if after.Trials > 0 && earlier.task(after.ID).Trials == 0 {
+		case t.after.Trials > 0:
 			p.Added++
 		}
 	}
@@ -233,9 +237,6 @@ func pair(base, run ComparedRun) Pair {
 	p.Cost = ratioOf(shared, func(t ComparedTask) *float64 { return t.Cost })
 	return p
 }
-
-// both is a task in two runs.
-type both struct{ before, after ComparedTask }
 
 // passRates contrasts pass rates; it returns nil without tasks. The interval of the mean
 // difference is Student's over the tasks' differences, as Miller has it ("Adding Error Bars to
@@ -254,7 +255,7 @@ func passRates(tasks []both) *Contrast {
 	}
 	if len(tasks) == 1 {
 		c.Difference, c.Finding = newcombe(tasks[0].before, tasks[0].after)
-		c.Few = thin(tasks[0].before, tasks[0].after)
+		c.Few = tasks[0].thin()
 		return c
 	}
 	half := estimate(halves).Interval

@@ -33,6 +33,8 @@ type Stats struct {
 	PassHatK         []float64   `json:"pass_hat_k"` // likewise
 	AvgDurationMS    int64       `json:"avg_duration_ms"`
 	BootstrapCI      *Interval   `json:"bootstrap_ci,omitempty"`
+
+	first int // runs whose first attempt passed
 }
 
 // stats returns the figures of runs; nil without any.
@@ -43,10 +45,9 @@ func stats(runs []RunResult) *Stats {
 	s := &Stats{TotalRuns: len(runs)}
 	var scores, weighted []float64
 	var total int64
-	first := 0 // runs of which the first attempt passed
 	for _, r := range runs {
 		if r.passedAtFirst() {
-			first++
+			s.first++
 		}
 		plain, weight := r.scores()
 		scores, weighted = append(scores, plain), append(weighted, weight)
@@ -66,9 +67,9 @@ func stats(runs []RunResult) *Stats {
 	s.MinScore, s.MaxScore = slices.Min(scores), slices.Max(scores)
 	s.ScoreVariance = variance(scores)
 	s.StdDevScore = math.Sqrt(s.ScoreVariance)
-	s.Consistency = consistency(first, s.TotalRuns)
+	s.Consistency = consistency(s.first, s.TotalRuns)
 	s.Flaky = s.Consistency == Mixed
-	s.PassAtK, s.PassHatK = passAtK(first, s.TotalRuns), passHatK(first, s.TotalRuns)
+	s.PassAtK, s.PassHatK = passAtK(s.first, s.TotalRuns), passHatK(s.first, s.TotalRuns)
 	s.AvgDurationMS = total / int64(len(runs))
 	if len(runs) > 1 {
 		ci := bootstrap(weighted)

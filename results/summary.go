@@ -68,13 +68,7 @@ func statistics(tasks []Task, success Interval, weighted []float64) *Statistics 
 		s.Consistency.add(t.Stats.Consistency)
 		atLeastOne, all = append(atLeastOne, t.Stats.PassAtK), append(all, t.Stats.PassHatK)
 		runs := counted(t.Runs)
-		first := 0
-		for _, r := range runs {
-			if r.passedAtFirst() {
-				first++
-			}
-		}
-		passes = append(passes, passValues(first, t.Stats.TotalRuns))
+		passes = append(passes, passValues(t.Stats.first, t.Stats.TotalRuns))
 		scores = append(scores, weightedScores(runs))
 		selection = append(selection, parts(runs, partSelection))
 		params = append(params, parts(runs, partParams))

@@ -172,12 +172,8 @@ func tokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken 
 
 // definitionBytes returns the length of a tool as a model is shown it.
 func definitionBytes(tool evidence.Tool) int {
-	shown, _ := evidence.Marshal(struct { // JSON that was read from JSON
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		InputSchema json.RawMessage `json:"inputSchema,omitempty"`
-	}{tool.Name, tool.Description, tool.InputSchema})
-	return len(shown)
+	tool.Annotations = nil
+	return len(said(tool))
 }
 
 // Marks are the places that package finding marks in what a server says of its tools.

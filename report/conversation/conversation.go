@@ -116,7 +116,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Narration, c.Contradicted = &narration, capture.Describe(narration, calls).All()
+	c.Narration, c.Contradicted = &narration, capture.Describe(narration, calls)
 	transcript, err := dir.Transcript()
 	var messages []telling
 	if !c.Gateway {
