@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/waza-isolate/waza/eval"
@@ -58,6 +59,36 @@ func Manifests(c eval.Kubernetes) (string, error) {
 	return strings.Join(documents, "---\n"), nil
 }
 
+// lacking are rights that a runner needs and has not.
+type lacking []string
+
+func (l lacking) in(namespace string) string {
+	return "in the namespace " + namespace + " you may not " + strings.Join(l, ", ")
+}
+
+// lackingRights asks the API which rights in a namespace the client lacks.
+func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string) (all lacking, err error) {
+	for _, rule := range rights() {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				name, sub, _ := strings.Cut(resource, "/")
+				review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: name, Subresource: sub,
+					}},
+				}, metav1.CreateOptions{})
+				if err != nil {
+					return nil, err
+				}
+				if !review.Status.Allowed {
+					all = append(all, verb+" "+resource)
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
 // Finding is one thing that [Examine] looked at.
 type Finding struct {
 	Name string
@@ -76,27 +107,12 @@ func Examine(ctx context.Context, c eval.Kubernetes) ([]Finding, error) {
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", config.Host, err)
 	}
 	all := []Finding{{"cluster", "Kubernetes " + version.GitVersion + " at " + config.Host, ""}}
-	var lacking []string
-	for _, rule := range rights() {
-		for _, resource := range rule.Resources {
-			for _, verb := range rule.Verbs {
-				name, sub, _ := strings.Cut(resource, "/")
-				review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-						Namespace: namespace, Verb: verb, Group: rule.APIGroups[0], Resource: name, Subresource: sub,
-					}},
-				}, metav1.CreateOptions{})
-				if err != nil {
-					return all, err
-				}
-				if !review.Status.Allowed {
-					lacking = append(lacking, verb+" "+resource)
-				}
-			}
-		}
+	lacking, err := lackingRights(ctx, client, namespace)
+	if err != nil {
+		return all, err
 	}
 	if len(lacking) > 0 {
-		all = append(all, Finding{"rights", "in the namespace " + namespace + " you may not " + strings.Join(lacking, ", "), "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
+		all = append(all, Finding{"rights", lacking.in(namespace), "Have an administrator bind you to the role that waza doctor --on kubernetes --print prints."})
 		return all, nil
 	}
 	all = append(all, Finding{"rights", "all that a run needs in the namespace " + namespace, ""})

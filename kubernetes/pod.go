@@ -75,7 +75,11 @@ func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *started
 	if c.pipe, err = b.attach(p.pod.Name, c.stderr); err != nil {
 		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, err)
 	}
-	if c.guest, err = guest.Connect(ctx, c.pipe, nil); err != nil {
+	c.guest, err = guest.Connect(ctx, c.pipe, nil)
+	if broke := c.pipe.broke(); err != nil && broke != nil {
+		return nil, fmt.Errorf("attach to pod %s: %w", p.pod.Name, broke)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w%s", p.pod.Name, err, c.stderr.Suffix())
 	}
 	return c, nil

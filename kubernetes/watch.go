@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,6 +34,9 @@ type followed struct {
 	changed chan struct{} // closed and replaced at each word; guarded by the watch's mu
 }
 
+// watchPatience is how long a watch may take to begin. It tries again and again if the API refuses it.
+const watchPatience = 15 * time.Second
+
 // startWatch begins to watch, and returns once both watches are complete. Policies is called
 // with all policies of the namespace whenever one of them changes.
 func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run string, policies func([]*networkingv1.NetworkPolicy)) (*watch, error) {
@@ -47,6 +52,8 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run
 			}
 			policies(all)
 		})
+	ctx, cancel := context.WithTimeoutCause(ctx, watchPatience, fmt.Errorf("the API does not let it begin within %s", watchPatience))
+	defer cancel()
 	for _, complete := range []cache.InformerSynced{pods, changes} {
 		if !cache.WaitForCacheSync(ctx.Done(), complete) {
 			w.close()
