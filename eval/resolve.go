@@ -149,9 +149,24 @@ func (r resolver) checkScript() {
 	case steps[0] != '[' || string(steps) == "[]":
 		r.doc.Problemf(at, "script must be a list of steps")
 	case r.opts.CheckScript != nil:
-		if err := r.opts.CheckScript(steps); err != nil {
-			r.doc.Problemf(at, "%s", flat(err))
+		r.scriptProblems(r.opts.CheckScript(steps))
+	}
+}
+
+// scriptProblems reports each mistake in a script where it is.
+func (r resolver) scriptProblems(err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			r.scriptProblems(one)
 		}
+		return
+	}
+	at := strictyaml.Path{"script"}
+	if placed, ok := err.(interface{ Place() string }); ok {
+		at = strictyaml.ParsePath(placed.Place())
+	}
+	if err != nil {
+		r.doc.Problemf(at, "%s", flat(err))
 	}
 }
 

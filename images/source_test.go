@@ -93,6 +93,26 @@ func TestSource_Files(t *testing.T) {
 	}
 }
 
+// TestSource_EarlierRuns holds that the directories of earlier runs do not change what is built,
+// wherever they are, and that a run.json of somebody else's does.
+func TestSource_EarlierRuns(t *testing.T) {
+	files := map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "!**", "ci/run.json": "{}"}
+	before := source(t, project(t, files), mcpconfig.Build{})
+	for _, dir := range []string{"run", "old/runs/1"} {
+		for _, name := range []string{"run.json", "report.html", "trials/t/1/trial.json"} {
+			files[dir+"/"+name] = "{}"
+		}
+	}
+	after := source(t, project(t, files), mcpconfig.Build{})
+	if after.Tag() != before.Tag() {
+		t.Error("earlier runs changed the image")
+	}
+	names := slices.Sorted(maps.Keys(unpack(t, must(after.Context(images.Network{})))))
+	if want := []string{".dockerignore", "Dockerfile", "ci/", "ci/run.json"}; !slices.Equal(names, want) {
+		t.Errorf("%q", names)
+	}
+}
+
 // TestSource_RunDirectory holds that a run's own directory, which appears once the run begins,
 // does not change what is built.
 func TestSource_RunDirectory(t *testing.T) {

@@ -75,7 +75,7 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		}
 		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name))
 		switch {
-		case omitted && entry.IsDir():
+		case entry.IsDir() && (omitted || isRun(root, name)):
 			return fs.SkipDir
 		case entry.IsDir() && s.leadsToOmitted(name):
 			return nil // what else it holds makes it
@@ -93,6 +93,16 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		return "", fmt.Errorf("%s cannot be built from: %w", s.name, err)
 	}
 	return hex.EncodeToString(p.digest.Sum(nil)), nil
+}
+
+// isRun reports whether a directory is a run's, by what waza writes into each.
+func isRun(root *os.Root, dir string) bool {
+	record, err := root.Lstat(path.Join(dir, "run.json"))
+	if err != nil || !record.Mode().IsRegular() {
+		return false
+	}
+	trials, err := root.Lstat(path.Join(dir, "trials"))
+	return err == nil && trials.IsDir()
 }
 
 // leadsToOmitted reports whether a directory holds something that is left out, which may be what

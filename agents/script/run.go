@@ -257,6 +257,9 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return e.Path + ": " + e.Message }
 
+// Place returns the path of the mistake.
+func (e *SyntaxError) Place() string { return e.Path }
+
 // StepError is a step that failed.
 type StepError struct {
 	Path string // which step, such as script[3].loop.steps[0].call

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -105,9 +106,18 @@ func (s *state) main(ctx context.Context) int {
 		exit = &exitError{exitUsage, err}
 	}
 	if exit.err != nil {
-		s.printError(exit.err)
+		s.printError(withDirectory(exit.err))
 	}
 	return exit.code
+}
+
+// withDirectory returns err, or says that the current directory is gone if that is what failed.
+func withDirectory(err error) error {
+	var failed *os.SyscallError
+	if errors.As(err, &failed) && failed.Syscall == "getwd" && errors.Is(err, fs.ErrNotExist) {
+		return errors.New("the current directory has been removed; change to one that is there")
+	}
+	return err
 }
 
 // stdoutWriter is stdout that remembers the first write error.

@@ -73,6 +73,16 @@ func TestInitRefuses(t *testing.T) {
 	}
 }
 
+// TestDirectoryIsGone checks what is said in a directory that was removed.
+func TestDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	p := unpackProject(t, "")
+	c := p.startProgram("/bin/sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec "+dockertest.Waza(t)+" check").wait(exitUsage)
+	if got := c.stderr.String(); got != "waza: the current directory has been removed; change to one that is there\n" {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestNameOfCommand(t *testing.T) {
 	for command, want := range map[string]string{
 		"npx -y @scope/server-notes@1":                            "notes",

@@ -48,7 +48,7 @@ func readOn(s *state, c *cli.Context) (string, error) {
 	case "":
 		for _, name := range []string{"context", "namespace", "print", "remove-interface"} {
 			if c.IsSet(name) {
-				return "", usage("--%s is for --on kubernetes", name)
+				return "", usage("--%[1]s is for --on kubernetes; add that, or leave --%[1]s out", name)
 			}
 		}
 		return "", nil

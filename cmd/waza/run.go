@@ -475,7 +475,7 @@ var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "par
 func checkResumable(c *cli.Context) error {
 	for _, flag := range c.Command.Flags {
 		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(resumeFlags, name) {
-			return usage("--%s cannot be given with --resume: a run goes on as it was begun", name)
+			return usage("--%s cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run", name)
 		}
 	}
 	if c.NArg() > 1 {

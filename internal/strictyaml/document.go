@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -65,6 +66,18 @@ func (p Path) String() string {
 
 // With returns p with further steps behind it. It shares nothing with p.
 func (p Path) With(steps ...any) Path { return append(slices.Clone(p), steps...) }
+
+// ParsePath reads a path as String writes it.
+func ParsePath(text string) (p Path) {
+	for _, step := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
+		if n, err := strconv.Atoi(step); err == nil {
+			p = append(p, n)
+		} else {
+			p = append(p, step)
+		}
+	}
+	return p
+}
 
 // Parse reads the one document in data. Errors name the file as file. What Parse
 // cannot read at all is its error; other problems are collected in the Document

@@ -138,7 +138,7 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 	if e.Adapter != nil && strings.HasPrefix(config.Executor, "copilot") {
 		hint = "; a subscription to Copilot, and its tokens, cannot be used"
 	}
-	return nil, fmt.Errorf("executor %s needs a model; set %s to the key of its provider, or name a provider in config.models%s", config.Executor, strings.Join(variables, " or "), hint)
+	return nil, fmt.Errorf("executor %s has no provider of models; set %s to the key of one, or name one in config.models%s", config.Executor, strings.Join(variables, " or "), hint)
 }
 
 func planProvider(e *eval.Eval, name string, m eval.Model, c Choices) (Provider, error) {
