@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// stopGrace is what an agent gets between SIGTERM and SIGKILL.
+	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 2 * time.Second
-	// killGrace is how long after SIGKILL its container may take to say that it ended.
+	// killGrace is how long to wait for the agent's exit after SIGKILL.
 	killGrace = 10 * time.Second
 )
 
-// agentWork is the phase in which the agent works.
+// agentWork is the phase in which the agent runs.
 type agentWork struct {
 	*stage
 	endpoints *endpoints
@@ -35,14 +35,14 @@ type agentWork struct {
 	out       *outputs
 }
 
-// agentRun is what is known of an agent that has had its time.
+// agentRun is the result of running the agent.
 type agentRun struct {
-	over bool            // it has ended
-	used *evidence.Usage // by its container up to its end; nil where that could not be seen
+	over bool            // the agent has exited
+	used *evidence.Usage // resources used by its container until its exit; nil if not known
 }
 
-// runAgent runs the agent to its end or its time limit. The error is not of its making. What is
-// known of it is returned also then.
+// runAgent runs the agent until it exits or reaches its time limit. It returns an error only
+// for failures that the agent did not cause. The agentRun is valid also on error.
 func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
 	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.found, s.servers.early())
 	if err != nil {
@@ -91,10 +91,10 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	return ran, err
 }
 
-// judge decides who caused the agent's end. It returns an error if that was somebody outside
-// the trial, or the engine. Everything else is blamed on the agent, even a broken container:
-// otherwise an agent could break its own to avoid being graded. A limit that it ran into says
-// more than how it ended.
+// judge determines who caused the agent's exit. It returns an error if it was the engine or
+// somebody outside the trial. Everything else is blamed on the agent, even a broken container:
+// otherwise an agent could break its own container to avoid being graded. A limit that was
+// reached takes precedence over the exit status.
 func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span) (used *evidence.Usage, err error) {
 	if err := w.foreignEnding(ctx); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span
 		default:
 			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
 		}
-		return nil, nil // its output goes on
+		return nil, nil // its output may still be written
 	}
 	exit, lost := agent.Wait()
 	if lost == nil {
@@ -147,7 +147,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span
 	return used, nil
 }
 
-// blameTime blames the agent for a limit of its time.
+// blameTime blames the agent for reaching a time limit.
 func (w *agentWork) blameTime(took span, and string) {
 	if took == silent {
 		w.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", w.plan.FirstEvent, and))
@@ -156,7 +156,7 @@ func (w *agentWork) blameTime(took span, and string) {
 	w.blame(evidence.ClassTimeout, evidence.ReasonTimeLimit, fmt.Sprintf("the agent ran longer than %s%s", w.plan.Timeout, and))
 }
 
-// blameGuest blames the agent for what became of its container's guest.
+// blameGuest blames the agent for breaking its container's guest.
 func (w *agentWork) blameGuest(e sandbox.Exit) {
 	reason := evidence.ReasonGuest
 	if e.Cause == sandbox.ByBreach {
@@ -165,8 +165,8 @@ func (w *agentWork) blameGuest(e sandbox.Exit) {
 	w.blame(evidence.ClassAgentError, reason, "the agent broke its container's guest: "+e.Message)
 }
 
-// exited is what to say of an agent that ended badly by itself. One that is
-// somebody's program and said nothing may never have come up.
+// exited returns the error for an exit with a nonzero code. It adds a hint if a custom command
+// wrote nothing to stdout, since it may have failed to start.
 func (w *agentWork) exited(code int) error {
 	err := fmt.Errorf("the agent exited with code %d", code)
 	if adapted := w.plan.Agent.Adapted; adapted != nil && adapted.ExitCodes[code] != "" {
@@ -178,7 +178,7 @@ func (w *agentWork) exited(code int) error {
 	return err
 }
 
-// used is what the agent's container used; nil where that cannot be seen.
+// used returns the resources that the agent's container used, or nil if that is not known.
 func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), measureTimeout)
 	defer cancel()
@@ -189,9 +189,9 @@ func (w *agentWork) used(ctx context.Context) *evidence.Usage {
 	return &used
 }
 
-// blameBreaches blames the agent for the limits that it ran into, the one that ended it first.
-// To be ended by the kernel for want of memory, or by us for what it wrote, shows as a
-// signal otherwise.
+// blameBreaches blames the agent for the limits that it exceeded, first for the one that ended
+// it. Without this, an agent killed for its memory or output would be reported as killed by a
+// signal.
 func (w *agentWork) blameBreaches(used *evidence.Usage) {
 	for _, o := range w.out.both() {
 		if o.Over() > 0 {
@@ -208,21 +208,21 @@ func (w *agentWork) blameBreaches(used *evidence.Usage) {
 	}
 }
 
-// span is why waiting for an agent ended.
+// span is the reason why waiting for an agent ended.
 type span int
 
 const (
 	inTime  span = iota
-	overrun      // the limit of its time came first
-	silent       // it did nothing in the time in which it must begin
-	flooded      // it wrote more than it may
-	cutOff       // what it needs was lost
-	overbid      // it asked models for more than it may, over and over
+	overrun      // it reached its time limit
+	silent       // it did nothing within the time limit for a first event
+	flooded      // it wrote more than its output limit
+	cutOff       // something that it needs was lost
+	overbid      // it kept asking models after its budget was used up
 )
 
-// await waits for the agent to end. It sends SIGTERM, then SIGKILL, when the agent reaches
-// its time or output limit, loses something that it needs, or has used up its models. If
-// SIGKILL does not end it either, await returns anyway.
+// await waits for the agent to exit. It sends SIGTERM, then SIGKILL, when the agent reaches its
+// time or output limit, loses something that it needs, or exhausts its model budget. If SIGKILL
+// does not end it either, await returns anyway.
 func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-chan struct{}) span {
 	var took span
 	select {
@@ -248,17 +248,18 @@ func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-
 	return took
 }
 
-// maxFinal is how many bytes a final output may have. trial.json and the results contain it.
+// maxFinal is the maximum size of a final output in bytes. It is part of trial.json and of the
+// results.
 const maxFinal = 16 << 20
 
-// outputs keep the beginning of what the agent writes.
+// outputs are the agent's stdout and stderr, up to a limit.
 type outputs struct {
 	stdout, stderr *output
-	final          *bounded.Head // the final output; nil where that is not on stdout
-	flooded        chan struct{} // closed when more has come than is kept
+	final          *bounded.Head // the final output; nil if it is not read from stdout
+	flooded        chan struct{} // closed when an output exceeds its limit
 }
 
-// output is one of the agent's outputs, in its file.
+// output is one of the agent's outputs and the file that it is written to.
 type output struct {
 	*bounded.Head
 	name string
@@ -269,8 +270,8 @@ func (o *outputs) both() []*output { return []*output{o.stdout, o.stderr} }
 
 func (o *outputs) close() error { return errors.Join(o.stdout.file.Close(), o.stderr.file.Close()) }
 
-// openOutputs makes the files of the agent's outputs. Stdout is kept in memory
-// too where it is the final output.
+// openOutputs creates the files of the agent's outputs. Stdout is also kept in memory if it is
+// the final output.
 func (s *stage) openOutputs() (*outputs, error) {
 	stdout, err := s.rec.Text(evidence.StdoutFile)
 	if err != nil {
@@ -297,9 +298,9 @@ func (s *stage) openOutputs() (*outputs, error) {
 	return out, nil
 }
 
-// unfailing returns a writer to the output that never fails: an agent is not held up because its
-// output cannot be kept, and the recorder has the error. It sets acted, unless that is nil, when
-// something is written.
+// unfailing returns a writer to the output that never returns an error, so that the agent is
+// not blocked if its output cannot be written; the recorder reports the error. If acted is not
+// nil, it is set on the first write.
 func (o *output) unfailing(acted *atomic.Bool) io.Writer {
 	return writerFunc(func(p []byte) {
 		if acted != nil {
@@ -309,7 +310,7 @@ func (o *output) unfailing(acted *atomic.Bool) io.Writer {
 	})
 }
 
-// writerFunc is a writer that does not fail.
+// writerFunc is an io.Writer that never fails.
 type writerFunc func(p []byte)
 
 func (f writerFunc) Write(p []byte) (int, error) {
@@ -317,8 +318,8 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keepOutput takes the final output from stdout, where it comes from there, and records which
-// outputs were cut off.
+// keepOutput sets the final output, if it is read from stdout, and records which outputs were
+// truncated.
 func (w *agentWork) keepOutput() {
 	for _, o := range w.out.both() {
 		if o.Over() > 0 {

@@ -18,14 +18,15 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// maxAnswer is how many bytes are kept of a server's file, or of its answer to a call of ours.
+// maxAnswer is how many bytes of a file of a server, or of its answer to a grader's call, are
+// kept.
 const maxAnswer = 1 << 20
 
-// asker is the phase in which graders ask servers.
+// asker is the phase in which graders call servers and read their files.
 type asker struct{ *stage }
 
-// askAll does what graders ask of servers, in their order, after the agent has
-// stopped and its sessions are over.
+// askAll makes the calls and reads the files that graders ask for, in order. It runs after the
+// agent has stopped and its sessions are closed.
 func (a asker) askAll(ctx context.Context) error {
 	sessions := map[string]*serverSession{}
 	defer func() {
@@ -59,11 +60,11 @@ func (a asker) askAll(ctx context.Context) error {
 	return nil
 }
 
-// serverSession is the runner's own session with one server, from the first question on.
+// serverSession is the runner's own session with a server. It is opened by the first call.
 type serverSession struct {
-	talk    *client.Session // nil where it could not be opened
+	talk    *client.Session // nil if it could not be opened
 	process string
-	failed  error // why it could not be opened
+	failed  error // the error of opening it
 }
 
 func (q *serverSession) close() {
@@ -72,8 +73,8 @@ func (q *serverSession) close() {
 	}
 }
 
-// open begins the conversation: with the process of the agent's last session where the
-// server has processes for sessions, else in a session of the runner's.
+// open opens the session. If the server starts a process per session, it continues with the
+// process of the agent's last session.
 func (q *serverSession) open(ctx context.Context, to *server) {
 	if q.talk != nil || q.failed != nil {
 		return
@@ -112,8 +113,8 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 	return answer, nil
 }
 
-// outcomeOf is how a request of the runner's own ended, and why where that left it without an
-// answer. ctx bounded it.
+// outcomeOf returns the outcome of a request of the runner, and a message if it was not
+// answered. ctx is the request's context.
 func outcomeOf(ctx context.Context, reply client.Reply, err error) (outcome evidence.Outcome, why string) {
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -128,7 +129,7 @@ func outcomeOf(ctx context.Context, reply client.Reply, err error) (outcome evid
 	return evidence.OutcomeOK, ""
 }
 
-// lookAt looks at one path of a server's container.
+// lookAt reads one path in a server's container.
 func (a asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
 	at := a.servers.find(what.Server)
 	if at == nil {
@@ -148,7 +149,7 @@ func (a asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.Fil
 	return readFound(&found, what)
 }
 
-// readFound reads the answer to one look, which is hostile.
+// readFound parses the tar of one path. Its content is not trusted.
 func readFound(found io.Reader, what evidence.FileAsk) (*evidence.FileAnswer, error) {
 	e, err := tree.First(found)
 	if errors.Is(err, io.EOF) {

@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// The scripts that evaluate assertions. They are arguments of their interpreters,
-// so that no file is theirs that the workspace could hold too.
+// The scripts that evaluate assertions. They are passed as arguments of their interpreters, not
+// as files, so that the workspace cannot replace them.
 var (
 	//go:embed assertions.py
 	pythonScript string
@@ -19,9 +19,9 @@ var (
 	javascriptScript string
 )
 
-// assertionArgs have the interpreter of a language evaluate the assertions that it reads
-// from stdin. Python's -I leaves the working directory, the environment and the user's
-// packages out of what is imported.
+// assertionArgs returns the arguments for the interpreter of a language to evaluate the
+// assertions that it reads from stdin. Python's -I keeps it from importing modules from the
+// working directory, the environment and the user's packages.
 func assertionArgs(language string) []string {
 	if language == grading.JavaScript {
 		return []string{"--eval", javascriptScript}
@@ -29,13 +29,13 @@ func assertionArgs(language string) []string {
 	return []string{"-I", "-c", pythonScript}
 }
 
-// assertionInput is what the scripts read.
+// assertionInput is the input of the scripts, as JSON.
 type assertionInput struct {
 	Variables  assertionVariables `json:"variables"`
 	Assertions []string           `json:"assertions"`
 }
 
-// assertionVariables are what assertions are over, as waza names them.
+// assertionVariables are the variables of assertions, with upstream's names.
 type assertionVariables struct {
 	Output     string                    `json:"output"`
 	Outcome    assertionOutcome          `json:"outcome"`
@@ -46,14 +46,14 @@ type assertionVariables struct {
 	Workspace  string                    `json:"workspace"`
 }
 
-// assertionOutcome is how the agent ended.
+// assertionOutcome is how the agent's run ended.
 type assertionOutcome struct {
-	Class    evidence.Class  `json:"class"` // timeout, agent_error or empty
+	Class    evidence.Class  `json:"class"` // timeout, agent_error or ""
 	Reason   evidence.Reason `json:"reason"`
 	ExitCode *int            `json:"exit_code"`
 }
 
-// assertionCall is a captured call, or the use of a builtin tool by the transcript.
+// assertionCall is a captured call, or the use of a built-in tool according to the transcript.
 type assertionCall struct {
 	Name      string              `json:"name"`
 	Source    string              `json:"source"`
@@ -63,8 +63,8 @@ type assertionCall struct {
 	Success   bool                `json:"success"`
 }
 
-// assertionsOver returns the input of the assertions. Except for the outcome and the output it
-// is made of the evidence on disk, so that this shows what they saw.
+// assertionsOver returns the input of the assertions. It is read from the evidence on disk,
+// except for the outcome and the output, so that the evidence shows what the assertions saw.
 func (p programs) assertionsOver(assertions []string, workspace string) ([]byte, error) {
 	captured, err := p.captured()
 	if err != nil {
@@ -117,12 +117,12 @@ func assertionCallOf(use capture.Use) (assertionCall, error) {
 	return call, err
 }
 
-// assertionArguments are arguments with those that waza knows by name, which are empty
-// texts where they are not given: expressions are written against that.
+// assertionArguments adds the argument names that upstream's expressions rely on, with empty
+// strings as values, if they are missing.
 func assertionArguments(given json.RawMessage) json.RawMessage {
 	var all map[string]json.RawMessage
 	if len(given) > 0 && json.Unmarshal(given, &all) != nil {
-		return given // no object
+		return given // not an object
 	}
 	if all == nil {
 		all = map[string]json.RawMessage{}

@@ -17,31 +17,31 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// maxSeen is how many matches of one canary on one way out a trial records: those of one
-// canary hide no other's.
+// maxSeen is how many matches a trial records per canary and way out. The limit is per canary
+// so that matches of one do not hide those of another.
 const maxSeen = 100
 
-// canaryScanner looks for canaries in what leaves the containers of a trial, and records
-// those that leave for where they may not go. Requests to models are not looked at: they hold
-// whatever the agent works with. A nil scanner finds nothing.
+// canaryScanner looks for canaries in what leaves a trial's containers, and records those on
+// their way to where they are not allowed. Requests to models are not scanned, since they
+// contain whatever the agent works with. A nil scanner finds nothing.
 type canaryScanner struct {
 	set *canary.Set
 	rec eventRecorder
-	may map[string][]string // by canary: servers and hosts that it may reach
+	may map[string][]string // servers and hosts that each canary may reach
 
-	servers []string // of the trial
+	servers []string // all servers of the trial
 
 	mu   sync.Mutex
 	seen map[matchedAs]int // guarded by mu
 }
 
-// matchedAs identifies matches that are counted together.
+// matchedAs is the key by which matches are counted.
 type matchedAs struct{ canary, how string }
 
-// eventRecorder takes events.
+// eventRecorder records events.
 type eventRecorder interface{ Event(evidence.Event) }
 
-// scannerFor returns the scanner of a trial; nil if the trial has no canaries.
+// scannerFor returns the scanner of a trial, or nil if the trial has no canaries.
 func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
@@ -65,7 +65,7 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	return l, err
 }
 
-// recordingTo returns a scanner for the same canaries that counts anew and records elsewhere.
+// recordingTo returns a scanner for the same canaries with new counters and another recorder.
 func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	if s == nil {
 		return nil
@@ -73,7 +73,7 @@ func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	return &canaryScanner{set: s.set, rec: rec, may: s.may, servers: s.servers, seen: map[matchedAs]int{}}
 }
 
-// ways returns the ways out on which the trial is scanned.
+// ways returns the ways out that are scanned.
 func (s *canaryScanner) ways(isolated bool) []string {
 	switch {
 	case s == nil:
@@ -96,10 +96,11 @@ func (s *canaryScanner) frame(f evidence.Frame, number int64) {
 	}
 }
 
-// maxToolName is how many bytes of a tool's name an event has.
+// maxToolName is the maximum length of a tool's name in an event, in bytes.
 const maxToolName = 256
 
-// toolOf returns the tool that a message calls; empty if it calls none or several.
+// toolOf returns the name of the tool that a message calls, or "" if it is not exactly one
+// call.
 func toolOf(raw []byte) string {
 	m, err := jsonrpc.ReadOne(raw)
 	if err != nil || m.Method != "tools/call" {
@@ -108,10 +109,10 @@ func toolOf(raw []byte) string {
 	return strings.ToValidUTF8(text.Shorten(jsontext.Word(jsontext.Member(m.Params, "name")), maxToolName), "\uFFFD")
 }
 
-// request scans the URL and the headers of a request to a server.
+// request scans the URL and headers of a request to a server.
 func (s *canaryScanner) request(server string, r *http.Request) {
 	if !slices.ContainsFunc(s.servers, func(name string) bool { return strings.EqualFold(name, server) }) {
-		return // the proxy refuses it
+		return // the proxy will reject it
 	}
 	var head strings.Builder
 	head.WriteString(r.RequestURI)
@@ -123,8 +124,8 @@ func (s *canaryScanner) request(server string, r *http.Request) {
 	}
 }
 
-// requests scans requests on their way to servers. only is the server that is meant whatever
-// Host a request names; empty if Host counts.
+// requests returns a handler that scans requests to servers before it calls next. If only is
+// not empty, requests are for that server; otherwise the Host header names it.
 func (s *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	if s == nil {
 		return next
@@ -139,7 +140,7 @@ func (s *canaryScanner) requests(only string, next http.Handler) http.Handler {
 	})
 }
 
-// event scans the names that programs of a container asked for.
+// event scans the host names that programs in a container looked up.
 func (s *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
@@ -147,10 +148,10 @@ func (s *canaryScanner) event(e evidence.Event) {
 	}
 }
 
-// maxHostName is how many bytes of a host's name a match has.
+// maxHostName is the maximum length of a host name in a match, in bytes.
 const maxHostName = 255
 
-// named scans the name of a host that a program of a container chose.
+// named scans a host name that a program in a container used.
 func (s *canaryScanner) named(container, how, name string) {
 	if s == nil {
 		return
@@ -162,7 +163,7 @@ func (s *canaryScanner) named(container, how, name string) {
 	}
 }
 
-// outgoing returns what scans the bytes of one connection.
+// outgoing returns a writer that scans the bytes of one connection.
 func (s *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	if s == nil {
 		return io.Discard
@@ -170,7 +171,7 @@ func (s *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	return s.set.Writer(found)
 }
 
-// left records a match in a container's bytes for a host.
+// left records a match in bytes that a container sends to a host.
 func (s *canaryScanner) left(container, host string, found canary.Found) {
 	if s == nil {
 		return
@@ -178,8 +179,7 @@ func (s *canaryScanner) left(container, host string, found canary.Found) {
 	s.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
-// matched records a match, unless the canary may reach to, where it is on its way; empty is
-// nowhere that it may.
+// matched records a match, unless the canary may reach to. An empty to is never allowed.
 func (s *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	if to != "" && slices.ContainsFunc(s.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
 		return
@@ -198,7 +198,7 @@ func (s *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
 	s.rec.Event(e)
 }
 
-// describeMatch says in a sentence where a canary went.
+// describeMatch describes in a sentence where a canary was found.
 func describeMatch(where string, what evidence.CanarySeen) string {
 	switch {
 	case what.How == evidence.ByEgress:
@@ -211,7 +211,7 @@ func describeMatch(where string, what evidence.CanarySeen) string {
 	return fmt.Sprintf("canary %q went to server %s (%s)", what.Canary, where, what.Encoding)
 }
 
-// dataOf returns a match as the data of its event.
+// dataOf returns a match as the data of an event.
 func dataOf(what evidence.CanarySeen) map[string]any {
 	var data map[string]any
 	raw, err := json.Marshal(what)

@@ -20,16 +20,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// maxTranscript is how much is brought out of the transcript's directory.
+// maxTranscript is the maximum size of the transcript's directory in bytes.
 const maxTranscript = 64 << 20
 
-// collector is the phase in which what the agent left is brought out. The workspace is read back
-// from workspace.tar where something in it is wanted, since it may be larger than memory.
+// collector is the phase that collects what the agent left. Files of the workspace are read
+// from workspace.tar on disk, since it may be larger than memory.
 type collector struct{ *stage }
 
-// collect brings out what the agent left. What cannot be brought out is a gap in the
-// evidence, which graders that need it turn into an error. collect returns an error if somebody
-// outside the trial is to blame.
+// collect copies the agent's workspace, transcript and final output into the evidence. Anything
+// missing becomes a gap, which fails the graders that need it. collect returns an error only if
+// somebody outside the trial is to blame.
 func (c collector) collect(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -59,8 +59,8 @@ func (c collector) collect(ctx context.Context) error {
 	return nil
 }
 
-// convertTranscript keeps the agent's own transcript as waza's events, and takes the final output
-// from its messages where the eval says so. If there is no message, the agent left no final output.
+// convertTranscript converts the agent's own transcript to waza's events. If the eval takes the
+// final output from the transcript's messages and there are none, the agent is blamed.
 func (c collector) convertTranscript(source transcript.Source) {
 	messages, err := c.writeConverted(source)
 	if err != nil {
@@ -84,8 +84,8 @@ func (c collector) convertTranscript(source transcript.Source) {
 
 var errNoMessage = errors.New("its transcript has no message")
 
-// collectOutput takes the final output from a file of the workspace. The agent is blamed if the
-// workspace is whole and has no such file.
+// collectOutput reads the final output from a file of the workspace. If the workspace is
+// complete and has no such file, the agent is blamed.
 func (c collector) collectOutput(name string) {
 	err := fileInTree(c.file(evidence.WorkspaceFile), name, func(in io.Reader) (err error) {
 		c.record.FinalOutput, err = readHead(in)
@@ -102,8 +102,8 @@ func (c collector) collectOutput(name string) {
 	}
 }
 
-// collectWorkspace writes workspace.tar, whole or not at all, with asterisks in place of
-// secrets. The agent is blamed for a workspace that is too large.
+// collectWorkspace writes workspace.tar, with secrets replaced. If it cannot be collected
+// completely, no file is left. The agent is blamed for a workspace that is too large.
 func (c collector) collectWorkspace(ctx context.Context) error {
 	file, err := c.rec.Tree(evidence.WorkspaceFile)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 	}
 	limit := maxTree(c.plan.Agent.Disk)
 	if !defence.BoundedTrees {
-		limit = max(limit, 160<<20) // for the sake of the machine
+		limit = max(limit, 160<<20) // limits the disk space that an attack test uses
 	}
 	err = c.sandbox.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, &bounded.Head{W: file, Limit: limit, Share: c.shares.Agent, Fail: errTooLarge})
 	if errors.Is(err, errTooLarge) {
@@ -126,12 +126,12 @@ func (c collector) collectWorkspace(ctx context.Context) error {
 	return c.lookThrough()
 }
 
-// maxTree is how large a workspace of a size limit may be as tar: up to five times as large, but
-// no more than 256 MiB larger.
+// maxTree returns the maximum size of a workspace as a tar, in bytes, given its size limit.
+// Sparse files grow in a tar: it may be five times as large, but at most 256 MiB larger.
 func maxTree(disk int64) int64 { return disk + min(4*disk, 256<<20) }
 
-// lookThrough records that the agent replaced a link to its mcp.json (its calls are recorded all
-// the same), and blames it for directories whose content cannot be collected.
+// lookThrough records if the agent replaced a link to mcp.json, and blames it for directories
+// that cannot be collected. Calls are recorded even if mcp.json was replaced.
 func (c collector) lookThrough() error {
 	file, err := os.Open(c.file(evidence.WorkspaceFile))
 	if err != nil {
@@ -141,7 +141,7 @@ func (c collector) lookThrough() error {
 	cut := ""
 	for e, err := range tree.Entries(file) {
 		if err != nil {
-			break // grading reports a tar that is cut off
+			break // grading reports the truncated tar
 		}
 		name := e.Path
 		brought := slices.ContainsFunc(c.plan.Files, func(f plan.File) bool { return f.Path == name })
@@ -159,8 +159,8 @@ func (c collector) lookThrough() error {
 	return nil
 }
 
-// collectTranscript keeps the one file of the transcript's directory. It reaches the disk only
-// after secrets were taken out of it.
+// collectTranscript copies the transcript out of its directory. Secrets are removed before it
+// is written to disk.
 func (c collector) collectTranscript(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -173,7 +173,7 @@ func (c collector) collectTranscript(ctx context.Context) error {
 	}()
 	err := readFileOf(tree, path.Base(c.plan.Agent.Transcript), c.keepTranscript)
 	if err == nil || errors.Is(err, errNoFile) {
-		_, rest := io.Copy(io.Discard, tree) // what is behind it, and whether all of it comes
+		_, rest := io.Copy(io.Discard, tree) // detect errors in the rest of the tar
 		err = errors.Join(err, rest)
 	}
 	_ = tree.CloseWithError(errDone)
@@ -200,8 +200,8 @@ var (
 	errTooLarge = errors.New("is larger than its limit allows")
 )
 
-// fileInTree has one regular file of a tar read. The tar is hostile, and the file may be far
-// larger than the tar, where holes take no room.
+// fileInTree calls read with the content of a regular file of a tar. The tar is not trusted:
+// the file may be far larger than the tar, because of holes.
 func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 	file, err := os.Open(tarPath)
 	if err != nil {
@@ -211,7 +211,7 @@ func fileInTree(tarPath, name string, read func(io.Reader) error) error {
 	return readFileOf(file, name, read)
 }
 
-// readFileOf is fileInTree for a tree that is read once.
+// readFileOf is like fileInTree for a stream.
 func readFileOf(archive io.Reader, name string, read func(io.Reader) error) error {
 	for e, err := range tree.Entries(archive) {
 		if err != nil {
@@ -224,22 +224,21 @@ func readFileOf(archive io.Reader, name string, read func(io.Reader) error) erro
 	return fmt.Errorf("%w: %s", errNoFile, name)
 }
 
-// readHead reads the beginning of a final output: all of it, or it fails with
-// errTooLarge.
+// readHead reads a final output. It returns errTooLarge if that exceeds its limit.
 func readHead(r io.Reader) (string, error) {
 	head := &bounded.Head{Limit: maxFinal, Fail: errTooLarge}
 	_, err := io.Copy(head, r)
 	return string(head.Bytes()), err
 }
 
-// errNoEvents says that no line became an event. Either the mapping does not fit or the agent
-// reported nothing, so it does not prove that nothing was called.
+// errNoEvents means that no line was converted to an event. Either the mapping is wrong or the
+// agent reported nothing, so this does not prove that no tool was called.
 var errNoEvents = errors.New("no line is an event")
 
-// writeConverted reads the agent's transcript from where the eval has it, and writes it as waza's
-// events. A line that cannot be read is recorded; it is an error too if it may have reported
-// the use of a tool, since the transcript is then not whole. writeConverted returns the agent's
-// messages, one below the other, cut off some way behind the limit of a final output.
+// writeConverted converts the agent's transcript to waza's events and writes them. Lines that
+// cannot be parsed are recorded. If such a line may have reported a tool's use, that is an
+// error, as the transcript is incomplete. It returns the agent's messages, separated by
+// newlines and truncated somewhat above maxFinal.
 func (c collector) writeConverted(source transcript.Source) (all string, err error) {
 	file, err := c.rec.Raw(evidence.TranscriptFile)
 	if err != nil {
@@ -270,8 +269,8 @@ func (c collector) writeConverted(source transcript.Source) (all string, err err
 	return messages.String(), err
 }
 
-// readSource lets read have the agent's own transcript: one of its outputs, or a file of the
-// workspace. Both are read from disk, since they may be larger than memory.
+// readSource calls read with the agent's own transcript: stdout, stderr or a file of the
+// workspace. It is read from disk, since it may be larger than memory.
 func (c collector) readSource(from string, read func(io.Reader) error) error {
 	name, ofAgent := map[string]string{"stdout": evidence.StdoutFile, "stderr": evidence.StderrFile}[from]
 	if !ofAgent {
@@ -285,8 +284,8 @@ func (c collector) readSource(from string, read func(io.Reader) error) error {
 	return read(file)
 }
 
-// recordReading records which lines of a transcript were skipped, and fails if one may have
-// reported something.
+// recordReading records which lines of a transcript were skipped. It returns an error if one of
+// them may have been an event.
 func (c collector) recordReading(source transcript.Source, r transcript.Report) error {
 	event := func(kind, format string, args ...any) {
 		message := fmt.Sprintf("transcript in %s: ", source.From) + fmt.Sprintf(format, args...)

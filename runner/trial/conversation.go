@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// startAgent starts the agent. It gets the prompts after the first from talk: an agent of ours
-// waits for them, any other is run once for each.
+// startAgent starts the agent. If the trial has several turns, further prompts come from talk:
+// a built-in agent reads them from stdin, other agents are run again for each prompt.
 func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process, error) {
 	a := w.plan.Agent
 	first, err := w.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
@@ -37,7 +37,7 @@ func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process
 		if err != nil {
 			return nil, nil, err
 		}
-		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the others are there
+		l.Files = slices.DeleteFunc(l.Files, func(f plan.File) bool { return f.Path != plan.PromptPath }) // the other files are in place
 		if err := put(ctx, w.sandbox, sandbox.Agent, l.Files); err != nil {
 			return nil, nil, err
 		}
@@ -57,19 +57,19 @@ func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process
 	return c, nil
 }
 
-// promptedProcess is an agent of ours in a conversation. When it ends a turn it gets the next
-// prompt, or the end of its stdin.
+// promptedProcess is a built-in agent in a trial with several turns. At the end of a turn it
+// gets the next prompt, or its stdin is closed.
 type promptedProcess struct {
 	process.Process
 	next func(said []byte) (prompt string, ok bool)
 	stop context.CancelFunc
 
-	// For the one who reads Stdout.
-	said *bounded.Head // so far
-	rest []byte        // what came with the end of a turn
+	// Used only by Read.
+	said *bounded.Head // output so far
+	rest []byte        // output after the end of a turn
 }
 
-// Stdin takes what the agent is started with, and stays open for further prompts.
+// Stdin returns a writer for the first input. Closing it keeps stdin open for further prompts.
 func (d *promptedProcess) Stdin() io.WriteCloser { return stayingOpen{d.Process.Stdin()} }
 
 func (d *promptedProcess) Stdout() io.Reader { return d }
@@ -97,7 +97,7 @@ func (d *promptedProcess) Read(p []byte) (int, error) {
 	}
 }
 
-// answer gives the agent its next prompt, and does not wait until it is read.
+// answer sends the agent its next prompt without waiting until it is read.
 func (d *promptedProcess) answer() {
 	stdin := d.Process.Stdin()
 	prompt, ok := d.next(d.said.Bytes())
@@ -124,8 +124,8 @@ type stayingOpen struct{ io.Writer }
 
 func (stayingOpen) Close() error { return nil }
 
-// conversation is an agent that is run once for each prompt, until a run does not exit with 0,
-// as one process.
+// conversation runs an agent once for each prompt, until a run fails, and presents the runs as
+// one process.
 type conversation struct {
 	next  func(said []byte) (prompt string, ok bool)
 	again func(prompt string) (process.Process, []byte, error)
@@ -133,15 +133,16 @@ type conversation struct {
 
 	stdout, stderr *io.PipeReader
 	done           chan struct{}
-	exit           process.Exit // set before done is closed
-	err            error        // likewise
+	exit           process.Exit // valid after done is closed
+	err            error        // valid after done is closed
 
 	mu      sync.Mutex
 	current process.Process // guarded by mu
-	stopped bool            // guarded by mu: no further run is started
+	stopped bool            // guarded by mu; no further run is started
 }
 
-// runs sees the first run to its end, and starts the others. It returns how the last one ended.
+// runs waits for the first run and starts the following ones. It returns the exit status of the
+// last.
 func (c *conversation) runs(stdin []byte, said *bounded.Head, stdout, stderr io.Writer) (process.Exit, error) {
 	for p := c.current; ; {
 		exit, err := process.Attend(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
@@ -165,7 +166,7 @@ func (c *conversation) isStopped() bool {
 	return c.stopped
 }
 
-// follow has signals go to another run, and ends it if it comes too late.
+// follow makes p the process that signals go to, and kills it if the conversation was stopped.
 func (c *conversation) follow(p process.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,7 @@ func (c *conversation) follow(p process.Process) {
 	}
 }
 
-// Stdin takes nothing: each run has its own.
+// Stdin discards its input: each run has its own.
 func (c *conversation) Stdin() io.WriteCloser { return stayingOpen{io.Discard} }
 
 func (c *conversation) Stdout() io.Reader { return c.stdout }
@@ -195,15 +196,15 @@ func (c *conversation) Wait() (process.Exit, error) {
 	return c.exit, c.err
 }
 
-// agentClock ends a context when the agent has had its time. Pauses do not count.
+// agentClock cancels a context at the agent's time limit. Pauses do not count.
 type agentClock struct {
 	end context.CancelCauseFunc
 
 	mu      sync.Mutex
 	timer   *time.Timer   // guarded by mu
-	left    time.Duration // when it was last started; guarded by mu
-	started time.Time     // of what is under way, a turn or a pause; guarded by mu
-	stood   time.Duration // in all pauses; guarded by mu
+	left    time.Duration // time left when the timer was last started; guarded by mu
+	started time.Time     // start of the current turn or pause; guarded by mu
+	stood   time.Duration // total length of pauses; guarded by mu
 }
 
 func startAgentClock(ctx context.Context, limit time.Duration) (context.Context, *agentClock) {
@@ -213,10 +214,10 @@ func startAgentClock(ctx context.Context, limit time.Duration) (context.Context,
 	return ctx, c
 }
 
-// errNoEvent is why an agent is ended that did nothing at all.
+// errNoEvent is the cause when an agent did nothing within its limit for a first event.
 var errNoEvent = errors.New("no first event")
 
-// begins ends the context if the agent has not acted within limit; 0 is no limit.
+// begins cancels the context if acted is not set within limit. A limit of 0 means none.
 func (c *agentClock) begins(limit time.Duration, acted *atomic.Bool) (stop func() bool) {
 	if limit == 0 {
 		return func() bool { return true }

@@ -24,7 +24,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// openGateway returns what the agent finds at [sandbox.ModelHost]; nil if it asks no models.
+// openGateway returns the handler for [sandbox.ModelHost], or nil if the trial has no models.
 func openGateway(m *plan.Models, rec gateway.Recorder) (*gateway.Gateway, error) {
 	if m == nil {
 		return nil, nil
@@ -52,29 +52,27 @@ func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 	return out
 }
 
-// recorder takes what crosses between the agent, its servers and its models.
+// recorder records the traffic between the agent, its servers and its models.
 type recorder interface {
 	proxy.Recorder
 	gateway.Recorder
 }
 
-// endpoints are what answers the agent, where it finds its servers, its models and what is
-// outside.
+// endpoints are what the agent connects to: its servers, its models and allowed hosts outside.
 type endpoints struct {
 	*recording
 	servers  []proxy.Server
 	proxy    *proxy.Proxy
-	models   *gateway.Gateway // nil where no model is asked
+	models   *gateway.Gateway // nil if there are no models
 	commands *commands
-	found    map[string]string // where the agent finds servers, by name
-	outlet   *egress.Proxy     // nil where the agent may reach nothing outside
+	found    map[string]string // addresses of servers for the agent, by name
+	outlet   *egress.Proxy     // nil if the agent has no egress
 	serving  sync.WaitGroup
 	draining sync.Once
 }
 
-// openEndpoints puts a proxy where the agent finds its servers, a gateway where it finds its
-// models, and a way out to what it may reach outside. What crosses the first two goes to rec.
-// They last until drain.
+// openEndpoints starts the proxy for servers, the gateway for models and the egress proxy.
+// Traffic of the first two is recorded by rec. They run until drain.
 func openEndpoints(ctx context.Context, s *stage, rec recorder, models *plan.Models, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
 		recording: s.recording,
@@ -96,7 +94,7 @@ func openEndpoints(ctx context.Context, s *stage, rec recorder, models *plan.Mod
 	return e, nil
 }
 
-// open begins to answer the agent.
+// open starts listening for the agent.
 func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, allowed []mcpconfig.Destination) error {
 	places, err := sb.Listen(ctx)
 	if err != nil {
@@ -120,8 +118,8 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, 
 	return nil
 }
 
-// only returns the one server that can be meant at a place, whatever Host a request names;
-// empty if there are several.
+// only returns the server that requests at a listener are for, or "" if the Host header
+// decides.
 func (e *endpoints) only(place sandbox.Endpoint) string {
 	if len(e.servers) == 1 {
 		return e.servers[0].Name
@@ -129,8 +127,8 @@ func (e *endpoints) only(place sandbox.Endpoint) string {
 	return place.Server
 }
 
-// findServers returns where the agent finds servers, by name, and writes mcp.json again if that is
-// not under their names.
+// findServers returns the addresses of servers for the agent, by name. If they differ from the
+// servers' host names, it writes mcp.json again.
 func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places []sandbox.Endpoint) (map[string]string, error) {
 	hosts := make(map[string]string, len(e.servers))
 	for _, server := range e.servers {
@@ -148,8 +146,8 @@ func (e *endpoints) findServers(ctx context.Context, sb sandbox.Sandbox, places 
 	return hosts, put(ctx, sb, sandbox.Agent, []plan.File{plan.NewFile(sandbox.MCPConfigPath, string(mcpconfig.Render(hosts)))})
 }
 
-// drain ends what the agent has under way outside and asks of models, and lets every server end
-// and every answer be recorded. Only the first call does something.
+// drain closes the agent's connections to hosts outside and to models, and waits until servers
+// have finished and all answers are recorded. Only the first call has an effect.
 func (e *endpoints) drain(ctx context.Context) (err error) {
 	e.draining.Do(func() {
 		if e.outlet != nil {
@@ -166,8 +164,8 @@ func (e *endpoints) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// settle blames the agent for what it overspent up to its end, and records which keys of models
-// were refused. It is called after drain.
+// settle blames the agent for limits that it exceeded, and records which API keys were rejected
+// by models. It is called after drain.
 func (e *endpoints) settle() {
 	if why := e.overspent(); why != "" && e.record.Class == "" {
 		e.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
@@ -180,8 +178,8 @@ func (e *endpoints) settle() {
 	}
 }
 
-// overspent says which of its limits of calls, of models or of evidence the agent exceeded; empty
-// for none.
+// overspent describes which limits of calls, models or evidence the agent exceeded, or returns
+// "".
 func (e *endpoints) overspent() string {
 	all := []string{e.proxy.Overspent()}
 	if e.models != nil {
@@ -190,8 +188,8 @@ func (e *endpoints) overspent() string {
 	return cmp.Or(strings.Trim(strings.Join(all, "; "), "; "), e.overShare())
 }
 
-// exhausted is closed once the agent was refused models so often that it is to be ended. It is
-// nil, which is never closed, if the agent has no models.
+// exhausted returns a channel that is closed when models refused the agent so often that it is
+// to be stopped. It is nil if the agent has no models.
 func (e *endpoints) exhausted() <-chan struct{} {
 	if e.models == nil {
 		return nil
@@ -199,7 +197,8 @@ func (e *endpoints) exhausted() <-chan struct{} {
 	return e.models.Exhausted()
 }
 
-// at returns the handler of a place: models under their host's name, servers under all others.
+// at returns the handler of a listener: models at [sandbox.ModelHost], servers at all other
+// hosts.
 func (e *endpoints) at(place sandbox.Endpoint) http.Handler {
 	servers := e.canaries.requests(e.only(place), e.proxy.Handler(e.only(place)))
 	if !e.plan.AsksRunner() {
@@ -233,8 +232,8 @@ func isModelHost(host string) bool {
 	return strings.EqualFold(strings.TrimSuffix(host, ":80"), sandbox.ModelHost)
 }
 
-// atAddress passes on requests whose Host is an address of this machine and that come from no
-// page: no page that a browser has open may spend a key.
+// atAddress forwards only requests whose Host is addr and that have no Origin header, so that
+// web pages cannot spend the API key.
 func atAddress(addr string, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != addr || r.Header.Get("Origin") != "" {
@@ -251,8 +250,8 @@ func (nobody) ModelCall(evidence.ModelCall) {}
 // Now implements gateway.Recorder.
 func (nobody) Now() time.Time { return time.Now() }
 
-// openOutlet lets the programs of a container reach what the eval allows, until its Close. It
-// returns nil if nothing is allowed.
+// openOutlet opens the egress proxy of a container, for the allowed destinations. It returns
+// nil if there are none.
 func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allowed []mcpconfig.Destination, limits egress.Limits, rec outsideRecorder) (*egress.Proxy, error) {
 	if len(allowed) == 0 {
 		return nil, nil
@@ -278,7 +277,7 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	return forwarder, nil
 }
 
-// describeEgress lists what may be reached.
+// describeEgress lists destinations for a message.
 func describeEgress(allowed []mcpconfig.Destination) string {
 	texts := make([]string, len(allowed))
 	for i, d := range allowed {
@@ -287,20 +286,20 @@ func describeEgress(allowed []mcpconfig.Destination) string {
 	return strings.Join(texts, ", ")
 }
 
-// maxPlayed is how many invocations of commands are answered in a trial.
+// maxPlayed is how many mocked commands are answered per trial.
 const maxPlayed = 10_000
 
-// commands answers for the commands that a trial mocks.
+// commands answers the commands that a trial mocks.
 type commands struct {
 	*recording
-	workspace string // where the agent has it
+	workspace string // its path in the agent's container
 
 	mu     sync.Mutex
 	played []evidence.CommandInvocation // guarded by mu
 }
 
-// ServeHTTP answers a command in the agent's container and records how it was started. Only what
-// was asked here is recorded: no file in the container counts.
+// ServeHTTP answers a mocked command in the agent's container and records it. Only requests
+// that arrive here are recorded; files in the container are not trusted.
 func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
 	i := slices.IndexFunc(c.plan.Commands, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
@@ -323,7 +322,7 @@ func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// keep records an invocation, and reports whether there was room for it.
+// keep records an invocation. It reports whether that was within the limits.
 func (c *commands) keep(done evidence.CommandInvocation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -335,7 +334,8 @@ func (c *commands) keep(done evidence.CommandInvocation) bool {
 	return true
 }
 
-// end puts the invocations on the trial's record, and the first unexpected number of them.
+// end writes the invocations to the trial's record, and the first command whose number of calls
+// was not as expected.
 func (c *commands) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// fault is a failure that is not the agent's, and the reason it goes by.
+// fault is a failure that the agent did not cause, with its reason.
 type fault struct {
 	reason evidence.Reason
 	err    error
@@ -33,7 +33,7 @@ func because(reason evidence.Reason, err error) error {
 	return &fault{reason, err}
 }
 
-// reasonOf returns the reason of a trial that broke.
+// reasonOf returns the reason of an error, or ReasonRunner.
 func reasonOf(err error) evidence.Reason {
 	if errors.Is(err, sandbox.ErrEngineGone) {
 		return evidence.ReasonEngine
@@ -44,8 +44,7 @@ func reasonOf(err error) evidence.Reason {
 	return evidence.ReasonRunner
 }
 
-// excused returns err, or a fault that blames somebody outside the trial who ended one of its
-// containers meanwhile.
+// excused returns err, or a fault if somebody outside the trial ended one of its containers.
 func (s *stage) excused(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -56,7 +55,7 @@ func (s *stage) excused(ctx context.Context, err error) error {
 	return err
 }
 
-// foreignFault returns the fault of a container that somebody outside the trial ended; else nil.
+// foreignFault returns a fault if somebody outside the trial ended a container, else nil.
 func foreignFault(container string, e sandbox.Exit) error {
 	switch e.Cause {
 	case sandbox.FromOutside:
@@ -67,7 +66,7 @@ func foreignFault(container string, e sandbox.Exit) error {
 	return nil
 }
 
-// titleOf returns what messages call a container.
+// titleOf returns a container's name for messages.
 func titleOf(container string) string {
 	switch server, service, found := strings.Cut(container, "/"); {
 	case container == sandbox.Agent:
@@ -79,13 +78,13 @@ func titleOf(container string) string {
 	}
 }
 
-// member is a container that a trial needs, and its sandbox.
+// member is a container of a trial and the sandbox that it is in.
 type member struct {
 	sandbox   sandbox.Sandbox
 	container string
 }
 
-// members returns the containers that the agent needs: its servers' and their services'.
+// members returns the containers of the trial's servers and their services.
 func (s *stage) members() []member {
 	var all []member
 	for _, up := range s.servers.up {
@@ -100,10 +99,10 @@ func (s *stage) members() []member {
 	return all
 }
 
-// watcher watches the containers that an agent needs while it works. Each end is an event. If
-// somebody outside the trial caused it, the agent need not go on.
+// watcher watches the containers of servers while the agent runs. Each exit is recorded as an
+// event. If somebody outside the trial caused one, the agent is stopped.
 type watcher struct {
-	lost     chan struct{} // closed when the agent need not go on
+	lost     chan struct{} // closed when the agent is to be stopped
 	stop     context.CancelFunc
 	watchers sync.WaitGroup
 	once     sync.Once
@@ -135,15 +134,15 @@ func (s *stage) watch(ctx context.Context) *watcher {
 	return w
 }
 
-// close ends the watch. When it returns, the end of every container that is gone is on record,
-// however soon the agent ended after it.
+// close stops watching. When it returns, the exits of all containers that are gone are
+// recorded, even if the agent exited right after them.
 func (w *watcher) close() {
 	w.stop()
 	w.watchers.Wait()
 }
 
-// foreignEnding returns the fault of the first container of the trial that somebody outside it
-// ended; nil if there is none.
+// foreignEnding returns a fault for the first container of the trial that somebody outside it
+// ended, or nil.
 func (s *stage) foreignEnding(ctx context.Context) error {
 	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
 		if !process.IsClosed(sandbox.GoneOf(m.sandbox, m.container)) {
@@ -156,21 +155,22 @@ func (s *stage) foreignEnding(ctx context.Context) error {
 	return nil
 }
 
-// hinted returns err with a hint on why a container of the server did not come up: its own, or
-// that of a service. Hints are about containers' programs, so a remote server has none.
+// hinted adds to err a hint on why a container of the server did not start. Hints are about
+// programs in containers, so a remote server has none.
 func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
 	if server.Remote {
 		return err
 	}
 	special, isContained := specialOf(sb, container)
 	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
-		special = "" // its program came up
+		special = "" // the program has started
 	}
 	command := strings.Join(append([]string{server.Expanded.Command}, server.Expanded.Args...), " ")
 	return hint.Add(err, hint.OnServer(server.Name, command+"\n"+err.Error(), special, isContained))
 }
 
-// specialOf returns the sandbox's own hint on a container, and whether it is one of an image.
+// specialOf returns the sandbox's own hint on a container, and whether the sandbox gives hints,
+// as those of containers do.
 func specialOf(sb sandbox.Sandbox, container string) (says string, isContained bool) {
 	hinter, isContained := sb.(sandbox.Hinter)
 	if isContained {

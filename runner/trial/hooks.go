@@ -22,13 +22,13 @@ import (
 // hookTimeout bounds one hook.
 const hookTimeout = 5 * time.Minute
 
-// hooks are a trial's own.
+// hooks runs the hooks of a trial.
 type hooks struct {
 	*stage
-	found map[string]string // where the agent finds servers, by name
+	found map[string]string // addresses of servers for the agent, by name
 }
 
-// before runs the hooks that come before the agent. It fails if one fails that must not.
+// before runs the hooks before the agent. It fails if a hook with error_on_fail fails.
 func (h hooks) before(ctx context.Context) error {
 	if h.plan.Hooks == nil {
 		return nil
@@ -45,8 +45,7 @@ func (h hooks) before(ctx context.Context) error {
 	return nil
 }
 
-// after runs the hooks that come after the agent, which cannot fail the trial. Its error is that
-// of ctx.
+// after runs the hooks after the agent. They cannot fail the trial; the error is that of ctx.
 func (h hooks) after(ctx context.Context) error {
 	if h.plan.Hooks == nil {
 		return nil
@@ -59,7 +58,7 @@ func (h hooks) after(ctx context.Context) error {
 	return nil
 }
 
-// run runs one command, on the host or in the agent's container, and records how it failed. Its
+// run runs one hook, on the host or in the agent's container, and records its failure. The
 // error is that of ctx.
 func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	where, on := sandbox.Agent, ""
@@ -75,8 +74,8 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 	return failed, err
 }
 
-// HookOnHost runs one command by the shell of the host, below start. failed says how it failed. The
-// error is that of ctx.
+// HookOnHost runs one hook with the host's shell, in a directory relative to start. failed
+// describes its failure, or is empty. The error is that of ctx.
 func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -98,7 +97,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	return unaccepted(hook, code, secrets.String(stderr.String())), nil
 }
 
-// inContainer runs one command by the shell of the agent's container.
+// inContainer runs one hook with the shell of the agent's container.
 func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, err error) {
 	container := sandbox.LayoutOf(h.sandbox, sandbox.Agent)
 	started, err := h.sandbox.Start(ctx, sandbox.Agent, process.Spec{
@@ -126,7 +125,7 @@ func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, 
 	return unaccepted(hook, exit.Code, program.stderr.String()), nil
 }
 
-// unaccepted says that a hook exited with a code that it may not exit with; empty if it may.
+// unaccepted describes an exit code that the hook does not accept, or returns "".
 func unaccepted(hook eval.Hook, code int, stderr string) string {
 	if slices.Contains(hook.Accepted(), code) {
 		return ""

@@ -26,34 +26,33 @@ import (
 )
 
 const (
-	// maxResponseHeader is how much a server's response headers may be.
+	// maxResponseHeader is the maximum size of a server's response headers in bytes.
 	maxResponseHeader = 64 << 10
-	// keptIdle is how long a connection to a server in its container waits for the next
-	// request. It is shorter than any server's own limit, so that no request meets a
-	// connection that the server is just closing.
+	// keptIdle is how long an idle connection to a server in a container is kept. It is shorter
+	// than servers' own limits, so that no request is sent on a connection that the server is
+	// closing.
 	keptIdle = 500 * time.Millisecond
-	// maxIdle is how many connections to one server or provider are kept: as many as an
-	// agent may have of its own.
+	// maxIdle is how many idle connections to a server or provider are kept: as many as an
+	// agent may open.
 	maxIdle = 256
 )
 
-// host is a server where it runs: in its container, or far away.
+// host is a running server, in its container or remote.
 type host struct {
 	plan     plan.Server
 	sandbox  sandbox.Sandbox
-	upstream *transport.Upstream // where it speaks HTTP; else nil
+	upstream *transport.Upstream // endpoint of an HTTP server; else nil
 	services *services
-	outlet   *egress.Proxy // nil where it may reach nothing outside
-	unpinned unpinned      // set by the probe
-	early    bool          // set by the probe: it does not answer server/discover
-	mocked   func(string)  // gets calls that a mock has no response for; nil for a real server
+	outlet   *egress.Proxy // nil if it has no egress
+	unpinned unpinned      // set by probe
+	early    bool          // set by probe: does not support server/discover
+	mocked   func(string)  // gets calls without a response in the mock; nil for a real server
 }
 
-// startHost starts the services of a server, puts the server's files into its container,
-// and starts its program where it speaks HTTP; one that speaks stdio is started for
-// each session, and a remote one is there. What happens meanwhile goes to rec, and
-// what is written to the outputs that output names. The host is there to be stopped
-// also where it failed.
+// startHost starts a server's services, puts the server's files into its container and starts
+// its program if it speaks HTTP. A stdio server is started for each session, and a remote one
+// is not started. Events go to rec, and outputs to the writers that output returns. The host
+// must be stopped also if startHost fails.
 func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits egress.Limits, rec outsideRecorder, output func(string) io.Writer) (_ *host, err error) {
 	h := &host{plan: s, sandbox: sb, services: &services{server: s.Name, rec: rec}}
 	if s.Mock != nil {
@@ -88,7 +87,7 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 	return h, nil
 }
 
-// stop ends a program that startHost started. Its services end with their containers.
+// stop stops the program that startHost started. Services end with their containers.
 func (h *host) stop(ctx context.Context) {
 	h.services.leave()
 	if program := h.resident(); program != nil {
@@ -96,8 +95,8 @@ func (h *host) stop(ctx context.Context) {
 	}
 }
 
-// await waits until the programs have ended with their containers, and ends their connections
-// to the outside.
+// await waits until the programs have ended with their containers, and closes their connections
+// to hosts outside.
 func (h *host) await() error {
 	if h.outlet != nil {
 		h.outlet.Close()
@@ -112,7 +111,7 @@ func (h *host) await() error {
 	return nil
 }
 
-// resident is the program, where that lives as long as the container.
+// resident returns the program of an HTTP server in its container, else nil.
 func (h *host) resident() *transport.Resident {
 	if h.upstream == nil {
 		return nil
@@ -120,8 +119,8 @@ func (h *host) resident() *transport.Resident {
 	return h.upstream.Process
 }
 
-// server is what a proxy needs to know of it. A program that speaks stdio is started when it is
-// needed, as is that of a server whose upstream is not there yet.
+// server returns the server as the proxy needs it. A stdio program is started on demand, as is
+// that of a server whose upstream is not set yet.
 func (h *host) server(log io.Writer) proxy.Server {
 	s := proxy.Server{
 		Server: transport.Server{
@@ -142,7 +141,7 @@ func (h *host) server(log io.Writer) proxy.Server {
 	return s
 }
 
-// inContainer is the server's endpoint in its container, reached by the runner alone.
+// inContainer returns the server's endpoint in its container, which only the runner can reach.
 func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
 	s := h.plan
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return h.sandbox.Dial(ctx, s.Name, s.Port) }
@@ -154,8 +153,8 @@ func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
 	}
 }
 
-// newTransport returns a transport to a server or a provider of models, whose connections wait as
-// long as idle for the next request.
+// newTransport returns a transport to a server or a model provider. idle is how long an unused
+// connection is kept.
 func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn, error), idle time.Duration) *http.Transport {
 	return &http.Transport{
 		DialContext:            dial,
@@ -168,15 +167,16 @@ func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn
 	}
 }
 
-// How the runner connects to remote servers.
+// Limits for connections to remote servers.
 const (
 	connectTimeout = 10 * time.Second
-	// idleConnection is shorter than what common servers keep, so that a request
-	// does not meet a connection that its server is closing.
+	// idleConnection is shorter than the limits of common servers, so that no request is sent
+	// on a connection that the server is closing.
 	idleConnection = 4 * time.Second
 )
 
-// connect sets how a remote server is reached. The environment has no influence on it.
+// connect sets up the transport to a remote server. Proxy settings of the environment are
+// ignored.
 func (h *host) connect(rec proxy.Recorder) error {
 	s := h.plan
 	where, err := url.Parse(s.Expanded.URL)
@@ -194,8 +194,9 @@ func (h *host) connect(rec proxy.Recorder) error {
 	return nil
 }
 
-// remoteTransport returns a transport to a remote server at where: to the addresses that its name
-// may resolve to, or through its proxy, which resolves it. A nil resolver is this machine's.
+// remoteTransport returns a transport to a remote server at where. It connects to addresses
+// that the server's name may resolve to, or through its proxy, which then resolves the name. A
+// nil resolver is the default one.
 func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
 	httpTransport := newTransport(recordingDial(dialer, rec, "server", s.Name, where), idleConnection)
@@ -221,7 +222,7 @@ func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver 
 	return httpTransport, nil
 }
 
-// barred adds to an error of an address what to write in the eval if the address is right.
+// barred adds to an error about a refused address how to allow it in the eval.
 func barred(s plan.Server, err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
@@ -230,8 +231,8 @@ func barred(s plan.Server, err error) error {
 	return err
 }
 
-// recordingDial returns a dial function for a server or a provider that records once that the trial
-// connected there, and once that it was refused.
+// recordingDial returns a dial function for a server or provider. It records the first
+// connection and the first refused one.
 func recordingDial(dialer *net.Dialer, rec eventRecorder, what, name string, where *url.URL) func(context.Context, string, string) (net.Conn, error) {
 	origin := where.Scheme + "://" + where.Host
 	record := func(does string, data map[string]any) {

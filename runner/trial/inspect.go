@@ -17,22 +17,22 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// InspectOptions is how servers are inspected. Watch is how long one is left alone once
-// it has listed what it has, and Patience how long one list, or one exercise, may take;
-// both are above 0.
+// InspectOptions controls how servers are inspected. Watch is how long a server is observed
+// after it has listed its catalog. Patience is the timeout of one list or one exercise. Both
+// must be positive.
 type InspectOptions struct {
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	Try       func(listed catalog.Catalog) []inspection.Exercise // further ones, by what the server lists; nil for none
+	Try       func(listed catalog.Catalog) []inspection.Exercise // returns further exercises for what the server lists; may be nil
 	Secrets   *redact.Set
-	Weak      []string // as [Options] has it
+	Weak      []string // see [Options]
 }
 
-// Inspect starts the one server of a plan of [plan.PlanInspections], asks who it is and for all
-// that it lists, and does nothing else with it but the exercises. What happens is evidence
-// in dir, which is laid out as a trial's, and record is what trial.json there has. The error is
-// ours, or ctx's; what is wrong with the server is in found.
+// Inspect starts the server of a plan of [plan.PlanInspections], reads its catalog and makes
+// the requests in Exercises, nothing else. Evidence is written to dir in the layout of a trial,
+// and record is the content of its trial.json. The error is ours, or that of ctx; errors of the
+// server are in found.
 func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.Dir, o InspectOptions) (found inspection.Server, record evidence.Trial, err error) {
 	rec, err := evidence.Create(string(dir), o.Secrets, nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	return l.found, record, errors.Join(err, failed)
 }
 
-// inspected looks at one server.
+// inspected inspects one server.
 type inspected struct {
 	InspectOptions
 	found inspection.Server
@@ -66,7 +66,7 @@ type inspected struct {
 
 func (l *inspected) clean() cleaner { return cleaner{l.Secrets} }
 
-// inspect is the life of a server that is looked at.
+// inspect starts the server, inspects it and stops it.
 func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) error {
 	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
@@ -96,7 +96,7 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 	return nil
 }
 
-// look asks a server for what it has, at the begin and at the end.
+// look reads the server's catalog, makes the exercises, and reads the catalog again.
 func (l *inspected) look(ctx context.Context, q *client.Session) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Offer = o
@@ -116,7 +116,7 @@ func (l *inspected) look(ctx context.Context, q *client.Session) {
 	l.found.Drift = catalog.Changes(o, l.again(ctx, q, o))
 }
 
-// again is an offer with those lists as they are now that were whole.
+// again returns o with its complete lists read again.
 func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Catalog) catalog.Catalog {
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
@@ -127,7 +127,7 @@ func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Cata
 	return o
 }
 
-// maxDepth is how deep an answer is nested at the most that a report has.
+// maxDepth is the maximum nesting of an answer in a report.
 const maxDepth = 100
 
 func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
@@ -150,7 +150,7 @@ func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspectio
 	}
 	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
 	a.Message = l.clean().text(a.Message)
-	if len(a.Answer) > 0 { // else the server did not answer
+	if len(a.Answer) > 0 { // empty if the server did not answer
 		a.Marks = finding.InResult(e.What, e.Name, a.Answer)
 	}
 	if len(a.Answer) > maxAnswer || jsontext.Depth(a.Answer) > maxDepth {

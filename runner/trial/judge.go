@@ -11,23 +11,23 @@ import (
 	"github.com/waza-isolate/waza/grading"
 )
 
-// Judge is a model that answers what graders ask. An error says what a person can do;
-// the questions of a trial that have no answer leave its graders without evidence.
+// Judge is a model that answers graders' questions. Its errors say what the user can do;
+// graders whose questions are not answered lack evidence.
 type Judge interface {
 	Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error)
 }
 
-// Consulting is how judges are asked. Connect and Secrets are required.
+// Consulting controls how judges are asked. Connect and Secrets are required.
 type Consulting struct {
 	Connect func(evidence.Judge) (Judge, error)
 	Secrets *redact.Set
-	Again   bool // also what was answered
+	Again   bool // ask again what was answered
 }
 
-// Ask has its judge answer what the graders of a trial that has ended ask, and records the
-// answers in the trial's directory: where there is none that a grader can read, or, again,
-// every one anew. It returns how many questions were put. When ctx ends, what is not
-// answered is left to another time.
+// Ask has the judge answer the questions of a completed trial's graders, and records the
+// answers in the trial's directory. Questions with a readable answer are skipped unless Again
+// is set. It returns how many questions were asked. When ctx is done, remaining questions are
+// left unanswered.
 func (c Consulting) Ask(ctx context.Context, dir evidence.Dir, t evidence.Trial) (put int, err error) {
 	if t.Judge == nil {
 		return 0, nil
@@ -61,7 +61,7 @@ func (c Consulting) Ask(ctx context.Context, dir evidence.Dir, t evidence.Trial)
 	return put + len(questions), c.put(ctx, dir, judge, questions)
 }
 
-// put puts questions to a judge, side by side.
+// put asks a judge several questions in parallel.
 func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, questions []grading.Question) error {
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -84,8 +84,8 @@ func (c Consulting) put(ctx context.Context, dir evidence.Dir, judge Judge, ques
 	return errors.Join(errs...)
 }
 
-// addStep puts what came of a question on record. The question itself is made of what
-// is on record already.
+// addStep records the answer to a question, or why there is none. The question itself comes
+// from redacted evidence.
 func addStep(dir evidence.Dir, q grading.Question, answer evidence.JudgeAnswer, failed error, secrets *redact.Set) error {
 	step, err := newStep(grading.Ask{Grader: q.Grader, Kind: evidence.StepJudge, What: q.Ask}, answer, failed)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// observer records what happens in a trial, and looks for canaries in it.
+// observer records what happens in a trial, and scans it for canaries.
 type observer struct {
 	*evidence.Recorder
 	canaries *canaryScanner
@@ -35,8 +35,8 @@ func (o observer) Frame(f evidence.Frame) int64 {
 	return number
 }
 
-// Event implements proxy.Recorder. Events that a container can cause as often as it likes are
-// taken from its author's share, and not recorded beyond it.
+// Event implements proxy.Recorder. Events that a container can cause in any number count
+// towards the share of its author, and are dropped beyond it.
 func (o observer) Event(e evidence.Event) {
 	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
 		o.Recorder.Event(e)
@@ -44,7 +44,8 @@ func (o observer) Event(e evidence.Event) {
 	o.canaries.event(e)
 }
 
-// shareOf returns the share of the author of a container; nil, which has no end, for no author.
+// shareOf returns the share that a container's evidence counts towards, or nil if it is
+// unlimited.
 func (o observer) shareOf(container string) *bounded.Budget {
 	if container == sandbox.Agent {
 		return o.shares.Agent
@@ -53,8 +54,7 @@ func (o observer) shareOf(container string) *bounded.Budget {
 	return o.shares.Servers[server]
 }
 
-// ModelCall implements gateway.Recorder. It leaves out bodies that do not fit into the agent's
-// share.
+// ModelCall implements gateway.Recorder. It drops bodies that exceed the agent's share.
 func (o observer) ModelCall(c evidence.ModelCall) {
 	if !o.shares.Agent.Take(evidence.ModelCost(c)) {
 		c.Truncated += int64(len(c.Request) + len(c.Response))
@@ -77,35 +77,32 @@ func (o observer) Tap(container, host string) io.Writer {
 	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(container, host, found) })
 }
 
-// outsideRecorder takes what happens in a container, and what leaves it for hosts outside.
+// outsideRecorder records what happens in a container and what it sends to hosts outside.
 type outsideRecorder interface {
 	proxy.Recorder
-	// Named gets the host of each attempt to leave, also of those that have no event of
-	// their own.
+	// Named is called with the host of each attempt to connect, even if no event is recorded.
 	Named(container, host string)
-	// Tap is what gets the bytes of one connection to a host that leave in the clear.
+	// Tap returns a writer for the plain bytes that one connection sends to a host.
 	Tap(container, host string) io.Writer
 }
 
-// Calling is the state of the agent's calls of tools while it works, for a live display. The
-// evidence has how they ended.
+// Calling is the state of the agent's tool calls, for a live display.
 type Calling struct {
-	// Server and Tool are of the latest call that waits for its answer, or else of the one
-	// that has just got it.
+	// Server and Tool are those of the latest unanswered call, or else of the call that was
+	// answered last.
 	Server, Tool string
-	Open         int // calls that wait
-	Calls        int // so far
+	Open         int // unanswered calls
+	Calls        int // all calls so far
 }
 
-// callWatch follows the calls of one attempt at a trial. The proxy bounds how many wait at
-// once.
+// callWatch tracks the tool calls of a trial. The proxy bounds how many can be unanswered.
 type callWatch struct {
 	secrets *redact.Set
 	report  func(Calling)
 
-	mu    sync.Mutex // held during report, so that its calls are in order
+	mu    sync.Mutex // held during report, to keep its calls in order
 	calls int        // guarded by mu
-	open  []openCall // those that wait; guarded by mu
+	open  []openCall // unanswered calls; guarded by mu
 }
 
 type openCall struct {
@@ -113,7 +110,7 @@ type openCall struct {
 	server, tool string
 }
 
-// called is called when a call begins, and what it returns when the call ends.
+// called records the start of a call, and returns a function for its end.
 func (w *callWatch) called(server, tool string) (over func()) {
 	tool, _ = w.secrets.Cut(strings.ToValidUTF8(text.Shorten(tool, maxToolName), "\uFFFD"))
 	w.mu.Lock()
@@ -140,22 +137,22 @@ func (w *callWatch) reportLocked(c openCall) {
 }
 
 const (
-	// minShare is the least that agent and servers need, each, for a trial to make sense.
+	// minShare is the smallest useful share of the agent and of each server, in bytes.
 	minShare = 4 << 20
-	// costOfBytes is how much room a byte of a message takes, as a rule.
+	// costOfBytes estimates the evidence per byte of a message.
 	costOfBytes = 8
-	// modelEvidence is more than the gateway records of a trial.
+	// modelEvidence is more than the gateway records in a trial.
 	modelEvidence = 4 << 30
 )
 
-// Shares are how many bytes of evidence the agent and the servers of a trial may each cause. The
-// zero Shares have no end.
+// Shares are the bytes of evidence that the agent and each server of a trial may cause. The
+// zero value is unlimited.
 type Shares struct {
 	Agent   *bounded.Budget
 	Servers map[string]*bounded.Budget
 }
 
-// Used returns how many bytes of all shares are taken, and how many are left.
+// Used returns how many bytes of all shares are used and left.
 func (s Shares) Used() (used, left int64) {
 	used, left = s.Agent.Used(), s.Agent.Max()-s.Agent.Used()
 	for _, server := range s.Servers {
@@ -164,8 +161,8 @@ func (s Shares) Used() (used, left int64) {
 	return used, left
 }
 
-// SizeOf returns how many bytes a task's files take. They are in before.tar and in workspace.tar,
-// and count towards no share.
+// SizeOf returns the total size of a task's files in bytes. They are in before.tar and
+// workspace.tar, and count towards no share.
 func SizeOf(files []plan.File) (n int64) {
 	for _, f := range files {
 		n += f.Size()
@@ -173,17 +170,17 @@ func SizeOf(files []plan.File) (n int64) {
 	return n
 }
 
-// LeastShare returns how many bytes a trial must be able to record, at least.
+// LeastShare returns how many bytes of evidence a trial must at least be able to record.
 func LeastShare(t *plan.Trial) int64 { return minShare * int64(1+len(t.Servers)) }
 
-// SharesOf divides each, in bytes, between the agent, who has half, and the servers. Nobody gets
-// more than other limits let it write.
+// SharesOf divides each bytes of evidence: half for the agent, the rest for the servers. No
+// share is larger than what the other limits allow to write.
 func SharesOf(t *plan.Trial, each int64) Shares {
 	agent := costOfBytes*2*t.Agent.OutputLimit() + maxTree(t.Agent.Disk) + 2*maxTranscript
 	if t.Models != nil {
 		agent += modelEvidence
 	}
-	agent *= 1 + int64(len(t.Checkpoints)) // each is a copy
+	agent *= 1 + int64(len(t.Checkpoints)) // each checkpoint is a copy
 	most := map[string]int64{}
 	for _, s := range t.Servers {
 		crossing := costOfBytes*cmp.Or(s.MaxTraffic, transport.DefaultTraffic) + 2<<10*cmp.Or(s.MaxFrames, transport.DefaultFrames)

@@ -17,13 +17,13 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// listTimeout is how long one list of a pinned server may take.
+// listTimeout bounds reading one list of a pinned server.
 const listTimeout = 30 * time.Second
 
-// unpinned is how a server differs from its pin. The zero value is no difference.
+// unpinned is how a server differs from its pin. The zero value means that it does not.
 type unpinned struct {
 	differences []catalog.Difference
-	unknown     string // why not all could be compared
+	unknown     string // why the comparison is incomplete
 }
 
 func (u unpinned) none() bool { return len(u.differences) == 0 && u.unknown == "" }
@@ -39,7 +39,7 @@ func (u unpinned) String() string {
 	return strings.Join(all, ", ")
 }
 
-// listTools compares what a server lists with its pin, in a session of the runner's own.
+// listTools compares a server's catalog with its pin, in a session of the runner.
 func (l *serverLogs) listTools(ctx context.Context, h *host) unpinned {
 	clean := cleaner{l.o.Secrets}
 	q, err := client.Open(ctx, h.server(l.output(h.plan.Name)).Server)
@@ -57,7 +57,8 @@ func (l *serverLogs) listTools(ctx context.Context, h *host) unpinned {
 	return unpinned{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}
 }
 
-// comparePins records which servers differ from their pins. It fails if a strict one does.
+// comparePins records which servers differ from their pins. It fails if the pin of one is
+// strict.
 func (s *servers) comparePins() error {
 	var errs []error
 	for _, up := range s.up {
@@ -66,8 +67,8 @@ func (s *servers) comparePins() error {
 	return errors.Join(errs...)
 }
 
-// compareListed compares the tools that servers listed to the agent with the pins: a server may
-// list others to it than to the probe.
+// compareListed compares the tools that servers listed to the agent with their pins, as a
+// server may list others to the agent than to the probe.
 func (r *recording) compareListed() error {
 	if !slices.ContainsFunc(r.plan.Servers, func(s plan.Server) bool { return s.Pin != nil }) {
 		return nil
@@ -88,7 +89,7 @@ func (r *recording) compareListed() error {
 	return errors.Join(errs...)
 }
 
-// listedDifferences returns how a catalog, at any time of it, differed from a pin.
+// listedDifferences returns how a catalog differed from a pin at any time.
 func listedDifferences(pin catalog.Pin, listed evidence.Catalog) []catalog.Difference {
 	digests := map[string]string{}
 	for _, tool := range listed.Tools {
@@ -125,12 +126,11 @@ func (r *recording) recordUnpinned(s plan.Server, whom string, u unpinned) error
 // maxPinEvent is how many differences one event holds.
 const maxPinEvent = 100
 
-// cleaner takes secrets out of what a server says of itself, before that is hashed, kept or
-// shown: digests then reveal nothing of them, and equal those of the evidence.
+// cleaner removes secrets from a server's catalog before that is hashed, written or shown. So
+// hashes reveal nothing about secrets, and equal those of the evidence.
 type cleaner struct{ secrets *redact.Set }
 
-// ask asks a server for all that it has to offer, which is returned without secrets. Each list
-// may take as long as patience.
+// ask reads a server's catalog and removes secrets. Each list may take as long as patience.
 func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Duration) catalog.Catalog {
 	o := q.Offer()
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
@@ -143,7 +143,7 @@ func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Durat
 	return o
 }
 
-// list asks a server for one of its lists.
+// list reads one list of a server and removes secrets.
 func (c cleaner) list(ctx context.Context, q *client.Session, kind catalog.Kind, patience time.Duration) catalog.List {
 	l := q.List(ctx, kind, patience)
 	for i, e := range l.Entries {
@@ -153,13 +153,13 @@ func (c cleaner) list(ctx context.Context, q *client.Session, kind catalog.Kind,
 	return l
 }
 
-// patiently returns a context that ends when d has passed, and says so.
+// patiently returns a context with a timeout of d, whose cause states d.
 func patiently(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%v have passed", d))
 }
 
-// json returns a part of a message without secrets. It is cleaned as deep in a document as it is
-// in its message, or members of it such as "method" would be taken for the message's own.
+// json removes secrets from a part of a message. It nests the part as deep as in its message,
+// because top-level members such as "method" are treated differently.
 func (c cleaner) json(part json.RawMessage) json.RawMessage {
 	const head, tail = `{"":{"":`, `}}`
 	if part == nil {
@@ -172,7 +172,7 @@ func (c cleaner) json(part json.RawMessage) json.RawMessage {
 // error returns the text of err without secrets.
 func (c cleaner) error(err error) string { return c.text(err.Error()) }
 
-// text returns a text without secrets. The text may have been cut off within one.
+// text removes secrets, also one that is truncated at the end.
 func (c cleaner) text(text string) string {
 	clean, _ := c.secrets.Cut(text)
 	return clean

@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// programDir is where programs of graders start, with their files. It is not the
-	// workspace, whose files many a program would take for its own.
+	// programDir is the working directory of graders' programs, with their files. It is not the
+	// workspace, because many programs would load files from there.
 	programDir = sandbox.HomeDir + "/grader"
-	// maxSaid is how many bytes are kept of each output of a grader's program, and
-	// maxResults of the script's that evaluates assertions.
+	// maxSaid is how many bytes of each output of a program are kept, and maxResults how many
+	// of the script that evaluates assertions.
 	maxSaid    = 64 << 10
 	maxResults = 1 << 20
 )
@@ -38,12 +38,12 @@ const (
 // programs is the phase in which graders run programs.
 type programs struct {
 	*recording
-	task string // by which sandboxes are named: the trial's task, or a checkpoint of it
+	task string // used in the names of sandboxes: the trial's task, or a checkpoint of it
 }
 
-// runAll runs what graders ask for over the workspace as the agent left it: each
-// in a sandbox of its own, which has nothing of the trial's. What the programs do is
-// in the steps; what fails on our side is returned.
+// runAll runs graders' programs on the workspace that the agent left, each in its own sandbox
+// with nothing else of the trial. Results are recorded as steps; it returns only failures of
+// ours.
 func (p programs) runAll(ctx context.Context, asks []grading.Ask) error {
 	for i, ask := range asks {
 		answer, err := p.runProgram(ctx, i+1, ask.Grader, ask.What.(evidence.ProgramAsk))
@@ -57,11 +57,11 @@ func (p programs) runAll(ctx context.Context, asks []grading.Ask) error {
 	return nil
 }
 
-// errUnanswered is the class of errors that leave a step without an answer and that another
-// attempt at the trial would not mend.
+// errUnanswered is wrapped by errors that leave a step without an answer and that retrying the
+// trial would not fix.
 var errUnanswered = errors.New("no answer")
 
-// runProgram runs one program. An error of class errUnanswered says why it could not.
+// runProgram runs one program. If that is not possible, the error wraps errUnanswered.
 func (p programs) runProgram(ctx context.Context, number int, grader string, ask evidence.ProgramAsk) (_ *evidence.ProgramAnswer, err error) {
 	if missing, lost := p.record.Lost(evidence.GapWorkspace); lost {
 		return nil, fmt.Errorf("%w: there is no workspace to look at: %s", errUnanswered, missing)
@@ -110,8 +110,8 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 	return answer, p.judgeProgram(ctx, sb, program, answer)
 }
 
-// programTrial returns the plan of a sandbox with the program's container and nothing else. A
-// task's name cannot end in a dot, so no task has its name.
+// programTrial returns the plan of a sandbox with only the program's container. Task names
+// cannot end in a dot, so its name cannot be that of a task.
 func (p programs) programTrial(number int, container plan.GraderContainer) *plan.Trial {
 	t := &plan.Trial{
 		Run: p.plan.Run, Task: fmt.Sprintf("%s.grader%d.", p.task, number), Number: p.plan.Number, Attempt: p.plan.Attempt,
@@ -127,7 +127,7 @@ func (p programs) programTrial(number int, container plan.GraderContainer) *plan
 	return t
 }
 
-// fillContainer fills a program's container, and returns what to start in it.
+// fillContainer fills a program's container, and returns the process to start in it.
 func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, container plan.GraderContainer, ask evidence.ProgramAsk) (spec process.Spec, stdin []byte, err error) {
 	if err := p.putFrozen(ctx, sb); err != nil {
 		return spec, nil, fmt.Errorf("the workspace: %w", err)
@@ -150,7 +150,7 @@ func (p programs) fillContainer(ctx context.Context, sb sandbox.Sandbox, contain
 	return spec, []byte(p.redacted().FinalOutput), nil
 }
 
-// putFrozen puts the workspace as it was collected into a program's container.
+// putFrozen copies the collected workspace into a program's container.
 func (p programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 	file, err := os.Open(p.file(evidence.WorkspaceFile))
 	if err != nil {
@@ -160,8 +160,8 @@ func (p programs) putFrozen(ctx context.Context, sb sandbox.Sandbox) error {
 	return putTree(ctx, sb, sandbox.Agent, sandbox.WorkspaceDir, func(out *tar.Writer) error { return copyPlain(out, file) })
 }
 
-// copyPlain copies the entries of a hostile tree that can be put: files, directories and links
-// within the workspace.
+// copyPlain copies files, directories and links within the workspace from an untrusted tar, and
+// skips other entries.
 func copyPlain(out *tar.Writer, r io.Reader) error {
 	for e, err := range tree.Entries(r) {
 		if err != nil {
@@ -183,7 +183,7 @@ func copyPlain(out *tar.Writer, r io.Reader) error {
 	return nil
 }
 
-// writeProgramFiles writes the program's directory, and the files in it.
+// writeProgramFiles writes the program's directory and the files in it.
 func writeProgramFiles(out *tar.Writer, files []plan.File) error {
 	dir := path.Base(programDir)
 	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {
@@ -196,8 +196,8 @@ func writeProgramFiles(out *tar.Writer, files []plan.File) error {
 	return writeFiles(out, files)
 }
 
-// unlessForeign returns an error in a program's container as one of class errUnanswered, unless
-// somebody outside the trial ended the container.
+// unlessForeign wraps err in errUnanswered, unless somebody outside the trial ended the
+// container.
 func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -208,7 +208,8 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
-// judgeProgram puts into an answer how a program ended: by itself, at a limit, or with its container.
+// judgeProgram records in answer how a program ended: by itself, at a limit, or with its
+// container.
 func (p programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attendedProgram, answer *evidence.ProgramAnswer) error {
 	ending := sandbox.EndedOf(ctx, sb, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
@@ -237,7 +238,7 @@ func (p programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program 
 	return nil
 }
 
-// attendedProgram is a program under way, of whose outputs the beginning is kept.
+// attendedProgram is a running program. The beginning of its outputs is kept.
 type attendedProgram struct {
 	*process.Running
 	stdout, stderr *bounded.Head
@@ -249,8 +250,8 @@ func attendProgram(p process.Process, stdin []byte, kept int64) *attendedProgram
 	return a
 }
 
-// within waits for the program's end, and ends it at the limit or with ctx. It reports
-// whether it ended by itself.
+// within waits for the program's exit, and kills it after limit or when ctx is done. It reports
+// whether the program exited by itself.
 func (a *attendedProgram) within(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

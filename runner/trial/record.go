@@ -21,20 +21,19 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// recording is the evidence of a trial while it is made: the plan, what is on record so far,
-// and where more of it goes.
+// recording is the evidence of a running trial: its plan, its record so far and its recorder.
 type recording struct {
 	o        Options
 	plan     *plan.Trial
 	rec      *evidence.Recorder
 	record   evidence.Trial
-	shares   Shares         // of what is recorded
-	canaries *canaryScanner // nil where the trial has no canaries
+	shares   Shares         // budgets of the evidence
+	canaries *canaryScanner // nil if the trial has no canaries
 	calls    *callWatch
-	acted    atomic.Bool // the agent said something, asked a model or called a tool
-	// captured returns the calls that are on record once the agent's sessions have ended. They
-	// are read back from frames.jsonl, once: what was on the wire may be larger than memory, and
-	// graders find it there without secrets.
+	acted    atomic.Bool // the agent wrote something, asked a model or called a tool
+	// captured returns the calls on record, once the agent's sessions have ended. They are read
+	// from frames.jsonl, because messages may be larger than memory and graders see them
+	// redacted.
 	captured func() (capture.Result, error)
 }
 
@@ -50,8 +49,7 @@ func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Option
 	return r, nil
 }
 
-// blame sets the outcome class and its reason. The first ones stay; a later
-// message is added.
+// blame sets the outcome's class, reason and message. Later calls only add their message.
 func (r *recording) blame(class evidence.Class, reason evidence.Reason, message string) {
 	if r.record.Class == "" {
 		r.record.Class, r.record.Reason, r.record.Message = class, reason, message
@@ -60,8 +58,7 @@ func (r *recording) blame(class evidence.Class, reason evidence.Reason, message 
 	r.record.Message += "; " + message
 }
 
-// gap says that evidence of a kind is missing, which graders that need it turn
-// into an error.
+// gap records that evidence is missing. Graders that need it return an error.
 func (r *recording) gap(what string, err error) {
 	r.record.Gaps = append(r.record.Gaps, fmt.Sprintf("%s: %v", what, err))
 }
@@ -74,8 +71,8 @@ func (r *recording) remark(what string) {
 	r.record.Message = what
 }
 
-// classOf returns the class of a trial that broke: server_error if a server exited by itself
-// before it answered, else infra.
+// classOf returns the class of a failed trial: server_error if a server exited by itself before
+// it answered, else infra.
 func (r *recording) classOf(err error) evidence.Class {
 	if probe := (*client.Error)(nil); reasonOf(err) == evidence.ReasonServer && errors.Is(err, client.ErrExited) && errors.As(err, &probe) {
 		r.record.FailedServer = probe.Server
@@ -90,10 +87,10 @@ func (r *recording) recordExit(container string, e sandbox.Exit) {
 	}
 }
 
-// file returns the path of a file of the evidence.
+// file returns the path of an evidence file.
 func (r *recording) file(name string) string { return filepath.Join(r.rec.Dir(), name) }
 
-// asks returns what the trial's graders ask for, of these kinds.
+// asks returns what the trial's graders ask for, limited to the given kinds.
 func (r *recording) asks(kinds ...string) []grading.Ask {
 	var wanted []grading.Ask
 	for _, ask := range grading.Asks(r.plan.AllGraders()) {
@@ -104,7 +101,7 @@ func (r *recording) asks(kinds ...string) []grading.Ask {
 	return wanted
 }
 
-// step records what came of an ask: an answer, or why there is none.
+// step records the answer to an ask, or why there is none.
 func (r *recording) step(ask grading.Ask, answer any, unanswered error) error {
 	s, err := newStep(ask, answer, unanswered)
 	if err != nil {
@@ -113,7 +110,7 @@ func (r *recording) step(ask grading.Ask, answer any, unanswered error) error {
 	return r.rec.Step(s)
 }
 
-// newStep returns the record of an ask: with its answer, or with why there is none.
+// newStep returns the record of an ask with its answer, or with why there is none.
 func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, err error) {
 	s = evidence.Step{Grader: ask.Grader, Kind: ask.Kind}
 	if s.Ask, err = ask.Raw(); err != nil {
@@ -127,7 +124,7 @@ func newStep(ask grading.Ask, answer any, unanswered error) (s evidence.Step, er
 	return s, err
 }
 
-// overShare says that the agent exceeded its share of the evidence; empty if it did not.
+// overShare describes that the agent exceeded its share of the evidence, or returns "".
 func (r *recording) overShare() string {
 	if !r.shares.Agent.Over() {
 		return ""
@@ -135,8 +132,7 @@ func (r *recording) overShare() string {
 	return fmt.Sprintf("the agent caused more than %d bytes of evidence, which is its share of the disk", r.shares.Agent.Max())
 }
 
-// keepFinal drops a final output that does not fit into the agent's share, and blames the agent
-// for exceeding that.
+// keepFinal drops a final output that exceeds the agent's share, and blames the agent for that.
 func (r *recording) keepFinal() {
 	if len(r.record.FinalOutput) > 0 && !r.shares.Agent.Take(evidence.CostOf([]byte(r.record.FinalOutput))) {
 		r.record.FinalOutput = ""
@@ -147,21 +143,21 @@ func (r *recording) keepFinal() {
 	}
 }
 
-// observer records what happens in the trial.
+// observer returns the recorder for what happens in the trial.
 func (r *recording) observer() observer {
 	return observer{r.rec, r.canaries, r.calls, r.shares, &r.acted}
 }
 
-// outputTooLarge blames the agent: graders cannot judge half an output.
+// outputTooLarge blames the agent for its final output. Graders do not judge a truncated one.
 func (r *recording) outputTooLarge() {
 	r.gap(evidence.GapFinalOutput, fmt.Errorf("only the first %d bytes are kept", maxFinal))
 	r.blame(evidence.ClassAgentError, evidence.ReasonOutput, fmt.Sprintf("the agent's final output is larger than %d bytes", maxFinal))
 }
 
-// redacted returns the record as it may be written: free text without secrets, and what was taken
-// out of it and of the trial's other files. Names of tasks, servers and graders stay, or nothing
-// would find them. Texts are UTF-8, as whoever reads trial.json finds them, so that graders judge
-// the same now and later.
+// redacted returns the record with secrets removed from free text, and with the counts of what
+// was removed from the trial's files. Names of tasks, servers and graders are kept, since they
+// are used for lookups. Texts are made valid UTF-8, as in trial.json, so that grading now and
+// later sees the same.
 func (r *recording) redacted() evidence.Trial {
 	secrets, record := r.o.Secrets, r.record
 	var all redact.Found
@@ -209,7 +205,7 @@ func (r *recording) redacted() evidence.Trial {
 	return record
 }
 
-// asUTF8 replaces each byte of a text that is not UTF-8 by U+FFFD, as JSON does.
+// asUTF8 replaces invalid UTF-8 by U+FFFD, as encoding/json does.
 func asUTF8(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -217,10 +213,11 @@ func asUTF8(text string) string {
 	return string([]rune(text))
 }
 
-// largeFiles are removed where the disk has no room for a trial's record.
+// largeFiles are removed if the disk has no space for a trial's record.
 var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesFile}
 
-// onceEach returns an error's text without repeated lines: several writers may report one cause.
+// onceEach returns err's text without repeated lines; several writers may report the same
+// cause.
 func onceEach(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -231,8 +228,8 @@ func onceEach(err error) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeRecord writes trial.json and returns its content. If the disk is full the trial is infra,
-// and its large files, parts of which are lost already, are removed so that this can be written.
+// writeRecord writes trial.json and returns its content. If the disk is full, the trial becomes
+// infra and its large files, which are incomplete, are removed to make space.
 func (r *recording) writeRecord(dir evidence.Dir) (written evidence.Trial, err error) {
 	written = r.redacted()
 	if err = dir.WriteTrial(written); !evidence.DiskFull(err) {

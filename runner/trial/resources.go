@@ -13,22 +13,22 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// measureTimeout bounds asking all containers what they used and did.
+// measureTimeout bounds measuring all containers.
 const measureTimeout = 15 * time.Second
 
-// measured is a container and what is planned for it.
+// measured is a container and its limits.
 type measured struct {
 	name    string
-	sandbox sandbox.Sandbox // nil for a server that is far away
+	sandbox sandbox.Sandbox // nil for a remote server
 	limits  evidence.Limits
 }
 
-// meter measures what the containers of a trial used and did.
+// meter measures what a trial's containers used and did.
 type meter struct{ *stage }
 
-// measure records what every container may use, what it used, and what servers did besides
-// answering. It is to be called while they stand. used is what the agent's used up to the
-// agent's end, without what collecting took; nil where that could not be seen.
+// measure records the limits and the resource usage of every container, and the activity of
+// servers. It must be called while the containers are running. used is the usage of the agent's
+// container at the agent's exit, without that of collecting files; nil if not known.
 func (m meter) measure(ctx context.Context, used *evidence.Usage) {
 	if ctx.Err() != nil {
 		return
@@ -59,7 +59,7 @@ func (m meter) measure(ctx context.Context, used *evidence.Usage) {
 	_ = m.rec.Observed(observed) // the recorder returns the error when it is closed
 }
 
-// isWatched reports whether it is the container of a server or a service that is here.
+// isWatched reports whether m is a local container of a server or service.
 func (m measured) isWatched() bool { return m.sandbox != nil && m.name != sandbox.Agent }
 
 func (m measured) measure(ctx context.Context) evidence.Resource {
@@ -76,7 +76,7 @@ func (m measured) measure(ctx context.Context) evidence.Resource {
 	return r
 }
 
-// containers returns those of the trial, and those of servers that the run shares.
+// containers returns the trial's containers and those of shared servers.
 func (m meter) containers() []measured {
 	t := m.plan
 	var all []measured
@@ -105,7 +105,7 @@ func (m meter) containers() []measured {
 	return all
 }
 
-// agentContainer is the agent's.
+// agentContainer returns the agent's container and its limits.
 func (m meter) agentContainer() measured {
 	t := m.plan
 	agent := t.Agent.Container.Limits()
@@ -115,8 +115,7 @@ func (m meter) agentContainer() measured {
 	return measured{sandbox.Agent, m.sandbox, agent}
 }
 
-// observed returns what the programs of a server's or a service's container did so far, or why
-// that cannot be seen.
+// observed returns the activity of programs in a container so far, or why it is not known.
 func observed(ctx context.Context, sb sandbox.Sandbox, container string) observe.Seen {
 	observer, ok := sb.(sandbox.Observer)
 	if !ok {

@@ -12,15 +12,15 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// retainer starts the processes of a server on stdio for the agent's sessions, and keeps
-// the newest one when its session is over, so that graders can ask it what it knows.
-// In its second session it ends when its stdin is closed, and answers nothing after that.
+// retainer starts the processes of a stdio server for the agent's sessions, and keeps the
+// newest one after its session, so that graders can query its state. At the end of this second
+// session the process's stdin is closed, and it is not used again.
 type retainer struct {
-	server proxy.Server // whose processes they are
+	server proxy.Server // the server that the processes belong to
 
 	mu     sync.Mutex
 	newest *retainedProcess // guarded by mu
-	leave  sync.WaitGroup   // those that a newer one has replaced; Add guarded by mu
+	leave  sync.WaitGroup   // replaced processes; Add guarded by mu
 }
 
 // retaining returns s with its processes retained.
@@ -30,7 +30,7 @@ func retaining(s proxy.Server) (proxy.Server, *retainer) {
 	return s, r
 }
 
-// launch is a [transport.Launcher].
+// launch implements [transport.Launcher].
 func (r *retainer) launch(ctx context.Context) (process.Process, error) {
 	proc, err := r.server.Launch(ctx)
 	if err != nil {
@@ -48,8 +48,8 @@ func (r *retainer) launch(ctx context.Context) (process.Process, error) {
 	return p, nil
 }
 
-// take returns the newest process, once its session is over or it has ended; nil if there is
-// none. The caller ends it.
+// take returns the newest process if its session is over or it has exited, else nil. The caller
+// must end it.
 func (r *retainer) take() *retainedProcess {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *retainer) take() *retainedProcess {
 	return p
 }
 
-// resume goes on in the conversation that the agent had with p.
+// resume opens a session that continues the agent's session with p.
 func (r *retainer) resume(ctx context.Context, p *retainedProcess) (*client.Session, error) {
 	r.mu.Lock()
 	era := p.era
@@ -75,7 +75,7 @@ func (r *retainer) seeOff(p *retainedProcess) {
 	}
 }
 
-// close ends the process that is retained, and waits for those before it.
+// close ends the retained process, and waits for those that it replaced.
 func (r *retainer) close() {
 	if p := r.take(); p != nil {
 		r.seeOff(p)
@@ -83,18 +83,18 @@ func (r *retainer) close() {
 	r.leave.Wait()
 }
 
-// retainedProcess is a process that outlives its first conversation.
+// retainedProcess is a process that outlives its first session.
 type retainedProcess struct {
 	process.Process
 	retainer       *retainer
 	stdout, stderr *relayed
-	era            client.Era // of the conversation; guarded by retainer.mu
+	era            client.Era // of the first session; guarded by retainer.mu
 
 	leaving sync.Once
-	left    chan struct{} // closed when the first conversation is over and the process is kept
-	gone    chan struct{} // closed when the process has ended and its output with it
+	left    chan struct{} // closed when the first session is over and the process is kept
+	gone    chan struct{} // closed when the process has exited and its output is complete
 
-	// Set before gone is closed.
+	// Valid after gone is closed.
 	exit process.Exit
 	err  error
 }
@@ -112,7 +112,7 @@ func (p *retainedProcess) Stdout() io.Reader { return &relayReader{from: p.stdou
 
 func (p *retainedProcess) Stderr() io.Reader { return &relayReader{from: p.stderr, until: p.left} }
 
-// Wait implements process.Process for the first conversation.
+// Wait implements process.Process for the first session.
 func (p *retainedProcess) Wait() (process.Exit, error) {
 	select {
 	case <-p.gone:
@@ -122,7 +122,7 @@ func (p *retainedProcess) Wait() (process.Exit, error) {
 	}
 }
 
-// begin learns from the first message which era the conversation is of.
+// begin detects the protocol era from the first message.
 func (p *retainedProcess) begin(message []byte) {
 	p.retainer.mu.Lock()
 	defer p.retainer.mu.Unlock()
@@ -135,7 +135,7 @@ func (p *retainedProcess) begin(message []byte) {
 	}
 }
 
-// leave ends the first conversation, and the process unless it is the newest.
+// leave ends the first session, and closes the process's stdin unless it is the newest.
 func (p *retainedProcess) leave() (err error) {
 	p.leaving.Do(func() {
 		p.retainer.mu.Lock()
@@ -149,7 +149,7 @@ func (p *retainedProcess) leave() (err error) {
 	return err
 }
 
-// retainedStdin is the stdin of a first conversation.
+// retainedStdin is the stdin of a first session.
 type retainedStdin struct{ p *retainedProcess }
 
 func (s retainedStdin) Write(b []byte) (int, error) {
@@ -159,7 +159,7 @@ func (s retainedStdin) Write(b []byte) (int, error) {
 
 func (s retainedStdin) Close() error { return s.p.leave() }
 
-// resumed is a retained process in its second conversation.
+// resumed is a retained process in its second session.
 type resumed struct{ *retainedProcess }
 
 func (r resumed) Stdin() io.WriteCloser { return r.Process.Stdin() }
@@ -173,10 +173,10 @@ func (r resumed) Wait() (process.Exit, error) {
 	return r.exit, r.err
 }
 
-// relayed is an output that one reader after another takes from.
+// relayed is an output that is read by one reader after another.
 type relayed struct {
 	chunks chan []byte
-	over   chan struct{} // closed at its end
+	over   chan struct{} // closed at the end of the output
 }
 
 func newRelayed(from io.Reader) *relayed {
@@ -188,16 +188,16 @@ func newRelayed(from io.Reader) *relayed {
 	return r
 }
 
-// Write returns when somebody has taken b.
+// Write returns when a reader has taken b.
 func (r *relayed) Write(b []byte) (int, error) {
 	r.chunks <- append([]byte(nil), b...)
 	return len(b), nil
 }
 
-// relayReader takes from an output to its end, or until its time is over.
+// relayReader reads from an output until its end or until a channel is closed.
 type relayReader struct {
 	from  *relayed
-	until <-chan struct{} // nil for to the end
+	until <-chan struct{} // nil to read to the end
 	rest  []byte
 }
 

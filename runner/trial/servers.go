@@ -23,7 +23,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// servers are those of a trial that came up, in the order of the plan.
+// servers are the trial's servers that have started, in the order of the plan.
 type servers struct {
 	*serverLogs
 	up []*server
@@ -32,13 +32,13 @@ type servers struct {
 // server is one of a trial's servers.
 type server struct {
 	*host
-	shared   *instance    // where the run owns it; nil for the trial's own
-	proxied  proxy.Server // as the agent's proxy knows it
-	retained *retainer    // where graders ask its processes; else nil
+	shared   *instance    // if the run shares it; else nil
+	proxied  proxy.Server // as the agent's proxy uses it
+	retained *retainer    // if graders call it after the agent; else nil
 }
 
-// startServers has every server of the trial answer, in the trial's sandbox or where the run has
-// it. Those that came up are returned also if others did not.
+// startServers starts all servers of the trial, or joins those that the run shares, and waits
+// until they answer. It returns the servers that have started also on error.
 func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *teardown) (*servers, error) {
 	s := &servers{}
 	var err error
@@ -62,7 +62,7 @@ func startServers(ctx context.Context, r *recording, sb sandbox.Sandbox, down *t
 	return s, s.comparePins()
 }
 
-// find returns a server that came up by its name; nil for none.
+// find returns a server by name, or nil.
 func (s *servers) find(name string) *server {
 	i := slices.IndexFunc(s.up, func(up *server) bool { return up.plan.Name == name })
 	if i < 0 {
@@ -71,7 +71,7 @@ func (s *servers) find(name string) *server {
 	return s.up[i]
 }
 
-// early returns the names of the servers that do not answer server/discover.
+// early returns the names of the servers that do not support server/discover.
 func (s *servers) early() (names []string) {
 	for _, up := range s.up {
 		if up.early {
@@ -81,8 +81,8 @@ func (s *servers) early() (names []string) {
 	return names
 }
 
-// unasked returns the servers for a checkpoint. Their containers can be looked into, but nothing
-// is called: that would change what the agent finds next.
+// unasked returns the servers for a checkpoint. Graders can read files in their containers but
+// not call them, since calls would change their state for the agent.
 func (s *servers) unasked(at *recording) *servers {
 	seen := &servers{serverLogs: &serverLogs{recording: at}}
 	for _, up := range s.up {
@@ -91,7 +91,8 @@ func (s *servers) unasked(at *recording) *servers {
 	return seen
 }
 
-// start starts a server and has it answer once. The server is nil if it has nothing to stop.
+// start starts a server and waits for its answer. The server is nil if there is nothing to
+// stop.
 func (l *serverLogs) start(ctx context.Context, sb sandbox.Sandbox, planned plan.Server) (*server, error) {
 	if planned.Shared {
 		shared, err := l.o.Shared.join(ctx, l, planned)
@@ -110,7 +111,7 @@ func (l *serverLogs) start(ctx context.Context, sb sandbox.Sandbox, planned plan
 	return l.newServer(h, nil), nil
 }
 
-// newServer returns a server that has answered, as the agent's proxy gets it.
+// newServer returns a started server with its configuration for the agent's proxy.
 func (l *serverLogs) newServer(h *host, shared *instance) *server {
 	s, name := &server{host: h, shared: shared, proxied: h.server(l.output(h.plan.Name))}, h.plan.Name
 	s.proxied.Inject = injectionsFor(l.plan, name)
@@ -122,8 +123,8 @@ func (l *serverLogs) newServer(h *host, shared *instance) *server {
 	return s
 }
 
-// probe has a server answer once, through MCP. The process of one that speaks stdio has ended
-// when it returns.
+// probe waits until a server answers through MCP. The process of a stdio server has ended when
+// probe returns.
 func (l *serverLogs) probe(ctx context.Context, h *host) error {
 	server := h.server(l.output(h.plan.Name))
 	info, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
@@ -137,7 +138,7 @@ func (l *serverLogs) probe(ctx context.Context, h *host) error {
 	return err
 }
 
-// stop ends what is kept of servers for graders, and then the programs of the trial's own.
+// stop stops the retained processes, and the programs of servers that are not shared.
 func (s *servers) stop(ctx context.Context) error {
 	s.closeRetained()
 	var all sync.WaitGroup
@@ -150,7 +151,7 @@ func (s *servers) stop(ctx context.Context) error {
 	return nil
 }
 
-// await waits for their ends, once their containers are gone, and leaves those of the run.
+// await waits for servers to end with their containers, and leaves shared servers.
 func (s *servers) await(context.Context) error {
 	var errs []error
 	for _, up := range s.up {
@@ -167,7 +168,7 @@ func (s *servers) await(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRetained ends the processes that are kept for graders.
+// closeRetained ends the processes that are retained for graders.
 func (s *servers) closeRetained() {
 	var all sync.WaitGroup
 	for _, up := range s.up {
@@ -178,14 +179,14 @@ func (s *servers) closeRetained() {
 	all.Wait()
 }
 
-// serverLogs keep what servers and their services write.
+// serverLogs are the outputs of servers and their services.
 type serverLogs struct {
 	*recording
-	outputs map[string]io.Writer // by server, or as serviceOutput names them
+	outputs map[string]io.Writer // by server name, or by serviceOutput
 	files   []io.Closer
 }
 
-// openLogs makes the files of what servers and their services write.
+// openLogs creates the files for the outputs of servers and their services.
 func openLogs(r *recording, down *teardown) (*serverLogs, error) {
 	l := &serverLogs{recording: r, outputs: map[string]io.Writer{}}
 	down.add(part{await: l.close})
@@ -209,7 +210,7 @@ func openLogs(r *recording, down *teardown) (*serverLogs, error) {
 	return l, nil
 }
 
-// open keeps an output within a share, and shows it where that was asked for.
+// open opens an output. It is limited by share, and copied to [Host].ServerLog if that is set.
 func (l *serverLogs) open(name, container string, share *bounded.Budget, open func() (io.WriteCloser, error)) error {
 	file, err := open()
 	if err != nil {
@@ -226,10 +227,10 @@ func (l *serverLogs) open(name, container string, share *bounded.Budget, open fu
 	return nil
 }
 
-// output returns where an output of a server or of its services is kept.
+// output returns the writer for an output of a server or service.
 func (l *serverLogs) output(name string) io.Writer { return l.outputs[name] }
 
-// close closes the files, once the servers have ended.
+// close closes the files. It is called after the servers have ended.
 func (l *serverLogs) close(context.Context) error {
 	var errs []error
 	for _, file := range l.files {

@@ -21,22 +21,21 @@ import (
 )
 
 const (
-	// maxServiceOutput is how many bytes of each of a service's outputs are kept.
+	// maxServiceOutput is how many bytes of each output of a service are kept.
 	maxServiceOutput = 16 << 20
-	// maxLastWords is how much of its end is there for messages.
+	// maxLastWords is how many bytes at the end of an output are shown in messages.
 	maxLastWords = 2 << 10
 )
 
-// services are those of one server.
+// services are the services of one server.
 type services struct {
 	server  string
 	rec     proxy.Recorder
 	running sync.WaitGroup
-	leaving atomic.Bool // their ends are ours from now on
+	leaving atomic.Bool // exits are expected from now on
 }
 
-// start starts what a server needs beside it, all of it together, and
-// returns when each is ready.
+// start starts a server's services in parallel, and returns when all are ready.
 func (s *services) start(ctx context.Context, sb sandbox.Sandbox, planned []plan.Service, output func(string) io.Writer) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, service := range planned {
@@ -50,14 +49,14 @@ func (s *services) start(ctx context.Context, sb sandbox.Sandbox, planned []plan
 	return group.Wait()
 }
 
-// leave says that from now on the services' ends are ours.
+// leave marks further exits of services as expected.
 func (s *services) leave() { s.leaving.Store(true) }
 
-// await waits for them to end, as they do with their sandbox.
+// await waits for the services to end, as they do with their sandbox.
 func (s *services) await() { s.running.Wait() }
 
-// startOne starts one service, whose end is an event unless it is ours, and waits until it is
-// ready.
+// startOne starts one service and waits until it is ready. Its exit is recorded unless it is
+// expected.
 func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service plan.Service, output func(string) io.Writer) error {
 	sb, ok := in.(sandbox.Services)
 	if !ok {
@@ -91,7 +90,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	switch ended, late := context.Cause(ctx), context.Cause(waiting); {
 	case err == nil:
 		return nil
-	case ended != nil: // and then no check succeeds
+	case ended != nil: // the check cannot succeed any more
 		return hinted(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, lastWords(stdout, stderr))
@@ -99,7 +98,8 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	return fmt.Errorf("is not ready: %w%s", err, lastWords(stdout, stderr))
 }
 
-// keep is where an output of a service goes; its end is kept for messages.
+// keep returns a writer for an output of a service. It remembers the end of the output for
+// messages.
 func (s *services) keep(container, stream string, output func(string) io.Writer) *bounded.Ends {
 	file := &bounded.Head{W: output(serviceOutput(container, stream)), Limit: maxServiceOutput, Full: func() {
 		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
@@ -108,10 +108,10 @@ func (s *services) keep(container, stream string, output func(string) io.Writer)
 	return &bounded.Ends{Tail: maxLastWords, W: file}
 }
 
-// serviceOutput names an output of a service among all that servers write.
+// serviceOutput returns the key of a service's output in serverLogs.
 func serviceOutput(container, stream string) string { return container + "/" + stream }
 
-// lastWords is the end of a service's output, as a sentence of its own.
+// lastWords formats the end of a service's output for an error message.
 func lastWords(stdout, stderr *bounded.Ends) string {
 	words := strings.TrimSpace(strings.TrimSpace(stdout.String()) + "\n" + strings.TrimSpace(stderr.String()))
 	if words == "" {

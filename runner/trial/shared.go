@@ -19,9 +19,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// SharedServers are the servers that live as long as the run: one of each distinct
-// configuration, opened for the first trial that needs it, and anew for the next
-// one where it has died.
+// SharedServers are the servers that live as long as the run: one per configuration. A server
+// is opened for the first trial that needs it, and again if it has died.
 type SharedServers struct {
 	backend Backend
 
@@ -29,14 +28,14 @@ type SharedServers struct {
 	slots map[string]*slot // by configuration; guarded by mu
 }
 
-// NewSharedServers returns a set without servers, which opens them on a backend.
+// NewSharedServers returns an empty set of servers on a backend.
 func NewSharedServers(b Backend) *SharedServers {
 	return &SharedServers{backend: b, slots: map[string]*slot{}}
 }
 
-// slot has the server of one configuration. Its name goes into names that others see, so it is
-// random: a name computed from the configuration would let somebody who knows the rest of it
-// guess secrets.
+// slot holds the server of one configuration. Its name is random, since it becomes part of
+// names that others can see, and a hash of the configuration could be used to guess secrets in
+// it.
 type slot struct {
 	name    string
 	mu      sync.Mutex // held while an instance is opened
@@ -47,18 +46,18 @@ type slot struct {
 // instance is a shared server from its start to its end.
 type instance struct {
 	name    string
-	number  int // from 1
+	number  int // starts at 1
 	sandbox sandbox.Sandbox
 	host    *host
-	closing chan struct{} // closed when the run ends it
+	closing chan struct{} // closed when the run ends the server
 	watch   sync.WaitGroup
-	// canaries are those of the run's trials, which have all the same; nil for none.
+	// canaries are those of the run's trials, which are all the same; nil for none.
 	canaries *canary.Set
 
 	mu    sync.Mutex
-	users map[*serverLogs]struct{} // trials at work; guarded by mu
-	round int                      // counts changes of users; guarded by mu
-	idle  idle                     // for when there are none; guarded by mu
+	users map[*serverLogs]struct{} // running trials; guarded by mu
+	round int                      // incremented when users changes; guarded by mu
+	idle  idle                     // records while there are no users; guarded by mu
 	died  string                   // why it ended by itself; guarded by mu
 }
 
@@ -66,8 +65,8 @@ func newSlot(server string) *slot {
 	return &slot{name: "shared-" + server + "-" + strings.ToLower(rand.Text()[:8])}
 }
 
-// configKey returns a key for everything that a server is started with. It holds secrets, and is
-// only compared.
+// configKey returns a key for everything that a server is started with. It contains secrets,
+// and must only be compared.
 func configKey(s plan.Server) string {
 	data, err := json.Marshal(struct {
 		Plan     plan.Server
@@ -79,7 +78,7 @@ func configKey(s plan.Server) string {
 	return string(data)
 }
 
-// join has a trial use the server of s, which is opened unless it runs.
+// join adds a trial as a user of the server of s, and opens the server if it is not running.
 func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Server) (*instance, error) {
 	key := configKey(s)
 	p.mu.Lock()
@@ -96,7 +95,7 @@ func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Serve
 		return at.current, nil
 	}
 	if dead := at.current; dead != nil {
-		at.current = nil // it is closed once, however that goes
+		at.current = nil // it is closed only once, even if that fails
 		if err := dead.close(ctx); err != nil {
 			return nil, err
 		}
@@ -111,7 +110,7 @@ func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Serve
 	return i, nil
 }
 
-// open opens a server. What happens meanwhile is evidence of the trial that it is opened for.
+// open opens a server. Events until it is ready are evidence of the trial that needs it.
 func (p *SharedServers) open(ctx context.Context, user *serverLogs, s plan.Server, name string, number int) (_ *instance, err error) {
 	i := &instance{name: s.Name, number: number, closing: make(chan struct{}), users: map[*serverLogs]struct{}{user: {}}}
 	i.scanAs(user)
@@ -132,7 +131,7 @@ func (p *SharedServers) open(ctx context.Context, user *serverLogs, s plan.Serve
 	return i, nil
 }
 
-// await waits for the server's end.
+// await waits for the server to end.
 func (i *instance) await() {
 	var exited <-chan struct{}
 	if program := i.host.resident(); program != nil {
@@ -147,7 +146,7 @@ func (i *instance) await() {
 	}
 }
 
-// output returns a writer to an output of the server in every trial at work.
+// output returns a writer that writes to an output of the server in every running trial.
 func (i *instance) output(name string) io.Writer { return &sharedOutput{i, name} }
 
 type sharedOutput struct {
@@ -155,7 +154,7 @@ type sharedOutput struct {
 	name string
 }
 
-// Write never fails: a server is not to stall on it.
+// Write never fails, so that the server is not blocked.
 func (o *sharedOutput) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +164,7 @@ func (o *sharedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close ends every server that still runs.
+// Close stops all running servers.
 func (p *SharedServers) Close(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +184,7 @@ func (i *instance) close(ctx context.Context) error {
 	return errors.Join(closeSandbox(i.sandbox)(ctx), i.host.await())
 }
 
-// admit adds a trial to those at work, unless the server has died.
+// admit adds a trial as a user, unless the server has died.
 func (i *instance) admit(user *serverLogs) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -198,8 +197,8 @@ func (i *instance) admit(user *serverLogs) bool {
 	return true
 }
 
-// leave removes a trial from those at work, and records which connections the server has open. It
-// returns why the server died meanwhile, if it did.
+// leave removes a trial from the users, and records the server's open connections. The result
+// includes why the server died, if it did.
 func (i *instance) leave(user *serverLogs) evidence.SharedServer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -213,7 +212,7 @@ func (i *instance) leave(user *serverLogs) evidence.SharedServer {
 	return evidence.SharedServer{Name: i.name, Instance: i.number, Died: i.died}
 }
 
-// die records with every trial at work that the server is gone, and which trials those are.
+// die records in every running trial that the server has died, and which trials are affected.
 func (i *instance) die(why string) {
 	i.mu.Lock()
 	if i.died != "" {
@@ -235,20 +234,20 @@ func (i *instance) die(why string) {
 	})
 }
 
-// An instance records what happens to its server with every trial at work. If there is none, the
-// next trial gets it.
+// An instance records events of its server in every running trial, or for the next trial if
+// there is none.
 var _ outsideRecorder = (*instance)(nil)
 
-// scanAs has the instance scan for the canaries of a trial. It is called once, before anything
-// happens.
+// scanAs makes the instance scan for the canaries of a trial. It is called once, before the
+// server is started.
 func (i *instance) scanAs(user *serverLogs) {
 	if user.canaries != nil {
 		i.canaries, i.idle.canaries = user.canaries.set, user.canaries.recordingTo(&i.idle)
 	}
 }
 
-// Frame implements proxy.Recorder: what crosses is recorded by each trial's
-// own proxy.
+// Frame implements proxy.Recorder. It records nothing, as each trial's own proxy records
+// frames.
 func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
 // Event implements proxy.Recorder.
@@ -264,7 +263,7 @@ func (i *instance) Named(container, host string) {
 	i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
 }
 
-// forUsers calls one for every trial at work, or for the idle time.
+// forUsers calls one for every running trial, or once for the idle recorder.
 func (i *instance) forUsers(one func(eventRecorder, *canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -276,8 +275,8 @@ func (i *instance) forUsers(one func(eventRecorder, *canaryScanner)) {
 	}
 }
 
-// Tap implements outsideRecorder. A match is recorded with the trials at work when it leaves. Tap
-// takes no lock of the instance, which holds its lock when it lists open connections.
+// Tap implements outsideRecorder. A match is recorded in the trials that run when it is sent.
+// Tap does not lock the instance, because leave holds the lock while it lists open connections.
 func (i *instance) Tap(container, host string) io.Writer {
 	if i.canaries == nil {
 		return io.Discard
@@ -291,11 +290,11 @@ func (i *instance) Tap(container, host string) io.Writer {
 type sharedTap struct {
 	*instance
 	through *canary.Writer
-	round   int // of the bytes so far
+	round   int // value of instance.round at the last write
 }
 
-// Write implements io.Writer. Matches that some trials have on record are recorded with others
-// again.
+// Write implements io.Writer. When the running trials have changed, canaries that were matched
+// before are reported again.
 func (t *sharedTap) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	round := t.instance.round
@@ -307,22 +306,22 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 	return t.through.Write(p)
 }
 
-// hand gives a trial the events that are kept of a server that has ended.
+// hand gives a trial the events of a server that has ended.
 func (i *instance) hand(user *serverLogs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.idle.hand(user.rec)
 }
 
-// maxKept is how many events are kept for the next trial, besides matches of canaries, which the
-// scanner bounds.
+// maxKept is how many events are kept for the next trial, not counting matches of canaries,
+// which the scanner limits.
 const maxKept = 2000
 
-// idle keeps what happens to a server while no trial is at work, and scans it for canaries.
+// idle keeps the events of a server while no trial is running, and scans for canaries.
 type idle struct {
-	canaries *canaryScanner // nil where the run has no canaries
+	canaries *canaryScanner // nil if the run has no canaries
 	kept     []evidence.Event
-	dropped  map[string]int // by kind
+	dropped  map[string]int // number by kind
 }
 
 // Event implements eventRecorder.
@@ -338,7 +337,7 @@ func (i *idle) Event(e evidence.Event) {
 	i.kept = append(i.kept, e)
 }
 
-// hand records what is kept, and forgets it.
+// hand records the kept events and clears them.
 func (i *idle) hand(rec eventRecorder) {
 	for _, e := range i.kept {
 		rec.Event(e)

@@ -17,26 +17,26 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// talk is the runner's part in a conversation: between two turns it grades the trial, where the
-// task has a checkpoint there, and finds the next prompt. The agent's time is stopped meanwhile.
+// talk runs between two turns of a trial: it grades the trial if the task has a checkpoint
+// there, and determines the next prompt. The agent's clock is paused meanwhile.
 type talk struct {
 	work    *agentWork
 	clock   *agentClock
 	started time.Time
 
-	mu          sync.Mutex            // held while a turn is over
-	turns       int                   // that are over; guarded by mu
+	mu          sync.Mutex            // held between turns
+	turns       int                   // completed turns; guarded by mu
 	checkpoints []evidence.Checkpoint // guarded by mu
-	err         error                 // what failed on our side; guarded by mu
+	err         error                 // failure of ours; guarded by mu
 
-	responder *evidence.Responder // nil until it is asked; guarded by mu
-	exchanges []grading.Exchange  // that it is shown; guarded by mu
-	heard     string              // what the agent said before the last turn; guarded by mu
-	blame     string              // why nobody answered the agent; empty where that was not so; guarded by mu
+	responder *evidence.Responder // nil until it is first asked; guarded by mu
+	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu
+	heard     string              // the agent's messages before the last turn; guarded by mu
+	blame     string              // why the agent got no reply, or ""; guarded by mu
 }
 
-// over is called when a turn is over, with what the agent wrote on stdout so far. It returns the
-// next prompt; ok is false if there is none.
+// over is called at the end of a turn with the agent's stdout so far. It returns the next
+// prompt; ok is false if there is none.
 func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 	t.clock.pause()
 	defer t.clock.resume()
@@ -67,7 +67,7 @@ func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, e
 	return "", false, nil
 }
 
-// end puts the conversation on the trial's record, once the agent has ended.
+// end writes the conversation to the trial's record, after the agent has exited.
 func (t *talk) end() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,8 +79,8 @@ func (t *talk) end() error {
 	return t.err
 }
 
-// respond has a model answer the agent as its user. ok is false if the conversation is over. It
-// fails if the model's provider cannot be asked.
+// respond asks a model to reply to the agent as its user. ok is false if the conversation is
+// over. It fails if the model's provider cannot be asked.
 func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
 	w := t.work
 	if t.responder == nil {
@@ -117,8 +117,8 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 	return "", false, nil
 }
 
-// askUser asks the model and records the answer. An error is a fault if the provider is to
-// blame: it then fails without a word of the agent's, too.
+// askUser asks the model and records the answer. The error is a fault if the provider is to
+// blame, which is so if it fails also without the agent's messages.
 func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	w, judge := t.work, *t.work.plan.Judge
 	client, err := w.o.Connect(judge)
@@ -141,13 +141,13 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 	return reply, err
 }
 
-// words returns what an agent said, by what it wrote on stdout.
+// words returns the agent's messages in its stdout.
 func (w *agentWork) words(stdout []byte) string {
 	if w.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
 	var all []string
-	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // collecting reports what cannot be read
+	_, _ = w.plan.Agent.Events.Read(bytes.NewReader(stdout), func(e evidence.TranscriptEvent) error { // the collector reports lines that cannot be read
 		if e.Type == evidence.AssistantMessage && e.Content != "" {
 			all = append(all, e.Content)
 		}
@@ -156,8 +156,8 @@ func (w *agentWork) words(stdout []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// checkpoint keeps the state of the trial after a turn, if the task has a checkpoint there. stop
-// reports whether the conversation ends there, as its graders say.
+// checkpoint takes a snapshot of the trial if the task has a checkpoint after this turn. stop
+// reports whether its graders end the conversation.
 func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
 	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
 	if i < 0 {
@@ -169,7 +169,7 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 	if err != nil {
 		return false, fmt.Errorf("checkpoint after turn %d: %w", turn, err)
 	}
-	if c.Stop { // others are graded with the trial
+	if c.Stop { // other checkpoints are graded with the trial
 		var verdicts evidence.Verdicts
 		verdicts, err = grading.Grade(dir, then)
 		stop = verdicts.Class != evidence.ClassPass
@@ -178,8 +178,8 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 	return stop, err
 }
 
-// snapshot leaves the trial's evidence up to now in a directory, as that of a trial with the
-// checkpoint's graders, and returns what trial.json there has.
+// snapshot writes the trial's evidence so far to a directory, as a trial with the checkpoint's
+// graders, and returns the content of its trial.json.
 func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
 	w := t.work
 	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
@@ -205,7 +205,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	if err != nil {
 		return then, err
 	}
-	at.record.Class, at.record.Reason = "", "" // its graders say what is missing
+	at.record.Class, at.record.Reason = "", "" // the checkpoint's graders report what is missing
 	at.record.Ended = at.record.AgentEnd
 	if then, err = at.writeRecord(dir); err != nil {
 		return then, err
@@ -214,7 +214,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	return then, err
 }
 
-// take copies what was recorded so far into the recording of at, and adds what its graders ask for.
+// take copies the evidence so far into the recording of at, and adds what its graders ask for.
 func (t *talk) take(ctx context.Context, at *stage, turn int, said []byte) error {
 	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
 		return err

@@ -1,8 +1,8 @@
-// Package trial runs one planned trial: it opens a sandbox, has the servers answer, lets the
-// agent run between proxies that record, collects what the agent left, does what graders ask
-// for, and takes everything down. What happened is evidence in a directory.
+// Package trial runs one planned trial: it opens a sandbox, starts the servers, runs the agent
+// behind recording proxies, collects what the agent left, does what graders ask for, and cleans
+// up. It writes evidence to a directory.
 //
-// It grades nothing but checkpoints, and makes no further attempt: that is the run's.
+// It grades only checkpoints, and does not retry; see package runner.
 package trial
 
 import (
@@ -21,56 +21,55 @@ import (
 )
 
 const (
-	// closeTimeout bounds draining the proxy, and again taking a sandbox down.
+	// closeTimeout bounds draining the proxy, and separately closing a sandbox.
 	closeTimeout = 90 * time.Second
-	// outputTimeout bounds waiting for the end of an output once its sandbox was closed.
+	// outputTimeout bounds waiting for the end of an output after its sandbox was closed.
 	outputTimeout = 15 * time.Second
-	// collectTimeout bounds bringing files out of the agent's container.
+	// collectTimeout bounds copying files out of the agent's container.
 	collectTimeout = 2 * time.Minute
 )
 
 // Host is what trials need of the program that runs them. Secrets is required.
 type Host struct {
-	Secrets *redact.Set // values that are redacted from everything that is written
-	// Connect finds the judge that a trial's graders ask; required where they do.
+	Secrets *redact.Set // values to redact in everything that is written
+	// Connect returns the judge for graders; required if the trial has a judge.
 	Connect func(evidence.Judge) (Judge, error)
-	// ServerLog gets a server's stderr as it comes; nil for none.
+	// ServerLog returns a writer for a server's stderr; may be nil.
 	ServerLog func(t *plan.Trial, server string) io.Writer
-	// Hold is called with a trial's sandbox once its evidence is complete, and keeps it
-	// standing until it returns; nil for none.
+	// Hold is called with a trial's sandbox when its evidence is complete. The sandbox is kept
+	// until Hold returns. May be nil.
 	Hold func(ctx context.Context, t *plan.Trial, s sandbox.Sandbox)
 }
 
-// Options is how one trial is run. Backend, Room, Entered and Called are required.
+// Options configures one trial. Backend, Room, Entered and Called are required.
 type Options struct {
 	Host
 	Backend Backend
-	// Room reserves disk space for the trial's evidence and returns its shares, or the reason
-	// why there is no space.
+	// Room reserves disk space for the trial's evidence and returns its shares, or an error if
+	// there is not enough.
 	Room func() (Shares, error)
-	// Entered is called when the trial comes into a phase, and Called when the agent calls a
-	// tool and when it has its answer.
+	// Entered is called when the trial enters a phase. Called is called when the agent calls a
+	// tool and when the call is answered.
 	Entered func(evidence.Phase)
 	Called  func(Calling)
-	// Wall is the machine's time when the trial starts.
+	// Wall is the wall clock time at the trial's start.
 	Wall time.Time
 
-	// Shared are the servers that live as long as the run; nil where the trial has none.
+	// Shared are the servers that the run shares; nil if the trial has none.
 	Shared *SharedServers
-	// Baseline is the same trial without skills, where a grader compares with it.
+	// Baseline is the same trial without skills, if a grader compares with it.
 	Baseline *evidence.BaselineTrial
-	// Weak names the attacks that get out of sandboxes, which the run is to bear.
+	// Weak names the attacks that get out of sandboxes and that the run allows.
 	Weak []string
-	// HostHooks says that hooks of the run run on the host, and Start is where those of the
-	// trial start that do; empty for here.
+	// HostHooks means that hooks of the run run on the host. Start is the directory in which
+	// hooks of the trial on the host start; empty for the current one.
 	HostHooks bool
 	Start     string
 }
 
-// Run runs t in a sandbox of its own, leaves its evidence in dir, and returns what
-// trial.json has. A trial that ctx interrupted has no outcome: it returns nil and leaves,
-// as after a crash, no trial.json. The error is only ever ours: that evidence could not be
-// kept, or that something may be left of an interrupted trial.
+// Run runs t in its own sandbox, writes evidence to dir, and returns the content of trial.json.
+// If ctx is done, Run returns nil and writes no trial.json, as after a crash. The error is a
+// failure of ours: evidence could not be written, or cleaning up an interrupted trial failed.
 func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evidence.Trial, error) {
 	rec, err := evidence.Create(string(dir), o.Secrets, evidence.StartClock(o.Wall))
 	if err != nil {
@@ -104,9 +103,8 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 	return &written, err
 }
 
-// phases takes a trial through its phases, and adds to down what they start. It returns
-// failures before the agent's start and failures of ours; what the agent does goes into the
-// record.
+// phases runs the trial's phases, and adds to down what they start. It returns failures before
+// the agent's start and failures of ours; the agent's failures go into the record.
 func (r *recording) phases(ctx context.Context, down *teardown) error {
 	r.o.Entered(evidence.PhaseStart)
 	s, e, err := r.setUp(ctx, down)
@@ -120,7 +118,7 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 		return err
 	}
 	if asks := r.asks(evidence.StepProgram); len(asks) > 0 {
-		if r.o.Hold == nil { // each program has a sandbox of its own: make room for it
+		if r.o.Hold == nil { // the programs' sandboxes need the resources
 			if err := down.run(ctx); err != nil {
 				return err
 			}
@@ -135,8 +133,8 @@ func (r *recording) phases(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// work has the agent do its work, brings out what it left, asks servers what graders want to
-// know, and measures what all of that took.
+// work runs the agent, collects what it left, does what graders ask of servers, and measures
+// the resources used.
 func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	s.o.Entered(evidence.PhaseAgent)
 	ran, err := runAgent(ctx, s, e, down)
@@ -163,16 +161,16 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	return context.Cause(ctx)
 }
 
-// teardown is what has to be done to take a trial down.
+// teardown is the list of what has to be cleaned up at the end of a trial.
 type teardown []part
 
-// part is something that was started. To take a trial down everything is stopped, the last
-// part first; then every end is awaited, likewise. Either may be nil.
+// part is something that was started. To tear down, all parts are stopped, in reverse order;
+// then all are awaited, in reverse order. Either function may be nil.
 type part struct{ stop, await func(context.Context) error }
 
 func (d *teardown) add(p part) { *d = append(*d, p) }
 
-// run takes down all that was added since it was run last.
+// run tears down all parts that were added since the last run.
 func (d *teardown) run(ctx context.Context) error {
 	parts := *d
 	*d = nil
@@ -190,8 +188,8 @@ func (d *teardown) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeSandbox returns what closes a sandbox, within a limit of its own: what came before may
-// have used up others.
+// closeSandbox returns a function that closes a sandbox, with its own timeout, since earlier
+// steps may have used up theirs.
 func closeSandbox(s sandbox.Sandbox) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -200,7 +198,7 @@ func closeSandbox(s sandbox.Sandbox) func(context.Context) error {
 	}
 }
 
-// outputEnd waits for the end of an output whose sandbox was closed.
+// outputEnd waits for the end of an output after its sandbox was closed.
 func outputEnd(ended <-chan struct{}, what string) error {
 	if !process.Within(ended, outputTimeout) {
 		return fmt.Errorf("%s did not end with its sandbox", what)
@@ -208,15 +206,15 @@ func outputEnd(ended <-chan struct{}, what string) error {
 	return nil
 }
 
-// stage is a trial's sandbox with its servers, where the agent works.
+// stage is a trial's sandbox with its servers.
 type stage struct {
 	*recording
 	sandbox sandbox.Sandbox
 	servers *servers
 }
 
-// setUp does everything up to the agent's start. It returns the sandbox with its servers, and
-// what the agent finds in it.
+// setUp does everything before the agent's start. It returns the sandbox with its servers, and
+// the agent's endpoints.
 func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
 	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
@@ -236,7 +234,7 @@ func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoin
 	return s, e, nil
 }
 
-// openSandbox opens the trial's sandbox, in which nothing runs yet.
+// openSandbox opens the trial's sandbox.
 func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sandbox, error) {
 	sb, err := r.o.Backend.Open(ctx, r.plan, r.observer().Event)
 	if err != nil {
@@ -247,8 +245,8 @@ func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sa
 	return sb, nil
 }
 
-// fill opens the agent's endpoints, puts its files into its container and runs the hooks that
-// come before it.
+// fill opens the agent's endpoints, puts its files into its container and runs the hooks before
+// it.
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 	e, err := openEndpoints(ctx, s, s.observer(), s.plan.Models, s.plan.Agent.Egress)
 	if err != nil {
@@ -261,8 +259,8 @@ func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 	return e, because(evidence.ReasonSandbox, hooks{s, e.found}.before(ctx))
 }
 
-// keepGuarantees records what the sandbox guarantees, and what weakens that: shared servers,
-// egress, hooks on the host and attacks that are allowed.
+// keepGuarantees records what the sandbox guarantees, and what weakens it: shared servers,
+// egress, hooks on the host and allowed attacks.
 func (r *recording) keepGuarantees(g evidence.Guarantees) {
 	for _, attack := range r.o.Weak {
 		g.Missing = append(g.Missing, fmt.Sprintf("the attack %q gets out, which --allow-weak lets it", attack))
@@ -284,8 +282,8 @@ func (r *recording) keepGuarantees(g evidence.Guarantees) {
 	r.record.Guarantees = &g
 }
 
-// hold keeps the sandbox standing for a person to look at, its servers within
-// reach. What they do there is no evidence any more, and models are not asked for it.
+// hold keeps the sandbox and its servers running so that a person can look at them. What they
+// do is not recorded, and models are not available.
 func (s *stage) hold(ctx context.Context, down *teardown) error {
 	s.record.Ended = s.rec.Now()
 	e, err := openEndpoints(ctx, s, nobody{}, nil, nil)
@@ -300,7 +298,7 @@ func (s *stage) hold(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// nobody takes frames and events and keeps none.
+// nobody is a recorder that discards everything.
 type nobody struct{}
 
 func (nobody) Frame(evidence.Frame) int64 { return 0 }
@@ -321,7 +319,7 @@ func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 
 // Backend opens sandboxes. On error nothing is left behind.
 type Backend interface {
-	// Open makes a trial's network and containers and returns when process 1 of each
-	// answers. Happenings inside go to observe until Close returns.
+	// Open creates a trial's network and containers, and returns when process 1 of each
+	// answers. Events inside go to observe until Close returns.
 	Open(ctx context.Context, t *plan.Trial, observe func(evidence.Event)) (sandbox.Sandbox, error)
 }

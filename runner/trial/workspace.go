@@ -17,12 +17,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// workspace is the agent's, which is filled before the agent starts.
+// workspace is the phase that fills the agent's workspace before the agent starts.
 type workspace struct{ *stage }
 
-// fill keeps the task's files as evidence, puts them into the workspace, and adds the links to
-// mcp.json and to the skills. Skills and the commands that are played are put out of the
-// workspace.
+// fill records the task's files as evidence, puts them into the workspace, and adds links to
+// mcp.json and the skills. Skills and mocked commands are put outside of the workspace.
 func (w workspace) fill(ctx context.Context) error {
 	if err := w.keepBefore(); err != nil {
 		return err
@@ -53,7 +52,8 @@ func (w workspace) fill(ctx context.Context) error {
 	return err
 }
 
-// keepBefore keeps the task's files as workspace.tar is kept, so that the two can be compared.
+// keepBefore writes the task's files to before.tar in the format of workspace.tar, so that the
+// two can be compared.
 func (w workspace) keepBefore() error {
 	before, err := w.rec.Tree(evidence.BeforeFile)
 	if err != nil {
@@ -66,8 +66,8 @@ func (w workspace) keepBefore() error {
 	return errors.Join(err, before.Close())
 }
 
-// putTree puts what write writes into a directory of a container. A write that fails fails in
-// the container too.
+// putTree puts the tar that write writes into a directory of a container. An error of write
+// fails the operation.
 func putTree(ctx context.Context, sb sandbox.Sandbox, container, dir string, write func(*tar.Writer) error) error {
 	tree, in := io.Pipe()
 	go func() {
@@ -104,8 +104,8 @@ func writeWorkspace(out *tar.Writer, t *plan.Trial) error {
 	return nil
 }
 
-// writeWorkdir writes the directory of the workspace that the agent starts in, where no file
-// has brought it.
+// writeWorkdir writes the agent's working directory within the workspace, unless a file creates
+// it.
 func writeWorkdir(out *tar.Writer, t *plan.Trial) error {
 	dir, ok := strings.CutPrefix(t.Agent.Dir, sandbox.WorkspaceDir+"/")
 	if !ok || slices.ContainsFunc(t.Files, func(f plan.File) bool { return strings.HasPrefix(f.Path, dir+"/") }) {
@@ -114,7 +114,7 @@ func writeWorkdir(out *tar.Writer, t *plan.Trial) error {
 	return out.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 }
 
-// commandLinks returns links to our executable under the names of the commands that it plays.
+// commandLinks returns links to the guest executable, named like the mocked commands.
 func commandLinks(t *plan.Trial, layout sandbox.Layout) (links []plan.Link) {
 	for _, c := range t.Commands {
 		links = append(links, plan.Link{Name: path.Join(plan.CommandsDir, c.Name), Target: layout.Guest})
@@ -182,7 +182,7 @@ func writeRepo(out *tar.Writer, r plan.Repo) error {
 	return nil
 }
 
-// injectionsFor returns what a trial's attack adds to results of a server.
+// injectionsFor returns what a trial's attack adds to the results of a server.
 func injectionsFor(t *plan.Trial, server string) (all []proxy.Injection) {
 	if !t.UnderAttack() {
 		return nil
