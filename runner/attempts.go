@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// DefaultInfraRetries is how often a trial that ended as infra is run again.
+	// DefaultInfraRetries is how often a trial with outcome infra is retried.
 	DefaultInfraRetries = 2
 
-	// recoverTimeout bounds waiting for the backend before a trial is run again, the
-	// first time that it does not come back; lostTimeout does after that.
+	// recoverTimeout bounds waiting for the backend before a retry, until it has once failed to
+	// come back. After that, lostTimeout does.
 	recoverTimeout = 60 * time.Second
 	lostTimeout    = time.Second
 )
 
-// one runs a trial until its outcome is final, and grades it. It runs again if it ended as
-// infra and another attempt could end differently, or if it failed and has attempts left. A
-// trial that was interrupted has no result.
+// one runs a trial until its outcome is final, and grades it. It retries trials with outcome
+// infra, if that could help, and failed trials with attempts left. An interrupted trial has no
+// result.
 func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
@@ -58,8 +58,8 @@ func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
 	}
 }
 
-// failedWithMoreAttempts reports whether graders failed the trial and it has some of its attempts
-// left. Nothing makes up for an attack that succeeded.
+// failedWithMoreAttempts reports whether graders failed the trial and it has attempts left. A
+// trial with a successful attack is not retried.
 func (r *Result) failedWithMoreAttempts(most int) bool {
 	v := r.Verdicts
 	if v.Class != evidence.ClassFail || v.Attack != nil && v.Attack.Succeeded {
@@ -96,8 +96,8 @@ func (r *run) attempt(ctx context.Context, t *plan.Trial, dir evidence.Dir) (*Re
 	return &Result{Dir: dir, Trial: *record, Verdicts: verdicts}, err
 }
 
-// outline returns the part of a result that a run holds to its end: which trial it is of, how
-// that ended and when. The rest is in the trial's files.
+// outline returns the part of a result that a run keeps in memory until its end: which trial it
+// is, its outcome and its times. The rest is in the trial's files.
 func (r Result) outline() Result {
 	r.Trial = outlineOf(r.Trial)
 	r.Earlier = slices.Clone(r.Earlier)
@@ -114,7 +114,7 @@ func (r Result) outline() Result {
 	return r
 }
 
-// outlineOf returns which trial it was, how it ended by itself and when.
+// outlineOf returns the identity, outcome and times of a trial.
 func outlineOf(t evidence.Trial) evidence.Trial {
 	return evidence.Trial{
 		Run: t.Run, Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Started: t.Started, Ended: t.Ended,
@@ -150,7 +150,7 @@ func (r *run) baselineOf(t *plan.Trial) *evidence.BaselineTrial {
 	return &evidence.BaselineTrial{FinalOutput: base.FinalOutput}
 }
 
-// consult asks the trial's judge, where its graders have one.
+// consult asks the trial's judge, if it has one.
 func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir, record evidence.Trial) error {
 	if t.Judge == nil {
 		return nil
@@ -160,22 +160,22 @@ func (r *run) consult(ctx context.Context, t *plan.Trial, dir evidence.Dir, reco
 	return err
 }
 
-// reconnection makes workers wait together for a backend that went away.
+// reconnection makes workers wait together for a backend that is not reachable.
 type reconnection struct {
-	turn chan struct{} // holds one while one of them asks
-	lost error         // why it did not come back in time; guarded by turn
+	turn chan struct{} // a mutex: contains a value while a worker reconnects
+	lost error         // why reconnecting failed; guarded by turn
 }
 
-// gone returns why the backend did not come back in time, or nil. It waits while another
-// worker asks.
+// gone returns the error of the last attempt to reconnect, or nil. It waits while another
+// worker reconnects.
 func (r *reconnection) gone() error {
 	r.turn <- struct{}{}
 	defer func() { <-r.turn }()
 	return r.lost
 }
 
-// recover waits until the backend can open sandboxes again. A backend that cannot go away is
-// always there.
+// recover waits until the backend can open sandboxes again. It returns nil immediately if the
+// backend is not a [sandbox.Reconnector].
 func (r *reconnection) recover(ctx context.Context, b trial.Backend) error {
 	reconnector, ok := b.(sandbox.Reconnector)
 	if !ok {

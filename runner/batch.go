@@ -15,38 +15,39 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Batch asks for all runs of one command: of one or several evals, each with one or several
-// agents, and each of those without skills too where that is wanted.
+// Batch is all runs of one command: one or several evals, each with one or several agents and
+// models, and optionally again without skills.
 type Batch struct {
 	Evals    []string  // paths; at least one
 	Variants []Variant // at least one
-	Paired   bool      // run without skills too, as an eval can ask itself
-	// Dir is the run directory, new or empty. Several runs have directories of their own in
-	// it. Empty is a new one below .waza/runs for each run.
+	Paired   bool      // also run without skills, as the eval's baseline does
+	// Dir is the run directory, which must be new or empty. If there are several runs, each has
+	// a subdirectory. If empty, each run gets a new directory below .waza/runs.
 	Dir string
 
-	// Request returns what all runs have in common. It is called for each run, so that no
-	// run knows another's secrets.
+	// Request returns the common part of all requests. It is called for each run, so that runs
+	// do not share their secrets.
 	Request func() (Request, error)
-	// Announce prints which run begins.
+	// Announce prints which run starts.
 	Announce func(string)
-	// Print prints a run's plan, and nothing is run; nil to run.
+	// Print prints a run's plan instead of running it; may be nil.
 	Print func(*Job) error
-	// Ended shows how a run ended, and returns its error and those of showing it.
+	// Ended prints the outcome of a run. It returns the run's error joined with errors of
+	// printing.
 	Ended func(*Job, Outcome, error) error
-	// Compared shows the runs of an eval side by side.
+	// Compared prints the comparison of an eval's runs.
 	Compared func(eval string, c results.Comparison) error
-	// Failed reports an error. The runs that remain begin all the same.
+	// Failed prints an error. Remaining runs are started nevertheless.
 	Failed func(error)
 }
 
-// Variant is an agent and a model in place of the eval's; what is empty is the eval's.
+// Variant overrides the eval's agent and model. Empty fields do not.
 type Variant struct{ Executor, Model string }
 
-// Slug is v as the name of a directory.
+// Slug returns v as a directory name.
 func (v Variant) Slug() string { return slug(v.Executor+"-"+v.Model, 48) }
 
-// RunAll runs all that b asks for, one run after another, until ctx ends.
+// RunAll runs all runs of b, one after another, until ctx is done.
 func RunAll(ctx context.Context, b Batch) {
 	for i, eval := range b.Evals {
 		if len(b.Evals) > 1 {
@@ -62,7 +63,7 @@ func RunAll(ctx context.Context, b Batch) {
 	}
 }
 
-// runEval runs an eval with each variant. All runs are planned before the first begins.
+// runEval runs an eval with each variant. It plans all runs before it starts the first.
 func (b Batch) runEval(ctx context.Context, eval string) error {
 	jobs, err := b.load(ctx, eval)
 	if err != nil {
@@ -79,7 +80,7 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 		return err
 	}
 	var entries []results.Entry
-	reported := map[string]int{} // the run that failed so first
+	reported := map[string]int{} // number of the first run that failed with an error
 	for i, j := range jobs {
 		agent := strings.TrimSpace(j.Eval.Config.Executor + " " + j.Eval.Config.Model)
 		out, err := Outcome{}, errNotBegun
@@ -87,7 +88,7 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 			b.Announce(fmt.Sprintf("run %d of %d: %s", i+1, len(jobs), agent))
 			out, err = b.run(ctx, j)
 		}
-		if err != nil && reported[err.Error()] > 0 { // such as an image that no run can build
+		if err != nil && reported[err.Error()] > 0 { // such as an image that cannot be built
 			b.Announce(fmt.Sprintf("run %d failed as run %d did", i+1, reported[err.Error()]))
 		} else if err != nil {
 			reported[err.Error()] = i + 1
@@ -100,8 +101,8 @@ func (b Batch) runEval(ctx context.Context, eval string) error {
 
 var errNotBegun = errors.New("interrupted before it began")
 
-// load plans the runs of an eval: one for each variant, and the same without skills where
-// that is wanted and there are skills.
+// load plans the runs of an eval: one for each variant, with a baseline without skills if that
+// is wanted and a task has skills.
 func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 	for _, v := range b.Variants {
 		j, err := b.plan(ctx, eval, func(q *Request) { q.Executor, q.Model, q.Name = v.Executor, v.Model, v.Slug() })
@@ -152,7 +153,7 @@ func (b Batch) plan(ctx context.Context, eval string, set func(*Request)) (*Job,
 	return j, err
 }
 
-// print prints the plans of the runs, and then of those without skills.
+// print prints the plans of the runs, and then those of the baselines.
 func (b Batch) print(jobs []*Job) error {
 	for _, j := range jobs {
 		if err := b.Print(j); err != nil {
@@ -170,10 +171,10 @@ func (b Batch) print(jobs []*Job) error {
 	return nil
 }
 
-// baselineSuffix ends the name of the directory of a run without skills.
+// baselineSuffix is appended to a run directory's name for the baseline's.
 const baselineSuffix = "-baseline"
 
-// place names the directories of the runs. That of a run without skills is beside the other.
+// place sets the directories of the runs. That of a baseline is next to its run's.
 func (b Batch) place(jobs []*Job) error {
 	if b.Dir != "" && len(jobs) > 1 {
 		if err := checkNewOrEmpty(b.Dir); err != nil {
@@ -201,7 +202,7 @@ func (b Batch) place(jobs []*Job) error {
 	return nil
 }
 
-// place has the job run in a directory, which must be new or empty; an empty name is a new
+// place sets the job's run directory. It must be new or empty. An empty dir stands for a new
 // one below .waza/runs.
 func (j *Job) place(dir string) error {
 	if j.Dir = dir; dir == "" {
@@ -222,8 +223,7 @@ func checkNewOrEmpty(dir string) error {
 	return nil
 }
 
-// IsNewOrEmpty reports whether a directory does not exist or is empty, so that evidence can be
-// written there.
+// IsNewOrEmpty reports whether a directory does not exist or is empty.
 func IsNewOrEmpty(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -232,8 +232,8 @@ func IsNewOrEmpty(dir string) (bool, error) {
 	return len(entries) == 0, err
 }
 
-// run runs a job, after the same run without skills where it has one. That has to come to an
-// outcome of every trial.
+// run runs a job's baseline, if it has one, and then the job. It stops if the baseline failed
+// or left trials without an outcome.
 func (b Batch) run(ctx context.Context, j *Job) (Outcome, error) {
 	if j.Base == nil {
 		return b.runAfter(ctx, j, nil)
@@ -255,7 +255,7 @@ func (b Batch) runAfter(ctx context.Context, j *Job, baseline *Outcome) (Outcome
 	return out, b.Ended(j, out, err)
 }
 
-// entry is what a comparison shows of a run that ended with err.
+// entry returns a run's entry in a comparison. err is the run's error.
 func (j *Job) entry(out Outcome, err error) results.Entry {
 	config := j.Eval.Config
 	entry := results.Entry{Outline: results.Outline{EvalName: j.Eval.Name, Agent: config.Executor, Model: config.Model, Isolated: j.Request.Isolated}}

@@ -11,37 +11,38 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// errNoRoom says that the disk of a run directory has no room for what trials may record.
+// errNoRoom means that the disk of the run directory has too little space for what trials may
+// write.
 var errNoRoom = errors.New("not enough room on the disk")
 
 const (
-	// runReserve and trialReserve are bytes kept free for what no share counts: run.json, the
-	// heads of reports, and the records of trials and of their progress.
+	// runReserve and trialReserve are bytes kept free for what is not part of a share:
+	// run.json, parts of reports, and the records and progress of trials.
 	runReserve, trialReserve = 8 << 20, 256 << 10
 
-	// fairParts is the least number of parts that the free space is divided into, where that
-	// many trials remain: one agent must not take the space of the trials after it.
+	// fairParts is the minimum number of parts that the free space is divided into, if there
+	// are as many trials, so that one agent cannot use the space of later trials.
 	fairParts = 8
 )
 
-// budget is what trials may write to the run directory's disk.
+// budget is the disk space that trials may use in the run directory.
 type budget struct {
 	free func() (int64, bool)
-	each int64 // bytes that a trial may cause; 0 where it is not known what is free
+	each int64 // bytes per trial; 0 if the free space is not known
 
 	mu      sync.Mutex
-	open    map[*plan.Trial]trial.Shares // of trials under way; guarded by mu
-	pending int64                        // bytes that results and reports may take of trials that have ended; guarded by mu
+	open    map[*plan.Trial]trial.Shares // running trials; guarded by mu
+	pending int64                        // bytes that results and reports of completed trials may need; guarded by mu
 }
 
-// checkDisk fails with errNoRoom if the disk of dir, which need not exist yet, has no room
-// for the trials when so many of them run at once.
+// checkDisk returns errNoRoom if the disk of dir, which may not exist yet, has too little space
+// for workers trials at once.
 func checkDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)
 	return err
 }
 
-// freeBelow returns how many bytes are free on the disk where dir is or would be created.
+// freeBelow returns how many bytes are free on the disk on which dir is or would be created.
 func freeBelow(dir string) (int64, bool) {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
@@ -54,8 +55,8 @@ func freeBelow(dir string) (int64, bool) {
 	return 0, false
 }
 
-// newBudget divides what is free by the trials that run at once, and by more where more are
-// to come and the parts stay large enough.
+// newBudget divides the free space by the number of concurrent trials, or by more if more
+// trials follow and the parts stay large enough.
 func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*budget, error) {
 	b := &budget{free: free, open: map[*plan.Trial]trial.Shares{}}
 	there, known := free()
@@ -79,8 +80,8 @@ func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*b
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// begin gives a trial its shares, which end takes back. It fails if the space that was free
-// before the first trial is gone.
+// begin allocates the shares of a trial, until end is called. It fails if the disk has run out
+// of space since the start of the run.
 func (b *budget) begin(t *plan.Trial) (trial.Shares, error) {
 	if b.each == 0 {
 		return trial.Shares{}, nil
@@ -108,6 +109,6 @@ func (b *budget) end(t *plan.Trial) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	used, _ := b.open[t].Used()
-	b.pending += used / 2 // as evidence.CostOf counts
+	b.pending += used / 2 // evidence.CostOf counts twice
 	delete(b.open, t)
 }

@@ -22,13 +22,13 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Checking asks what can be known of an eval before it is run.
+// Checking is a request to check an eval without running it.
 type Checking struct {
-	Eval       string // its path
-	Isolated   bool   // it is to be run in containers
+	Eval       string // path of the eval
+	Isolated   bool   // whether it is to run in containers
 	StrictKeys bool
-	// Absent returns the images of trials that the engine does not have. It fails if no engine
-	// answers; then images are not checked.
+	// Absent returns the trials' images that the engine does not have. If it fails because no
+	// engine is available, images are not checked.
 	Absent func(context.Context, []*plan.Trial) ([]string, error)
 
 	Host
@@ -36,7 +36,7 @@ type Checking struct {
 
 // Checked is the result of a check.
 type Checked struct {
-	Eval     string    `json:"eval"` // its path
+	Eval     string    `json:"eval"` // path of the eval
 	Name     string    `json:"name,omitempty"`
 	Executor string    `json:"executor,omitempty"`
 	Tasks    int       `json:"tasks"`
@@ -44,26 +44,26 @@ type Checked struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Finding is one thing that is wrong with an eval, or worth a look.
+// Finding is one error or warning about an eval.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	File     string   `json:"file"`
-	Line     int      `json:"line,omitempty"` // from 1; 0 for the file as a whole
+	Line     int      `json:"line,omitempty"` // starts at 1; 0 for the whole file
 	Column   int      `json:"column,omitempty"`
 	Message  string   `json:"message"`
-	Excerpt  string   `json:"-"` // the place in the file, in lines
+	Excerpt  string   `json:"-"` // lines of the file around the position
 }
 
-// Severity says how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
-// Severities of findings. What is an error, a run refuses here and everywhere.
+// Severities of findings. A run of the eval fails on every error, on any machine.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 )
 
-// Count returns how many of the findings have a severity.
+// Count returns the number of findings with a severity.
 func (c Checked) Count(s Severity) (n int) {
 	for _, f := range c.Findings {
 		if f.Severity == s {
@@ -73,18 +73,18 @@ func (c Checked) Count(s Severity) (n int) {
 	return n
 }
 
-// checker is a check under way.
+// checker is a check in progress.
 type checker struct {
 	Checking
 	found Checked
 	eval  *eval.Eval
 	tasks []eval.ResolvedTask
 	lock  *images.Lock
-	unset map[string][]string // variables that are not set, with who needs each
+	unset map[string][]string // users of each variable that is not set
 }
 
-// Check reads and plans an eval as a run would, and looks for what a run would trip over. It
-// starts nothing and writes nothing.
+// Check reads and plans an eval as a run would, and reports what would go wrong. It starts
+// nothing and writes nothing.
 func Check(ctx context.Context, q Checking) Checked {
 	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, lock: &images.Lock{}, unset: map[string][]string{}}
 	var err error
@@ -121,7 +121,7 @@ func (c *checker) warn(file, format string, args ...any) {
 	c.add(Finding{Severity: SeverityWarning, File: file, Message: fmt.Sprintf(format, args...)})
 }
 
-// add adds a finding, unless the same is there, such as of another task.
+// add adds a finding, unless an equal one exists, such as for another task.
 func (c *checker) add(f Finding) {
 	same := func(other Finding) bool {
 		return other.Message == f.Message && other.Line == f.Line && other.Column == f.Column
@@ -137,7 +137,7 @@ func (c *checker) inFiles(s Severity, all []*strictyaml.Error) {
 	}
 }
 
-// fail adds a finding for each of the errors that err joins.
+// fail adds an error for each line or file error of err.
 func (c *checker) fail(err error) {
 	var inFiles strictyaml.Errors
 	if errors.As(err, &inFiles) {
@@ -153,7 +153,8 @@ func (c *checker) fail(err error) {
 	}
 }
 
-// ofTask is how an error of a plan begins; what is wrong in one task mostly is in all.
+// ofTask matches the prefix of errors of a plan. It is removed, as most errors are the same for
+// all tasks.
 var ofTask = regexp.MustCompile(`^task [^ :]+: `)
 
 func (c *checker) serverNames() []string {
@@ -179,7 +180,7 @@ func (c *checker) needs() {
 	for _, t := range c.tasks {
 		for _, name := range slices.Sorted(maps.Keys(t.Servers)) {
 			who := fmt.Sprintf("server %q", name)
-			variables, _ := mcpconfig.Variables(name, t.Servers[name]) // they were checked
+			variables, _ := mcpconfig.Variables(name, t.Servers[name]) // already checked
 			for _, v := range variables {
 				if !v.HasDefault {
 					need(v.Name, who)
@@ -194,11 +195,12 @@ func (c *checker) needs() {
 	}
 }
 
-// placeholder stands for the value of a variable that is not set, so that all else is checked.
+// placeholder is the value of variables that are not set, so that everything else can be
+// checked.
 const placeholder = "not-set-while-checked"
 
-// plan plans the eval with stand-ins for variables that servers need, and without the keys of
-// models where these are missing.
+// plan plans the eval, with placeholders for servers' variables, and without models' API keys
+// if they are missing.
 func (c *checker) plan() []*plan.Trial {
 	choices := plan.Choices{
 		Run: "check", Trials: 1, HostHooks: true, Secrets: &redact.Set{}, Lock: c.lock, Platform: likelyPlatform(), ModelScript: c.ModelScript,
@@ -228,7 +230,8 @@ func (c *checker) plan() []*plan.Trial {
 	return trials
 }
 
-// missing reports variables that are not set, and judges that cannot be asked.
+// missing reports variables that are not set, hooks on the host, and judges that cannot be
+// asked.
 func (c *checker) missing(trials []*plan.Trial) {
 	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
 		c.warn(c.Eval, "the variable %s is not set, and %s needs it: set it before a run", name, strings.Join(text.Few(c.unset[name], 5), ", "))
@@ -246,8 +249,8 @@ func (c *checker) missing(trials []*plan.Trial) {
 	}
 }
 
-// judges warns of a task whose graders cannot tell a good trial from one in which nothing was
-// done. Attacks and prompts of trigger_tests.yaml are passed by who does nothing.
+// judges warns if a task's graders pass an agent that does nothing. Attacks and trigger tests
+// are exempt, since doing nothing may be right there.
 func (c *checker) judges(t eval.ResolvedTask) {
 	switch {
 	case t.Attack != nil || t.Trigger != nil || len(t.Checkpoints) > 0:
@@ -268,8 +271,8 @@ func (c *checker) judges(t eval.ResolvedTask) {
 	c.warn(t.Path, "task %s is passed by an agent that says and does nothing (graders %s): add a grader that asks for a result", t.ID, strings.Join(text.Few(names, 5), ", "))
 }
 
-// tools warns of tools that the task's script calls or its graders name, and that waza.lock has
-// not among those that are pinned of their server.
+// tools warns about tools that a task's script calls or its graders name, and that are not in
+// the server's pinned catalog in waza.lock.
 func (c *checker) tools(t eval.ResolvedTask) {
 	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
 		pin := c.lock.Pin(called.Server)
@@ -283,8 +286,8 @@ func (c *checker) tools(t eval.ResolvedTask) {
 	}
 }
 
-// unused warns of servers that no task's script speaks to and no grader is about, where every task
-// has a script: their containers are started for nothing.
+// unused warns about servers that no task's script calls and no grader refers to, if every task
+// has a script.
 func (c *checker) unused() {
 	used := map[string]bool{}
 	for _, t := range c.tasks {
@@ -305,7 +308,7 @@ func (c *checker) unused() {
 	}
 }
 
-// absent returns the images that the engine lacks.
+// absent returns the images that the engine does not have.
 func (c *checker) absent(ctx context.Context, trials []*plan.Trial) (refs []string, err error) {
 	if c.Absent == nil || len(trials) == 0 {
 		return nil, nil
@@ -314,8 +317,8 @@ func (c *checker) absent(ctx context.Context, trials []*plan.Trial) (refs []stri
 	return slices.DeleteFunc(refs, func(ref string) bool { return strings.Contains(ref, placeholder) }), err
 }
 
-// scriptCalls returns the servers that a script speaks to, each with a tool that it calls, or
-// with none. Names that expressions make are left out.
+// scriptCalls returns the tools that a script calls, and the servers whose tools it lists.
+// Names that contain expressions are left out.
 func scriptCalls(script json.RawMessage) (all []evidence.ToolRef) {
 	var value any
 	if json.Unmarshal(script, &value) != nil {

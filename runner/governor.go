@@ -13,43 +13,44 @@ import (
 )
 
 const (
-	// mostGoverned is how many trials a governor lets run at once at most.
+	// mostGoverned is the maximum number of concurrent trials under a governor.
 	mostGoverned = 32
-	// firstUse is how much memory a trial is taken to use before one has ended, if its limits
-	// allow as much.
+	// firstUse is the assumed memory of a trial, in bytes, until the first one has completed,
+	// unless its limits are lower.
 	firstUse = 1 << 30
-	// leastStarts is how many trials may be starting at once on a small machine. An engine
-	// starts more no faster.
+	// leastStarts is how many trials may be starting at once even on a small machine. Engines
+	// do not start more containers any faster.
 	leastStarts = 4
 )
 
-// Sized is a [Backend] that knows the machine it runs trials on.
+// Sized is a [Backend] that knows the size of its machine.
 type Sized interface {
-	Size() (cpus int, memory int64) // memory in bytes
+	Size() (cpus int, memory int64) // Size returns the number of CPUs, and the memory in bytes.
 }
 
-// governor decides how many trials run at once where nobody has said so: as many as the
-// processors and the memory bear, by what the trials that have ended have used, and as the
-// models bear, by how often they refuse.
+// governor determines how many trials run at once if that is not configured. It considers the
+// CPU time and memory that completed trials have used, and how often models have refused
+// requests.
 type governor struct {
 	cpus   float64
-	memory float64 // bytes that trials may use together
-	most   int     // trials
+	memory float64 // bytes for all trials
+	most   int     // maximum number of trials
 	report func(string)
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	atWork  int                   // guarded by mu, as is the rest
-	starts  map[plan.TrialID]bool // of those at work, whose agents do not work yet
-	peak    float64               // bytes, the most that a trial has used
-	busy    float64               // processors that a trial keeps busy, on average
+	atWork  int                   // running trials; this and the following are guarded by mu
+	starts  map[plan.TrialID]bool // running trials whose agents have not started yet
+	peak    float64               // most memory that a trial has used, in bytes
+	busy    float64               // average number of CPUs that a trial keeps busy
 	ended   int
-	models  float64 // trials that the models bear; +Inf until one refuses
+	models  float64 // number of trials that models can serve; +Inf until one refuses a request
 	limit   int
 	reason  string
 }
 
-// newGovernor returns the governor of a run; nil, which governs nothing, where it has none.
+// newGovernor returns the governor of a run, or nil if it has none. A nil governor imposes no
+// limit.
 func (r *run) newGovernor(trials []*plan.Trial) *governor {
 	size, ok := r.backend.(Sized)
 	if !ok || !r.o.Govern {
@@ -66,7 +67,7 @@ func (r *run) newGovernor(trials []*plan.Trial) *governor {
 	return newGovernor(size, len(trials), allowed, r.o.Say)
 }
 
-// newGovernor returns a governor of trials whose limits allow as many bytes each.
+// newGovernor returns a governor for trials with allowed bytes of memory each.
 func newGovernor(size Sized, trials int, allowed int64, report func(string)) *governor {
 	cpus, memory := size.Size()
 	g := &governor{
@@ -78,7 +79,7 @@ func newGovernor(size Sized, trials int, allowed int64, report func(string)) *go
 	return g
 }
 
-// decide sets the limit and what it comes from.
+// decide updates the limit and its reason.
 func (g *governor) decide() {
 	limit, reason := float64(g.most), "more bring nothing"
 	lower := func(to float64, why string) {
@@ -102,7 +103,7 @@ func (g *governor) decide() {
 	g.changed.Broadcast()
 }
 
-// enter waits until one more trial may start.
+// enter waits until another trial may start.
 func (g *governor) enter(ctx context.Context, t *plan.Trial) error {
 	if g == nil {
 		return nil
@@ -121,7 +122,7 @@ func (g *governor) enter(ctx context.Context, t *plan.Trial) error {
 	return nil
 }
 
-// started notes that a trial's agent works.
+// started records that a trial's agent has started.
 func (g *governor) started(t *plan.Trial) {
 	if g == nil {
 		return
@@ -138,7 +139,8 @@ func (g *governor) wake() {
 	g.changed.Broadcast()
 }
 
-// leave takes in what a trial has used that runs no more. Its result is nil if it has no outcome.
+// leave records that a trial has ended, and adjusts the limit. The result is nil if it has no
+// outcome.
 func (g *governor) leave(t *plan.Trial, result *Result) {
 	if g == nil {
 		return
@@ -153,7 +155,7 @@ func (g *governor) leave(t *plan.Trial, result *Result) {
 	g.decide()
 }
 
-// learn takes in what a trial has used, and how often models refused it.
+// learn records a trial's resource usage, and how many of its requests models refused.
 func (g *governor) learn(t evidence.Trial, refused int) {
 	var memory, seconds float64
 	for _, r := range t.Resources {
@@ -183,11 +185,11 @@ func (g *governor) learn(t evidence.Trial, refused int) {
 	}
 }
 
-// refusals counts the requests to models that a provider refused for there being too many.
+// refusals returns how many requests to models failed with status 429.
 func refusals(dir evidence.Dir) (count int) {
 	for call, err := range dir.ModelCalls() {
 		if err != nil {
-			break // grading says what is wrong with it
+			break // grading reports the error
 		}
 		if call.Status == 429 {
 			count++

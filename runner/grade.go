@@ -17,21 +17,21 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Regrading asks to grade an ended run again from its evidence.
+// Regrading is a request to grade a completed run again from its evidence.
 type Regrading struct {
-	Dir string // the run directory
-	// Ask asks judges what they have not answered, and Consulting says how.
+	Dir string // run directory
+	// Ask asks judges the questions that have no answer, as Consulting configures.
 	Ask        bool
 	Consulting trial.Consulting
-	// Snapshots is the path of an eval whose snapshots become what the run left; empty for
-	// none. The record, which may be a stranger's, does not say where the eval is.
+	// Snapshots is the path of an eval whose snapshots are overwritten with files of the run;
+	// may be empty. The record's path is not used, since the run may come from someone else.
 	Snapshots string
 
 	Host
 }
 
-// Regrade repeats every verdict of a run from its directory, which it holds meanwhile, and
-// writes results and reports. It needs no engine, agent or server.
+// Regrade repeats every verdict of a run from its directory and writes results and reports. It
+// holds the directory meanwhile. It needs no engine, agent or server.
 func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	record, held, err := takeEnded(r.Dir)
 	if err != nil {
@@ -56,8 +56,8 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	return out, err
 }
 
-// takeEnded holds the run in dir until held is closed, and reads its record. It refuses a run
-// that has lost all its trials, whose results would be overwritten with less.
+// takeEnded holds the run in dir until held is closed, and reads its record. It fails if all
+// trials of the run are missing, whose results would be overwritten.
 func takeEnded(dir string) (record Record, held io.Closer, err error) {
 	record, held, err = take(dir)
 	if err != nil {
@@ -83,15 +83,15 @@ func (r Regrading) warnOfChanges(record Record) error {
 	return err
 }
 
-// WarnOfGone warns of evidence of the run in dir that is missing.
+// WarnOfGone warns of missing evidence of the run in dir.
 func WarnOfGone(dir string, record Record, warn func(error)) {
 	for _, name := range record.Files.Gone(dir) {
 		warn(fmt.Errorf("%s is missing", text.Inert(name)))
 	}
 }
 
-// gradeTrials grades every trial, after its judge was asked and its snapshots were written where
-// that is wanted, and returns the results. It updates the record's digests of what that changes.
+// gradeTrials asks judges and writes snapshots, if requested, and grades every trial. It
+// updates the record's digests of files that this changes.
 func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Snapshots) (map[plan.TrialID]Result, error) {
 	graded, put := map[plan.TrialID]Result{}, 0
 	if r.Ask {
@@ -135,7 +135,7 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 	return graded, nil
 }
 
-// snapshots returns the snapshots to write; nil for none.
+// snapshots returns the snapshots to overwrite, or nil.
 func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	if r.Snapshots == "" {
 		return nil, nil
@@ -154,13 +154,13 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	return newSnapshots(e, tasks, r.Say), nil
 }
 
-// GradeTrials grades every trial of a run directory from its evidence alone.
+// GradeTrials grades every trial of a run directory from its evidence.
 func GradeTrials(dir string) error {
 	_, err := Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
 	return err
 }
 
-// grade grades a trial by its evidence in dir, and writes the verdicts there.
+// grade grades a trial from its evidence in dir, and writes the verdicts there.
 func grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	verdicts, err := grading.Grade(dir, trial)
 	if err != nil {
@@ -169,12 +169,11 @@ func grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	return verdicts, dir.WriteVerdicts(verdicts)
 }
 
-// Snapshots writes what trials leave in their workspaces over the snapshots that diff
-// graders compare with. Of several trials the first that leaves a file decides, and the
-// others are compared with that.
+// Snapshots overwrites the snapshots of diff graders with files of trials' workspaces. The
+// first trial with a file determines its snapshot, and the other trials are compared with that.
 type Snapshots struct {
 	eval  *eval.Eval
-	names map[string]bool // of the eval's snapshots: a run directory may be a stranger's
+	names map[string]bool // the eval's snapshots; names in run directories are not trusted
 	say   func(string)
 
 	mu    sync.Mutex
@@ -182,7 +181,7 @@ type Snapshots struct {
 }
 
 // newSnapshots returns a writer for the snapshots of an eval and its tasks. say is called for
-// each that is written.
+// each snapshot that is written.
 func newSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Snapshots {
 	s := &Snapshots{eval: e, names: map[string]bool{}, say: say, taken: map[string][]byte{}}
 	add := func(graders []evidence.GraderSpec) {
@@ -203,8 +202,8 @@ func newSnapshots(e *eval.Eval, tasks []eval.ResolvedTask, say func(string)) *Sn
 	return s
 }
 
-// take makes the diff graders of a trial compare with the snapshots as they are now, and
-// reports whether it has any. A trial that broke changes no snapshot.
+// take updates a trial's diff graders to the new snapshots, and reports whether it has any.
+// Trials that did not complete change no snapshot.
 func (s *Snapshots) take(dir evidence.Dir, trial evidence.Trial) (took bool, err error) {
 	if trial.Class != "" {
 		return false, nil
@@ -236,7 +235,7 @@ func (s *Snapshots) take(dir evidence.Dir, trial evidence.Trial) (took bool, err
 	return true, dir.WriteTrial(trial)
 }
 
-// one writes a snapshot, unless another trial did, and returns its content.
+// one writes a snapshot, unless another trial has, and returns its content.
 func (s *Snapshots) one(name string, content []byte, trial evidence.Trial) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,6 @@ import "os"
 
 func mark(*os.File) {}
 
-// Held is always false: a lock can only be queried by taking it here, which would disturb
-// whoever wants the directory.
+// Held always returns false. On this system a lock can only be queried by taking it, which
+// would interfere with [Hold].
 func Held(string) bool { return false }

@@ -17,9 +17,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// inputsOf returns the SHA-256 of every file that the tasks of an eval and their trials are made
-// from, except the eval's own, by path from the eval's directory. Values of variables are in
-// none of them.
+// inputsOf returns the SHA-256 of every file that an eval's trials are made from, except the
+// eval file, by path relative to the eval's directory. Values of variables are not included.
 func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (map[string]string, error) {
 	paths := map[string]bool{}
 	for _, task := range tasks {
@@ -67,7 +66,7 @@ func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (ma
 	return inputs, nil
 }
 
-// fromDir is the path of a file from a directory, with slashes.
+// fromDir returns file relative to dir, with slashes.
 func fromDir(dir, file string) (string, error) {
 	dir, errDir := filepath.Abs(dir)
 	file, errFile := filepath.Abs(file)
@@ -78,7 +77,8 @@ func fromDir(dir, file string) (string, error) {
 	return filepath.ToSlash(name), err
 }
 
-// CheckInputs fails if a file has changed since the run began. The eval is at path.
+// CheckInputs returns an error if an input file has changed since the run started. The eval is
+// at path.
 func (r Record) CheckInputs(path string) error {
 	check := func(file, name, want string) error {
 		sum, err := files.Digest(file)
@@ -104,7 +104,7 @@ func (r Record) CheckInputs(path string) error {
 	return nil
 }
 
-// planDigest is a digest of the trials' plans as trial.json keeps them, without secrets.
+// planDigest returns a digest of the trials' plans as written to trial.json, without secrets.
 func planDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	sum := sha256.New()
 	for _, t := range trials {
@@ -114,9 +114,9 @@ func planDigest(trials []*plan.Trial, secrets *redact.Set) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// DropSecretDigests drops the digests of input files that hold a secret: with the digest, whoever
-// knows the rest of such a file could check a guess. The eval is at path. A file without a
-// digest is not compared when the run is resumed.
+// DropSecretDigests removes the digests of input files that contain a secret, since they could
+// be used to verify a guess. The eval is at path. Files without a digest are not compared when
+// the run is resumed.
 func (r *Record) DropSecretDigests(path string, secrets *redact.Set) error {
 	drop := func(file string, digest *string) error {
 		holds, err := holdsSecret(file, secrets)
@@ -150,7 +150,7 @@ func holdsSecret(name string, secrets *redact.Set) (bool, error) {
 	return out.Found().Spans > 0, err
 }
 
-// nothing discards what is written to it.
+// nothing is a writer that discards its input.
 type nothing struct{}
 
 func (nothing) Write(p []byte) (int, error) { return len(p), nil }

@@ -25,38 +25,38 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// Inspection asks for MCP servers to be inspected, each alone in a sandbox of its own.
+// Inspection is a request to inspect MCP servers, each alone in its own sandbox.
 type Inspection struct {
 	ID        string
-	Eval      *eval.Eval // which has the servers
-	Servers   []string   // the names of those to inspect, sorted
+	Eval      *eval.Eval // contains the servers
+	Servers   []string   // names of the servers to inspect, sorted
 	Source    string     // where they are configured, for people
-	Dir       string     // for the evidence, new or empty
-	Isolated  bool       // run servers in containers: all must be remote otherwise
-	Pull      string     // when to pull images; empty for what the eval says
-	Pin       bool       // keep in the lock what each server lists
+	Dir       string     // directory for evidence, new or empty
+	Isolated  bool       // run servers in containers; required unless all are remote
+	Pull      string     // when to pull images; empty for the eval's setting
+	Pin       bool       // pin the servers' catalogs in the lock file
 	Watch     time.Duration
 	Patience  time.Duration
 	Exercises []inspection.Exercise
-	// Try returns further exercises for the server of a name, by what it lists; nil for none.
+	// Try returns further exercises for what a server lists; may be nil.
 	Try       func(server string, listed catalog.Catalog) []inspection.Exercise
-	AllowWeak []string // names attacks that may get out of the sandbox
+	AllowWeak []string // attacks that may get out of the sandbox
 
 	Host
 }
 
-// inspector is an inspection under way.
+// inspector is an inspection in progress.
 type inspector struct {
 	Inspection
-	lock   *images.Lock // as its file is
+	lock   *images.Lock // content of the lock file
 	plans  []*plan.Trial
 	report inspection.Report
 }
 
-// Inspect starts the servers one after another, asks them for all that they list, and writes
-// what they list and do to [inspection.File], without secrets. It returns what it has
-// written; a report that has not ended was not written. The error is also of a server that
-// cannot be pinned. What is wrong with a server is in the report.
+// Inspect starts the servers one after another, reads their catalogs, and writes a report on
+// what they list and do to [inspection.File], without secrets. It returns the written report;
+// one without an end time was not written. The error may also be that a server cannot be
+// pinned. Failures of servers are in the report.
 func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	i := &inspector{Inspection: q}
 	if err := i.plan(ctx); err != nil {
@@ -80,8 +80,8 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	return written, errors.Join(err, unpinned)
 }
 
-// plan plans the inspection, and reads the secrets that it needs. What is wrong with the
-// request or with the files is a [Mistake].
+// plan plans the inspection, and reads the secrets that it needs. Errors in the request or in
+// files are of type [Mistake].
 func (i *inspector) plan(ctx context.Context) (err error) {
 	if i.lock, err = ReadLock(i.Eval); err != nil {
 		return err
@@ -103,10 +103,10 @@ func (i *inspector) plan(ctx context.Context) (err error) {
 	return nil
 }
 
-// remote reports whether all servers are remote, so that nothing is started here.
+// remote reports whether all servers are remote.
 func (i *inspector) remote() bool { return i.local() == nil }
 
-// local is the plan of a server that is not remote; nil where there is none.
+// local returns the plan of the first server that is not remote, or nil.
 func (i *inspector) local() *plan.Trial {
 	at := slices.IndexFunc(i.plans, func(t *plan.Trial) bool { return !t.Servers[0].Remote })
 	if at < 0 {
@@ -115,8 +115,8 @@ func (i *inspector) local() *plan.Trial {
 	return i.plans[at]
 }
 
-// prepare installs packages, gets all images, and attacks a sandbox of the kind that the
-// servers go into.
+// prepare installs packages, gets all images, and certifies the kind of sandbox that the
+// servers run in.
 func (i *inspector) prepare(ctx context.Context, backend Backend) error {
 	then := "for this inspection alone"
 	if i.Pin {
@@ -166,7 +166,7 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 	return nil
 }
 
-// identify adds which image and package were run.
+// identify adds the image and package of a server.
 func (i *inspector) identify(found *inspection.Server, s plan.Server, images evidence.ImageRecords) {
 	if s.Remote {
 		return
@@ -178,13 +178,13 @@ func (i *inspector) identify(found *inspection.Server, s plan.Server, images evi
 	}
 }
 
-// pin keeps in the lock what the servers list, and the packages that they were installed
-// from, where that was asked for: of all of them, or of none.
+// pin writes the servers' catalogs, and the packages that they were installed from, to the lock
+// file, if requested. If one cannot be pinned, nothing is written.
 func (i *inspector) pin() error {
 	if !i.Pin {
 		return nil
 	}
-	lock, err := ReadLock(i.Eval) // another may have written it meanwhile
+	lock, err := ReadLock(i.Eval) // it may have changed meanwhile
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (i *inspector) pin() error {
 	return nil
 }
 
-// write writes the report without secrets, and returns it so.
+// write writes the report without secrets, and returns what was written.
 func (i *inspector) write() (written inspection.Report, err error) {
 	data, err := i.report.Document()
 	if err != nil {
@@ -231,8 +231,8 @@ func (i *inspector) write() (written inspection.Report, err error) {
 	return written, json.Unmarshal(data, &written)
 }
 
-// inspectOne inspects the server of a plan of [plan.PlanInspections], and adds what its
-// evidence shows.
+// inspectOne inspects the server of a plan of [plan.PlanInspections], and adds data from the
+// evidence.
 func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir evidence.Dir, o trial.InspectOptions) (inspection.Server, error) {
 	found, record, err := trial.Inspect(ctx, backend, t, dir, o)
 	if err == nil {
@@ -241,9 +241,9 @@ func inspectOne(ctx context.Context, backend trial.Backend, t *plan.Trial, dir e
 	return found, err
 }
 
-// gather adds what the evidence of an inspected server shows.
+// gather adds data from the evidence of an inspected server.
 func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error {
-	if _, err := grading.Grade(dir, trial); err != nil { // it derives what servers listed
+	if _, err := grading.Grade(dir, trial); err != nil { // also writes the catalogs
 		return err
 	}
 	all, err := readRecorded(dir, results.Trial{Trial: trial})
@@ -270,10 +270,10 @@ func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error 
 	return err
 }
 
-// maxTail is how many bytes of the end of a server's stderr are reported.
+// maxTail is how many bytes at the end of a server's stderr are reported.
 const maxTail = 4 << 10
 
-// tail returns the end of a file, from the start of a line if there is one.
+// tail returns the last bytes of a file, from the start of a line if there is one.
 func tail(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -298,7 +298,7 @@ func noise(dir evidence.Dir) (int, error) {
 	return len(noisy), err
 }
 
-// maxAsked bounds how many of the methods that a server requested are reported.
+// maxAsked is how many distinct methods that a server requested are reported.
 const maxAsked = 32
 
 // asked counts a server's requests to its client by method.

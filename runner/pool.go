@@ -19,30 +19,29 @@ import (
 // discardTimeout bounds removing a warm sandbox.
 const discardTimeout = 90 * time.Second
 
-// pool is a backend that opens sandboxes of coming trials while others are at work, so that a
-// trial does not wait for its own. Nothing runs in a warm sandbox, and no two trials ever have
-// the same one.
+// pool opens sandboxes of coming trials in advance. Nothing runs in a warm sandbox, and each is
+// used by only one trial.
 type pool struct {
 	trial.Backend
 	dir    string // run directory
-	most   int    // warm sandboxes at once
+	most   int    // maximum number of warm sandboxes
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	coming []*plan.Trial           // not begun, and may have a warm sandbox, in order; guarded by mu
+	coming []*plan.Trial           // trials that have not started and may get a warm sandbox, in order; guarded by mu
 	warm   map[string]*warmSandbox // by trial; guarded by mu
 }
 
-// warmSandbox is a sandbox that its trial has not asked for yet.
+// warmSandbox is a sandbox that its trial does not use yet.
 type warmSandbox struct {
-	done    chan struct{} // closed once there is a sandbox or an error
+	done    chan struct{} // closed when sandbox or err is set
 	sandbox sandbox.Sandbox
 	err     error
 	events  relay
 }
 
-// newPool returns a backend that keeps at most most sandboxes warm for trials.
+// newPool returns a pool with at most most warm sandboxes.
 func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Trial, most int) *pool {
 	p := &pool{Backend: b, dir: dir, most: most, warm: map[string]*warmSandbox{}}
 	if most > 0 {
@@ -54,7 +53,7 @@ func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Tr
 
 func keyOf(t *plan.Trial) string { return fmt.Sprintf("%s/%d/%d", t.Task, t.Number, t.Attempt) }
 
-// begins notes that a worker has come to a trial, which needs no warm sandbox any more.
+// begins removes a trial from those that may get a warm sandbox.
 func (p *pool) begins(t *plan.Trial) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +62,7 @@ func (p *pool) begins(t *plan.Trial) {
 	}
 }
 
-// openNext opens the sandbox of the next trial, if there is room.
+// openNext opens the sandbox of the next trial, if the limits allow it.
 func (p *pool) openNext() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +73,7 @@ func (p *pool) openNext() {
 	p.coming = p.coming[1:]
 	earlier, err := TrialDir(p.dir, next.Task, next.Number).Earlier()
 	if err != nil {
-		return // the trial itself says why
+		return // the trial itself reports the error
 	}
 	next.Attempt = len(earlier) + 1
 	w := &warmSandbox{done: make(chan struct{})}
@@ -85,8 +84,8 @@ func (p *pool) openNext() {
 	}()
 }
 
-// memoryIsFree reports whether an eighth of this machine's memory is free, as far as it can
-// tell. Sandboxes that only wait must not take the last of it.
+// memoryIsFree reports whether at least an eighth of the machine's memory is free, or the
+// amount is not known. Warm sandboxes must not use up the rest.
 func memoryIsFree() bool {
 	info, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -100,8 +99,8 @@ func memoryIsFree() bool {
 	return free >= total/8
 }
 
-// hasServices reports whether something foreign starts with the sandbox of a trial: a service
-// of one of its servers.
+// hasServices reports whether a server of a trial has services. Their programs would start with
+// a warm sandbox.
 func hasServices(t *plan.Trial) bool {
 	return slices.ContainsFunc(t.Servers, func(s plan.Server) bool { return len(s.Services) > 0 })
 }
@@ -131,7 +130,7 @@ func (p *pool) Open(ctx context.Context, t *plan.Trial, observe func(evidence.Ev
 	return w.sandbox, nil
 }
 
-// unusable returns why a trial cannot have its warm sandbox; empty if it can.
+// unusable returns why a warm sandbox cannot be used, or "".
 func (w *warmSandbox) unusable(ctx context.Context, t *plan.Trial) string {
 	if w.err != nil {
 		return w.err.Error()
@@ -152,7 +151,7 @@ func (w *warmSandbox) unusable(ctx context.Context, t *plan.Trial) string {
 	return ""
 }
 
-// close removes the warm sandboxes that no trial came for.
+// close removes the remaining warm sandboxes.
 func (p *pool) close() error {
 	p.cancel()
 	p.mu.Lock()
@@ -179,14 +178,14 @@ func (p *pool) close() error {
 func (w *warmSandbox) discard() error {
 	<-w.done
 	if w.err != nil {
-		return nil // nothing is left of it
+		return nil // nothing is left to remove
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardTimeout)
 	defer cancel()
 	return w.sandbox.Close(ctx)
 }
 
-// relay keeps events until somebody takes them.
+// relay keeps events until connect is called.
 type relay struct {
 	mu   sync.Mutex
 	kept []evidence.Event // guarded by mu

@@ -20,12 +20,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// errWeak is the error of a run that did not begin because an attack gets out of its
-// sandboxes.
+// errWeak means that a run was not started because an attack gets out of its sandbox.
 var errWeak = errors.New("the sandbox does not hold")
 
 // Certify returns the certificate for a kind of sandbox. If attacks that are not allowed get
-// out, it fails with errWeak and names them.
+// out, it returns errWeak and names them.
 func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.SandboxKind, cache selftest.Cache, allowed []string, say func(string)) (*evidence.Certificate, error) {
 	c, holes, err := selftest.Obtain(ctx, b, run, kind, cache, allowed, say)
 	if err != nil {
@@ -43,16 +42,17 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", errWeak, strings.Join(holes, "\n"), names.String())
 }
 
-// likelyPlatform returns the platform that an engine on this machine most likely has.
+// likelyPlatform returns the most likely platform of an engine on this machine.
 func likelyPlatform() string { return "linux/" + runtime.GOARCH }
 
-// keptInLock says that what was resolved goes into the lock.
+// keptInLock is printed for packages that are added to the lock file.
 const keptInLock = "kept in " + images.LockName
 
-// LockPath returns the path of an eval's lock, which is beside it.
+// LockPath returns the path of an eval's lock file, which is next to it.
 func LockPath(e *eval.Eval) string { return filepath.Join(e.Dir(), images.LockName) }
 
-// ReadLock reads the lock of an eval. A missing lock is empty, and an invalid one a [Mistake].
+// ReadLock reads the lock file of an eval. A missing file is an empty lock; an invalid one is a
+// [Mistake].
 func ReadLock(e *eval.Eval) (*images.Lock, error) {
 	path := LockPath(e)
 	data, err := files.Read(path, images.MaxLockBytes)
@@ -69,7 +69,7 @@ func ReadLock(e *eval.Eval) (*images.Lock, error) {
 	return lock, nil
 }
 
-// WriteLock writes the lock of an eval.
+// WriteLock writes the lock file of an eval.
 func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	if err := evidence.WriteFile(LockPath(e), lock.Bytes()); err != nil {
 		return fmt.Errorf("%s cannot be written, so the next run could install something else: %w", LockPath(e), err)
@@ -77,9 +77,9 @@ func WriteLock(e *eval.Eval, lock *images.Lock) error {
 	return nil
 }
 
-// install completes the plans of trials with the versions of their packages, if the backend
-// installs packages. It resolves those that the lock lacks, and says then of each. keep stores
-// them, and returns the lock as it is now.
+// install sets the versions of packages in the trials' plans, if the backend installs packages.
+// It resolves those that are not in the lock and prints then with each. keep stores the
+// resolved entries, and returns the new lock.
 func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *images.Lock, then string, say func(string), keep func([]images.Entry) (*images.Lock, error)) error {
 	installer, ok := backend.(Installer)
 	if !ok {
@@ -99,7 +99,7 @@ func install(ctx context.Context, backend Backend, trials []*plan.Trial, lock *i
 	}
 }
 
-// resolve asks the registry for the versions of packages.
+// resolve resolves packages to versions with the registry.
 func resolve(ctx context.Context, installer Installer, packages []images.Image, lock *images.Lock, then string, say func(string)) (entries []images.Entry, err error) {
 	for _, p := range packages {
 		say(fmt.Sprintf("resolving %s", p))
@@ -113,9 +113,9 @@ func resolve(ctx context.Context, installer Installer, packages []images.Image, 
 	return entries, nil
 }
 
-// CompleteLock returns the lock of an eval with what it lacks, and without what no task
-// needs. It opens a backend only where something is missing, and writes nothing. What is
-// wrong with the files is a [Mistake].
+// CompleteLock returns the lock of an eval, with missing packages resolved and unused ones
+// removed. It opens a backend only to resolve packages, and writes nothing. Errors in files are
+// of type [Mistake].
 func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock, h Host) (*images.Lock, error) {
 	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
 	if err != nil {
@@ -146,7 +146,7 @@ func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, 
 	return old.Only(wanted), nil
 }
 
-// GetImages opens the backend of a job and has it get all images of its trials. The caller closes
+// GetImages opens the backend of a job and gets all images of its trials. The caller must close
 // the backend.
 func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 	backend, err := j.Request.Open(ctx, Opening{Run: j.ID, Isolated: true, Trials: j.Trials})
@@ -162,8 +162,8 @@ func (j *Job) GetImages(ctx context.Context) (Backend, error) {
 	return backend, nil
 }
 
-// fetchRepos fetches the repositories of the trials, each once, and adds their commits to the
-// plans. One that is refused is a [Mistake].
+// fetchRepos fetches the repositories of the trials, each once, and sets their commits in the
+// plans. If a repository refuses, that is a [Mistake].
 func fetchRepos(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	trees := map[gitrepo.Source]*gitrepo.Tree{}
 	for _, t := range trials {

@@ -26,39 +26,40 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Record is run.json: what the run was, and at its end the digest of every file.
+// Record is the content of run.json: what the run was and, after its end, the digest of every
+// file.
 type Record struct {
 	ID          string                `json:"id"`
-	Waza        string                `json:"waza"`            // our version
-	Build       string                `json:"build,omitempty"` // of our executable: the beginning of its SHA-256
+	Waza        string                `json:"waza"`            // version of waza
+	Build       string                `json:"build,omitempty"` // the beginning of the executable's SHA-256
 	Eval        EvalRecord            `json:"eval"`
-	Inputs      map[string]string     `json:"inputs,omitempty"` // SHA-256 of the other files that were read, by path from the eval's directory
-	Plan        string                `json:"plan,omitempty"`   // as planDigest; empty until images are there
-	MCP         *MCPRecord            `json:"mcp,omitempty"`    // where the command line overlaid servers
+	Inputs      map[string]string     `json:"inputs,omitempty"` // SHA-256 of the other input files, by path relative to the eval's directory
+	Plan        string                `json:"plan,omitempty"`   // see planDigest; empty until images are available
+	MCP         *MCPRecord            `json:"mcp,omitempty"`    // overlay of servers by the command line
 	Started     time.Time             `json:"started"`
 	Resumed     []time.Time           `json:"resumed,omitempty"`
 	Ended       time.Time             `json:"ended,omitzero"`
 	Interrupted bool                  `json:"interrupted,omitempty"`
-	Directory   string                `json:"directory,omitempty"` // that relative paths of the command line are from
-	Choices                           // Workers and Trials are the eval's where the command line says none
+	Directory   string                `json:"directory,omitempty"` // working directory of the command line
+	Choices                           // Workers and Trials contain the eval's values if the command line has none
 	FailFast    bool                  `json:"fail_fast,omitempty"`
 	MaxAttempts int                   `json:"max_attempts,omitempty"`
-	Against     string                `json:"against,omitempty"` // directory of the same run without skills
+	Against     string                `json:"against,omitempty"` // directory of the baseline run without skills
 	Shard       *Shard                `json:"shard,omitempty"`   // nil for a whole run
-	Merged      []string              `json:"merged,omitempty"`  // ids of the shards that the run was merged from
+	Merged      []string              `json:"merged,omitempty"`  // ids of the merged shards
 	Network     string                `json:"network"`
 	Tasks       []TaskRecord          `json:"tasks"`
 	Metrics     []results.MetricSpec  `json:"metrics,omitempty"`
 	Engine      map[string]string     `json:"engine,omitempty"`
 	Images      evidence.ImageRecords `json:"images,omitempty"`
-	Models      *plan.Models          `json:"models,omitempty"` // that agents may ask
+	Models      *plan.Models          `json:"models,omitempty"` // models that agents may ask
 	Guarantees  *evidence.Guarantees  `json:"guarantees,omitempty"`
-	// Certificate is what came of trying to get out of a sandbox; nil without any.
+	// Certificate is the result of attacking the sandbox; may be nil.
 	Certificate *evidence.Certificate `json:"certificate,omitempty"`
 	Files       Seal                  `json:"files,omitempty"` // nil until the run has ended
 }
 
-// EvalRecord says which eval was run.
+// EvalRecord identifies the eval.
 type EvalRecord struct {
 	Path           string `json:"path"`
 	SHA256         string `json:"sha256"`
@@ -67,34 +68,33 @@ type EvalRecord struct {
 	Version        string `json:"version,omitempty"`
 	Executor       string `json:"executor"`
 	Model          string `json:"model,omitempty"`
-	JudgeModel     string `json:"judge_model,omitempty"` // that the eval names
+	JudgeModel     string `json:"judge_model,omitempty"` // named by the eval
 	TimeoutSeconds int    `json:"timeout_seconds"`
 	GroupBy        string `json:"group_by,omitempty"`
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 }
 
-// MCPRecord says which file of MCP servers was laid over the eval's.
+// MCPRecord identifies the file of MCP servers that was laid over the eval's.
 type MCPRecord struct {
 	Path    string   `json:"path"`
 	SHA256  string   `json:"sha256"`
-	Servers []string `json:"servers"` // those it brought, sorted
+	Servers []string `json:"servers"` // servers in the file, sorted
 }
 
-// TaskRecord is a task that the run was to run.
+// TaskRecord is a task of the run.
 type TaskRecord struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	File string `json:"file,omitempty"` // from the eval's directory
-	Line int    `json:"line,omitempty"` // of the task in it; 0 where it has none of its own
+	File string `json:"file,omitempty"` // relative to the eval's directory
+	Line int    `json:"line,omitempty"` // line of the task in File; 0 if the file is a single task
 
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 
 	Trigger *results.TriggerTest `json:"trigger_test,omitempty"`
 }
 
-// recordOf returns the record of a run of an eval that is about to start. overlay is what
-// was laid over its servers, or nil.
+// recordOf returns the record of a new run of an eval. overlay may be nil.
 func recordOf(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.ClientFile) (Record, error) {
 	content, err := files.Read(e.Path, strictyaml.MaxBytes)
 	if err != nil {
@@ -127,7 +127,7 @@ func recordOf(e *eval.Eval, tasks []eval.ResolvedTask, overlay *mcpconfig.Client
 	return r, nil
 }
 
-// triggerOf is what the results say of a prompt of trigger_tests.yaml; nil for other tasks.
+// triggerOf returns the trigger test of a task for the results, or nil.
 func triggerOf(t eval.ResolvedTask) *results.TriggerTest {
 	if t.Trigger == nil {
 		return nil
@@ -146,7 +146,7 @@ func metricSpec(m eval.Metric) results.MetricSpec {
 	return out
 }
 
-// Write writes run.json into the run directory dir.
+// Write writes run.json to the run directory dir.
 func (r Record) Write(dir string) error {
 	data, err := evidence.MarshalIndent(r)
 	if err != nil {
@@ -155,8 +155,8 @@ func (r Record) Write(dir string) error {
 	return evidence.WriteFile(filepath.Join(dir, RunFile), data)
 }
 
-// ReadRecord reads the run.json of the run directory dir, which may be a stranger's: what
-// has links, or names that lead out of it, fails with [evidence.ErrNotPlain].
+// ReadRecord reads run.json of the run directory dir. The directory is not trusted: if it
+// contains links, or names that lead out of it, the error is [evidence.ErrNotPlain].
 func ReadRecord(dir string) (Record, error) {
 	var r Record
 	err := evidence.ReadJSON(dir, RunFile, &r)
@@ -187,10 +187,10 @@ func (r Record) staysIn(dir string) error {
 	return nil
 }
 
-// ran reports whether a run of the id ran trials of this one.
+// ran reports whether the run with the given id ran trials of this one.
 func (r Record) ran(id string) bool { return id == r.ID || slices.Contains(r.Merged, id) }
 
-// Planned is how many trials the run was to run.
+// Planned returns how many trials the run has.
 func (r Record) Planned() (all int) {
 	for _, task := range r.Tasks {
 		all += r.TrialsOf(task)
@@ -198,7 +198,7 @@ func (r Record) Planned() (all int) {
 	return all
 }
 
-// trials are those that the run was to run, in order, each with its task.
+// trials iterates over the planned trials in order.
 func (r Record) trials() iter.Seq2[plan.TrialID, TaskRecord] {
 	return func(yield func(plan.TrialID, TaskRecord) bool) {
 		for _, task := range r.Tasks {
@@ -211,7 +211,7 @@ func (r Record) trials() iter.Seq2[plan.TrialID, TaskRecord] {
 	}
 }
 
-// TrialsOf is how many trials of a task it was to run.
+// TrialsOf returns how many trials of a task the run has.
 func (r Record) TrialsOf(task TaskRecord) int {
 	if task.Trigger != nil {
 		return 1
@@ -227,8 +227,8 @@ func (r Record) Seal(dir string) (err error) {
 	return r.Write(dir)
 }
 
-// Reseal updates the digests of what grading has written, and leaves those of evidence as
-// the run left them. A run that never ended stays unsealed.
+// Reseal updates the digests of files that grading writes, but not those of evidence. A run
+// that has not ended stays unsealed.
 func (r Record) Reseal(dir string) error {
 	if r.Files == nil {
 		return nil
@@ -251,8 +251,8 @@ func (r Record) renew(dir string, trial evidence.Dir, name string) error {
 	return r.Write(dir)
 }
 
-// Weak names the attacks that get out of the run's sandboxes and that the command line
-// allows.
+// Weak returns the names of attacks that get out of the run's sandboxes and that the command
+// line allows.
 func (r Record) Weak() []string {
 	if r.Certificate == nil {
 		return nil
@@ -284,7 +284,7 @@ func (r Record) info() results.Run {
 	return run
 }
 
-// Settings lists what a run was made with that can differ between compared runs.
+// Settings returns the settings of a run that may differ between compared runs.
 func (r Record) Settings() []results.Setting {
 	all := []results.Setting{
 		{Name: "eval file", Value: brief(r.Eval.SHA256)},
@@ -306,7 +306,7 @@ func (r Record) Settings() []results.Setting {
 	return all
 }
 
-// Again returns a request for the run as its command line asked for it, without an eval and a
+// Again returns a request with the options of the run's command line, but without eval and
 // host. readOverlay reads the file that was laid over the eval's servers.
 func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, error)) (q Request, err error) {
 	q = Request{Choices: r.Choices, Start: r.Directory}
@@ -319,11 +319,10 @@ func (r Record) Again(readOverlay func(path string) (*mcpconfig.ClientFile, erro
 	return q, err
 }
 
-// EvalPath returns where the eval of the run was.
+// EvalPath returns the path of the run's eval.
 func (r Record) EvalPath() string { return fromDirectory(r, r.Eval.Path) }
 
-// NotPassed returns the ids of the tasks that the run in dir was to run and of which not every
-// trial passed, in their order.
+// NotPassed returns the ids of the planned tasks with a trial that did not pass, in order.
 func (r Record) NotPassed(dir string) (ids []string, err error) {
 	run, err := ViewOf(dir, r)
 	if err != nil {
@@ -342,17 +341,17 @@ func (r Record) NotPassed(dir string) (ids []string, err error) {
 	return ids, nil
 }
 
-// digestOf is one digest of files, given the digest of each by name; empty without any.
+// digestOf returns a digest of digests by file name, or "" if there are none.
 func digestOf(files map[string]string) string {
 	if len(files) == 0 {
 		return ""
 	}
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[name]) // a hash takes all
+		_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[name]) // writing to a hash never fails
 	}
 	return brief(hex.EncodeToString(sum.Sum(nil)))
 }
 
-// brief is the beginning of a digest.
+// brief returns the beginning of a digest.
 func brief(digest string) string { return fmt.Sprintf("%.12s", digest) }

@@ -21,22 +21,23 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Recovered is what a run that ended early has left in its directory.
+// Recovered is what remains of a run that ended early.
 type Recovered struct {
-	// Kept are the trials that have ended with an outcome that counts.
+	// Kept are the trials with a final outcome.
 	Kept map[plan.TrialID]Result
-	// Damaged says of trials that had ended why they are not among them.
+	// Damaged explains why completed trials are not in Kept.
 	Damaged []string
-	// Complete says that no trial is left to run.
+	// Complete is set if there is no trial left to run.
 	Complete bool
 
-	again map[plan.TrialID]bool // those that ended, and are to be run again as another attempt
+	again map[plan.TrialID]bool // completed trials that are retried as another attempt
 }
 
-// Recover reads what a run left, and grades trials that ended and were not graded; what
-// they ask of a judge is asked first.
-// A trial counts as ended with its trial.json, which is written last; one that is
-// infra, or failed and has attempts left, counts as not run.
+// Recover reads the trials of a run that ended early. Trials that have ended but were not
+// graded are graded, after asking their judge.
+//
+// A trial has ended if it has a trial.json, which is written last. Trials with outcome infra,
+// and failed ones with attempts left, are run again.
 func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Recovered, error) {
 	all := Recovered{Kept: map[plan.TrialID]Result{}, again: map[plan.TrialID]bool{}}
 	if err := evidence.RemoveHalfWritten(dir); err != nil {
@@ -82,22 +83,22 @@ func Recover(ctx context.Context, dir string, r Record, c trial.Consulting) (Rec
 	return all, nil
 }
 
-// damage is why a trial that ended does not count.
+// damage is why a trial that has ended cannot be used.
 type damage struct{ why string }
 
 func (d *damage) Error() string { return d.why }
 
-// recovery reads what a run has left of its trials.
+// recovery reads the trials of a run that ended early.
 type recovery struct {
 	dir    string
 	record Record
-	seals  map[string]Seal // of sealed trials, by directory
+	seals  map[string]Seal // seals of sealed trials, by directory
 	judges trial.Consulting
 
 	renewing sync.Mutex // held while the record's seal is renewed
 }
 
-// read reads what is left of a trial, and of it what a run holds.
+// read reads the last attempt of a trial, and returns its outline.
 func (r *recovery) read(ctx context.Context, id plan.TrialID) (Result, error) {
 	result, err := r.readLast(ctx, id)
 	if err == nil && result.Verdicts.Class != evidence.ClassInfra {
@@ -122,7 +123,7 @@ func (r *recovery) readLast(ctx context.Context, id plan.TrialID) (Result, error
 		return result, &damage{evidence.TrialFile + " is of another trial"}
 	}
 	if !result.Trial.Class.OfAgent() {
-		result.Verdicts.Class = result.Trial.Class // its evidence may be half set aside
+		result.Verdicts.Class = result.Trial.Class // parts of its evidence may have been moved
 		return result, nil
 	}
 	sealed := r.seals[filepath.ToSlash(string(TrialDir("", id.Task, id.Number)))]
@@ -156,23 +157,22 @@ func (r *recovery) renew(dir evidence.Dir) error {
 	return r.record.renew(r.dir, dir, evidence.StepsFile)
 }
 
-// movingDir is the one, among the numbers from 1 in the directories of what is aside,
-// that is being filled.
+// movingDir is the directory, next to the numbered ones in [evidence.AttemptsDir] and
+// [evidence.InterruptedDir], that is being filled.
 const movingDir = "moving"
 
 func isAside(name string) bool {
 	return name == evidence.AttemptsDir || name == evidence.InterruptedDir
 }
 
-// wasSetAside reports whether a file of a run directory, by its path in it, was moved aside.
+// wasSetAside reports whether a file was moved aside, given its path in the run directory.
 func wasSetAside(file string) bool {
 	parts := strings.Split(file, "/")
 	return len(parts) > 4 && parts[0] == trialsDir && isAside(parts[3])
 }
 
-// SetAside makes room in the directory of a trial that is to be run: what is there
-// goes into [evidence.AttemptsDir] where it is an attempt that ended, else into
-// [evidence.InterruptedDir].
+// SetAside moves away what is in the directory of a trial that is to be run again: into
+// [evidence.AttemptsDir] if the attempt had ended, else into [evidence.InterruptedDir].
 func (r Recovered) SetAside(run string, id plan.TrialID) error {
 	kind := evidence.InterruptedDir
 	if r.again[id] {
@@ -181,9 +181,9 @@ func (r Recovered) SetAside(run string, id plan.TrialID) error {
 	return setAside(TrialDir(run, id.Task, id.Number), kind)
 }
 
-// setAside moves all of a trial into a new directory of a kind. Where that was
-// begun before and a crash came between, it is completed first. A trial that is
-// half moved has no trial.json: that goes first.
+// setAside moves the files of a trial into a new directory of a kind. If a crash interrupted an
+// earlier move, that is completed first. trial.json is moved first, so a partly moved trial has
+// none.
 func setAside(dir evidence.Dir, kind string) error {
 	for _, begun := range []string{evidence.AttemptsDir, evidence.InterruptedDir} {
 		if _, err := os.Stat(filepath.Join(string(dir), begun, movingDir)); err == nil {

@@ -15,19 +15,19 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Files of a run directory that are made of its results.
+// Files that are generated from the results.
 const (
 	ReportFile = "report.html"
 	JUnitFile  = "junit.xml"
 )
 
-// output is a file of a run directory that is made of the run's results.
+// output is a file that is generated from the results.
 type output struct {
 	name  string
 	write func(io.Writer, view.Run) error
 }
 
-// outputs returns what every run leaves.
+// outputs returns the files that every run generates.
 func outputs() []output {
 	return []output{
 		{JUnitFile, func(w io.Writer, run view.Run) error { return junit.Write(w, run.Results) }},
@@ -35,8 +35,8 @@ func outputs() []output {
 	}
 }
 
-// Report writes the outputs of the run in dir, from the results that [WriteResults] has computed.
-// Where one cannot be written, the others are.
+// Report writes the outputs of the run in dir, from the results of [WriteResults]. If one
+// fails, the others are still written.
 func (r Record) Report(dir string, computed results.Results) error {
 	run := r.View(dir, computed)
 	var errs []error
@@ -48,7 +48,7 @@ func (r Record) Report(dir string, computed results.Results) error {
 	return errors.Join(errs...)
 }
 
-// conclude writes the results and the reports of the run in dir, and seals it.
+// conclude writes the results and reports of the run in dir, and seals it.
 func (r Record) conclude(dir string, done []Result, seal func(dir string) error) (out Outcome, err error) {
 	out = Outcome{Dir: dir, Record: r, Trials: done}
 	if out.Results, err = WriteResults(dir, r); err != nil {
@@ -59,8 +59,8 @@ func (r Record) conclude(dir string, done []Result, seal func(dir string) error)
 	return out, err
 }
 
-// ReportInto writes the reports of the ended run in dir into it, from what is there: nothing
-// is graded again. It warns of evidence that is missing.
+// ReportInto writes the reports of the completed run in dir without grading again. It warns of
+// missing evidence.
 func ReportInto(dir string, warn func(error)) error {
 	record, held, err := takeEnded(dir)
 	if err != nil {
@@ -75,9 +75,8 @@ func ReportInto(dir string, warn func(error)) error {
 	return errors.Join(record.Report(dir, run.Results), record.Reseal(dir))
 }
 
-// WriteReport writes the report of the runs in the directories dirs as one file of HTML:
-// where they are several, side by side. It writes nothing to them, and does not need the
-// runs to have ended. It holds what figures need of all runs, and one trial at a time.
+// WriteReport writes one HTML report of the runs in dirs, side by side. It does not change the
+// directories, and runs may still be in progress. It holds only one trial at a time in memory.
 func WriteReport(w io.Writer, dirs []string) error {
 	var runs []view.Run
 	for _, dir := range dirs {
@@ -94,8 +93,8 @@ func WriteReport(w io.Writer, dirs []string) error {
 	return report.Write(w, runs, TrialDir)
 }
 
-// ViewOf returns what is shown of the run in dir, whose record is r: results over the trials
-// that have verdicts. It writes nothing, and does not need the run to have ended.
+// ViewOf returns the view of the run in dir with record r. Its results cover the trials that
+// have verdicts; the run may still be in progress. It writes nothing.
 func ViewOf(dir string, r Record) (view.Run, error) {
 	computed, err := computeResults(dir, r)
 	if err != nil {
@@ -106,7 +105,7 @@ func ViewOf(dir string, r Record) (view.Run, error) {
 	return run, nil
 }
 
-// View returns what is shown of the run in dir, given its results.
+// View returns the view of the run in dir, given its results.
 func (r Record) View(dir string, computed results.Results) view.Run {
 	run := view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,

@@ -18,26 +18,26 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Resumption asks to complete a run.
+// Resumption is a request to complete a run.
 type Resumption struct {
-	Dir  string // the run directory
-	Eval string // where the eval is now; empty for where it was
-	Pace        // without Workers and Governed as before
-	// Isolated says whether the command line asks for isolation; nil where it does not say.
+	Dir  string // run directory
+	Eval string // path of the eval; empty if it has not moved
+	Pace        // if Workers and Governed are not set, the run's own are used
+	// Isolated is the --isolate flag; nil if it was not given.
 	Isolated  *bool
 	HostHooks bool
-	// Consulting asks judges that the record names.
+	// Consulting configures asking the judges on record.
 	Consulting trial.Consulting
 	// ReadOverlay reads the file that was laid over the eval's servers.
 	ReadOverlay func(path string) (*mcpconfig.ClientFile, error)
-	// Sweep removes what a dead run left on its engine or among processes.
+	// Sweep removes what an interrupted run left on its engine or as processes.
 	Sweep func(ctx context.Context, dead Record) error
 
 	Host
 }
 
-// Resume completes a run that ended early, and keeps the trials that had ended. The job is nil
-// if no trial remained, or if it could not be planned.
+// Resume completes a run that ended early, and keeps its completed trials. The job is nil if no
+// trial was left to run, or if planning failed.
 func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	record, held, err := take(r.Dir)
 	if errors.As(err, new(Mistake)) {
@@ -77,7 +77,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	return j, out, err
 }
 
-// load plans the run again, and fails if the plan differs from the one that began.
+// load plans the run again. It fails if the plan differs from the original one.
 func (r Resumption) load(record Record) (*Job, error) {
 	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
 		return nil, mistake("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
@@ -104,7 +104,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 	return Load(q)
 }
 
-// conclude ends a run that has no trial left. A run that was killed before it was sealed is
+// conclude ends a run that has no trial left. If the run was killed before it was sealed, it is
 // swept and sealed.
 func (r Resumption) conclude(ctx context.Context, record Record, left Recovered) (Outcome, error) {
 	done := inOrder(record, left.Kept)
@@ -117,7 +117,7 @@ func (r Resumption) conclude(ctx context.Context, record Record, left Recovered)
 	return record.conclude(r.Dir, done, record.Reseal)
 }
 
-// fromDirectory resolves a path of the command line that began the run.
+// fromDirectory resolves a path of the run's command line.
 func fromDirectory(record Record, path string) string {
 	if here, err := os.Getwd(); filepath.IsAbs(path) || err == nil && here == record.Directory {
 		return path
@@ -125,7 +125,7 @@ func fromDirectory(record Record, path string) string {
 	return filepath.Join(record.Directory, path)
 }
 
-// sameTasks returns the tasks that the run began with.
+// sameTasks returns the tasks that the run started with.
 func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTask, error) {
 	var same []eval.ResolvedTask
 	for _, b := range begun {
@@ -138,7 +138,7 @@ func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTa
 	return same, nil
 }
 
-// sameImages fails if an image has changed since the run began.
+// sameImages returns an error if an image has changed since the run started.
 func sameImages(begun, now evidence.ImageRecords) error {
 	for _, ref := range slices.Sorted(maps.Keys(begun)) {
 		if found, ok := now[ref]; ok && found.ID != begun[ref].ID {
@@ -156,7 +156,7 @@ func (r Recovered) missing(trials []*plan.Trial) []*plan.Trial {
 	})
 }
 
-// with returns the results that are kept and those of this process's trials, in order.
+// with returns the kept results and those of the given trials, in order.
 func (r Recovered) with(record Record, done []Result) []Result {
 	all := map[plan.TrialID]Result{}
 	maps.Copy(all, r.Kept)

@@ -1,7 +1,7 @@
-// Package runner runs the trials of an eval, as package plan has planned them, and keeps the
-// run directory. [Run] is a run from its plan to its report, and [Resume] completes one
-// that ended early. [Regrade] repeats the verdicts of a run from its directory, and [Inspect]
-// looks at MCP servers alone.
+// Package runner runs the trials of an eval, as package plan has planned them, and maintains
+// the run directory. [Run] executes a run from its plan to its report, and [Resume] completes
+// one that ended early. [Regrade] repeats the verdicts of a run from its directory, and
+// [Inspect] inspects MCP servers without an agent.
 package runner
 
 import (
@@ -29,8 +29,8 @@ type Job struct {
 	Eval   *eval.Eval
 	Tasks  []eval.ResolvedTask
 	Trials []*plan.Trial
-	// Dir is the run directory; [RunAll] names that of a new run. Base is the same run without
-	// skills, which goes before; nil for none.
+	// Dir is the run directory; [RunAll] sets that of a new run. Base is the baseline without
+	// skills, which runs first; may be nil.
 	Dir  string
 	Base *Job
 
@@ -40,33 +40,33 @@ type Job struct {
 	clock *evidence.Clock
 }
 
-// execution is a job that is carried out.
+// execution is a job that is being run.
 type execution struct {
 	*Job
-	todo     []*plan.Trial // that remain
+	todo     []*plan.Trial // trials left to run
 	workers  int           // trials at once
-	left     Recovered     // of the run that is resumed
+	left     Recovered     // state of the resumed run
 	resumed  bool
-	baseline *Outcome // of Base; nil for none
+	baseline *Outcome // outcome of Base; may be nil
 	record   Record
 }
 
 // Outcome is the result of a run.
 type Outcome struct {
-	Dir     string // the run directory; empty where no trial was begun
+	Dir     string // run directory; empty if no trial was started
 	Record  Record
 	Results results.Results
 	Trials  []Result
-	Written bool // results, reports and seal are written
+	Written bool // whether results, reports and seal were written
 }
 
 // ExitCode returns the run's exit code.
 func (o Outcome) ExitCode() int { return o.Results.ExitCode(o.Record.Planned(), o.Record.FailFast) }
 
-// View returns what is shown of the run.
+// View returns the view of the run.
 func (o Outcome) View() view.Run { return o.Record.View(o.Dir, o.Results) }
 
-// Resumable reports whether resuming the run could give trials the outcome that they lack.
+// Resumable reports whether resuming the run could add outcomes of trials.
 func (o Outcome) Resumable() bool {
 	for _, r := range o.Trials {
 		if r.Verdicts.Class == evidence.ClassInfra {
@@ -76,13 +76,13 @@ func (o Outcome) Resumable() bool {
 	return o.Record.Interrupted
 }
 
-// Load reads an eval, and plans its trials. It starts nothing. What is wrong with the
-// request or with the files is a [Mistake], or [strictyaml.Errors].
+// Load reads an eval and plans its trials. It starts nothing. Errors in the request or in files
+// are of type [Mistake] or [strictyaml.Errors].
 func Load(q Request) (*Job, error) {
 	switch {
 	case q.Governed && !q.Isolated:
 		return nil, mistake("--workers auto needs --isolate: without it trials may disturb each other")
-	case q.Prewarm > 0 && !q.Isolated: // of a run that is resumed
+	case q.Prewarm > 0 && !q.Isolated: // of a resumed run
 		return nil, mistake("--prepare is about containers: it needs --isolate")
 	}
 	e, tasks, err := eval.Load(q.Eval, eval.Options{
@@ -125,7 +125,7 @@ func Load(q Request) (*Job, error) {
 	return j, j.plan()
 }
 
-// plan plans every trial, with what the lock has of packages.
+// plan plans every trial, with packages as locked.
 func (j *Job) plan() (err error) {
 	q := j.Request
 	lifetime := plan.PerTask
@@ -156,10 +156,10 @@ func (j *Job) plan() (err error) {
 	return nil
 }
 
-// Run runs the job in its run directory, which is new or empty, and reports. When it
-// returns nothing of the trials is left on the engine or among processes, and nothing at
-// all where no trial could be begun. It is compared with baseline, the same run without skills,
-// unless that is nil. The end of ctx interrupts it.
+// Run runs a job in its run directory, which must be new or empty, and writes the reports. When
+// it returns, nothing of the trials is left on the engine or as processes, and if no trial
+// could be started, nothing at all. If baseline is not nil, the run is compared with it. The
+// run is interrupted when ctx is done.
 func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 	workers, err := j.workersFor(j.Trials)
 	if err != nil {
@@ -188,9 +188,9 @@ func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 	return out, err
 }
 
-// carryOut runs the trials that remain, and reports. Until the first trial begins it changes
-// nothing in the run directory, except that run.json keeps a certificate which forbids to
-// begin.
+// carryOut runs the remaining trials and writes the reports. Before the first trial starts, it
+// changes nothing in the run directory, except that run.json gets a certificate that prevents
+// the run.
 func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
 	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials, AllowWeak: e.Request.AllowWeak})
 	if err != nil {
@@ -210,7 +210,7 @@ func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
 	return out, errors.Join(failed, err)
 }
 
-// prepare gets everything that trials need, and records that they begin.
+// prepare gets everything that trials need, and records their start.
 func (e *execution) prepare(ctx context.Context, backend Backend) error {
 	if err := e.installPackages(ctx, backend); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (e *execution) prepare(ctx context.Context, backend Backend) error {
 	return e.recordStart()
 }
 
-// workersFor returns how many of the trials run at once: fewer than asked for where that is left
-// to the machine and the disk has no room for more. It fails if the disk has no room.
+// workersFor returns how many of the trials run at once. If that is up to the governor, it is
+// reduced to what the disk has space for. It fails if there is too little space.
 func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	most, governed := j.Request.workers(j.Eval.Config)
 	if governed {
@@ -245,7 +245,7 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 	return most, nil
 }
 
-// readSecrets reads the values of the servers' secrets, and gives them to the trials.
+// readSecrets reads the values of the servers' secrets, and sets them in the trials.
 func (j *Job) readSecrets(ctx context.Context) error {
 	vault, err := openVault(ctx, j.Trials, j.Eval.Dir(), j.Request.Lookup, j.Request.Secrets)
 	if err != nil {
@@ -258,7 +258,7 @@ func (j *Job) readSecrets(ctx context.Context) error {
 	return nil
 }
 
-// newRecord returns run.json as it is before anything is done.
+// newRecord returns the initial run.json.
 func (j *Job) newRecord(workers int) (Record, error) {
 	q := j.Request
 	record, err := recordOf(j.Eval, j.Tasks, q.Overlay)
@@ -286,9 +286,9 @@ func (j *Job) newRecord(workers int) (Record, error) {
 	return record, nil
 }
 
-// installPackages completes the plans with the versions of packages. Those that the lock lacks
-// are resolved and kept in it. Entries that another run added since the plan was made, such as
-// the one with another executor before this, are used and stay.
+// installPackages sets the versions of packages in the plans. Packages that are not in the lock
+// file are resolved and added to it. The file is read again, as another run may have added
+// entries.
 func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 	lock, err := ReadLock(j.Eval)
 	if err != nil {
@@ -304,8 +304,8 @@ func (j *Job) installPackages(ctx context.Context, backend Backend) error {
 	})
 }
 
-// getImages has the backend get all images, and adds them and the plan to the record. A resumed run
-// must have the plan and the images that it began with.
+// getImages gets all images, and adds them and the plan to the record. In a resumed run both
+// must be the same as before.
 func (e *execution) getImages(ctx context.Context, backend Backend) error {
 	secrets, record := e.Request.Secrets, &e.record
 	planned := planDigest(e.Trials, secrets)
@@ -332,8 +332,8 @@ func (e *execution) getImages(ctx context.Context, backend Backend) error {
 	return nil
 }
 
-// certify attacks a sandbox of the run's kind, unless that was done today, and adds the result
-// to the record. It fails if something gets out that is not allowed to.
+// certify attacks a sandbox of the run's kind, unless a certificate of today exists, and adds
+// the result to the record. It fails if an attack that is not allowed gets out.
 func (e *execution) certify(ctx context.Context, backend Backend) (err error) {
 	attackable, ok := backend.(selftest.Backend)
 	if !ok || !defence.Certificate {
@@ -343,8 +343,8 @@ func (e *execution) certify(ctx context.Context, backend Backend) (err error) {
 	return err
 }
 
-// recordStart records that trials begin now. In a resumed run it first moves aside what is left
-// of them.
+// recordStart records the start of the trials. In a resumed run it first moves their earlier
+// files aside.
 func (e *execution) recordStart() error {
 	record := &e.record
 	if e.resumed {
@@ -370,8 +370,8 @@ func (e *execution) recordStart() error {
 	return record.Write(e.Dir)
 }
 
-// runTrials runs the trials that remain, and returns the results of all trials that have
-// ended, in order.
+// runTrials runs the remaining trials, and returns the results of all completed trials, in
+// order.
 func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, error) {
 	q, config := e.Request, e.Eval.Config
 	update, end := q.Watch(ctx, len(e.todo), e.workers)
@@ -388,7 +388,7 @@ func (e *execution) runTrials(ctx context.Context, backend Backend) ([]Result, e
 	return e.left.with(e.record, done), err
 }
 
-// finish records that the run has ended, and writes its results and reports.
+// finish records the end of the run, and writes its results and reports.
 func finish(ctx context.Context, dir string, record Record, done []Result, now time.Time) (Outcome, error) {
 	record.Ended = now
 	record.Interrupted = ctx.Err() != nil && len(done) < record.Planned()
@@ -400,7 +400,7 @@ func finish(ctx context.Context, dir string, record Record, done []Result, now t
 	return record.conclude(dir, done, record.Seal)
 }
 
-// governed reports whether machine and models decide how many trials run at once.
+// governed reports whether a governor determines how many trials run at once.
 func (j *Job) governed() bool {
 	_, governed := j.Request.workers(j.Eval.Config)
 	return governed

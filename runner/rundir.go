@@ -15,11 +15,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// runDir is a run directory that this process has just made and holds.
+// runDir is a run directory that this process has created and holds.
 type runDir struct {
 	path string
 	held *os.File
-	made []string // itself and directories above it that are new, innermost first
+	made []string // directories that were created, innermost first
 }
 
 func makeRunDir(path string) (*runDir, error) {
@@ -43,7 +43,7 @@ func makeRunDir(path string) (*runDir, error) {
 	return d, nil
 }
 
-// abandon removes the directory of a run that began no trial, unless others have put something
+// abandon removes the directory of a run that started no trial, unless others have put files
 // there.
 func (d *runDir) abandon() error {
 	defer d.removeMade()
@@ -56,19 +56,19 @@ func (d *runDir) abandon() error {
 func (d *runDir) removeMade() {
 	for _, dir := range d.made {
 		if os.Remove(dir) != nil {
-			return // others have theirs in it
+			return // not empty
 		}
 	}
 }
 
-// Latest returns the run directory in dir that began last, of those that waza has named; empty
-// where there is none.
+// Latest returns the path of the newest run directory in dir, among those with a name that waza
+// generated, or "".
 func Latest(dir string) (latest string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	second, began := "", time.Time{} // that its name begins with, and when it began exactly
+	second, began := "", time.Time{} // the second in its name, and its exact start time
 	for _, entry := range slices.Backward(entries) {
 		named := idSecond.FindString(entry.Name())
 		if named == "" || second != "" && named != second {
@@ -82,9 +82,9 @@ func Latest(dir string) (latest string, err error) {
 	return latest, nil
 }
 
-// Hold takes a run directory for this process, until the returned file is closed or the
-// process ends. It fails with [sandbox.ErrAlive] if another process has it. On file systems
-// without locks it holds nothing.
+// Hold locks a run directory for this process until the returned file is closed or the process
+// exits. It returns [sandbox.ErrAlive] if another process holds it. On file systems without
+// locks it does nothing.
 func Hold(dir string) (*os.File, error) {
 	file, err := os.Open(dir)
 	if err != nil {
@@ -103,11 +103,10 @@ func Hold(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// take holds the run directory dir until held is closed, and reads its record. It fails with
-// [sandbox.ErrAlive] if another process has it, and with a [Mistake] if it is not a run
-// directory.
+// take holds the run directory dir until held is closed, and reads its record. It returns
+// [sandbox.ErrAlive] if another process holds it, and a [Mistake] if it is not a run directory.
 func take(dir string) (record Record, held io.Closer, err error) {
-	if _, err := os.Lstat(filepath.Join(dir, RunFile)); err != nil { // dir may be a pipe, which to open is to wait
+	if _, err := os.Lstat(filepath.Join(dir, RunFile)); err != nil { // opening a pipe would block
 		if _, err := ReadRecord(dir); err != nil {
 			return record, nil, Mistake{err}
 		}
@@ -116,7 +115,7 @@ func take(dir string) (record Record, held io.Closer, err error) {
 	if err != nil {
 		return record, nil, err
 	}
-	record, err = ReadRecord(dir) // as it is now that nobody else writes to it
+	record, err = ReadRecord(dir) // read again, now that nobody else writes to it
 	if err != nil {
 		return record, nil, errors.Join(Mistake{err}, held.Close())
 	}

@@ -16,49 +16,50 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// Result is a trial that has ended and was graded. Those that a run returns hold only which
-// trial it was, how that ended and when.
+// Result is the result of a completed trial. In the results of a run, Trial and Verdicts
+// contain only an outline; see [Result.outline].
 type Result struct {
 	Dir      evidence.Dir
 	Trial    evidence.Trial
 	Verdicts evidence.Verdicts
-	// Earlier are the attempts before it, which were made again.
+	// Earlier are the previous attempts.
 	Earlier []evidence.Trial
 }
 
-// Options are how [RunTrials] runs trials. Dir, Workers, Progress and the host's Secrets are
-// required; of the host Say, Warn and what trials need is used.
+// Options configures [RunTrials]. Dir, Workers, Progress and the host's Secrets are required;
+// of the host only Say, Warn and what trials need is used.
 type Options struct {
 	Host
 	Dir      string // run directory
-	Workers  int    // trials at once, at least 1
-	Govern   bool   // start fewer at once where machine or models bear no more, and say why
-	Prewarm  int    // sandboxes opened before their trials begin, at most
+	Workers  int    // maximum number of concurrent trials, at least 1
+	Govern   bool   // limit them further by what machine and models can take
+	Prewarm  int    // maximum number of sandboxes opened in advance
 	FailFast bool   // start no further trial once one did not pass
-	// InfraRetries is how often a trial that ended as infra is run again.
+	// InfraRetries is how often a trial with outcome infra is retried.
 	InfraRetries int
-	// MaxAttempts is how often a trial is tried until its graders do not fail it; 0 is once.
+	// MaxAttempts is how often a trial is tried until it passes; 0 means once.
 	MaxAttempts int
 	Progress    func(Update) // called from several goroutines, which wait for it
 
-	// Hooks are those of the run, and Start is where hooks on the host start; empty for here.
+	// Hooks are the hooks of the run. Start is the directory in which hooks on the host start;
+	// empty for the current one.
 	Hooks plan.Hooks
 	Start string
 
-	// Weak names the attacks that may get out of sandboxes.
+	// Weak are the attacks that may get out of sandboxes.
 	Weak []string
 
-	// Against is the directory of the same run without skills; empty for none.
+	// Against is the directory of the baseline run without skills; may be empty.
 	Against string
-	// Snapshots takes what trials leave as snapshots; nil leaves those as they are.
+	// Snapshots takes snapshots from trials' files; may be nil.
 	Snapshots *Snapshots
-	// Free returns how many bytes are free on the disk of Dir; nil asks the disk.
+	// Free returns how many bytes are free on the disk of Dir; by default it asks the disk.
 	Free func() (int64, bool)
-	// Wall is the machine's clock, which is asked once a trial; nil for time.Now.
+	// Wall returns the wall clock time. It is called once a trial; default time.Now.
 	Wall func() time.Time
 }
 
-// complete returns the options with their defaults. It fails if something required is missing.
+// complete returns the options with defaults. It fails if a required one is missing.
 func (o Options) complete(trials []*plan.Trial) (Options, error) {
 	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
 		return o, errors.New("runner: incomplete options")
@@ -90,8 +91,8 @@ func TrialDir(run, task string, number int) evidence.Dir {
 
 type run struct {
 	backend  trial.Backend
-	pool     *pool     // opens its sandboxes
-	governor *governor // nil where it is said how many trials run at once
+	pool     *pool     // opens the trials' sandboxes
+	governor *governor // nil if the number of concurrent trials is fixed
 	o        Options
 	shared   *trial.SharedServers
 	backs    reconnection
@@ -100,11 +101,11 @@ type run struct {
 	progress *progressLog
 }
 
-// RunTrials runs trials, at most Workers at once, and grades each. When ctx ends, or the
-// backend goes away and does not come back, no further trial is started, those under way are
-// stopped and taken down, and the results of those that had ended are returned. The error is
-// never a trial's. With errNoRoom no trial was begun. RunTrials takes the plans over: it sets
-// the element of trials to nil once its trial has ended.
+// RunTrials runs trials, at most Workers at once, and grades each. When ctx is done, or the
+// backend is lost, no further trial is started, running trials are stopped, and the results of
+// completed ones are returned. The error is never that of a trial. With errNoRoom no trial was
+// started. RunTrials takes ownership of the plans: it sets elements of trials to nil when they
+// have completed.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
 	o, err := o.complete(trials)
 	if err != nil {
@@ -131,8 +132,8 @@ func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial,
 	return done, errors.Join(failed, r.backs.gone(), r.shared.Close(ctx))
 }
 
-// runAll runs the trials by workers, until one may not start any more, and returns the results of
-// those that have ended, in order.
+// runAll runs the trials on workers until no more may start, and returns the results of
+// completed trials in order.
 func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, err error) {
 	starting, stop := context.WithCancel(ctx)
 	defer stop()
@@ -180,7 +181,7 @@ func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, 
 	return done, errors.Join(errs...)
 }
 
-// runHooks runs hooks of the run. It fails if a hook with error_on_fail does.
+// runHooks runs hooks of the run. It fails if a hook with error_on_fail fails.
 func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	for _, hook := range hooks {
 		failed, err := trial.HookOnHost(ctx, hook, r.o.Start, r.o.Secrets)
@@ -198,18 +199,18 @@ func (r *run) runHooks(ctx context.Context, hooks []eval.Hook) error {
 	return nil
 }
 
-// Update is one step of a trial: it entered a phase, or a tool was called. Result is set with
-// PhaseAgain and PhaseDone.
+// Update is a progress event of a trial: it entered a phase, or a tool was called. Result is
+// set with PhaseAgain and PhaseDone.
 type Update struct {
 	Task    string
 	Number  int
-	Attempt int // from 1
+	Attempt int // starts at 1
 	Phase   evidence.Phase
-	Call    *trial.Calling // nil where the phase is what is new
+	Call    *trial.Calling // nil if the trial entered the phase
 	Result  *Result
 }
 
-// Progress is the update as it goes on record, without its time.
+// Progress returns the update as it is recorded, without its time.
 func (u Update) Progress() evidence.Progress {
 	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: string(u.Phase)}
 	if u.Result != nil {
@@ -219,7 +220,7 @@ func (u Update) Progress() evidence.Progress {
 	return p
 }
 
-// progressLog records phases. A failure to write harms no trial and is reported once. A nil
+// progressLog records phases. Write errors do not affect trials and are reported once. A nil
 // progressLog does nothing.
 type progressLog struct {
 	log  *evidence.ProgressLog
@@ -227,7 +228,7 @@ type progressLog struct {
 	once sync.Once
 }
 
-// openProgress returns nil, and warns, if the file cannot be written.
+// openProgress opens the progress file. If that fails, it warns and returns nil.
 func openProgress(o Options) *progressLog {
 	log, err := evidence.OpenProgress(o.Dir, o.Secrets)
 	if err != nil {
@@ -256,8 +257,8 @@ func (l *progressLog) close() {
 	}
 }
 
-// enters reports that a trial enters a phase. While its agent works, the next trial's
-// sandbox is opened.
+// enters reports that a trial enters a phase. When its agent starts, the next trial's sandbox
+// is opened.
 func (r *run) enters(t *plan.Trial, phase evidence.Phase) {
 	if phase == evidence.PhaseAgent {
 		r.governor.started(t)

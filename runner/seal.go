@@ -14,11 +14,11 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 )
 
-// Seal is the SHA-256 of every file of a run directory, by its path with slashes, as the
-// run left them. Some of the files are written again by grading: see [regraded].
+// Seal contains the SHA-256 of every file of a run directory at the end of the run, by path
+// with slashes. Some files are rewritten by grading; see [regraded].
 type Seal map[string]string
 
-// sealOf returns the seal of a run directory, without run.json, which holds it.
+// sealOf returns the seal of a run directory, without run.json, which contains it.
 func sealOf(dir string) (Seal, error) {
 	seal := Seal{}
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
@@ -68,11 +68,11 @@ func (s Seal) renewTrial(dir string, trial evidence.Dir, name string) error {
 	return nil
 }
 
-// renewGraded updates the digests of files that grading has written, and drops those of
-// missing ones.
+// renewGraded updates the digests of files that grading writes, and removes those of missing
+// ones.
 func (s Seal) renewGraded(dir string) error {
 	var names []string
-	for _, o := range outputs() { // which an interrupted run may lack
+	for _, o := range outputs() { // an interrupted run may not have had them
 		names = append(names, o.name)
 	}
 	for name := range s {
@@ -86,8 +86,8 @@ func (s Seal) renewGraded(dir string) error {
 	return s.renew(dir, names...)
 }
 
-// Changed lists evidence in the run directory dir that is not as it was when the run was
-// sealed. [Seal.Gone] lists what is missing.
+// Changed returns the evidence in the run directory dir that has changed since the run was
+// sealed. Missing files are returned by [Seal.Gone] instead.
 func (s Seal) Changed(dir string) ([]string, error) {
 	var changed []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -108,8 +108,8 @@ func (s Seal) Changed(dir string) ([]string, error) {
 	return changed, nil
 }
 
-// Gone lists evidence that is missing from the run directory dir, by path: files, or the
-// directory of a trial that is missing altogether. Progress is not evidence.
+// Gone returns the paths of evidence that is missing from the run directory dir: files, or the
+// directory of a trial that is missing altogether. The progress file is not evidence.
 func (s Seal) Gone(dir string) []string {
 	exists := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
@@ -128,7 +128,7 @@ func (s Seal) Gone(dir string) []string {
 	return slices.Compact(gone)
 }
 
-// Emptied reports whether the run left trials in its directory dir that are all gone.
+// Emptied reports whether the run had trials and all of them are missing from dir.
 func (s Seal) Emptied(dir string) (bool, error) {
 	had := false
 	for name := range s {
@@ -141,7 +141,7 @@ func (s Seal) Emptied(dir string) (bool, error) {
 	return len(left) == 0, err
 }
 
-// byTrial divides the seal by trials, without what was moved aside in them.
+// byTrial splits the seal by trial directory, without files that were moved aside.
 func (s Seal) byTrial() map[string]Seal {
 	all := map[string]Seal{}
 	for name, sum := range s {
@@ -157,8 +157,8 @@ func (s Seal) byTrial() map[string]Seal {
 	return all
 }
 
-// trialOf returns the directory of the trial that a file belongs to, or "". Both are paths in
-// the run directory.
+// trialOf returns the directory of the trial that a file belongs to, or "". Both are paths
+// relative to the run directory.
 func trialOf(file string) string {
 	parts := strings.Split(file, "/")
 	if len(parts) < 4 || parts[0] != trialsDir {
@@ -179,8 +179,8 @@ func regraded(name string) bool {
 	return slices.ContainsFunc(outputs(), func(o output) bool { return o.name == name })
 }
 
-// digestIn is the SHA-256 of a file of the run directory dir, by its path with slashes. That of a
-// trial is opened from the trial's directory, which takes a third of the system calls.
+// digestIn returns the SHA-256 of a file of the run directory dir, by path with slashes. Files
+// of a trial are opened from the trial's directory, which takes a third of the system calls.
 func digestIn(dir, name string) (string, error) {
 	if trial := trialOf(name); trial != "" {
 		dir, name = filepath.Join(dir, filepath.FromSlash(trial)), strings.TrimPrefix(name, trial+"/")

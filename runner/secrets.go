@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	// maxSecret is the largest value of a secret, in bytes. Linux takes 128 KiB for a variable
-	// with its name.
+	// maxSecret is the maximum size of a secret in bytes. Linux limits an environment variable
+	// to 128 KiB.
 	maxSecret = 64 << 10
 	// secretTimeout bounds a command that prints a secret.
 	secretTimeout = 30 * time.Second
-	// maxComplaint is how many bytes of such a command's stderr an error shows.
+	// maxComplaint is how many bytes of the command's stderr are shown in errors.
 	maxComplaint = 500
 )
 
 // vault holds the values of a run's secrets.
 type vault struct {
-	values map[string]string // by the source
+	values map[string]string // by sourceKey
 	dir    string
 	lookup func(string) (string, bool)
 	known  *redact.Set
 }
 
-// openVault reads every secret of the trials' servers, each source once: files and
-// commands in the eval's directory dir, variables by lookup. It adds each value to secrets
-// under the name SERVER/NAME. Its error names every secret that cannot be read, and no value.
+// openVault reads every secret of the trials' servers, each source once. Files and commands are
+// relative to dir, the eval's directory. It adds each value to secrets under the name
+// SERVER/NAME. The error names every secret that cannot be read, but no value.
 func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup func(string) (string, bool), secrets *redact.Set) (*vault, error) {
 	v := &vault{values: map[string]string{}, dir: dir, lookup: lookup, known: secrets}
 	failed := map[string]bool{}
@@ -60,7 +60,7 @@ func openVault(ctx context.Context, trials []*plan.Trial, dir string, lookup fun
 	return v, errors.Join(errs...)
 }
 
-// sourceKey identifies a source.
+// sourceKey returns a key for a source.
 func sourceKey(s mcpconfig.Secret) string {
 	return fmt.Sprintf("%q", append([]string{s.Env, s.File}, s.Command...))
 }
@@ -79,7 +79,7 @@ func (v *vault) take(ctx context.Context, from mcpconfig.Secret, name string) er
 	return nil
 }
 
-// read is the value that a source has.
+// read returns the value of a secret from its source.
 func (v *vault) read(ctx context.Context, from mcpconfig.Secret) (value string, err error) {
 	what := from.String()
 	switch {
@@ -118,7 +118,7 @@ func checkSecret(what, value string) error {
 	return nil
 }
 
-// readFile reads a file that may hold a secret and a line break of two bytes.
+// readFile reads a file with a secret, which may be followed by a line break of two bytes.
 func (v *vault) readFile(name string) (string, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(v.dir, name)
@@ -130,8 +130,8 @@ func (v *vault) readFile(name string) (string, error) {
 	return string(content), files.Cause(err)
 }
 
-// ask runs a command in the eval's directory and returns what it prints. The whole
-// of its process group ends with it.
+// ask runs a command in the eval's directory and returns its output. Its process group is
+// killed when it ends.
 func (v *vault) ask(ctx context.Context, command []string) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (v *vault) ask(ctx context.Context, command []string) (string, error) {
 	return string(stdout.Bytes()), nil
 }
 
-// Give hands every server its own secrets, for the environment that it is started with.
+// Give sets the secrets of every server in the environment that it is started with.
 func (v *vault) Give(trials []*plan.Trial) {
 	for _, t := range trials {
 		for i := range t.Servers {

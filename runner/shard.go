@@ -18,15 +18,15 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Shard is one of several parts of a run, each a run of its own on another machine. [Merge] makes
-// one run of them.
+// Shard is one of several parts of a run. Each is a run of its own, possibly on another
+// machine; [Merge] merges them.
 type Shard struct {
-	Number int      `json:"number"` // from 1
+	Number int      `json:"number"` // starts at 1
 	Of     int      `json:"of"`
-	Tasks  []string `json:"tasks"` // ids of all shards' tasks, in order
+	Tasks  []string `json:"tasks"` // ids of the tasks of all shards, in order
 }
 
-// take returns the shard's tasks: every Of-th, with all their trials.
+// take returns the shard's tasks: every Of-th one, with all of its trials.
 func (s *Shard) take(tasks []eval.ResolvedTask) (taken []eval.ResolvedTask, err error) {
 	s.Tasks = nil
 	for i, t := range tasks {
@@ -41,15 +41,15 @@ func (s *Shard) take(tasks []eval.ResolvedTask) (taken []eval.ResolvedTask, err 
 	return taken, nil
 }
 
-// Merging asks to merge the shards of a run.
+// Merging is a request to merge the shards of a run.
 type Merging struct {
 	Shards []string // run directories
-	Dir    string   // of the merged run, new or empty; empty for a new one below .waza/runs
+	Dir    string   // directory of the merged run, new or empty; "" for a new one below .waza/runs
 }
 
-// Merge makes a run directory of those of a run's shards, as if one process had run all trials:
-// it copies their evidence, grades it, writes results and reports, and seals them. It fails with
-// a [Mistake] where the shards are not those of one run, or their evidence was changed.
+// Merge merges the run directories of a run's shards into one: it copies their evidence, grades
+// it, writes results and reports, and seals them. It returns a [Mistake] if the shards are not
+// of one run, or their evidence was changed.
 func Merge(m Merging) (Outcome, error) {
 	record, dirs, err := m.read()
 	if err != nil {
@@ -81,7 +81,8 @@ func Merge(m Merging) (Outcome, error) {
 	return record.conclude(j.Dir, inOrder(record, graded), record.Seal)
 }
 
-// read reads the shards' records, and returns that of the merged run and the directory of each task.
+// read reads the shards' records, and returns the record of the merged run and the shard
+// directory of each task.
 func (m Merging) read() (merged Record, dirs map[string]string, err error) {
 	type shard struct {
 		Record
@@ -135,7 +136,7 @@ func (m Merging) read() (merged Record, dirs map[string]string, err error) {
 	return merged, dirs, nil
 }
 
-// readShard reads the record of a shard that has ended, with its evidence as it was then.
+// readShard reads the record of a completed shard, and checks that its evidence is unchanged.
 func readShard(dir string) (Record, error) {
 	r, err := ReadRecord(dir)
 	if err != nil {
@@ -157,7 +158,7 @@ func readShard(dir string) (Record, error) {
 	return r, err
 }
 
-// addShard adds to a merged record what a shard, in dir, has of its own.
+// addShard merges the record of the shard in dir into r.
 func addShard(r *Record, dir string, shard Record) error {
 	r.Merged = append(r.Merged, shard.ID)
 	if shard.Started.Before(r.Started) {
@@ -193,8 +194,8 @@ func addShard(r *Record, dir string, shard Record) error {
 	return nil
 }
 
-// differ returns the key of run.json in which two shards of one run may not differ, and do; empty
-// for none. Shards have tasks, times and machines of their own.
+// differ returns a key of run.json in which two shards of one run differ but must not, or "".
+// Tasks, times and machines of shards may differ.
 func differ(a, b Record) (key string, err error) {
 	var keys [2]map[string]json.RawMessage
 	for i, r := range []Record{a, b} {
@@ -231,7 +232,7 @@ func differ(a, b Record) (key string, err error) {
 	return "", nil
 }
 
-// mergeProgress writes the progress.jsonl of shards as one, by time.
+// mergeProgress merges the progress.jsonl files of shards, ordered by time.
 func mergeProgress(dir string, shards []string) error {
 	var all []evidence.Progress
 	for _, shard := range shards {

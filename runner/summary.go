@@ -16,15 +16,15 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Files of a run directory, beside its trials.
+// Files of a run directory.
 const (
 	RunFile     = "run.json"
 	ResultsFile = "results.json"
-	// baselineFile is what the same run came to without skills, where there is one.
+	// baselineFile contains the results of the baseline without skills, if there is one.
 	baselineFile = "baseline.json"
 )
 
-// Trials lists the trials that have ended in a run directory, by task and number.
+// Trials returns the completed trials in a run directory, ordered by task and number.
 func Trials(dir string) ([]evidence.Dir, error) {
 	found, err := fs.Glob(os.DirFS(dir), trialsDir+"/*/*/"+evidence.TrialFile)
 	if err != nil {
@@ -38,7 +38,7 @@ func Trials(dir string) ([]evidence.Dir, error) {
 	return dirs, nil
 }
 
-// byTaskAndNumber orders paths of trials: 10 comes after 2.
+// byTaskAndNumber compares paths of trials, with numbers in numeric order.
 func byTaskAndNumber(a, b string) int {
 	a, b = path.Dir(a), path.Dir(b)
 	return cmp.Or(
@@ -49,8 +49,8 @@ func byTaskAndNumber(a, b string) int {
 }
 
 // WriteResults computes a run's results from its directory and writes results.json. It reads
-// the trials back from their files, once for the figures and once for the texts, and holds one at
-// a time: those of 1,000 tasks do not fit into memory.
+// the trials twice, for figures and for texts, and holds one at a time in memory: all trials of
+// 1,000 tasks would not fit.
 func WriteResults(dir string, r Record) (results.Results, error) {
 	computed, err := computeResults(dir, r)
 	if err != nil {
@@ -63,7 +63,7 @@ func WriteResults(dir string, r Record) (results.Results, error) {
 	})
 }
 
-// Complete adds to a run of a task what its trial's evidence says, as results.json has it.
+// Complete adds data of a trial's evidence to its result, as in results.json.
 func Complete(dir, task string, run results.RunResult) (results.RunResult, error) {
 	trial, err := readTrial(TrialDir(dir, task, run.RunNumber))
 	if err != nil {
@@ -72,7 +72,7 @@ func Complete(dir, task string, run results.RunResult) (results.RunResult, error
 	return run.Complete(trial)
 }
 
-// computeResults computes a run's results over the trials that have verdicts.
+// computeResults computes a run's results from the trials that have verdicts.
 func computeResults(dir string, r Record) (results.Results, error) {
 	dirs, err := Trials(dir)
 	if err != nil {
@@ -98,8 +98,7 @@ func computeResults(dir string, r Record) (results.Results, error) {
 	return computed, addBaseline(dir, &computed)
 }
 
-// addBaseline compares results with those of the same run without skills, where the run
-// directory has them.
+// addBaseline compares results with those of the baseline without skills, if the run has one.
 func addBaseline(dir string, to *results.Results) error {
 	data, err := evidence.ReadFile(dir, baselineFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +114,8 @@ func addBaseline(dir string, to *results.Results) error {
 	return to.Against(base)
 }
 
-// writeBaseline writes the results of the same run without skills into the run directory dir,
-// without what agents said, which is in the baseline's own results.json.
+// writeBaseline writes the results of the baseline to the run directory dir, without agents'
+// messages, which are in the baseline's own results.json.
 func writeBaseline(dir string, baseline results.Results) error {
 	data, err := evidence.MarshalIndent(baseline)
 	if err != nil {
@@ -125,7 +124,7 @@ func writeBaseline(dir string, baseline results.Results) error {
 	return evidence.WriteFile(filepath.Join(dir, baselineFile), data)
 }
 
-// addTrial adds a trial and the attempts that came before it.
+// addTrial adds a trial and its earlier attempts.
 func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
 	if err := to.Add(trial); err != nil {
 		return err
@@ -143,8 +142,8 @@ func addTrial(to *results.Builder, d evidence.Dir, trial results.Trial) error {
 	return nil
 }
 
-// readTrial reads one trial's evidence and verdicts. A trial that a crash kept
-// from being graded has no verdicts.
+// readTrial reads one trial's evidence and verdicts. A trial that was not graded because of a
+// crash has no verdicts.
 func readTrial(d evidence.Dir) (results.Trial, error) {
 	var t results.Trial
 	var err error
@@ -160,7 +159,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	return readRecorded(d, t)
 }
 
-// readRecorded adds what a trial's evidence holds beside trial.json.
+// readRecorded adds the evidence of a trial that is not in trial.json.
 func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	var err error
 	if t.Calls, err = d.Calls(); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -194,12 +193,12 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	t.Gateway = d.Gateway(t.Trial)
 	for call, err := range d.ModelCalls() {
 		if err != nil {
-			break // grading has said what is wrong with it
+			break // reported by grading
 		}
 		call.Request, call.Response = nil, nil
 		t.Models = append(t.Models, call)
 	}
-	t.Transcript, _ = d.Transcript() // the agent's word; grading has said what is wrong with it
+	t.Transcript, _ = d.Transcript() // reported by the agent; grading reports errors
 	return t, nil
 }
 
@@ -224,8 +223,8 @@ func readConduct(d evidence.Dir, t *results.Trial) (err error) {
 	return nil
 }
 
-// ReadEntry reads a run to compare: its directory, or a results.json, which may be of
-// upstream waza's making. A run.json beside the results says what the run was made with.
+// ReadEntry reads a run to compare: a run directory, or a results.json, which may also be one
+// of upstream waza. If there is a run.json next to it, the entry includes the run's settings.
 func ReadEntry(path string) (results.Entry, error) {
 	entry := results.Entry{Path: path}
 	info, err := os.Stat(path)
