@@ -1,10 +1,9 @@
-// Package cmdmock answers for command-line programs from a table, as an eval's
-// command_mocks define it. The first response whose conditions hold is the answer; an
-// invocation that none matches fails.
+// Package cmdmock mocks commands with a table of responses, as an eval's command_mocks define
+// it. The first response whose conditions match is used; an invocation without a match fails.
 //
-// In the agent's container the program is our own executable under the command's name. It asks
-// the runner, which has the table and keeps the record. The package knows no trials and no
-// networks.
+// In the agent's container, the command is a link to waza's own executable. It requests the
+// answer from the runner, which has the table and records the invocation. This package does not
+// know about trials or networks.
 package cmdmock
 
 import (
@@ -18,29 +17,29 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Variable is the environment variable that holds the URL which mocked programs ask.
+// Variable is the environment variable with the URL that mocked commands send requests to.
 const Variable = "WAZA_COMMANDS"
 
-// Path is the path of that URL below the one of models.
+// Path is the path of that URL, relative to the gateway's.
 const Path = "/.command"
 
-// ExitUnmatched is the exit code of an invocation that no response is for.
+// ExitUnmatched is the exit code of an invocation without a matching response.
 const ExitUnmatched = 127
 
-// maxInvocation is how many bytes an invocation may have.
+// maxInvocation is the maximum size of an invocation in bytes.
 const maxInvocation = 1 << 20
 
-// Command is a program that is mocked.
+// Command is a mocked command.
 type Command struct {
 	Name        string     `json:"name"`
 	Responses   []Response `json:"responses"`
-	ExpectCalls *int       `json:"expect_calls,omitempty"` // nil where any number will do
+	ExpectCalls *int       `json:"expect_calls,omitempty"` // nil for any number
 }
 
-// Response is the answer to invocations that meet all its conditions.
+// Response is the answer to invocations that meet all of its conditions.
 type Response struct {
-	Args        []string          `json:"args,omitempty"`       // the arguments, all of them
-	ArgsRegex   []string          `json:"args_regex,omitempty"` // an expression for the whole of each argument
+	Args        []string          `json:"args,omitempty"`       // the exact arguments
+	ArgsRegex   []string          `json:"args_regex,omitempty"` // a regular expression for each argument, which must match all of it
 	Environment map[string]string `json:"environment,omitempty"`
 	Workdir     string            `json:"workdir,omitempty"` // relative to the workspace; empty for any
 	Stdout      []byte            `json:"stdout,omitempty"`
@@ -53,7 +52,7 @@ type Response struct {
 
 var nameOf = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// Compile reports everything wrong with a command and makes it ready to be asked.
+// Compile validates a command and prepares it for Answer. The error lists all problems.
 func (c *Command) Compile() error {
 	var errs []error
 	if !nameOf.MatchString(c.Name) || c.Name == "waza" {
@@ -92,7 +91,7 @@ func (r *Response) compile() error {
 	return errors.Join(errs...)
 }
 
-// Invocation is a program as it was started.
+// Invocation is one execution of a mocked command.
 type Invocation struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
@@ -100,7 +99,8 @@ type Invocation struct {
 	Dir     string            `json:"dir"`
 }
 
-// ReadInvocation reads what a program asks. Whoever is in the agent's container may have written it.
+// ReadInvocation parses an invocation. It is not trusted: any program in the agent's container
+// may have sent it.
 func ReadInvocation(body io.Reader) (Invocation, error) {
 	var in Invocation
 	raw, err := io.ReadAll(io.LimitReader(body, maxInvocation+1))
@@ -113,15 +113,16 @@ func ReadInvocation(body io.Reader) (Invocation, error) {
 	return in, jsontext.Unmarshal(raw, &in)
 }
 
-// Answer is what a program writes, and how it exits.
+// Answer is the output and exit code of a mocked command.
 type Answer struct {
 	Stdout   []byte `json:"stdout,omitempty"`
 	Stderr   string `json:"stderr,omitempty"`
 	ExitCode int    `json:"exit_code"`
-	Response int    `json:"-"` // its index; -1 for none
+	Response int    `json:"-"` // index of the response; -1 for none
 }
 
-// Answer returns the answer to an invocation in a container with the workspace at a path.
+// Answer returns the answer to an invocation. workspace is the path of the workspace in the
+// container.
 func (c *Command) Answer(in Invocation, workspace string) Answer {
 	for i, r := range c.Responses {
 		if r.matches(in, workspace) {

@@ -1,14 +1,14 @@
-// Package gitrepo fetches a commit of a git repository, local or over https, for a
-// workspace. It asks the git command of this machine.
+// Package gitrepo fetches a commit of a git repository for a workspace, from a local path or
+// over https, with this machine's git command.
 //
-// The repository is a stranger's. Git reads no configuration but what is given here, and
-// runs no hook, no filter, no credential helper and no other program that the repository
-// names; it fetches no submodules, and speaks no protocol but the one that the source has.
-// Sizes are looked at before anything is checked out, and a link that leads out is refused.
-// Over https, git connects to a proxy of ours, which reaches the source's host alone, and
-// only at public addresses.
+// The repository is not trusted. Git reads no configuration except what this package sets, and
+// runs no hook, filter, credential helper or other program that the repository names. It
+// fetches no submodules, and uses only the protocol of the source. Sizes are checked before
+// anything is checked out, and links that lead out of the repository are rejected. Over https,
+// git connects through a proxy of this package, which only reaches the source's host at public
+// addresses.
 //
-// How much memory git takes for an object is git's affair.
+// The memory that git itself uses is not limited.
 package gitrepo
 
 import (
@@ -35,42 +35,42 @@ import (
 )
 
 const (
-	maxBytes   = eval.MaxWorkspaceBytes // of all that is checked out, and again with its history
+	maxBytes   = eval.MaxWorkspaceBytes // of all files, and again including the history
 	maxEntries = 100_000                // files and directories
 	timeout    = 10 * time.Minute
-	// killTimeout is how long a git that was killed may keep its output open.
+	// killTimeout bounds waiting for the output of a git process that was killed.
 	killTimeout = 5 * time.Second
 )
 
-// RefusedError says why a repository is not to be had as the eval names it.
+// RefusedError is why a repository cannot be used as the eval names it.
 type RefusedError string
 
 func (e RefusedError) Error() string { return string(e) }
 
-// Source is a commit of a repository.
+// Source identifies a commit of a repository.
 type Source struct {
-	Path   string // absolute, of a directory or a bundle; or an https URL
-	Remote bool   // it is a URL
-	Commit string // a branch, a tag or a commit; empty for HEAD
-	Depth  int    // commits of history; 0 for all
+	Path   string // absolute path of a directory or bundle, or an https URL
+	Remote bool   // whether Path is a URL
+	Commit string // branch, tag or commit; empty for HEAD
+	Depth  int    // number of commits of history; 0 for all
 }
 
-// head is the name that the commit has while it is fetched.
+// head is the reference to the commit while it is fetched.
 const head = "refs/waza/head"
 
-// Tree is a repository with a commit checked out and its history, as tar. It is in a file
-// without a name, which ends with the process.
+// Tree is a tar of a repository with a commit checked out and its history. It is stored in an
+// unlinked file, which is freed when the process exits.
 type Tree struct {
 	Commit string // SHA-1 or SHA-256
 	file   *os.File
 	size   int64
 }
 
-// Open returns the tar, from its beginning.
+// Open returns a reader for the tar.
 func (t *Tree) Open() io.Reader { return io.NewSectionReader(t.file, 0, t.size) }
 
-// Fetch gets a repository's commit. Its error wraps a [RefusedError] where the repository
-// is not there, lacks the commit, or is not taken.
+// Fetch fetches a commit of a repository. The error wraps a [RefusedError] if the repository
+// does not exist, lacks the commit, or is not accepted.
 func Fetch(ctx context.Context, repo Source) (*Tree, error) {
 	return fetch(ctx, repo, dialer(repo.Path))
 }
@@ -113,8 +113,8 @@ func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
 	return t, nil
 }
 
-// top is the repository that a directory is in; else the path as it is: a bundle, or a
-// repository without a worktree.
+// top returns the root of the repository that a directory is in. If there is none, it returns
+// source: a bundle, or a repository without a worktree.
 func top(source string) string {
 	for dir := source; ; dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
@@ -126,15 +126,15 @@ func top(source string) string {
 	}
 }
 
-// git is the git command with the repository in dir.
+// git runs the git command on the repository in dir.
 type git struct {
 	program, home, dir string
-	protocol           string // the only one
+	protocol           string // the only allowed protocol
 	proxy              string // empty for none
 }
 
-// fetch makes the repository and fetches into it: all branches and tags, or with a depth
-// the commit alone.
+// fetch creates the repository and fetches into it: all branches and tags, or with a depth only
+// the commit.
 func (g git) fetch(ctx context.Context, repo Source) (commit string, err error) {
 	if _, err := g.run(ctx, "init", "--quiet", "--template=", g.dir); err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func (g git) parse(ctx context.Context, name string) (commit string, err error) 
 	return strings.TrimSpace(string(out)), err
 }
 
-// checkOut checks the commit out, unless that were too much.
+// checkOut checks out the commit, if it is not too large.
 func (g git) checkOut(ctx context.Context, commit string) error {
 	if err := g.measure(ctx, commit); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (g git) checkOut(ctx context.Context, commit string) error {
 	return err
 }
 
-// measure refuses a commit with too many files, or too large ones, before they are there: a
-// few objects can stand for any number of files.
+// measure returns an error if a commit has too many files, or too large ones. It runs before
+// the checkout, because a few objects can expand to any number of files.
 func (g git) measure(ctx context.Context, commit string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -194,7 +194,7 @@ func (g git) measure(ctx context.Context, commit string) error {
 	for lines.Scan() {
 		entries++
 		if fields := strings.Fields(lines.Text()); len(fields) > 3 {
-			size, _ := strconv.ParseInt(fields[3], 10, 64) // "-" where it is no file
+			size, _ := strconv.ParseInt(fields[3], 10, 64) // "-" for directories
 			bytes += min(size, maxBytes+1)
 		}
 		if entries > maxEntries || bytes > maxBytes {
@@ -218,7 +218,7 @@ func untilNUL(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	return 0, nil, nil
 }
 
-// pack has the repository as tar.
+// pack writes the repository as a tar.
 func (g git) pack(commit string) (*Tree, error) {
 	root, err := os.OpenRoot(g.dir)
 	if err != nil {
@@ -242,8 +242,8 @@ func (g git) pack(commit string) (*Tree, error) {
 	return packed, nil
 }
 
-// check refuses a tree, packed from root, that has a link that leads out of it, or that is
-// not whole.
+// check returns an error if a tree, packed from root, is incomplete or has a link that leads
+// out of it.
 func (t *Tree) check(root *os.Root) error {
 	for e, err := range tree.Entries(t.Open()) {
 		if err != nil {
@@ -262,8 +262,7 @@ func (t *Tree) check(root *os.Root) error {
 	return nil
 }
 
-// run runs git to its end, and returns what it wrote. What git says is wrong is a
-// [RefusedError].
+// run runs git and returns its output. A failure of git is a [RefusedError].
 func (g git) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := g.command(ctx, args...)
 	said := &bounded.Ends{Tail: 4 << 10}
@@ -279,8 +278,8 @@ func (g git) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// command is git with nothing of this machine's configuration or environment, and with no
-// file larger than the limit.
+// command returns a git command that ignores this machine's configuration and environment, and
+// that cannot write files larger than the limit.
 func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	settings := []string{
 		"core.hooksPath=/dev/null", "core.fsmonitor=false", "credential.helper=", "http.followRedirects=false",
@@ -289,7 +288,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	if g.proxy != "" {
 		settings = append(settings, "http.proxy="+g.proxy)
 	}
-	// Files are counted in blocks of 512 bytes.
+	// ulimit -f counts blocks of 512 bytes.
 	all := []string{"-c", fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, maxBytes/512), g.program}
 	for _, setting := range settings {
 		all = append(all, "-c", setting)
@@ -305,7 +304,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "GIT_ALLOW_PROTOCOL=" + g.protocol, "GIT_NO_LAZY_FETCH=1", "GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_CEILING_DIRECTORIES=" + g.home,
 	}
-	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"} { // whom this machine trusts
+	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"} { // certificate authorities that this machine trusts
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
@@ -314,7 +313,7 @@ func (g git) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// fatal returns the first line that says what is fatal, or the last.
+// fatal returns the first line of git's output that starts with "fatal: ", or the last line.
 func fatal(said string) (last string) {
 	for line := range strings.Lines(said) {
 		if line = strings.TrimSpace(text.Inert(line)); line != "" && !strings.HasPrefix(last, "fatal: ") {

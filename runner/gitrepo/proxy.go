@@ -13,14 +13,14 @@ import (
 
 const (
 	dialTimeout = 15 * time.Second
-	// maxTraffic bounds what one connection brings in.
+	// maxTraffic is how many bytes one connection may receive.
 	maxTraffic = 2 * maxBytes
 )
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer dials the host of a URL at public addresses alone: which they are is judged when
-// they are dialled, whatever its name led to before.
+// dialer returns a dial function that only connects to public addresses of a URL's host. Each
+// address is checked when it is dialled, so that the name cannot be rebound.
 func dialer(source string) dialFunc {
 	to, err := url.Parse(source)
 	if err != nil {
@@ -30,7 +30,7 @@ func dialer(source string) dialFunc {
 	return d.DialContext
 }
 
-// proxy is what git connects to. It leads to one host and port.
+// proxy is git's HTTP proxy. It connects to a single host and port.
 type proxy struct {
 	listener net.Listener
 	server   *http.Server
@@ -60,7 +60,7 @@ func (p *proxy) url() string { return "http://" + p.listener.Addr().String() }
 
 func (p *proxy) close() { _ = p.server.Close() }
 
-// ServeHTTP implements http.Handler: CONNECT to the one host.
+// ServeHTTP implements http.Handler. It handles CONNECT to the proxy's host.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect || r.Host != p.to {
 		http.Error(w, "the repository is at "+p.to, http.StatusForbidden)

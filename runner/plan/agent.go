@@ -27,52 +27,52 @@ type Agent struct {
 	sandbox.Container
 	Executor string            `json:"executor"`
 	Model    string            `json:"model,omitempty"`
-	Effort   string            `json:"reasoning_effort,omitempty"` // of the model; empty leaves it to that
+	Effort   string            `json:"reasoning_effort,omitempty"` // reasoning effort of the model; empty for its default
 	Command  []string          `json:"command,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Dir      string            `json:"dir"`
 	Prompt   string            `json:"prompt"`
-	// FollowUps are prompts behind the first, each of a run with Continue in place of Command,
-	// which goes on with the conversation; agents of ours wait for them.
+	// FollowUps are the prompts after the first. A built-in agent reads them from stdin; other
+	// agents are run again for each, with Continue instead of Command, to continue the
+	// conversation.
 	FollowUps []string        `json:"follow_up_prompts,omitempty"`
-	Responder *eval.Responder `json:"responder,omitempty"` // who answers the agent in their place; nil for nobody
+	Responder *eval.Responder `json:"responder,omitempty"` // a model that replies to the agent instead of FollowUps; may be nil
 	Continue  []string        `json:"continue,omitempty"`
-	Context   json.RawMessage `json:"context,omitempty"`   // the task's, as it finds it in WAZA_CONTEXT
+	Context   json.RawMessage `json:"context,omitempty"`   // the task's context, for WAZA_CONTEXT
 	PromptBy  string          `json:"prompt_by,omitempty"` // file, argument or stdin
 	Output    string          `json:"output,omitempty"`    // stdout, or a file in the workspace
-	// Transcript is where the agent leaves what it says it did; empty for none.
+	// Transcript is the path of the transcript that the agent writes; empty for none.
 	Transcript string `json:"transcript,omitempty"`
-	// Events is where the transcript of an agent that is somebody's program is, and how that is
-	// read; nil for nowhere.
+	// Events is where a custom agent writes its transcript, and its format; may be nil.
 	Events *transcript.Source `json:"events,omitempty"`
-	// SkillsAt is where in the workspace it finds the trial's skills.
+	// SkillsAt is the directory of the workspace in which the agent looks for skills.
 	SkillsAt string `json:"skills_at,omitempty"`
-	// LLM is how the loop of executor llm goes; nil for other executors.
+	// LLM configures executor llm; nil for other executors.
 	LLM *llm.Settings `json:"llm,omitempty"`
-	// MaxOutput is how many bytes each of stdout and stderr may have, and MaxCalls how
-	// often the agent may call a tool; 0 for the defaults.
+	// MaxOutput is the maximum size in bytes of each of stdout and stderr. MaxCalls is the
+	// maximum number of tool calls. 0 means the default.
 	MaxOutput int64 `json:"max_output,omitempty"`
 	MaxCalls  int64 `json:"max_calls,omitempty"`
-	// Egress is what its programs may reach outside of the trial, through the runner.
+	// Egress are the hosts outside that its programs may reach through the runner.
 	Egress []mcpconfig.Destination `json:"egress,omitempty"`
-	// Script is handed to the agent beside the prompt, for executor script.
+	// Script is the script of executor script.
 	Script json.RawMessage `json:"-"`
 
-	// Adapted is how an agent with an adapter is run, beside all of this; nil for others.
+	// Adapted are settings from the agent's adapter; nil if it has none.
 	Adapted *Adapted `json:"adapted,omitempty"`
-	// Package names what the agent's image is built from, where it is built; Build is
-	// that image, which is Image once the package is resolved.
+	// Package describes what the agent's image is built from, if it is built. Build is that
+	// image. Image is set to it once the package is resolved.
 	Package string        `json:"package,omitempty"`
 	Build   *images.Image `json:"-"`
 }
 
-// Places of an agent's final output that are no file in the workspace.
+// Values of Agent.Output that are not a file of the workspace.
 const (
 	OutputStdout     = adapter.Stdout
-	OutputTranscript = adapter.Transcript // all messages of it
+	OutputTranscript = adapter.Transcript // all messages of the transcript
 )
 
-// OutputFile is the file that holds the agent's final output, or "" for none.
+// OutputFile returns the file of the workspace with the agent's final output, or "".
 func (a Agent) OutputFile() string {
 	switch a.Output {
 	case "", OutputStdout, OutputTranscript:
@@ -143,11 +143,11 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 	return a, nil
 }
 
-// maxArgument is the longest argument or variable that Linux gives a program
-// (execve(2), MAX_ARG_STRLEN), less room for a name.
+// maxArgument is the maximum length of an argument or environment variable on Linux (execve(2),
+// MAX_ARG_STRLEN), less space for a name.
 const maxArgument = 128<<10 - 256
 
-// fitsArgument refuses a prompt or a context that no program can be given.
+// fitsArgument returns an error if a prompt or context is too long to pass to a program.
 func fitsArgument(task eval.ResolvedTask, promptBy string, context []byte) error {
 	for _, prompt := range append([]string{task.Prompt}, task.FollowUps...) {
 		if cmp.Or(promptBy, "argument") == "argument" && len(prompt) > maxArgument {
@@ -160,14 +160,14 @@ func fitsArgument(task eval.ResolvedTask, promptBy string, context []byte) error
 	return nil
 }
 
-// DefaultOutput is how many bytes each of the agent's outputs may have.
+// DefaultOutput is the default limit of each of the agent's outputs, in bytes.
 const DefaultOutput = 64 << 20
 
-// OutputLimit is how many bytes each of the agent's outputs may have.
+// OutputLimit returns the limit of each of the agent's outputs, in bytes.
 func (a Agent) OutputLimit() int64 { return cmp.Or(a.MaxOutput, DefaultOutput) }
 
-// canContinue checks that a program with follow-up prompts can continue a conversation. key
-// names the setting for the message.
+// canContinue returns an error if an agent with several prompts has no command to continue a
+// conversation. key is the name of that setting.
 func (a Agent) canContinue(key string) error {
 	if (len(a.FollowUps) > 0 || a.Responder != nil) && len(a.Continue) == 0 {
 		return fmt.Errorf("inputs.follow_up_prompts and inputs.responder need an agent that goes on with a conversation: say how in %s", key)
@@ -175,8 +175,8 @@ func (a Agent) canContinue(key string) error {
 	return nil
 }
 
-// prefaceOf is the instructions that go before a task: those of its files and, where the eval
-// wants that, those of the skill under evaluation, or to invoke it.
+// prefaceOf returns the instructions that precede the prompt: those of the task's files and, if
+// the eval is configured so, the body of the skill under evaluation or a request to invoke it.
 func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	parts := slices.Clone(task.Instructions)
 	i := slices.IndexFunc(task.Skills, func(s eval.Skill) bool { return s.Name == e.Skill })
@@ -192,8 +192,8 @@ func prefaceOf(e *eval.Eval, task eval.ResolvedTask) (string, error) {
 	return strings.Join(parts, "\n\n"), nil
 }
 
-// prefaced is the prompt of an agent that is somebody's program, behind the preface. Executor
-// llm has that in its system prompt, and mock and script follow no instructions.
+// prefaced returns the prompt with the preface. For built-in agents it returns the prompt: llm
+// has the preface in its system prompt, and mock and script do not follow instructions.
 func prefaced(executor, preface, prompt string) string {
 	if preface == "" || agents.IsOurs(executor) {
 		return prompt
@@ -201,7 +201,7 @@ func prefaced(executor, preface, prompt string) string {
 	return preface + "\n\n" + prompt
 }
 
-// settingsOf is how the loop of executor llm goes in an eval.
+// settingsOf returns the settings of executor llm in an eval.
 func settingsOf(e *eval.Eval) *llm.Settings {
 	settings := new(llm.Settings)
 	if e.Config.LLM != nil {
@@ -210,19 +210,19 @@ func settingsOf(e *eval.Eval) *llm.Settings {
 	return settings
 }
 
-// Adapted is what an adapter says of an agent that no other agent has. Its strings, and
-// those of the command, may hold templates: some of what they stand for is known only
-// when the agent is started.
+// Adapted contains settings that only agents with an adapter have. Its strings, and those of
+// the command, may contain templates. Some of their values are known only when the agent is
+// started.
 type Adapted struct {
 	Name      string            `json:"name"`
 	Title     string            `json:"title"`
-	Env       map[string]string `json:"env,omitempty"`   // below the agent's own
-	Home      map[string]string `json:"home,omitempty"`  // files below home, by path
-	Shape     mcpconfig.Shape   `json:"shape,omitempty"` // of servers in them
+	Env       map[string]string `json:"env,omitempty"`   // overridden by the agent's own
+	Home      map[string]string `json:"home,omitempty"`  // files in the home directory, by path
+	Shape     mcpconfig.Shape   `json:"shape,omitempty"` // format of servers in them
 	ExitCodes map[int]string    `json:"exit_codes,omitempty"`
 }
 
-// adapt plans an agent that the eval's adapter says how to run.
+// adapt plans an agent with an adapter.
 func (a *Agent) adapt(e *eval.Eval, task eval.ResolvedTask, c Choices) error {
 	from := e.Adapter
 	a.PromptBy = cmp.Or(from.Prompt, "argument")
@@ -271,8 +271,8 @@ func (a *Agent) adaptImage(e *eval.Eval, c Choices) error {
 	return nil
 }
 
-// askModels has an adapted agent ask the provider of its model. One that is a script
-// speaks what the agent would rather.
+// askModels configures an adapted agent for the provider of its model. For a scripted model, it
+// uses the API that the agent prefers.
 func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
 	if from == nil || len(from.Models) == 0 || models == nil {
 		return nil
@@ -299,8 +299,8 @@ func (a *Agent) askModels(from *adapter.Adapter, models *Models) error {
 	return nil
 }
 
-// respond checks that a model can play the agent's user, if one is to. It is asked where
-// graders ask theirs.
+// respond returns an error if the agent needs a responder and there is no model for it. The
+// responder uses the same provider as graders.
 func (a *Agent) respond(judge *evidence.Judge) error {
 	if a.Responder == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// planAttack plans the attack of a task, and returns the workspace's files with its
-// injections. If it is withheld, it is recorded and nothing is injected.
+// planAttack plans the attack of a task, and returns the workspace's files including
+// injections. If the attack is withheld, it is recorded but nothing is injected.
 func planAttack(attack *eval.ResolvedAttack, withheld bool, files []File) (*evidence.TaskAttack, []File, error) {
 	if attack == nil {
 		return nil, files, nil
@@ -49,7 +49,7 @@ func injection(one eval.Injection) evidence.Injection {
 	return out
 }
 
-// canaries are the canaries of an eval with their values in a run, by name.
+// canaries are the canaries of an eval, with their values in a run by name.
 type canaries struct {
 	declared map[string]*eval.Canary
 	values   map[string]string
@@ -63,7 +63,7 @@ func canariesOf(e *eval.Eval, run string) canaries {
 	return c
 }
 
-// each visits the places of a server, or of the workspace if server is empty.
+// each calls visit for each canary planted in a server, or in the workspace if server is empty.
 func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 	for _, name := range slices.Sorted(maps.Keys(c.declared)) {
 		for _, p := range c.declared[name].Plant {
@@ -74,13 +74,14 @@ func (c canaries) each(server string, visit func(p eval.Plant, value string)) {
 	}
 }
 
-// inWorkspace returns the files of the workspace that hold canaries.
+// inWorkspace returns the files of the workspace that contain canaries.
 func (c canaries) inWorkspace() (files []File) {
 	c.each("", func(p eval.Plant, value string) { files = append(files, NewFile(path.Clean(p.File), p.With(value))) })
 	return files
 }
 
-// inServer plants canaries in a server's environment, and returns the files that hold others.
+// inServer plants canaries in a server's environment, and returns files that contain further
+// ones.
 func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File) {
 	config.Env = maps.Clone(config.Env)
 	c.each(name, func(p eval.Plant, value string) {
@@ -96,7 +97,7 @@ func (c canaries) inServer(name string, config *mcpconfig.Server) (files []File)
 	return files
 }
 
-// record returns what a trial with the servers records of the canaries.
+// record returns the record of the canaries in a trial with the given servers.
 func (c canaries) record(servers []Server) (all []evidence.Canary) {
 	for _, name := range slices.Sorted(maps.Keys(c.declared)) {
 		one := evidence.Canary{Name: name, Value: c.values[name], Planted: []evidence.Plant{}, MayReach: c.declared[name].MayReach}

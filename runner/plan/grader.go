@@ -13,25 +13,26 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// GraderContainer is the container of a grader's program, without any network. It has the
-// limits of the agent's.
+// GraderContainer is the container of a grader's program. It has no network, and the limits of
+// the agent's container.
 type GraderContainer struct {
 	sandbox.Container
 	Grader  string   `json:"grader"`
-	Turn    int      `json:"turn,omitempty"`  // of the checkpoint that the grader is of; 0 for none
-	Command []string `json:"command"`         // of assertions, their interpreter
-	Files   []File   `json:"files,omitempty"` // by path in the program's directory
+	Turn    int      `json:"turn,omitempty"`  // turn of the grader's checkpoint; 0 for none
+	Command []string `json:"command"`         // for assertions, the interpreter
+	Files   []File   `json:"files,omitempty"` // by path relative to the program's directory
 }
 
-// graderPlanner decides where programs of a task's graders run, and holds that what graders
-// ask of servers can be had.
+// graderPlanner plans the containers of graders' programs, and checks that what graders ask of
+// servers is possible.
 type graderPlanner struct {
 	eval    *eval.Eval
 	agent   sandbox.Container
 	servers []Server
 }
 
-// planAll plans for the graders of a trial and of its checkpoints, with what is not enforced.
+// planAll plans the graders of a trial and of its checkpoints. It also returns settings that
+// are not enforced without isolation.
 func (p graderPlanner) planAll(graders []evidence.GraderSpec, checkpoints []eval.ResolvedCheckpoint) (all []GraderContainer, unenforced []string, err error) {
 	all, unenforced, err = p.plan(graders)
 	for _, c := range checkpoints {
@@ -90,7 +91,7 @@ func (p graderPlanner) program(grader string, ask evidence.ProgramAsk) (g Grader
 	return g, err
 }
 
-// imageOf is the image that a program runs in.
+// imageOf returns the image that a program runs in.
 func imageOf(e *eval.Eval, ask evidence.ProgramAsk) string {
 	isolation := e.Config.Isolation
 	switch ask.Language {
@@ -102,7 +103,7 @@ func imageOf(e *eval.Eval, ask evidence.ProgramAsk) string {
 	return cmp.Or(ask.Image, isolation.Agent.Image, images.Tools)
 }
 
-// checkFileAsk refuses to look for files where there is no container.
+// checkFileAsk returns an error if a grader reads files of a server without a container.
 func (p graderPlanner) checkFileAsk(ask evidence.FileAsk) error {
 	if p.eval.Local {
 		return fmt.Errorf("files of server %q are in its container: they need --isolate", ask.Server)
@@ -115,12 +116,11 @@ func (p graderPlanner) checkFileAsk(ask evidence.FileAsk) error {
 	return nil
 }
 
-// defaultJudgeSeconds is how long a judge may take for one answer.
+// defaultJudgeSeconds is the default timeout of a judge's answer.
 const defaultJudgeSeconds = 120
 
-// planJudge is the judge of a task whose graders ask one, or whose agent a model answers; else
-// nil. Without config.judge
-// it is at the provider of the agent's models.
+// planJudge returns the judge of a task, or nil if neither its graders nor its responder need
+// one. Without config.judge, it is at the provider of the agent's models.
 func planJudge(e *eval.Eval, task eval.ResolvedTask, models *Models, lookup func(string) (string, bool)) (*evidence.Judge, error) {
 	if task.Responder == nil && !grading.NeedJudge(gradersOf(task)) {
 		return nil, nil
@@ -139,8 +139,9 @@ func planJudge(e *eval.Eval, task eval.ResolvedTask, models *Models, lookup func
 	}, nil
 }
 
-// impliedJudge is at the provider of the agent's models; where the agent asks none, at the
-// one whose name the judge's model bears, else at the first whose key is there.
+// impliedJudge returns a judge at the provider of the agent's models. If the agent has none,
+// the provider is the one that the judge's model is named after, or else the first with an API
+// key.
 func impliedJudge(e *eval.Eval, models *Models, lookup func(string) (string, bool)) (*eval.Judge, error) {
 	config := e.Config
 	p := Provider{Kind: eval.KindOfModel(cmp.Or(config.JudgeModel, config.Model))}
@@ -174,7 +175,7 @@ func impliedJudge(e *eval.Eval, models *Models, lookup func(string) (string, boo
 	return &eval.Judge{BaseURL: chat, APIKeyEnv: variable, Model: model}, nil
 }
 
-// gradersOf are those of a task, of its checkpoints and of its attack's success.
+// gradersOf returns all graders of a task, including those of its checkpoints and attack.
 func gradersOf(task eval.ResolvedTask) []evidence.GraderSpec {
 	all := slices.Clone(task.Graders)
 	for _, c := range task.Checkpoints {

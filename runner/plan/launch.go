@@ -16,23 +16,22 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Where an agent's prompt and transcript lie in its container, out of the workspace.
+// Paths of an agent's prompt and transcript in its container, outside of the workspace.
 const (
 	PromptPath     = sandbox.HomeDir + "/prompt.md"
 	TranscriptPath = sandbox.HomeDir + "/transcript/transcript.jsonl"
 )
 
-// Launch is how an agent is started: its program, what it reads on stdin, and
-// files it finds.
+// Launch is what an agent is started with: its process, its stdin and files.
 type Launch struct {
 	Process process.Spec
 	Stdin   []byte
-	Files   []File // absolute paths
+	Files   []File // by absolute path
 }
 
-// Launch says how to start the agent, which finds servers at hosts, those that early names being
-// known not to answer server/discover. A new agent of ours
-// goes here and into planAgent; one that is a program is a file of agents/adapter.
+// Launch returns how to start the agent. hosts are the addresses of servers by name. early are
+// the servers that are known not to support server/discover. New built-in agents are added here
+// and in planAgent; others are a file in agents/adapter.
 func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early []string) (Launch, error) {
 	a, values := t.Agent, t.values(container, hosts)
 	l := Launch{Process: process.Spec{Env: agentEnv(t, container, values), Dir: container.At(a.Dir), PathFirst: t.commandsIn(container)}, Files: a.homeFiles(values)}
@@ -58,9 +57,8 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 	}
 }
 
-// givePrompt hands the prompt over as the eval asks: in a file, as an argument,
-// or on stdin. A file that is named in an argument is always there; the agent
-// finds it at promptFile.
+// givePrompt passes the prompt to the agent: in a file, as an argument or on stdin. A file that
+// an argument names is always written. Its path in the container is promptFile.
 func (l *Launch) givePrompt(a Agent, promptFile string) {
 	named := func(arg string) bool { return strings.Contains(arg, promptFileArg) }
 	if a.PromptBy == "file" || slices.ContainsFunc(l.Process.Args, named) {
@@ -81,19 +79,19 @@ func (l *Launch) givePrompt(a Agent, promptFile string) {
 	}
 }
 
-// Words in an agent's arguments that stand for its prompt.
+// Placeholders for the prompt in an agent's arguments.
 const (
 	promptArg     = "{{prompt}}"
 	promptFileArg = "{{prompt_file}}"
 )
 
-// Environment is what the agent finds in its environment where servers are found at hosts.
+// Environment returns the agent's environment. hosts are the addresses of servers by name.
 func (t *Trial) Environment(container sandbox.Layout, hosts map[string]string) []string {
 	return agentEnv(t, container, t.values(container, hosts))
 }
 
-// agentEnv is what every agent finds in its environment, in addition to what the image
-// and the eval set.
+// agentEnv returns the environment variables that waza sets for an agent, merged with those of
+// the eval.
 func agentEnv(t *Trial, container sandbox.Layout, values map[string]string) []string {
 	env := map[string]string{
 		"WAZA_WORKSPACE":  container.Workspace,
@@ -129,9 +127,8 @@ func agentEnv(t *Trial, container sandbox.Layout, values map[string]string) []st
 	return list
 }
 
-// values are what templates of t's adapter stand for, where servers are found at hosts;
-// nil where it has none. The prompt's own are left to givePrompt, since a prompt may hold
-// anything.
+// values returns the values of templates in the agent's adapter, or nil if it has none. The
+// prompt is handled by givePrompt, since it may itself contain templates.
 func (t *Trial) values(container sandbox.Layout, hosts map[string]string) map[string]string {
 	a := t.Agent
 	if a.Adapted == nil {
@@ -147,7 +144,7 @@ func (t *Trial) values(container sandbox.Layout, hosts map[string]string) map[st
 	return values
 }
 
-// homeFiles are the files that an adapted agent finds below home.
+// homeFiles returns the files in the home directory of an adapted agent.
 func (a Agent) homeFiles(values map[string]string) []File {
 	if a.Adapted == nil {
 		return nil
@@ -159,8 +156,8 @@ func (a Agent) homeFiles(values map[string]string) []File {
 	return files
 }
 
-// adaptedEnv is the environment of an adapted agent, below its own. Its home is the
-// trial's, wherever it runs.
+// adaptedEnv returns the environment of an adapted agent, except for its own. HOME is a
+// directory of the trial on every backend.
 func (a Agent) adaptedEnv(values map[string]string, container sandbox.Layout) map[string]string {
 	if a.Adapted == nil {
 		return nil
@@ -172,10 +169,10 @@ func (a Agent) adaptedEnv(values map[string]string, container sandbox.Layout) ma
 	return env
 }
 
-// CommandsDir is where the agent's container has the programs that are played.
+// CommandsDir is the directory of mocked commands in the agent's container.
 const CommandsDir = sandbox.HomeDir + "/commands"
 
-// commandsIn is the directory in a container in which programs are looked for first; empty for none.
+// commandsIn returns the directory that comes first in a container's PATH, or "".
 func (t *Trial) commandsIn(container sandbox.Layout) string {
 	if len(t.Commands) == 0 {
 		return ""
@@ -183,7 +180,7 @@ func (t *Trial) commandsIn(container sandbox.Layout) string {
 	return container.At(CommandsDir)
 }
 
-// skillsFor are the skills as the loop of executor llm finds them.
+// skillsFor returns the skills for executor llm.
 func skillsFor(t *Trial, container sandbox.Layout) []llm.Skill {
 	var all []llm.Skill
 	for _, s := range t.Skills {
@@ -192,8 +189,7 @@ func skillsFor(t *Trial, container sandbox.Layout) []llm.Skill {
 	return all
 }
 
-// modelURL is the base URL of the provider that has the agent's model, as the agent
-// reaches it; empty where it has none.
+// modelURL returns the base URL of the model's provider as the agent reaches it, or "".
 func modelURL(t *Trial, container sandbox.Layout) string {
 	if t.Models == nil {
 		return ""

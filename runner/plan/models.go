@@ -20,51 +20,51 @@ import (
 	"github.com/waza-isolate/waza/model/gateway"
 )
 
-// Models is what a trial's agent may ask of models, through the runner. Keys are in no
-// plan.
+// Models are the models that a trial's agent may ask through the runner. API keys are not part
+// of a plan.
 type Models struct {
-	Providers []Provider       `json:"providers"` // by name
-	Provider  string           `json:"provider"`  // the one that has the agent's model
-	Model     string           `json:"model"`     // the agent's, as the provider calls it
+	Providers []Provider       `json:"providers"` // ordered by name
+	Provider  string           `json:"provider"`  // name of the provider of the agent's model
+	Model     string           `json:"model"`     // the agent's model, as the provider names it
 	Limits    eval.ModelLimits `json:"limits"`
 }
 
-// Provider is where models are asked.
+// Provider is a model provider.
 type Provider struct {
 	Name      string                `json:"name"`
-	Kind      string                `json:"kind"`               // whose API it speaks
-	BaseURL   string                `json:"base_url,omitempty"` // empty with a script
+	Kind      string                `json:"kind"`               // whose API it implements
+	BaseURL   string                `json:"base_url,omitempty"` // empty for a script
 	APIKeyEnv string                `json:"api_key_env,omitempty"`
-	Headers   []string              `json:"headers,omitempty"` // names of those that the runner adds
+	Headers   []string              `json:"headers,omitempty"` // names of headers that the runner adds
 	Prices    map[string]eval.Price `json:"prices,omitempty"`
-	Script    string                `json:"script,omitempty"` // its file, as the eval names it
+	Script    string                `json:"script,omitempty"` // path of the script's file, as in the eval
 
 	Access Access `json:"-"`
 }
 
-// chosen is the provider that has the agent's model.
+// chosen returns the provider of the agent's model.
 func (m *Models) chosen() Provider {
 	return m.Providers[slices.IndexFunc(m.Providers, func(p Provider) bool { return p.Name == m.Provider })]
 }
 
-// ModelScript makes what plays a model's turns, from the first on.
+// ModelScript returns a handler that plays a scripted model from its first turn.
 type ModelScript func() http.Handler
 
-// Access is what it takes to ask a provider, and is in no plan.
+// Access is what is needed to send requests to a provider. It is not part of a plan.
 type Access struct {
 	URL     *url.URL
 	Key     string
 	Headers map[string]string
-	Secrets []string // of headers
-	// variables are those that headers take their values from.
+	Secrets []string // secrets in headers
+	// variables are the environment variables used in headers.
 	variables []string
 	Silence   time.Duration
 	Proxy     func(*url.URL) (*url.URL, error)
 	Script    ModelScript
-	File      string // of the script
+	File      string // path of the script
 }
 
-// planModels plans the models that the agent may ask, or returns nil. It adds keys to the
+// planModels plans the models that the agent may ask, or returns nil. It adds API keys to the
 // secrets.
 func planModels(e *eval.Eval, c Choices) (*Models, error) {
 	declared := e.Config.Models
@@ -96,7 +96,7 @@ func planModels(e *eval.Eval, c Choices) (*Models, error) {
 }
 
 // kindsOf returns the kinds of providers that the eval's agent can use, the preferred one
-// first; none if it needs no model.
+// first.
 func kindsOf(e *eval.Eval) []string {
 	switch {
 	case e.Adapter != nil:
@@ -107,8 +107,7 @@ func kindsOf(e *eval.Eval) []string {
 	return nil
 }
 
-// impliedModels returns the provider of an executor's own kind, if the usual variable holds
-// its key.
+// impliedModels returns a provider that the executor supports and whose API key is set.
 func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless bool) (map[string]*eval.Model, error) {
 	config, kinds := e.Config, kindsOf(e)
 	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(eval.ModelKinds(), prefix) {
@@ -117,7 +116,7 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 		}
 		kinds = []string{prefix}
 	}
-	if kind := eval.KindOfModel(config.Model); slices.Contains(kinds, kind) { // whose name it bears
+	if kind := eval.KindOfModel(config.Model); slices.Contains(kinds, kind) { // the model is named after a provider
 		kinds = slices.Concat([]string{kind}, slices.DeleteFunc(slices.Clone(kinds), func(k string) bool { return k == kind }))
 	}
 	var variables []string
@@ -192,7 +191,7 @@ func (p Provider) scripted(e *eval.Eval, m eval.Model, c Choices) (Provider, err
 	return p, err
 }
 
-// proxyOf is the runner's own proxy for requests that go out.
+// proxyOf returns the runner's own HTTP proxy for requests to providers.
 func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error) {
 	either := func(name string) string {
 		if value, ok := lookup(name); ok {
@@ -205,9 +204,8 @@ func proxyOf(lookup func(string) (string, bool)) func(*url.URL) (*url.URL, error
 	return config.ProxyFunc()
 }
 
-// KeyVariables returns the variables that programs of trials do not get from the runner's
-// environment: keys of models and judges, and secrets of servers, which only their servers
-// get.
+// KeyVariables returns the environment variables that are hidden from trials' programs: API
+// keys of models and judges, and secrets of servers, which only their servers get.
 func KeyVariables(trials []*Trial) []string {
 	var names []string
 	for _, t := range trials {
@@ -230,11 +228,11 @@ func KeyVariables(trials []*Trial) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// scriptedModel is what the loop asks for where a script answers to any name.
+// scriptedModel is the model's name for a script if the eval has none.
 const scriptedModel = "scripted"
 
-// forLLM holds an eval's models to what executor llm can ask: a model that has a name, of
-// a provider that speaks chat completions. Other executors may have any.
+// forLLM returns an error if executor llm cannot use the eval's models: it needs a model with a
+// name, from a provider with a chat completions API. Other executors have no such limits.
 func (m *Models) forLLM(executor string) error {
 	if executor != agents.LLM {
 		return nil

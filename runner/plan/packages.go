@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Packages returns the images of all packages that the tasks' servers are installed from, each
-// once, with the lock's entries. The image of the user's own agent comes first.
+// Packages returns the images of all packages that the tasks' servers are installed from,
+// without duplicates and with the lock's entries. The image of a custom agent comes first.
 func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
 	c := Choices{sources: map[string]*images.Source{}}
@@ -51,12 +51,12 @@ func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platfo
 	return all, nil
 }
 
-// Install completes the trials' plans with the versions that lock has of their packages, for
-// an engine of the platform. See [Missing] for those that it lacks.
+// Install sets the versions of packages from the lock in the trials' plans, for an engine of
+// the given platform. Packages that the lock lacks are returned by [Missing].
 func Install(trials []*Trial, lock *images.Lock, platform string) error {
 	for _, t := range trials {
 		if build := t.Agent.Build; build != nil {
-			if build.Entry == nil { // packages of an agent that comes with waza are resolved
+			if build.Entry == nil { // packages of built-in agents are resolved already
 				build.Entry = images.New(build.Package, images.Bases{}, lock, platform).Entry
 			}
 			t.Agent.Package, t.Agent.Image = build.String(), build.Tag()
@@ -75,7 +75,7 @@ func Install(trials []*Trial, lock *images.Lock, platform string) error {
 	return nil
 }
 
-// Missing returns the images of the trials' packages that are not resolved, each once.
+// Missing returns the images of packages that are not resolved, without duplicates.
 func Missing(trials []*Trial) (all []images.Image) {
 	add := func(build *images.Image) {
 		if build != nil && build.Entry == nil && !slices.ContainsFunc(all, func(i images.Image) bool { return i.Package.String() == build.Package.String() }) {
@@ -96,8 +96,8 @@ func bases(e *eval.Eval) images.Bases {
 	return images.Bases{NPM: i.NPMImage, PyPI: i.PyPIImage, Go: i.GoImage}
 }
 
-// agentImage returns the image to build for the eval's agent, or nil. An agent that comes with
-// waza has its own lock.
+// agentImage returns the image to build for the eval's agent, or nil. Built-in agents have
+// their own lock.
 func agentImage(e *eval.Eval, lock *images.Lock) (*images.Image, error) {
 	if e.Adapter == nil || e.Local || e.Config.Isolation.Agent.Image != "" {
 		return nil, nil

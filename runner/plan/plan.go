@@ -1,6 +1,6 @@
-// Package plan plans every trial of an eval: plain data, decided before anything starts,
-// and printed by --dry-run. It reads the files of the eval and the variables that it is
-// given, and touches nothing else: no network, no processes, no engine, no clock.
+// Package plan plans every trial of an eval: plain data, decided before anything starts, and
+// printed by --dry-run. It reads the files of the eval and the variables that it is given. It
+// uses no network, processes, container engine or clock.
 package plan
 
 import (
@@ -20,51 +20,48 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Lifetimes of servers: one set for each trial, or one for the run.
+// Lifetimes of servers: one instance per trial, or one for the run.
 const (
 	PerTask      = "per_task"
 	PerBenchmark = "per_benchmark"
 )
 
-// Choices are the settings of a plan that the command line decides. Lookup and Secrets are
+// Choices are the settings of a plan that come from the command line. Lookup and Secrets are
 // required.
 type Choices struct {
 	Run     string
-	Trials  int           // of each task; 0 for the eval's own
-	Timeout time.Duration // of each agent; 0 for the task's own
-	// Lifetime is that of servers where the eval says none: per_task or
-	// per_benchmark; empty is per_task.
+	Trials  int           // number of trials per task; 0 for the eval's
+	Timeout time.Duration // time limit of each agent; 0 for the task's
+	// Lifetime is the default lifetime of servers. Empty means per_task.
 	Lifetime string
-	// Pull is when images are pulled, as in mcpconfig.PullPolicies; empty for the
-	// eval's own.
+	// Pull is when images are pulled, one of mcpconfig.PullPolicies; empty for the eval's.
 	Pull string
-	// Keyless plans without the keys of models, for plans that nobody runs.
+	// Keyless does not require models' API keys, for plans that are not run.
 	Keyless bool
-	// NoAttacks leaves out what attacks inject.
+	// NoAttacks leaves out injections.
 	NoAttacks bool
-	// NoSkills leaves out all skills.
+	// NoSkills leaves out skills.
 	NoSkills bool
-	// On is the backend: empty for Docker's, or eval.OnKubernetes.
+	// On is the backend: empty for Docker, or eval.OnKubernetes.
 	On string
-	// HostHooks lets hooks run on the host that ask for it.
+	// HostHooks allows hooks on the host.
 	HostHooks bool
-	// Lookup finds variables of the configuration; what it brings in is added to
-	// Secrets.
+	// Lookup returns environment variables. Values used in the plan are added to Secrets.
 	Lookup  func(string) (string, bool)
 	Secrets *redact.Set
-	// Lock is what packages were resolved to; nil for none yet. Platform is the
-	// engine's, such as linux/amd64, which some of them depend on.
+	// Lock has the versions of packages; may be nil. Platform is the engine's, such as
+	// linux/amd64. Some versions depend on it.
 	Lock     *images.Lock
 	Platform string
-	// Pins says what becomes of trials whose servers are not as Lock has them pinned: warn,
-	// fail or off; empty for the eval's own.
+	// Pins is what happens if a server differs from its pin in Lock: warn, fail or off; empty
+	// for the eval's setting.
 	Pins string
-	// Omit names the directories of runs, which are left out of what images are built from.
+	// Omit are directories of runs, which are left out of image builds.
 	Omit []string
-	// sources has what was read to build images from, by how it is built.
+	// sources caches what was read for image builds.
 	sources map[string]*images.Source
-	// ModelScript reads the script of a model, by its file's name and content; required
-	// where the eval has one.
+	// ModelScript parses the script of a model, given its file name and content. It is required
+	// if the eval has one.
 	ModelScript func(file string, data []byte) (ModelScript, error)
 }
 
@@ -141,7 +138,7 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	if t.EgressLimits, err = planEgressLimits(isolation.EgressLimits); err != nil {
 		return Trial{}, err
 	}
-	if e.Local { // of the agent's container the size of the workspace stays: it bounds what is collected
+	if e.Local { // the agent's disk limit still bounds what is collected
 		t.Network, t.Subnets, t.Runtime, t.Workspace = NetworkNone, "", "", "directory"
 		t.Agent.Container, t.Agent.Egress, t.EgressLimits = sandbox.Container{Disk: t.Agent.Disk}, nil, egress.Limits{}
 		t.NotEnforced = notEnforced(e.Config)
@@ -187,7 +184,8 @@ func planTask(e *eval.Eval, task eval.ResolvedTask, declared *declaration, model
 	return t, t.Agent.respond(t.Judge)
 }
 
-// planPods plans a trial for a cluster. It refuses what pods cannot have.
+// planPods plans a trial for Kubernetes. It returns an error for settings that pods do not
+// support.
 func planPods(t *Trial, e *eval.Eval) error {
 	isolation := e.Config.Isolation
 	for _, cannot := range []struct {
@@ -209,10 +207,10 @@ func planPods(t *Trial, e *eval.Eval) error {
 	return nil
 }
 
-// DefaultImagesFile is the file beside an eval that says where the cluster has its images.
+// DefaultImagesFile is the file next to an eval with the locations of images for the cluster.
 const DefaultImagesFile = "waza.images.json"
 
-// PlanInspections plans inspections of an eval's servers, each in a sandbox of its own without
+// PlanInspections plans the inspections of an eval's servers, each in its own sandbox without
 // an agent, in the order of names. It starts nothing.
 func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
 	if c.Lookup == nil || c.Secrets == nil {
@@ -245,17 +243,17 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 	return plans, errors.Join(errs...)
 }
 
-// What becomes of trials whose servers are not as they are pinned.
+// What happens if servers differ from their pins.
 const (
-	PinsWarn = "warn" // it is said
-	PinsFail = "fail" // they have no outcome
-	PinsOff  = "off"  // nothing is compared
+	PinsWarn = "warn" // a warning
+	PinsFail = "fail" // the trial has no outcome
+	PinsOff  = "off"  // pins are ignored
 )
 
-// PinModes returns all of them.
+// PinModes returns all values of pins.
 func PinModes() []string { return []string{PinsWarn, PinsFail, PinsOff} }
 
-// notEnforced names the parts of an eval's config that have no effect on processes.
+// notEnforced returns the settings of an eval that have no effect without isolation.
 func notEnforced(c eval.Config) []string {
 	var names []string
 	for _, key := range strictyaml.Given(c.Isolation) {
@@ -274,7 +272,7 @@ func notEnforced(c eval.Config) []string {
 	return names
 }
 
-// notEnforcedOf names the parts of a server that have no effect on processes.
+// notEnforcedOf returns the settings of a server that have no effect without isolation.
 func notEnforcedOf(s Server) (names []string) {
 	if s.Config.Image != "" {
 		names = append(names, fmt.Sprintf("image of server %q", s.Name))
@@ -288,8 +286,8 @@ func notEnforcedOf(s Server) (names []string) {
 	return names
 }
 
-// NotEnforced names, once each, what the trials' eval asks for that has no effect on
-// processes.
+// NotEnforced returns the settings in the trials' plans that have no effect without isolation,
+// without duplicates.
 func NotEnforced(trials []*Trial) []string {
 	var names []string
 	for _, t := range trials {

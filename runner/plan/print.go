@@ -15,10 +15,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// shownSkills is how many skills of a trial are listed: a repository's may be many.
+// shownSkills is how many skills of a trial are listed.
 const shownSkills = 5
 
-// printer writes a plan as a person reads it: entries, and lines of theirs below them.
+// printer formats a plan for people: entries with lines below them.
 type printer struct{ strings.Builder }
 
 func (p *printer) entry(name, format string, args ...any) {
@@ -29,7 +29,7 @@ func (p *printer) line(format string, args ...any) {
 	fmt.Fprintf(p, "              "+format+"\n", args...)
 }
 
-// part writes a line of another thing that is a part of the entry above.
+// part writes a line for a part of the preceding entry.
 func (p *printer) part(name, format string, args ...any) {
 	fmt.Fprintf(p, "    %-8s  "+format+"\n", append([]any{name}, args...)...)
 }
@@ -40,8 +40,8 @@ func (p *printer) files(files []File) {
 	}
 }
 
-// String is the plan as a person reads it: network, containers, images, limits
-// and mcp.json. It holds no secret.
+// String returns the plan in a readable form: network, containers, images, limits and mcp.json.
+// It contains no secrets.
 func (t *Trial) String() string {
 	p := new(printer)
 	fmt.Fprintf(p, "trial %s/%d  %s\n", t.Task, t.Number, t.TaskName)
@@ -86,7 +86,7 @@ func (t *Trial) String() string {
 			p.part("grader", "%s (%s)", g.Name, g.Type)
 		}
 	}
-	if j := t.Judge; j != nil { // its key is nowhere in a plan
+	if j := t.Judge; j != nil { // the key is not part of a plan
 		model := cmp.Or(j.Override, j.Model, "the graders' models")
 		p.entry("judge", "%s at %s, %s, an answer within %ds", model, j.BaseURL, describeKey(j.APIKeyEnv), j.TimeoutSeconds)
 	}
@@ -138,7 +138,7 @@ func (p *printer) agent(t *Trial) {
 	p.line("workspace %s on %s, %d file(s)", sandbox.WorkspaceDir, t.Workspace, len(t.Files))
 }
 
-// toBeBuilt stands for an image that has no name yet.
+// toBeBuilt is printed for an image that has no name yet.
 const toBeBuilt = "to be built"
 
 func describeKey(variable string) string {
@@ -181,14 +181,14 @@ func describeModelLimits(l eval.ModelLimits) string {
 	return text
 }
 
-// server writes a server as the eval has it: variables may stand in it.
+// server writes a server as in the eval, with variables unexpanded.
 func (p *printer) server(s Server, isolated bool) {
 	if s.Mock != nil {
 		p.entry("server", "%s, a mock with the tools %q", s.Name, slices.Sorted(maps.Keys(s.Mock.Tools)))
 		return
 	}
 	p.entry("server", "%s, %s", s.Name, describeCommand(s.Config))
-	contained := s.Config // what it comes to in a container
+	contained := s.Config // as it runs in a container
 	if s.Becomes != nil {
 		contained = *s.Becomes
 		p.line("becomes %s, environment %q", describeCommand(contained), slices.Sorted(maps.Keys(contained.Env)))
@@ -253,7 +253,7 @@ func (p *printer) server(s Server, isolated bool) {
 	}
 }
 
-// service writes a service as the eval has it: variables may stand in it.
+// service writes a service as in the eval, with variables unexpanded.
 func (p *printer) service(s Service) {
 	container, declared := s.Container, s.declared
 	container.Image, container.User = cmp.Or(declared.Image, container.Image), declared.User
@@ -299,7 +299,8 @@ func (p *printer) hooks(when string, hooks []eval.Hook) {
 	}
 }
 
-// canaries writes where canaries are; their values are no secret, and other in each run.
+// canaries writes where canaries are planted. Their values are left out, since they differ
+// between runs.
 func (p *printer) canaries(all []evidence.Canary) {
 	for _, c := range all {
 		var places []string

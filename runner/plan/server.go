@@ -21,54 +21,53 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Server is one MCP server and its container. Config is as the eval has it, for people
-// to read; what its variables stand for goes to the server alone.
+// Server is one MCP server and its container. Config is the server as in the eval, for people
+// to read. Values of variables are only passed to the server.
 type Server struct {
 	sandbox.Container
 	Name           string           `json:"name"`
 	Config         mcpconfig.Server `json:"config"`
 	Transport      string           `json:"transport"`          // stdio, http or sse
-	Remote         bool             `json:"remote,omitempty"`   // it has no container: the runner dials its URL, or answers itself
-	Mock           *mock.Server     `json:"mock,omitempty"`     // what the runner answers itself; nil for a real server
-	Port           int              `json:"port,omitempty"`     // of its container, on loopback; not with stdio
-	Path           string           `json:"path,omitempty"`     // of its endpoint there
-	Shared         bool             `json:"shared,omitempty"`   // it lives for the run, not in the trial's sandbox
-	Writable       []string         `json:"writable,omitempty"` // directories, beside scratch and home
+	Remote         bool             `json:"remote,omitempty"`   // no container: a remote URL, or a mock
+	Mock           *mock.Server     `json:"mock,omitempty"`     // answered by the runner; nil for a real server
+	Port           int              `json:"port,omitempty"`     // loopback port in its container; 0 for stdio
+	Path           string           `json:"path,omitempty"`     // path of the endpoint
+	Shared         bool             `json:"shared,omitempty"`   // one instance for the run
+	Writable       []string         `json:"writable,omitempty"` // directories, in addition to scratch and home
 	Files          []File           `json:"files,omitempty"`    // by absolute path
-	Services       []Service        `json:"services,omitempty"` // what it needs beside it, by name
+	Services       []Service        `json:"services,omitempty"` // ordered by name
 	StartupTimeout time.Duration    `json:"startup_timeout_ns"`
 	Timeout        time.Duration    `json:"timeout_ns"`
-	MaxMessage     int64            `json:"max_message,omitempty"` // bytes; 0 for the default
-	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages in a trial, each way; 0 for the default
-	MaxTraffic     int64            `json:"max_traffic,omitempty"` // bytes of them; 0 for the default
+	MaxMessage     int64            `json:"max_message,omitempty"` // in bytes; 0 for the default
+	MaxFrames      int64            `json:"max_frames,omitempty"`  // messages per trial in each direction; 0 for the default
+	MaxTraffic     int64            `json:"max_traffic,omitempty"` // in bytes; 0 for the default
 
-	// Egress is what its programs may reach outside of the trial, through the runner.
+	// Egress are the hosts outside that its programs may reach through the runner.
 	Egress []mcpconfig.Destination `json:"egress,omitempty"`
-	// Pin is what the server offered when somebody pinned that; nil for nothing. Strict says
-	// that a trial where it offers something else has no outcome.
+	// Pin is the server's pinned catalog; nil for none. If Strict is set, a trial has no
+	// outcome if the server's catalog differs.
 	Pin    *catalog.Pin `json:"pin,omitempty"`
 	Strict bool         `json:"strict_pin,omitempty"`
 
-	// Becomes is what a Config that is docker run comes to; nil for others.
+	// Becomes is Config resolved if it is a docker run command; else nil.
 	Becomes *mcpconfig.Server `json:"becomes,omitempty"`
-	// Package names what a server is installed from that is written as a command
-	// which fetches it; Build is the image of it, which is Image once the package is
-	// resolved.
+	// Package describes the package that the server is installed from, if its command is a
+	// package launcher. Build is its image. Image is set to it once the package is resolved.
 	Package string        `json:"package,omitempty"`
 	Build   *images.Image `json:"-"`
-	// Source is the directory that Image is built from, or the image that the package is
-	// installed in; nil for none.
+	// Source is the source that Image is built from, or the image in which the package is
+	// installed; nil for none.
 	Source *images.Source `json:"-"`
 
-	// Expanded is Config as the server is started with it. It holds values of variables and
+	// Expanded is Config with which the server is started. It contains values of variables and
 	// secrets.
 	Expanded mcpconfig.Server `json:"-"`
 }
 
-// Host is the host name under which the agent reaches the server.
+// Host returns the host name under which the agent reaches the server.
 func (s Server) Host() string { return mcpconfig.HostName(s.Name) }
 
-// serviceNames are the names that a server's container has itself.
+// serviceNames returns the host names that resolve inside the server's container.
 func (s Server) serviceNames() []string {
 	names := []string{s.Host()}
 	for _, service := range s.Services {
@@ -77,8 +76,8 @@ func (s Server) serviceNames() []string {
 	return names
 }
 
-// withProxy is the server's configuration with what its programs find of egress in
-// their environment, where it does not set that itself.
+// withProxy returns the server's configuration with environment variables for egress, unless it
+// sets them itself.
 func (s Server) withProxy() mcpconfig.Server {
 	config := s.Expanded
 	if env := egress.Env(s.Egress, s.serviceNames()); env != nil {
@@ -88,8 +87,8 @@ func (s Server) withProxy() mcpconfig.Server {
 	return config
 }
 
-// Built is what the server's image is built from: its package, or its source; nil for an image
-// that somebody else makes.
+// Built returns what the server's image is built from: its package or source, or nil if the
+// image is not built.
 func (s Server) Built() images.Buildable {
 	switch {
 	case s.Build != nil:
@@ -100,11 +99,11 @@ func (s Server) Built() images.Buildable {
 	return nil
 }
 
-// Process is the server's program with what it finds of egress in its environment.
+// Process returns the server's program, with environment variables for egress.
 func (s Server) Process(home string) process.Spec { return serverProcess(s.withProxy(), home) }
 
-// Program is what a server on processes is started with, before anything is; its
-// Args are empty for a remote server.
+// Program returns how a server without isolation is started. command is empty for a remote
+// server.
 func (s Server) Program() (command, dir string, env []string) {
 	p := serverProcess(s.Expanded, "")
 	if s.Remote || len(p.Args) == 0 {
@@ -113,7 +112,7 @@ func (s Server) Program() (command, dir string, env []string) {
 	return p.Args[0], p.Dir, p.Env
 }
 
-// serverProcess is a server's program; without a command it is its image's own,
+// serverProcess returns a server's program. Without a command it is the image's own program,
 // with the server's arguments.
 func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	spec := process.Spec{Dir: cmp.Or(config.Cwd, config.WorkingDir)}
@@ -131,7 +130,7 @@ func serverProcess(config mcpconfig.Server, home string) process.Spec {
 	return spec
 }
 
-// Defaults of a container.
+// Default limits of a container.
 const (
 	defaultCPUs         = 1
 	defaultPids         = 256
@@ -141,14 +140,14 @@ const (
 	defaultServerDisk   = 256 << 20
 )
 
-// Defaults of a server's time limits.
+// Default timeouts of a server.
 const (
 	defaultStartup = 30 * time.Second
 	defaultRequest = 300 * time.Second
 )
 
-// placed returns a server as it runs: taken out of docker run in a container, or with its
-// working directory on this machine.
+// placed returns a server as it runs: in a container, with a docker run command resolved, or on
+// this machine, with its working directory.
 func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Server, error) {
 	if e.Local {
 		return e.Placed(declared), nil
@@ -156,11 +155,11 @@ func placed(e *eval.Eval, name string, declared mcpconfig.Server) (mcpconfig.Ser
 	return mcpconfig.FromDockerRun(name, declared)
 }
 
-// declaration is what tasks declare of servers, with its plan, which they share.
+// declaration is the servers of a task with their plan. Tasks with equal servers share it.
 type declaration struct {
 	servers    map[string]mcpconfig.Server
 	planned    []Server
-	unenforced []string // that has no effect on processes
+	unenforced []string // settings that have no effect without isolation
 	mcpJSON    string
 	err        error
 }
@@ -179,9 +178,9 @@ func (d *declaration) plan(e *eval.Eval, c Choices) {
 	}
 }
 
-// planServers plans the servers of a task: those that it declares, by name, and then the
-// eval's mocks, which replace servers of the same name. It also returns what has no effect on
-// processes.
+// planServers plans the servers of a task: declared ones, ordered by name, and then the eval's
+// mocks, which replace servers of the same name. It also returns settings that have no effect
+// without isolation.
 func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		server, err := planServer(e, name, declared[name], c)
@@ -242,8 +241,8 @@ func planServer(e *eval.Eval, name string, declared mcpconfig.Server, c Choices)
 	return s, nil
 }
 
-// configure takes over what a configuration, its variables expanded, says of the server's container,
-// endpoint and limits.
+// configure sets the server's container, endpoint and limits from a configuration with expanded
+// variables.
 func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (err error) {
 	s.Container, err = sized(sandbox.Container{
 		Image: cmp.Or(config.Image, e.Config.Isolation.ServerImage), User: config.User, Platform: config.Platform,
@@ -263,7 +262,8 @@ func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (er
 	return errors.Join(readSize(&s.MaxMessage, config.MaxMessage), readSize(&s.MaxTraffic, config.MaxTraffic))
 }
 
-// furnish plans the server's files, also those planted, its writable directories and its services.
+// furnish plans the server's files, including planted ones, its writable directories and its
+// services.
 func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
 	if s.Files, err = filesOf(e, s.Expanded.Files); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
 	return err
 }
 
-// filesOf returns files beside the eval, by their paths in a container.
+// filesOf returns files relative to the eval, by their paths in a container.
 func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	sources, err := eval.Sources(e, wanted)
 	for _, target := range slices.Sorted(maps.Keys(sources)) {
@@ -290,8 +290,7 @@ func filesOf(e *eval.Eval, wanted map[string]string) (files []File, err error) {
 	return files, err
 }
 
-// together returns the directories that a server names, and those of its files that are in
-// none of them.
+// together returns the named writable directories, and those of files that are in none of them.
 func together(ofFiles, named []string) []string {
 	all := slices.DeleteFunc(slices.Clone(named), func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 	for _, dir := range ofFiles {
@@ -305,7 +304,7 @@ func together(ofFiles, named []string) []string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// sized returns a container with limits and defaults. Scratch is as large as the disk by default.
+// sized returns a container with limits and defaults. Scratch defaults to the size of the disk.
 func sized(c sandbox.Container, l mcpconfig.Limits) (sandbox.Container, error) {
 	c.CPUs, c.Pids = cmp.Or(l.CPUs, defaultCPUs), int64(cmp.Or(l.Pids, defaultPids))
 	c.OpenFiles = int64(cmp.Or(l.OpenFiles, sandbox.DefaultOpenFiles))
@@ -314,7 +313,7 @@ func sized(c sandbox.Container, l mcpconfig.Limits) (sandbox.Container, error) {
 	return c, errors.Join(err, readSize(&c.Scratch, l.Scratch))
 }
 
-// readSize reads a size, unless it is empty.
+// readSize parses a size, unless it is empty.
 func readSize(to *int64, text string) (err error) {
 	if text != "" {
 		*to, err = mcpconfig.ParseSize(text)
@@ -322,7 +321,7 @@ func readSize(to *int64, text string) (err error) {
 	return err
 }
 
-// dirsOf is the directory of each file.
+// dirsOf returns the directory of each file.
 func dirsOf(files []File) []string {
 	var dirs []string
 	for _, f := range files {
@@ -331,7 +330,7 @@ func dirsOf(files []File) []string {
 	return dirs
 }
 
-// outermost returns dirs without those that are in another, or in one that is always
+// outermost returns dirs without those inside another one or a directory that is always
 // writable.
 func outermost(dirs []string) []string {
 	dirs = append(dirs, "/tmp", sandbox.HomeDir)
@@ -346,8 +345,9 @@ func outermost(dirs []string) []string {
 	return slices.DeleteFunc(outer, func(dir string) bool { return dir == "/tmp" || dir == sandbox.HomeDir })
 }
 
-// onThisMachine returns a server as a process. Relative paths of its program and its directory
-// are relative to the eval. A program without a path is looked up when it is started.
+// onThisMachine returns a server as a process. Relative paths of its program and working
+// directory are relative to the eval. A program name without a slash is looked up in PATH when
+// it is started.
 func (s Server) onThisMachine(evalDir string) (Server, error) {
 	s.Container, s.Egress = sandbox.Container{}, nil
 	dir, err := filepath.Abs(evalDir)
@@ -367,10 +367,10 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 	return s, nil
 }
 
-// readEgress reads entries of egress after their variables are expanded.
+// readEgress parses entries of egress with expanded variables.
 func readEgress(entries []mcpconfig.Egress) ([]mcpconfig.Destination, error) {
 	allowed, problems := mcpconfig.ReadEgress(entries)
-	if len(problems) > 0 { // they were checked before
+	if len(problems) > 0 { // already checked
 		return nil, fmt.Errorf("egress %s", problems[0].What)
 	}
 	return allowed, nil
@@ -381,7 +381,7 @@ func planEgressLimits(l eval.EgressLimits) (egress.Limits, error) {
 	return limits, readSize(&limits.Bytes, l.Bytes)
 }
 
-// checkEgress refuses egress to a name that the trial has itself.
+// checkEgress returns an error if a destination has a name of the trial itself.
 func checkEgress(containers []outgoing, own []string) error {
 	for _, container := range containers {
 		for _, d := range container.Allowed {
@@ -393,8 +393,8 @@ func checkEgress(containers []outgoing, own []string) error {
 	return nil
 }
 
-// packaged plans a server whose command fetches it from a registry: it runs in an image that
-// holds its package. Any other server stays as it is.
+// packaged plans a server whose command is a package launcher: it runs in an image with the
+// package installed. Other servers are returned unchanged.
 func (s Server) packaged(e *eval.Eval, declared mcpconfig.Server, c Choices) (Server, error) {
 	if e.Local {
 		return s, nil
@@ -409,7 +409,8 @@ func (s Server) packaged(e *eval.Eval, declared mcpconfig.Server, c Choices) (Se
 	return s, s.install()
 }
 
-// packageImage returns the image of a server's package, on the server's own image if it has one.
+// packageImage returns the image of a server's package, based on the server's own image if it
+// has one.
 func packageImage(e *eval.Eval, p mcpconfig.Package, config mcpconfig.Server, lock *images.Lock, platform string) images.Image {
 	on := bases(e)
 	if config.Image != "" {
@@ -422,8 +423,8 @@ func packageImage(e *eval.Eval, p mcpconfig.Package, config mcpconfig.Server, lo
 	return image
 }
 
-// sourceOf reads the source that a server's image is built from; nil for none. The files of the
-// eval itself are not for the server.
+// sourceOf returns the source that a server's image is built from, or nil. The eval's own files
+// are left out.
 func sourceOf(e *eval.Eval, config mcpconfig.Server, c Choices) (*images.Source, error) {
 	if e.Local || !config.HasSource() {
 		return nil, nil
@@ -439,8 +440,8 @@ func sourceOf(e *eval.Eval, config mcpconfig.Server, c Choices) (*images.Source,
 	return c.sources[how], nil
 }
 
-// install puts the image of Build, and once that is resolved the program in it, in the place
-// of the command that would fetch it. It may be called again with another entry.
+// install sets the image of Build and, once that is resolved, replaces the command by the
+// installed program. It may be called again with another entry.
 func (s *Server) install() (err error) {
 	s.Package, s.Image = s.Build.String(), s.Build.Tag()
 	if s.Build.Entry == nil {
@@ -454,26 +455,27 @@ func (s *Server) install() (err error) {
 	return nil
 }
 
-// defaultReady is how long a service may take until it is ready.
+// defaultReady is the default time until a service must be ready.
 const defaultReady = 60 * time.Second
 
-// Service is what a server needs beside it, and its container. What its variables stand
-// for goes to the service alone.
+// Service is a service of a server, and its container. Values of variables are only passed to
+// the service.
 type Service struct {
 	sandbox.Container
 	Name     string   `json:"name"`
-	Ports    []int    `json:"ports"`              // of its container, on loopback
-	Writable []string `json:"writable,omitempty"` // directories, beside scratch and home
+	Ports    []int    `json:"ports"`              // loopback ports in its container
+	Writable []string `json:"writable,omitempty"` // directories, in addition to scratch and home
 	Files    []File   `json:"files,omitempty"`    // by absolute path
 	Ready    Ready    `json:"ready"`
 
-	// Expanded is what the service is started with. It holds values of variables.
+	// Expanded is the configuration with which the service is started. It contains values of
+	// variables.
 	Expanded mcpconfig.Service `json:"-"`
 	declared mcpconfig.Service
 }
 
-// Ready is how a service is seen to be ready: by its image's own health check, or
-// else by a command.
+// Ready is how to detect that a service is ready: with its image's health check, or else with a
+// command.
 type Ready struct {
 	Health  bool          `json:"health"`
 	Timeout time.Duration `json:"timeout_ns"`
@@ -515,14 +517,14 @@ func planService(e *eval.Eval, name string, config mcpconfig.Service, pull strin
 	return s, nil
 }
 
-// Process is the service's program.
+// Process returns the service's program.
 func (s Service) Process(home string) process.Spec {
 	of := s.Expanded
 	return serverProcess(mcpconfig.Server{Command: of.Command, Args: of.Args, Env: of.Env}, home)
 }
 
-// Check is the program that says whether the service is ready. It has no Args where the
-// image's health check is asked instead.
+// Check returns the program that checks whether the service is ready. It has no Args if the
+// image's health check is used.
 func (s Service) Check(home string) process.Spec {
 	check := s.Process(home)
 	check.Args = s.Expanded.Ready.Exec

@@ -15,21 +15,20 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Trial is the plan of one trial: plain data, decided before anything starts. Its JSON holds
-// no values of variables except in images, platforms, users, writable directories and hosts
-// that may be reached.
+// Trial is the plan of one trial: plain data, decided before anything starts. Its JSON contains
+// values of variables only in images, platforms, users, writable directories and egress.
 type Trial struct {
 	Run       string        `json:"run"`
 	Task      string        `json:"task"`
 	TaskName  string        `json:"task_name"`
-	Number    int           `json:"number"`            // from 1
-	Attempt   int           `json:"attempt,omitempty"` // at this trial, from 1; 0 is the first too
+	Number    int           `json:"number"`            // starts at 1
+	Attempt   int           `json:"attempt,omitempty"` // starts at 1; 0 is also the first
 	Network   string        `json:"network"`
 	Subnets   string        `json:"subnets,omitempty"`
 	Runtime   string        `json:"runtime,omitempty"`
 	Workspace string        `json:"workspace"`
 	Timeout   time.Duration `json:"timeout_ns"`
-	// FirstEvent is in which time the agent must begin; 0 for no limit.
+	// FirstEvent is the time limit for the agent's first event; 0 for none.
 	FirstEvent time.Duration         `json:"first_event_timeout_ns,omitempty"`
 	Agent      Agent                 `json:"agent"`
 	Servers    []Server              `json:"servers"`
@@ -38,21 +37,20 @@ type Trial struct {
 	Repos      []Repo                `json:"repos,omitempty"`
 	Skills     []Skill               `json:"skills,omitempty"`
 	Graders    []evidence.GraderSpec `json:"graders"`
-	Judge      *evidence.Judge       `json:"judge,omitempty"` // where a grader asks one
-	// GraderContainers are those of the graders that run a program.
+	Judge      *evidence.Judge       `json:"judge,omitempty"` // nil if no grader asks one
+	// GraderContainers are the containers of graders that run a program.
 	GraderContainers []GraderContainer `json:"grader_containers,omitempty"`
-	// Models is what the agent may ask of models; nil for nothing.
+	// Models are the models that the agent may ask; may be nil.
 	Models *Models `json:"models,omitempty"`
-	// EgressLimits bound what each container that may reach something carries out.
+	// EgressLimits apply to each container with egress.
 	EgressLimits egress.Limits `json:"egress_limits,omitzero"`
-	// ServersOnly is set where there is no agent: the servers live for the run.
+	// ServersOnly is set if there is no agent: the servers live as long as the run.
 	ServersOnly bool `json:"-"`
-	// Kubernetes is the cluster that the trial runs on; nil where it does not. ImagesFile says where
-	// that has the images.
+	// Kubernetes is the cluster that the trial runs on, or nil. ImagesFile is the path of the
+	// list of images in the cluster.
 	Kubernetes *eval.Kubernetes `json:"kubernetes,omitempty"`
 	ImagesFile string           `json:"-"`
-	// NotEnforced is what the eval asks for and only containers have, where
-	// Network is NetworkNone.
+	// NotEnforced are settings of the eval that have no effect because nothing is isolated.
 	NotEnforced []string `json:"not_enforced,omitempty"`
 
 	Canaries []evidence.Canary    `json:"canaries,omitempty"`
@@ -60,36 +58,35 @@ type Trial struct {
 	Hooks    *Hooks               `json:"hooks,omitempty"`
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
-	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // that are played in the agent's container
-	// Trigger says that it is of a prompt of trigger_tests.yaml, which is asked once.
+	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // mocked in the agent's container
+	// Trigger is set for trigger tests, which are run once.
 	Trigger bool `json:"trigger_test,omitempty"`
 }
 
-// NetworkNone is the network of a trial on processes, which have the machine's:
-// nothing of it is isolated.
+// NetworkNone is the network of a trial without isolation, which uses that of the machine.
 const NetworkNone = "none"
 
-// Isolated reports whether the trial is planned for containers.
+// Isolated reports whether the trial runs in containers.
 func (t *Trial) Isolated() bool { return t.Network != NetworkNone }
 
-// AsksRunner reports whether the agent finds something at [sandbox.ModelHost]: its models, or
-// who plays its commands.
+// AsksRunner reports whether the agent connects to [sandbox.ModelHost], for models or mocked
+// commands.
 func (t *Trial) AsksRunner() bool { return t.Models != nil || len(t.Commands) > 0 }
 
-// TakesTurns reports whether something happens between two prompts of the agent.
+// TakesTurns reports whether the trial may have more than one turn.
 func (t *Trial) TakesTurns() bool {
 	return len(t.Agent.FollowUps)+len(t.Checkpoints) > 0 || t.Agent.Responder != nil
 }
 
-// UnderAttack reports whether something is injected.
+// UnderAttack reports whether the trial has injections.
 func (t *Trial) UnderAttack() bool { return t.Attack != nil && !t.Attack.Withheld }
 
-// AllGraders are the trial's and those of its attack's success.
+// AllGraders returns the graders of the trial and of its attack.
 func (t *Trial) AllGraders() []evidence.GraderSpec {
 	return evidence.Trial{Graders: t.Graders, Attack: t.Attack}.AllGraders()
 }
 
-// GraderContainerOf is the container of a grader of the trial's own.
+// GraderContainerOf returns the container of a grader of the trial, not of a checkpoint.
 func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
 	i := slices.IndexFunc(t.GraderContainers, func(b GraderContainer) bool { return b.Grader == grader && b.Turn == 0 })
 	if i < 0 {
@@ -98,7 +95,7 @@ func (t *Trial) GraderContainerOf(grader string) (GraderContainer, bool) {
 	return t.GraderContainers[i], true
 }
 
-// agentNames are the host names of the trial itself.
+// agentNames returns the host names of the trial itself.
 func (t *Trial) agentNames() []string {
 	var names []string
 	if t.AsksRunner() {
@@ -110,13 +107,13 @@ func (t *Trial) agentNames() []string {
 	return names
 }
 
-// outgoing is a container that may reach something, by the name that people know it by.
+// outgoing is a container with egress, with its name for messages.
 type outgoing struct {
 	Who     string
 	Allowed []mcpconfig.Destination
 }
 
-// Outgoing are the containers of the trial that may reach something.
+// Outgoing returns the containers of the trial that have egress.
 func (t *Trial) Outgoing() []outgoing {
 	containers := []outgoing{{"the agent", t.Agent.Egress}}
 	for _, s := range t.Servers {
@@ -125,11 +122,11 @@ func (t *Trial) Outgoing() []outgoing {
 	return slices.DeleteFunc(containers, func(o outgoing) bool { return len(o.Allowed) == 0 })
 }
 
-// Link is a link of ours in the workspace.
+// Link is a symbolic link in the workspace.
 type Link struct{ Name, Target string }
 
-// Links are those of the trial, in a container of a layout, except for places where something of the
-// workspace stands or is in the way.
+// Links returns the links to mcp.json and the skills, except where a file of the workspace has
+// the same path.
 func (t *Trial) Links(container sandbox.Layout) []Link {
 	var all []Link
 	for _, name := range eval.ClientConfigs() {
@@ -147,15 +144,15 @@ func (t *Trial) Links(container sandbox.Layout) []Link {
 // TrialID identifies a trial of a run.
 type TrialID struct {
 	Task   string
-	Number int // from 1
+	Number int // starts at 1
 }
 
 func (id TrialID) String() string { return id.Task + "/" + strconv.Itoa(id.Number) }
 
-// ID identifies the trial in its run.
+// ID returns the trial's id in its run.
 func (t *Trial) ID() TrialID { return TrialID{t.Task, t.Number} }
 
-// Label names this attempt at the trial: TASK/N, and TASK/N/ATTEMPT from the second on.
+// Label returns a name for this attempt: TASK/N, or TASK/N/ATTEMPT from the second one.
 func (t *Trial) Label() string {
 	if t.Attempt > 1 {
 		return t.ID().String() + "/" + strconv.Itoa(t.Attempt)
@@ -163,8 +160,8 @@ func (t *Trial) Label() string {
 	return t.ID().String()
 }
 
-// Containers returns the containers of the trial's sandbox: the agent's, and those of servers and
-// their services.
+// Containers returns the containers of the trial's sandbox: the agent's, and those of servers
+// and their services.
 func (t *Trial) Containers() []sandbox.Container {
 	all := []sandbox.Container{t.Agent.Container}
 	for _, server := range t.Servers {
@@ -176,7 +173,7 @@ func (t *Trial) Containers() []sandbox.Container {
 	return all
 }
 
-// AllContainers returns every container that the trial plans: also those of its graders.
+// AllContainers returns all containers of the trial, including those of graders.
 func (t *Trial) AllContainers() []sandbox.Container {
 	all := t.Containers()
 	for _, g := range t.GraderContainers {
@@ -185,7 +182,7 @@ func (t *Trial) AllContainers() []sandbox.Container {
 	return all
 }
 
-// JSON is the plan as trial.json keeps it.
+// JSON returns the plan as in trial.json.
 func (t *Trial) JSON() json.RawMessage {
 	data, err := json.Marshal(t)
 	if err != nil { // plain data always marshals
@@ -194,10 +191,10 @@ func (t *Trial) JSON() json.RawMessage {
 	return data
 }
 
-// File is one file of a container. JSON has its name and size alone.
+// File is a file of a container. Its JSON has only the name and size.
 type File struct{ eval.WorkspaceFile }
 
-// MarshalJSON leaves the content out.
+// MarshalJSON implements json.Marshaler. It leaves out the content.
 func (f File) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Path       string `json:"path"`
@@ -206,20 +203,20 @@ func (f File) MarshalJSON() ([]byte, error) {
 	}{f.Path, f.Size(), f.Executable()})
 }
 
-// NewFile is a file with its content at hand.
+// NewFile returns a file with the given content.
 func NewFile(path, content string) File {
 	return File{eval.WorkspaceFile{Path: path, Content: []byte(content)}}
 }
 
-// Hooks are commands that run in the agent's container, or on the host, before the agent starts and
-// after it ended; or those of a run, before its first trial and after its last.
+// Hooks are commands that run before the agent starts and after it has ended, in its container
+// or on the host; or before the first trial of a run and after the last.
 type Hooks struct {
 	Before []eval.Hook `json:"before,omitempty"`
 	After  []eval.Hook `json:"after,omitempty"`
 }
 
-// planHooks gives each trial the hooks of the run too: it has a sandbox of its own. Those of the
-// run on the host are not a trial's.
+// planHooks returns the hooks of each trial. They include the run's hooks, since each trial has
+// its own sandbox, except those on the host.
 func planHooks(h *eval.Hooks) *Hooks {
 	if h == nil {
 		return nil
@@ -231,7 +228,7 @@ func planHooks(h *eval.Hooks) *Hooks {
 	return planned
 }
 
-// RunHooks are those of the run on the host.
+// RunHooks returns the run's hooks on the host.
 func RunHooks(h *eval.Hooks) Hooks {
 	if h == nil {
 		return Hooks{}
@@ -243,7 +240,7 @@ func hooksOn(all []eval.Hook, host bool) []eval.Hook {
 	return slices.DeleteFunc(slices.Clone(all), func(h eval.Hook) bool { return h.Host != host })
 }
 
-// OnHost reports whether one of them runs on the host.
+// OnHost reports whether a hook runs on the host.
 func (h *Hooks) OnHost() bool {
 	return h != nil && len(hooksOn(h.Before, true))+len(hooksOn(h.After, true)) > 0
 }

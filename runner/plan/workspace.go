@@ -12,18 +12,18 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// defaultSkillsAt is where in the workspace agents find skills that look nowhere else.
+// defaultSkillsAt is the default directory of skills in the workspace.
 const defaultSkillsAt = ".waza/skills"
 
-// Skill is a skill of a trial. Its files are by absolute path, below [sandbox.SkillsDir].
+// Skill is a skill of a trial. Its files have absolute paths below [sandbox.SkillsDir].
 type Skill struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Files       []File `json:"files"`
 }
 
-// planSkills plans the skills of a task, and returns the path in the workspace where the agent
-// looks for them. taken are the paths of other files.
+// planSkills plans the skills of a task, and returns the path in the workspace at which the
+// agent looks for them. taken are the paths of other files.
 func planSkills(e *eval.Eval, skills []eval.Skill, taken []string) (at string, planned []Skill, err error) {
 	if len(skills) == 0 {
 		return "", nil, nil
@@ -43,7 +43,7 @@ func planSkills(e *eval.Eval, skills []eval.Skill, taken []string) (at string, p
 	return at, planned, nil
 }
 
-// skillsAt is where in the workspace the eval's agent looks for skills.
+// skillsAt returns the path in the workspace at which the eval's agent looks for skills.
 func skillsAt(e *eval.Eval) string {
 	at := ""
 	switch {
@@ -55,7 +55,7 @@ func skillsAt(e *eval.Eval) string {
 	return path.Clean(cmp.Or(at, defaultSkillsAt))
 }
 
-// inTheWay reports whether a file and a link cannot both be.
+// inTheWay reports whether a file prevents a link from being created.
 func inTheWay(file, link string) bool {
 	return file == link || strings.HasPrefix(file, link+"/") || strings.HasPrefix(link, file+"/")
 }
@@ -63,12 +63,12 @@ func inTheWay(file, link string) bool {
 // Repo is a git repository of a trial's workspace.
 type Repo struct {
 	eval.Repo
-	SHA string `json:"sha,omitempty"` // of its commit, once it was fetched
+	SHA string `json:"sha,omitempty"` // id of its commit; set by fetching
 
-	Tree *gitrepo.Tree `json:"-"` // its files, likewise
+	Tree *gitrepo.Tree `json:"-"` // files; set by fetching
 }
 
-// pathsOf returns the paths of the workspace that files and repositories take.
+// pathsOf returns the paths in the workspace that files and repositories occupy.
 func pathsOf(files []File, repos []Repo) (all []string) {
 	for _, f := range files {
 		all = append(all, f.Path)

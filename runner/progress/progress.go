@@ -1,7 +1,7 @@
-// Package progress adds up what happened in a run so far, event by event: which trials are
-// at work, how those that are done ended, and about how long the rest takes.
+// Package progress computes the state of a run from its events: running trials, outcomes of
+// completed ones, and an estimate of the remaining time.
 //
-// It is pure: times are those of the events, and whoever asks says what time it is.
+// It is pure: times come from the events and from the caller.
 package progress
 
 import (
@@ -12,37 +12,37 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Trial is how far a trial has come.
+// Trial is the state of a trial.
 type Trial struct {
 	plan.TrialID
-	Attempt int // from 1
+	Attempt int // starts at 1
 	Phase   evidence.Phase
-	Since   time.Time // it came into that phase
-	Began   time.Time // its first attempt
-	// Class, Reason and Message are how an attempt ended; empty until then.
+	Since   time.Time // start of the phase
+	Began   time.Time // start of the first attempt
+	// Class, Reason and Message are the outcome of an attempt; empty before it has ended.
 	Class   evidence.Class
 	Reason  evidence.Reason
 	Message string
 
-	took time.Duration // of one that is done
+	took time.Duration // set when it is done
 }
 
 // Done reports whether the trial has its outcome.
 func (t *Trial) Done() bool { return t.Phase == evidence.PhaseDone }
 
-// State is what is known of a run. The zero State is that of one in which nothing has
-// happened. It is not safe for concurrent use.
+// State is the state of a run. The zero value is that of a run without events. It is not safe
+// for concurrent use.
 type State struct {
-	trials   []*Trial // in the order in which they began
+	trials   []*Trial // in the order of their start
 	byID     map[plan.TrialID]*Trial
-	slots    []*Trial // at work, one a worker; nil for a worker without a trial
+	slots    []*Trial // running trials, one per worker; nil for an idle worker
 	outcomes map[evidence.Class]int
 	done     int
-	took     time.Duration // by the trials that are done
+	took     time.Duration // total time of completed trials
 	last     time.Time
 }
 
-// Add takes an event, and returns its trial.
+// Add adds an event, and returns its trial.
 func (s *State) Add(p evidence.Progress) *Trial {
 	id := plan.TrialID{Task: p.Task, Number: p.Number}
 	t := s.byID[id]
@@ -53,7 +53,7 @@ func (s *State) Add(p evidence.Progress) *Trial {
 			s.byID, s.outcomes = map[plan.TrialID]*Trial{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
-	case t.Done() || p.Phase == string(evidence.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run makes it again
+	case t.Done() || p.Phase == string(evidence.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run repeats it
 		if t.Done() {
 			s.count(t, -1)
 		}
@@ -80,7 +80,7 @@ func (s *State) Add(p evidence.Progress) *Trial {
 	return t
 }
 
-// count counts a trial that is done, or no longer does.
+// count adds a completed trial to the totals, or removes it.
 func (s *State) count(t *Trial, by int) {
 	s.done += by
 	s.took += time.Duration(by) * t.took
@@ -89,13 +89,13 @@ func (s *State) count(t *Trial, by int) {
 	}
 }
 
-// Trial returns a trial that has begun; nil for another.
+// Trial returns a trial that has started, or nil.
 func (s *State) Trial(id plan.TrialID) *Trial { return s.byID[id] }
 
-// Trials are those that have begun, in that order.
+// Trials returns the trials that have started, in that order.
 func (s *State) Trials() []*Trial { return s.trials }
 
-// Running are the trials at work. Each keeps its place for as long as it is.
+// Running returns the running trials. A trial keeps its position while it is running.
 func (s *State) Running() (all []*Trial) {
 	for _, t := range s.slots {
 		if t != nil {
@@ -105,19 +105,19 @@ func (s *State) Running() (all []*Trial) {
 	return all
 }
 
-// Done is how many trials have an outcome.
+// Done returns the number of trials that have an outcome.
 func (s *State) Done() int { return s.done }
 
-// Outcomes is how many of these have which. It must not be changed.
+// Outcomes returns the number of trials by outcome. It must not be modified.
 func (s *State) Outcomes() map[evidence.Class]int { return s.outcomes }
 
-// Last is when something happened last; zero before anything did.
+// Last returns the time of the last event, or the zero time.
 func (s *State) Last() time.Time { return s.last }
 
-// Left is about how long the rest of the trials takes with so many workers, going by those
-// that are done: as many at work as now, each for as long as those took. It is false while
-// fewer are done than run at once, since the first to end are the shortest, and where those
-// at work take longer than any guess.
+// Left estimates the remaining time of a run with the given number of trials and workers. It
+// assumes that trials take as long as the completed ones on average. It returns false if fewer
+// trials have completed than run at once, since the first to end are the shortest, and if
+// running trials take longer than the average.
 func (s *State) Left(trials, workers int, now time.Time) (time.Duration, bool) {
 	workers = max(1, min(workers, trials))
 	rest := trials - s.done
