@@ -16,11 +16,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// sharedMemory is a directory that every container can write to.
+// sharedMemory is a writable directory of every container.
 const sharedMemory = "/dev/shm"
 
-// apply starts the containers of a sandbox's plan in parallel. Those on the network wait
-// for it to exist. On error it removes everything again.
+// apply starts the containers of a sandbox's plan in parallel. Those on the network wait until
+// it exists. On error everything is removed again.
 func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	defer func() {
 		if err != nil {
@@ -72,8 +72,8 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 	return s.settle(ctx, filtered)
 }
 
-// createForAgent creates the network and the volume of the agent's container. It returns
-// the addresses of the network.
+// createForAgent creates the network and the volume of the agent's container. It returns the
+// addresses of the network.
 func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err error) {
 	if s.plan.network != "" {
 		if a, s.network.release, err = s.backend.networks.create(ctx, s.plan.network, s.plan.trial, s.trial.Subnets); err != nil {
@@ -94,13 +94,13 @@ func (s *trialSandbox) createForAgent(ctx context.Context) (a addresses, err err
 	return a, nil
 }
 
-// withFiles returns a container's plan with the files that are its own: an agent's mcp.json
-// and, without a network, those that say how names resolve. There the engine's networking
-// is left out, which would take 40 % of a start and would write them.
+// withFiles adds a container's own files to its plan: the agent's mcp.json and, without a
+// network, /etc/hosts and /etc/resolv.conf. The engine's networking is then disabled, which
+// saves 40 % of the start time but leaves these files unwritten.
 //
-// The lease's guest writes the files to the run's volume, and each is mounted by itself,
-// read-only. No two containers have one file: a lock on it, or a watch, would show one
-// something of the other.
+// The lease's guest writes the files to the run's volume, and each is mounted separately and
+// read-only. Containers do not share files, because locks and watches on them would be visible
+// to each other.
 func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containerPlan, error) {
 	files := map[string]string{}
 	if c.container == sandbox.Agent {
@@ -131,9 +131,8 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	return c, nil
 }
 
-// settle checks the walls of every container from the inside, before anything
-// foreign runs there, and has each guest answer its container's DNS. Filtered means that
-// the seccomp filter is ours.
+// settle checks the walls of every container from inside, before anything untrusted runs there,
+// and starts DNS in each guest. filtered means that the seccomp filter is waza's.
 func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, c := range s.containers {

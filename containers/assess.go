@@ -9,20 +9,19 @@ import (
 )
 
 const (
-	// maxSkew is how far an engine's clock may be from ours before ages of leases and
-	// times of events mislead.
+	// maxSkew is the tolerated difference between the clocks of the engine and this machine.
+	// With more, ages of leases and times of events are misleading.
 	maxSkew = 5 * time.Second
-	// fewSubnets is fewer than a busy machine wants free.
+	// fewSubnets is the number of free subnets below which doctor warns.
 	fewSubnets = 64
-	// noEngineRoom is less than containers of one trial need, littleEngineRoom less than
-	// the images of an eval may.
+	// noEngineRoom is less disk space than the containers of a trial need, littleEngineRoom
+	// less than the images of an eval may need.
 	noEngineRoom, littleEngineRoom = 256 << 20, 5 << 30
-	// trialMemory is what the containers of a usual trial may take: an agent's
-	// default limit and a server's.
+	// trialMemory is the memory of a usual trial: the default limits of an agent and a server.
 	trialMemory = (1024 + 512) << 20
 )
 
-// assess returns what facts mean for a run.
+// assess returns the checks for facts.
 func assess(f facts) Checks {
 	var all Checks
 	all.OK("engine", fmt.Sprintf("Docker %s, API %s, found %s: %s", f.info.ServerVersion, f.api, f.found, f.host))
@@ -173,7 +172,7 @@ func (f facts) assessRuns(all *Checks) {
 	all.Warn("runs", fmt.Sprintf("%d live; %d dead left %d objects", f.live, f.dead, f.objects), "Run waza gc, which removes what dead runs left.")
 }
 
-// size returns bytes for a person.
+// size formats a number of bytes.
 func size(bytes int64) string {
 	if bytes >= 1<<30 {
 		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
@@ -181,40 +180,40 @@ func size(bytes int64) string {
 	return fmt.Sprintf("%d MiB", bytes>>20)
 }
 
-// CheckStatus is how a check went.
+// CheckStatus is the result of a check.
 type CheckStatus string
 
 const (
 	CheckOK      CheckStatus = "ok"
-	CheckWarning CheckStatus = "warning" // runs work, with less than they might have
-	CheckProblem CheckStatus = "problem" // a run would not work
+	CheckWarning CheckStatus = "warning" // runs work, with restrictions
+	CheckProblem CheckStatus = "problem" // runs would fail
 )
 
-// Check is one thing that `waza doctor` looked at.
+// Check is one check of `waza doctor`.
 type Check struct {
 	Name   string      `json:"name"`
 	Status CheckStatus `json:"status"`
 	Says   string      `json:"says"`           // what was found
-	Mend   string      `json:"mend,omitempty"` // one sentence that says what to do; only if the status is not CheckOK
+	Mend   string      `json:"mend,omitempty"` // how to fix it; empty if Status is CheckOK
 }
 
-// Checks are the results of one look, in the order in which a person reads them.
+// Checks are check results in the order in which they are printed.
 type Checks []Check
 
-// OK adds a check that went well.
+// OK adds a check that passed.
 func (c *Checks) OK(name, says string) { *c = append(*c, Check{name, CheckOK, says, ""}) }
 
-// Warn adds a check that leaves a run with less than it might have.
+// Warn adds a check with a warning.
 func (c *Checks) Warn(name, says, mend string) {
 	*c = append(*c, Check{name, CheckWarning, says, mend})
 }
 
-// Fail adds a check because of which a run would not work.
+// Fail adds a check with a problem.
 func (c *Checks) Fail(name, says, mend string) {
 	*c = append(*c, Check{name, CheckProblem, says, mend})
 }
 
-// Worst returns the worst status of all.
+// Worst returns the worst status.
 func (c Checks) Worst() CheckStatus {
 	worst := CheckOK
 	for _, one := range c {

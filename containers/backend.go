@@ -23,23 +23,22 @@ import (
 
 // Options configures how a run uses the engine.
 type Options struct {
-	Run string // the run's id: a name that no other run has
-	// Resume means that a run of this id has died, and is resumed. Open fails
-	// with sandbox.ErrAlive if it has not.
+	Run string // unique id of the run
+	// Resume means that an interrupted run with this id is resumed. Open fails with
+	// sandbox.ErrAlive if it is still running.
 	Resume bool
-	// Guest is the static Linux executable that becomes process 1; empty for our
-	// own.
+	// Guest is the static Linux executable that becomes process 1. Defaults to this executable.
 	Guest string
-	// Digest returns the SHA-256 of an executable; nil is files.Digest.
+	// Digest returns the SHA-256 of an executable. Defaults to files.Digest.
 	Digest func(path string) (string, error)
-	// Network is what builds of images need to reach a registry.
+	// Network are the settings that image builds need to reach a registry.
 	Network images.Network
-	// Redact takes secrets out of what builds say; nil takes out none.
+	// Redact removes secrets from the output of builds; may be nil.
 	Redact func(string) string
 }
 
-// Backend runs trials on a Docker engine. It implements runner.Backend, and the optional
-// interfaces of a backend's that an engine can.
+// Backend runs trials on a Docker engine. It implements runner.Backend and optional interfaces
+// of backends.
 type Backend struct {
 	starter
 	*builder
@@ -49,10 +48,10 @@ type Backend struct {
 	lease     *lease
 	networks  networks
 	leftovers leftovers
-	dirs      *pool                  // of trials in the volume of the run's files
-	seccomp   func() (string, error) // returns the profile of every container
+	dirs      *pool                  // directories of trials in the run's volume of files
+	seccomp   func() (string, error) // returns the profile of containers
 
-	foreign bool // the run is alive, and somebody else has it: its volumes are not ours
+	foreign bool // another process has the run; do not remove its volumes
 
 	closeOnce sync.Once
 	closeErr  error // set by closeOnce
@@ -63,8 +62,8 @@ var _ interface {
 	sandbox.HostProber
 } = (*Backend)(nil)
 
-// Open connects to the engine and takes what a run needs: its lease, and numbers for
-// the users of its containers.
+// Open connects to the engine and takes what a run needs: its lease, and a block of user ids
+// for its containers.
 func Open(ctx context.Context, o Options) (*Backend, error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (b *Backend) open(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	for range 2 { // somebody's gc may remove an old image before the lease has it
+	for range 2 { // a concurrent gc may remove the image before the lease uses it
 		if err = b.images.ensureGuest(ctx, sum); err != nil {
 			return err
 		}
@@ -125,7 +124,7 @@ func (b *Backend) sweep(ctx context.Context) error {
 	return sweeper{b.engine}.sweepRun(ctx, b.run, b.lease.current())
 }
 
-// Close gives back what belongs to the whole run. It may be called twice.
+// Close releases what belongs to the whole run. It may be called more than once.
 func (b *Backend) Close(ctx context.Context) error {
 	b.closeOnce.Do(func() { b.closeErr = b.close(ctx) })
 	return b.closeErr
@@ -157,8 +156,8 @@ func (b *Backend) close(ctx context.Context) error {
 	return errors.Join(err, b.engine.Close())
 }
 
-// Prepare has every image that trials need on the engine, before any trial starts. It
-// calls say with what is being built or pulled.
+// Prepare gets all images of the trials before any trial starts. It calls say for each image
+// that is built or pulled.
 func (b *Backend) Prepare(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	if err := b.engine.checkPlatforms(trials); err != nil {
 		return err
@@ -182,7 +181,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 	}
 	s := b.newSandbox(held, t, planTrial(t, on), observe)
 	if err := s.apply(ctx, on.seccomp != ""); err != nil {
-		if errdefs.IsNotFound(err) { // somebody has removed an image
+		if errdefs.IsNotFound(err) { // an image was removed
 			b.images.forget()
 		}
 		return nil, b.blame(ctx, held, err)
@@ -198,7 +197,7 @@ func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observ
 	}
 }
 
-// planInputOf collects what planning the trial needs: its images, user numbers, and the seccomp
+// planInputOf collects what planning a trial needs: its images, user ids, and the seccomp
 // profile.
 func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Trial) (s planInput, err error) {
 	s.user = held.users.take
@@ -217,8 +216,8 @@ func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Tria
 	return s, nil
 }
 
-// blame marks a failure to open a sandbox with sandbox.ErrEngineGone if the engine went
-// away meanwhile. Held is the lease held before it, or nil.
+// blame wraps err in sandbox.ErrEngineGone if the engine has gone away. held is the lease at
+// the start of the operation, or nil.
 func (b *Backend) blame(ctx context.Context, held *heldLease, err error) error {
 	lives := b.engine.answers
 	if held != nil {
@@ -230,8 +229,8 @@ func (b *Backend) blame(ctx context.Context, held *heldLease, err error) error {
 	return fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
 }
 
-// Reconnect implements sandbox.Reconnector: the engine answers, the run holds its lease,
-// and nothing is left of trials that could not be taken down before.
+// Reconnect implements sandbox.Reconnector. It returns when the engine answers, the run holds
+// its lease, and the leftovers of earlier trials are removed.
 func (b *Backend) Reconnect(ctx context.Context) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := b.engine.answers(ctx)
@@ -250,7 +249,7 @@ func (b *Backend) Reconnect(ctx context.Context) error {
 	}
 }
 
-// Describe names the engine and the executable that is process 1 on it.
+// Describe returns properties of the engine, and the digest of process 1's executable.
 func (b *Backend) Describe() map[string]string {
 	return map[string]string{
 		"engine":         "docker",
@@ -266,7 +265,7 @@ func (b *Backend) Describe() map[string]string {
 	}
 }
 
-// transport returns what carries the connections to the run's guests.
+// transport returns the transport of connections to the run's guests.
 func (b *Backend) transport() string {
 	if held := b.lease.current(); held != nil && held.guest.Hello().Socket {
 		return "socket"
@@ -285,11 +284,11 @@ const (
 	hostProbePids   = 64
 )
 
-// hostProbe is a container of ours on the network of the engine's host.
+// hostProbe is a container on the network of the engine's host.
 type hostProbe struct{ *startedContainer }
 
-// HostProbe implements sandbox.HostProber. The container has the walls of every other except
-// for its network, and nothing foreign runs in it.
+// HostProbe implements sandbox.HostProber. The container has the usual walls except for its
+// network, and runs nothing untrusted.
 func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	c := planContainer(containerRequest{
 		run: b.run, trial: wholeRun, container: roleHostProbe, role: roleHostProbe, name: "waza-" + b.run + "-" + roleHostProbe,
@@ -297,8 +296,8 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 		input: planInput{user: userRangeOf(b.engine.info).lease},
 	})
 	c.host.NetworkMode = "host"
-	c.host.Sysctls = nil       // they would be the host's
-	c.host.UsernsMode = "host" // else the engine refuses where it maps users
+	c.host.Sysctls = nil       // they would apply to the host
+	c.host.UsernsMode = "host" // required by an engine that maps users
 	c.host.DNS, c.host.DNSSearch, c.host.DNSOptions = nil, nil, nil
 	started, err := b.start(ctx, c, "")
 	if err != nil {

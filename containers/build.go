@@ -22,7 +22,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
-// Limits of building one image.
+// Limits of one image build.
 const (
 	buildTimeout = 20 * time.Minute
 	buildMemory  = 4 << 30
@@ -32,11 +32,11 @@ const (
 type builder struct {
 	engine  *engine
 	run     string
-	network images.Network      // what builds need to reach a registry
-	redact  func(string) string // takes secrets out of what builds say
+	network images.Network      // settings to reach a registry
+	redact  func(string) string // removes secrets from build output
 }
 
-// buildAll builds the images of packages, and those from source.
+// buildAll builds the images of packages and sources.
 func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(string)) error {
 	built := map[string]bool{}
 	for _, t := range trials {
@@ -60,8 +60,8 @@ func (b *builder) buildAll(ctx context.Context, trials []*plan.Trial, say func(s
 	return nil
 }
 
-// EnsureImage builds an image if the engine does not have it. Another run may build the
-// same one at the same time: the first gives it its tag.
+// EnsureImage builds an image if the engine does not have it. If another run builds the same
+// image concurrently, the first one to finish tags it.
 func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(string)) error {
 	tag := i.Tag()
 	_, err := b.engine.inspectImage(ctx, tag)
@@ -88,8 +88,8 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 	return b.engine.ImageTag(ctx, id, tag)
 }
 
-// Resolve asks the registry, in a build, which version a package has today, and all that
-// it needs. Versions that lock has for another platform are kept.
+// Resolve resolves a package and its dependencies to their current versions in the registry, in
+// a build. Versions that lock has for another platform are kept.
 func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
 	if i.Source != nil {
 		if err := b.EnsureImage(ctx, i.Source, func(string) {}); err != nil {
@@ -114,11 +114,11 @@ func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock
 	return i.ReadManifest(manifest, b.Platform())
 }
 
-// Platform returns what the engine runs, such as linux/amd64.
+// Platform returns the engine's platform, such as linux/amd64.
 func (b *builder) Platform() string { return "linux/" + b.engine.arch() }
 
-// build builds an image without a tag and returns its id. It removes everything else that
-// the engine keeps of the build, which may hold the settings of the network.
+// build builds an image without a tag and returns its id. It removes everything else that the
+// engine keeps of the build, because that may contain the network's settings.
 func (b *builder) build(ctx context.Context, content images.Context) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (b *builder) build(ctx context.Context, content images.Context) (id string,
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case unreadable != nil && !errors.Is(unreadable, io.ErrClosedPipe): // which the engine's error follows from
+	case unreadable != nil && !errors.Is(unreadable, io.ErrClosedPipe): // it causes the engine's error
 		return "", unreadable
 	case err != nil && strings.Contains(err.Error(), "BuildKit"):
 		return "", fmt.Errorf("%w; Dockerfiles are built without BuildKit here: build the image yourself and name it under image", err)
@@ -160,7 +160,7 @@ func (b *builder) build(ctx context.Context, content images.Context) (id string,
 	return id, nil
 }
 
-// readBuild reads a build's output up to its end. Its error holds the last lines.
+// readBuild reads the output of a build to its end. The error contains the last lines.
 func readBuild(output io.ReadCloser, redact func(string) string) (id string, err error) {
 	var last buildLog
 	err = readProgress(output, func(line progressLine) {
@@ -177,11 +177,11 @@ func readBuild(output io.ReadCloser, redact func(string) string) (id string, err
 	return id, err
 }
 
-// buildLog keeps the last lines of the output of the programs in a build, without those of
-// the engine's builder and without colours.
+// buildLog keeps the last lines that programs in a build wrote, without those of the engine's
+// builder and without colors.
 type buildLog struct {
 	lines []string
-	hint  string // of the first line that there is one on
+	hint  string // for the first line that a hint is known for
 }
 
 const (
@@ -206,8 +206,8 @@ func (t *buildLog) add(text string) {
 	t.lines = t.lines[max(0, len(t.lines)-logLines):]
 }
 
-// why returns the last lines, or if there are none the engine's error, which repeats the
-// whole command.
+// why returns the last lines. If there are none, it returns the engine's error, which repeats
+// the command.
 func (t *buildLog) why(engine string) string {
 	if len(t.lines) == 0 {
 		return engine
@@ -215,9 +215,9 @@ func (t *buildLog) why(engine string) string {
 	return hint.Add(errors.New("the build says:\n"+strings.Join(t.lines, "\n")), t.hint).Error()
 }
 
-// dropStages removes what the classic builder keeps of the run's builds besides the wanted
-// image: the stages that were thrown away. A build that was cancelled still ends its step,
-// in a container that has our label from its image and, unlike all others, no role.
+// dropStages removes what the classic builder keeps of the run's builds, except the wanted
+// image. A cancelled build still finishes its current step, in a container with our run label,
+// which it inherits from its image, but without a role label.
 func (b *builder) dropStages(ctx context.Context, wanted string) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()

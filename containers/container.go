@@ -24,11 +24,11 @@ import (
 
 const (
 	startTimeout = 60 * time.Second
-	// endGrace is how long process 1 may take to end once its stdin is closed.
+	// endGrace is how long to wait for process 1 to exit after its stdin is closed.
 	endGrace = 5 * time.Second
-	// usageTimeout bounds asking a guest that may be frozen.
+	// usageTimeout bounds a request to a guest that may be frozen.
 	usageTimeout = 5 * time.Second
-	// tailSize is how much of the end of an output goes into a message.
+	// tailSize is how many bytes at the end of an output are shown in messages.
 	tailSize = 2 << 10
 )
 
@@ -36,14 +36,14 @@ const (
 type starter struct {
 	engine *engine
 	watch  *watch
-	// library is testcontainers on our engine, set up for the first service.
+	// library returns testcontainers with our engine. It is initialized for the first service.
 	library func() (*testcontainers.DockerProvider, error)
-	// apart is set once the engine has refused to mount a directory of this machine.
+	// apart is set when the engine has failed to mount a directory of this machine.
 	apart *atomic.Bool
 }
 
-// start creates, attaches to, and starts a container, in that order: one that is started
-// unattached would have nobody to end it. On error nothing is left.
+// start creates, attaches to and starts a container, in this order, because a container without
+// attachment would not end with the runner. On error nothing is left.
 func (s *starter) start(ctx context.Context, p containerPlan, network string) (_ *startedContainer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -75,14 +75,14 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 	return c, nil
 }
 
-// create creates a container, with a socket for its guest if the engine is on this machine.
+// create creates a container. If the engine is on this machine, the guest gets a socket.
 func (s *starter) create(ctx context.Context, p containerPlan, network string, c *startedContainer) (err error) {
 	conf, host := p.conf, p.host
 	if !s.apart.Load() {
 		c.socket = newSocket(s.engine.DaemonHost(), &conf, &host)
 	}
 	c.id, err = s.engine.createContainer(ctx, &conf, &host, p.networking(network), p.name)
-	if c.socket != nil && errdefs.IsInvalidArgument(err) { // it does not see the directory
+	if c.socket != nil && errdefs.IsInvalidArgument(err) { // the engine cannot access the directory
 		c.socket.remove()
 		c.socket = nil
 		if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err == nil {
@@ -92,26 +92,26 @@ func (s *starter) create(ctx context.Context, p containerPlan, network string, c
 	return err
 }
 
-// startedContainer is one running container and the connection to its process 1.
+// startedContainer is a running container with the connection to its process 1.
 type startedContainer struct {
 	engine   *engine
 	id       string
-	onNet    bool // it has an address on the task network
+	onNet    bool // on the task network
 	guest    *guest.Guest
 	image    imageInfo
 	attached types.HijackedResponse
 	socket   *socket      // nil if there is none, and for services
-	removed  <-chan error // receives one value when the container is gone
+	removed  <-chan error // receives one value when the container is removed
 	cancel   context.CancelFunc
 	stderr   *bounded.Ends
-	followed *followed                // what the engine says of the container
+	followed *followed                // the engine's events about the container
 	meter    *guests.Meter            // nil outside a trial
-	writable []string                 // directories, likewise
-	service  testcontainers.Container // of a service, else nil
+	writable []string                 // writable directories; nil outside a trial
+	service  testcontainers.Container // for a service, else nil
 }
 
-// attach attaches to a container that is created, and begins to wait for its removal, so
-// that its end cannot be missed.
+// attach attaches to a created container, and starts to wait for its removal, so that its exit
+// cannot be missed.
 func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
 	c.followed = w.follow(c.id)
 	c.attached, err = c.engine.ContainerAttach(ctx, c.id, container.AttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
@@ -133,14 +133,14 @@ func (c *startedContainer) attach(ctx context.Context, w *watch) (err error) {
 	return nil
 }
 
-// connect connects to process 1 of a container that is started.
+// connect connects to process 1 of a started container.
 func (c *startedContainer) connect(ctx context.Context) (err error) {
 	c.guest, err = guest.Connect(ctx, newPipe(c.attached.Conn, c.attached.Reader, c.stderr), c.socket.listener())
 	return err
 }
 
-// close ends the container and returns when it is gone. A guest that does not
-// end by itself is removed by force.
+// close ends the container and waits until it is removed. If its guest does not exit, it is
+// removed by force.
 func (c *startedContainer) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
@@ -152,8 +152,8 @@ func (c *startedContainer) close(ctx context.Context) error {
 	}
 	switch {
 	case c.service != nil:
-		// How it fails where the container is gone already varies; what counts is
-		// whether it is.
+		// The error differs between versions if the container is already gone, so check for the
+		// container below.
 		_ = c.service.Terminate(ctx, testcontainers.StopTimeout(0))
 	case c.leave():
 		return nil
@@ -164,15 +164,15 @@ func (c *startedContainer) close(ctx context.Context) error {
 	return c.engine.removeContainer(ctx, c.id)
 }
 
-// abandon lets go of a container that others will remove.
+// abandon closes the connections to a container without removing it.
 func (c *startedContainer) abandon() {
 	c.followed.leave()
 	c.cancel()
 	_ = c.guest.Close()
 }
 
-// leave ends the connection to process 1, waits for the container's removal, and reports
-// whether it is gone.
+// leave closes the connection to process 1 and waits for the container's removal. It reports
+// whether the container is gone.
 func (c *startedContainer) leave() bool {
 	if c.guest == nil {
 		if c.attached.Conn != nil {
@@ -196,14 +196,14 @@ func (c *startedContainer) answers(ctx context.Context) error {
 	return c.guest.Ping(ctx)
 }
 
-// usage returns what the container used so far, or what its guest said last.
+// usage returns the resources that the container has used, or the last known values.
 func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
 	return c.meter.Used(ctx, c.guest, c.followed.starved)
 }
 
-// pipe is a container's attached stdin and stdout.
+// pipe is the attached stdin and stdout of a container.
 type pipe struct {
 	conn   net.Conn
 	stdout *io.PipeReader
@@ -227,7 +227,7 @@ func newPipe(conn net.Conn, in io.Reader, stderr io.Writer) *pipe {
 func (p *pipe) Read(b []byte) (int, error)  { return p.stdout.Read(b) }
 func (p *pipe) Write(b []byte) (int, error) { return p.conn.Write(b) }
 
-// Close drops the attachment; the engine then closes the container's stdin.
+// Close closes the attachment. The engine then closes the container's stdin.
 func (p *pipe) Close() error {
 	err := errors.Join(p.conn.Close(), p.stdout.Close())
 	<-p.done

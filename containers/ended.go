@@ -12,9 +12,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// Ended implements sandbox.Sandbox. It goes by nothing that programs in the container can
-// reach: the guard of the mux, the lease, which is a container on the same engine over the
-// same connection, and the engine's word on who ended the container.
+// Ended implements sandbox.Sandbox. It only uses sources that programs in the container cannot
+// influence: the guard of the mux, the lease, which is another container on the same engine and
+// connection, and the engine's events.
 func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	c := s.containers[name]
 	if c == nil {
@@ -43,15 +43,15 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	return guests.ByItself(c.guest.Err())
 }
 
-// cut ends the agent's container after somebody took its network away: without
-// it the agent finds no server.
+// cut ends the agent's container after its network was removed, because without it the agent
+// cannot reach its servers.
 func (s *trialSandbox) cut() {
 	s.network.setCut()
 	_ = s.containers[sandbox.Agent].guest.Close()
 }
 
-// engineLives asks the engine, and the lease that the run held when a sandbox was
-// opened: with that lease every container of the time has gone.
+// engineLives returns nil if the engine answers and the lease is alive. If the lease has ended,
+// so have all containers of its time.
 func (t *heldLease) engineLives(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {

@@ -1,8 +1,8 @@
-// Package containers is the Docker backend: it gives every trial a task network
-// and a container for the agent and for each server, and removes all of it afterwards.
+// Package containers is the Docker backend. It gives every trial a task network and a container
+// for the agent and for each server, and removes all of it afterwards.
 //
-// Decisions are made in pure code (plan.go) and then carried out (apply.go). The package
-// knows nothing of evals, MCP or grading, and no other package knows of the engine.
+// Decisions are made in pure code (plan.go) and then executed (apply.go). The package does not
+// know about evals, MCP or grading, and no other package uses the engine.
 package containers
 
 import (
@@ -24,25 +24,26 @@ import (
 )
 
 var (
-	// errNoEngine means that no Docker engine answers.
+	// errNoEngine means that no Docker engine was found.
 	errNoEngine = errors.New("no Docker engine answers")
-	// errEngineSilent means that a Docker engine does not answer in time: it is there and
-	// busy. A stopped engine refuses at once.
+	// errEngineSilent means that a Docker engine does not answer in time. A stopped engine
+	// would refuse the connection immediately.
 	errEngineSilent = errors.New("the Docker engine is busy or stuck")
 )
 
 const (
-	// minAPI is Engine 20.10's: older ones lack options that isolation rests on.
+	// minAPI is the API of Engine 20.10. Older engines lack options that isolation requires.
 	minAPI = "1.41"
-	// dialTimeout bounds the first question. A busy engine may need tens of seconds.
+	// dialTimeout bounds the first request. A busy engine may need tens of seconds.
 	dialTimeout = time.Minute
-	// askTimeout bounds a question that an engine answers at once unless it is busy.
+	// askTimeout bounds requests that an engine answers immediately unless it is busy.
 	askTimeout = 30 * time.Second
-	// createTimeout bounds one call that creates something.
+	// createTimeout bounds requests that create an object.
 	createTimeout = 30 * time.Second
-	// cleanupTimeout bounds the removal of what one trial or run owns.
+	// cleanupTimeout bounds removing the objects of a trial or run.
 	cleanupTimeout = 60 * time.Second
-	// networksAtOnce keeps the engine busy while an answer is on its way.
+	// networksAtOnce is how many requests about networks are sent concurrently, to keep the
+	// engine busy.
 	networksAtOnce = 2
 )
 
@@ -50,13 +51,13 @@ const (
 type engine struct {
 	*client.Client
 	info  system.Info
-	asked time.Time // when info was true
-	// networking has a place for each network that is created or removed at a time. The
-	// engine takes them one by one; a call that waits in its queue would time out there.
+	asked time.Time // when info was read
+	// networking is a semaphore for requests that create or remove networks. The engine
+	// processes them one at a time; more requests would time out in its queue.
 	networking chan struct{}
 }
 
-// dialEngine connects as the docker command would.
+// dialEngine connects to the engine that the docker command would use.
 func dialEngine(ctx context.Context) (*engine, error) {
 	options := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
 	if host := engineHost(); host != "" {
@@ -74,7 +75,7 @@ func dialEngine(ctx context.Context) (*engine, error) {
 		err = fmt.Errorf("%w: no answer from %s within %s; try again when the machine has less to do, or restart Docker", errEngineSilent, c.DaemonHost(), dialTimeout)
 	case err != nil:
 		cause := ""
-		if !strings.Contains(err.Error(), "Is the docker daemon running?") { // that says no more
+		if !strings.Contains(err.Error(), "Is the docker daemon running?") { // the message adds nothing
 			cause = " (" + err.Error() + ")"
 		}
 		err = fmt.Errorf("%w at %s%s; start Docker, or set DOCKER_HOST to the address of an engine", errNoEngine, c.DaemonHost(), cause)
@@ -98,8 +99,8 @@ func olderAPI(have, want string) bool {
 	return h[0] < w[0] || h[0] == w[0] && h[1] < w[1]
 }
 
-// now returns the time by the engine's clock, which the ages that it reports go by: clocks
-// of other machines may be minutes off, and ours may jump.
+// now returns the engine's current time. Ages that the engine reports are relative to it;
+// clocks of other machines may be minutes off, and ours may jump.
 func (e *engine) now() time.Time {
 	at, err := time.Parse(time.RFC3339Nano, e.info.SystemTime)
 	if err != nil {
@@ -108,7 +109,7 @@ func (e *engine) now() time.Time {
 	return at.Add(time.Since(e.asked))
 }
 
-// arch returns the engine's architecture in Go's words.
+// arch returns the engine's architecture as a GOARCH.
 func (e *engine) arch() string {
 	switch e.info.Architecture {
 	case "x86_64":
@@ -120,20 +121,20 @@ func (e *engine) arch() string {
 	}
 }
 
-// limits reports which limits the engine can enforce.
+// limits returns which limits the engine can enforce.
 func (e *engine) limits() map[string]bool {
 	return map[string]bool{
 		"the memory":              e.info.MemoryLimit,
 		"the swap":                e.info.SwapLimit,
 		"the CPU time":            e.info.CPUCfsQuota,
 		"the number of processes": e.info.PidsLimit,
-		// Control groups of version 1 count it apart, and the engine gives that no limit.
+		// cgroup v1 accounts it separately, and the engine sets no limit for that.
 		"the memory of TCP connections (up to 128 KiB each)": e.info.CgroupVersion == "2",
 	}
 }
 
-// checkPlatforms refuses platforms that the engine could only emulate. An arm64 is v8,
-// named so or not.
+// checkPlatforms returns an error for platforms that the engine could only emulate.
+// linux/arm64/v8 is the same as linux/arm64.
 func (e *engine) checkPlatforms(trials []*plan.Trial) error {
 	own := e.info.OSType + "/" + e.arch()
 	for _, t := range trials {
@@ -155,9 +156,9 @@ func (e *engine) answers(ctx context.Context) error {
 	return err
 }
 
-// engineHost returns where the docker command would find its engine: DOCKER_HOST, else
-// the chosen context's endpoint (Docker Desktop, colima and rootless engines are
-// found through one), else "" for the default socket.
+// engineHost returns the address of the engine as the docker command determines it:
+// DOCKER_HOST, else the endpoint of the current context (used by Docker Desktop, colima and
+// rootless engines), else "" for the default socket.
 func engineHost() string {
 	if host := os.Getenv(client.EnvOverrideHost); host != "" {
 		return host
@@ -169,8 +170,7 @@ func engineHost() string {
 	return contextHost(dir, os.Getenv("DOCKER_CONTEXT"))
 }
 
-// dockerConfigDir returns where the docker command keeps its configuration; empty if there
-// is no such place.
+// dockerConfigDir returns the directory of the docker command's configuration, or "".
 func dockerConfigDir() string {
 	if dir := os.Getenv("DOCKER_CONFIG"); dir != "" {
 		return dir
@@ -182,8 +182,8 @@ func dockerConfigDir() string {
 	return filepath.Join(home, ".docker")
 }
 
-// contextHost reads the endpoint of the context called name, or of the current
-// one, from the docker command's configuration. Files that cannot be read are ignored.
+// contextHost returns the endpoint of the context called name, or of the current one, from the
+// docker command's configuration. Unreadable files are ignored.
 func contextHost(dir, name string) string {
 	if name == "" {
 		var config struct {
@@ -195,7 +195,7 @@ func contextHost(dir, name string) string {
 	if name == "" || name == "default" {
 		return ""
 	}
-	// The docker command names a context's directory by the digest of its name.
+	// A context's directory is named after the digest of its name.
 	sum := sha256.Sum256([]byte(name))
 	var meta struct {
 		Endpoints map[string]struct{ Host string }

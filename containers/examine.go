@@ -24,27 +24,26 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// facts are what an examination finds out about an engine. assess decides what they mean,
-// without the engine.
+// facts are what an examination finds out about an engine. They are evaluated by assess.
 type facts struct {
-	found    string // how the engine was found
-	host     string // where
+	found    string // which setting names the engine
+	host     string // address
 	info     system.Info
 	api      string
-	skew     time.Duration // of the engine's clock, ahead of ours
-	answered time.Duration // how long it took to say so, within which skew is not known
-	free     int           // subnets for task networks
-	subnets  int           // in all
-	room     int64         // free bytes where the engine keeps its data; -1 where that is not known
-	guest    string        // why our executable cannot be process 1; empty where it can
+	skew     time.Duration // how far the engine's clock is ahead of ours
+	answered time.Duration // duration of the request, which limits the accuracy of skew
+	free     int           // free subnets for task networks
+	subnets  int           // all subnets
+	room     int64         // free bytes where the engine stores its data; -1 if not known
+	guest    string        // why our executable cannot be process 1, or ""
 	guests   []image.Summary
-	own      string // our guest image, by reference
+	own      string // reference of our guest image
 	present  []string
 	missing  []string // base images of packages
 	dangling int
-	live     int // runs
-	dead     int // runs that left something
-	objects  int // that they left
+	live     int // live runs
+	dead     int // dead runs with leftovers
+	objects  int // leftovers of dead runs
 }
 
 // Examine checks the engine that a run would use. If there is none, the only check reports
@@ -88,7 +87,7 @@ func howFound() string {
 	return "at the default socket"
 }
 
-// examine asks the engine.
+// examine queries the engine.
 func (f *facts) examine(ctx context.Context, e *engine) error {
 	f.host, f.info, f.api = e.DaemonHost(), e.info, e.ClientVersion()
 	asked := time.Now()
@@ -128,8 +127,8 @@ func (f *facts) examineNetworks(ctx context.Context, e *engine) error {
 	return nil
 }
 
-// freeSubnets returns how many subnets of a range overlap with none in use, and how many
-// there are.
+// freeSubnets returns how many subnets of a range do not overlap with used ones, and how many
+// there are in total.
 func freeSubnets(from netip.Prefix, used []netip.Prefix) (free, all int) {
 	all = 1 << (taskBits - from.Bits())
 	for n := range all {
@@ -192,8 +191,8 @@ func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
 	return nil
 }
 
-// Absent returns the images of trials that the engine does not have, without those that a run
-// builds itself. It fails if no engine answers.
+// Absent returns the images of trials that the engine does not have, except those that a run
+// builds. It fails if no engine answers.
 func Absent(ctx context.Context, trials []*plan.Trial) (absent []string, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// Export returns the images of trials as a cluster is to have them: with waza's files on top, by
-// the names that [Backend.Save] gives them. [Backend.Prepare] has got them before.
+// Export returns the images of trials for a cluster: with waza's files on top, under the names
+// of [Backend.Save]. [Backend.Prepare] must have been called.
 func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Images, error) {
 	all := guests.Images{FirstUser: highUsers, Images: map[string]guests.Image{}}
 	found, err := b.images.ofTrials(ctx, trials, func(string) {})
@@ -47,8 +47,8 @@ func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Imag
 	return all, nil
 }
 
-// canonical returns the name of an image with its registry, as other engines than Docker's
-// want it.
+// canonical returns an image's name including its registry, which engines other than Docker
+// require.
 func canonical(name string) string {
 	named, err := reference.ParseNormalizedNamed(name)
 	if err != nil {
@@ -57,7 +57,7 @@ func canonical(name string) string {
 	return named.String()
 }
 
-// Save writes images to w as an archive that docker load and ctr images import read.
+// Save writes images to w as an archive for docker load or ctr images import.
 func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) error {
 	var names []string
 	for _, one := range i.Images {
@@ -72,8 +72,8 @@ func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) error 
 	return errors.Join(err, content.Close())
 }
 
-// Push pushes images below a prefix, a registry with or without a path, and returns them by the
-// digests that they have there. It uses the login that the user's Docker configuration has.
+// Push pushes images below a prefix, a registry with an optional path, and returns them with
+// their digests there. It uses the user's Docker login.
 func (b *Backend) Push(ctx context.Context, i guests.Images, prefix string, say func(string)) (guests.Images, error) {
 	i.Images = maps.Clone(i.Images)
 	for ref, one := range i.Images {
@@ -96,7 +96,7 @@ func (b *Backend) Push(ctx context.Context, i guests.Images, prefix string, say 
 	return i, nil
 }
 
-// push pushes an image under a name, and returns it by its digest there.
+// push pushes an image under a name, and returns its reference by digest.
 func push(ctx context.Context, e *engine, id string, target reference.Named) (string, error) {
 	if err := e.ImageTag(ctx, id, target.String()); err != nil {
 		return "", err

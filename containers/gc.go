@@ -18,22 +18,22 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// Garbage is what a gc found of dead runs and removed.
+// Garbage is what gc removed of dead runs.
 type Garbage struct {
-	Runs       []string // ids of the dead runs
-	Live       []string // ids of live runs, which were left alone
+	Runs       []string // ids of dead runs
+	Live       []string // ids of live runs, which were not touched
 	Containers int
 	Networks   int
 	Volumes    int
-	Images     int // what builds left, without a tag
+	Images     int // untagged images that builds left
 	Guests     int // guest images of old builds
 
-	held int // volumes that a container still had
+	held int // volumes still used by a container
 }
 
 func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
 
-// and returns g with what was found after it.
+// and returns the sum of g and what was found after it.
 func (g Garbage) and(later Garbage) Garbage {
 	runs := slices.Concat(g.Runs, later.Runs)
 	slices.Sort(runs)
@@ -44,9 +44,9 @@ func (g Garbage) and(later Garbage) Garbage {
 	}
 }
 
-// GC removes what dead runs left on the engine. Objects are listed before leases:
-// a run takes its lease before it creates anything else, so an object whose run
-// holds no lease by then has outlived it.
+// GC removes what dead runs left on the engine. It lists objects before leases: a run takes its
+// lease before it creates anything else, so an object whose run holds no lease afterwards is
+// garbage.
 func GC(ctx context.Context) (Garbage, error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
@@ -82,15 +82,14 @@ func Sweep(ctx context.Context, run string) error {
 }
 
 const (
-	// settling is how long nothing of a run that has just died must come into being
-	// until it is taken for gone: the engine carries out what the run asked of it
-	// last, whether or not anybody waits for the answer.
+	// settling is how long no new object of a dead run must appear until the run counts as
+	// removed, since the engine still executes the run's last requests.
 	settling = 2 * time.Second
-	// settlingTries bounds it, where somebody keeps on making garbage.
+	// settlingTries limits the repetitions, in case somebody keeps creating garbage.
 	settlingTries = 10
 )
 
-// settled sweeps, and sweeps again until nothing is found.
+// settled calls sweep repeatedly until it finds nothing.
 func settled(ctx context.Context, sweep func() (Garbage, error)) (all Garbage, err error) {
 	for range settlingTries {
 		g, err := sweep()
@@ -105,17 +104,17 @@ func settled(ctx context.Context, sweep func() (Garbage, error)) (all Garbage, e
 	return all, nil
 }
 
-// objects is everything on the engine that carries our labels.
+// objects are all objects on the engine with our labels.
 type objects struct {
 	containers []container.Summary
 	networks   []network.Summary
 	volumes    []*volume.Volume
-	stages     []image.Summary // of builds, by their run's label
-	unnamed    []image.Summary // servers' images that got no tag
-	guests     []string        // guest images of old builds, by reference
+	stages     []image.Summary // stages of builds, by their run's label
+	unnamed    []image.Summary // servers' images without a tag
+	guests     []string        // references of guest images of old builds
 }
 
-// labels returns those of every object that belongs to a run.
+// labels returns the labels of every object that belongs to a run.
 func (o objects) labels() []map[string]string {
 	var all []map[string]string
 	for _, c := range o.containers {
@@ -133,7 +132,7 @@ func (o objects) labels() []map[string]string {
 	return all
 }
 
-// without returns a run's objects except those that its lease holds.
+// without returns a run's objects except those that belong to its lease.
 func (o objects) without(run string, held *heldLease) objects {
 	left := objects{networks: o.networks}
 	left.containers = slices.DeleteFunc(o.containers, func(c container.Summary) bool { return held != nil && c.ID == held.id })
@@ -148,7 +147,7 @@ func (o objects) without(run string, held *heldLease) objects {
 // sweeper finds and removes what waza left on an engine.
 type sweeper struct{ engine *engine }
 
-// find lists what matches, and of all runs what builds left.
+// find lists objects that match the filter, and the build leftovers of all runs.
 func (s sweeper) find(ctx context.Context, which filter) (all objects, err error) {
 	if all.networks, err = s.engine.NetworkList(ctx, network.ListOptions{Filters: which.args()}); err != nil {
 		return all, err
@@ -197,11 +196,10 @@ func (s sweeper) sweepRun(ctx context.Context, run string, held *heldLease) erro
 	return err
 }
 
-// unnamedAfter is the age from which an image without a tag was never to get one:
-// its build cannot be under way any more.
+// unnamedAfter is the age from which an untagged image cannot belong to a build in progress.
 const unnamedAfter = buildTimeout + time.Hour
 
-// sweep removes the objects of runs that are not alive.
+// sweep removes the objects of runs that are not live.
 func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (Garbage, error) {
 	var g Garbage
 	dead := map[string]bool{}
@@ -229,7 +227,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 		if isDead(v.Labels) {
 			err := s.engine.VolumeRemove(ctx, v.Name, true)
 			if errdefs.IsConflict(err) {
-				g.held++ // by one that is just going, or its run is just starting
+				g.held++ // its container is being removed, or its run is just starting
 				continue
 			}
 			errs = append(errs, wrapRemoval("volume", v.Name, err))
@@ -242,7 +240,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 		}
 		err := s.engine.dropImage(ctx, i.ID)
 		if errdefs.IsConflict(err) {
-			continue // a container of somebody's has it
+			continue // a container uses it
 		}
 		errs = append(errs, wrapRemoval("image", i.ID, err))
 		g.Images++
@@ -250,7 +248,7 @@ func (s sweeper) sweep(ctx context.Context, all objects, live map[string]bool) (
 	for _, ref := range all.guests {
 		_, err := s.engine.ImageRemove(ctx, ref, image.RemoveOptions{})
 		if errdefs.IsConflict(err) {
-			continue // a run of that build is alive
+			continue // a live run uses it
 		}
 		if err == nil {
 			g.Guests++
@@ -268,17 +266,17 @@ func wrapRemoval(kind, name string, err error) error {
 	return nil
 }
 
-// leftovers are a run's trials that could not be taken down when they were closed.
+// leftovers are the trials of a run that could not be removed when they were closed.
 type leftovers struct {
 	engine *engine
 	run    string
 
 	mu     sync.Mutex
-	trials map[string]bool // labels; guarded by mu
-	more   bool            // the engine may yet create something that was given up; guarded by mu
+	trials map[string]bool // labels of trials; guarded by mu
+	more   bool            // the engine may still execute an abandoned create request; guarded by mu
 }
 
-// add remembers a trial that could not be taken down.
+// add records a trial that could not be removed.
 func (l *leftovers) add(trial string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,22 +285,21 @@ func (l *leftovers) add(trial string) {
 	}
 }
 
-// expectMore remembers that the engine may yet create something that was asked of it
-// and given up.
+// expectMore records that the engine may still create an object whose request was abandoned.
 func (l *leftovers) expectMore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.more = true
 }
 
-// any reports whether something of the run's trials may be on the engine after them.
+// any reports whether objects of the run's trials may be left on the engine.
 func (l *leftovers) any() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.more || len(l.trials) > 0
 }
 
-// remove takes down the trials that could not be taken down before.
+// remove removes the recorded trials.
 func (l *leftovers) remove(ctx context.Context) error {
 	l.mu.Lock()
 	trials := sortedKeys(l.trials)

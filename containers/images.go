@@ -24,19 +24,19 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// ErrImage means that an image cannot be used as it is.
+// ErrImage means that an image cannot be used.
 var ErrImage = errors.New("unusable image")
 
-// imageInfo is what a plan needs to know of an image.
+// imageInfo is what planning needs to know about an image.
 type imageInfo struct {
 	guests.Image
-	layer      string // the id of the image with our files on top, which containers have
-	ours       bool   // built by waza of packages, for whatever user
-	executable string // SHA-256 of ours; only the guest's own image has it
+	layer      string // id of the image with our files on top, which containers run
+	ours       bool   // built by waza from packages, for any user
+	executable string // SHA-256 of our executable; set only for the guest image
 }
 
-// dropsRoot returns the program in an image's entrypoint that begins as root and gives
-// it up, if one is known by its name.
+// dropsRoot returns the program in an image's entrypoint that starts as root and drops
+// privileges, if it is a known one.
 func (i imageInfo) dropsRoot() string {
 	for _, word := range slices.Concat(i.Entrypoint, i.Cmd) {
 		switch base := word[strings.LastIndexByte(word, '/')+1:]; base {
@@ -49,24 +49,23 @@ func (i imageInfo) dropsRoot() string {
 	return ""
 }
 
-// imageStore has the images of a run's containers on the engine, each with our files on
-// top, and knows what plans need of them.
+// imageStore manages the images of a run's containers, each with our files on top.
 type imageStore struct {
 	engine     *engine
 	run        string
-	executable string    // the file that becomes process 1
-	guest      imageInfo // the image that holds the executable alone
+	executable string    // path of the executable that becomes process 1
+	guest      imageInfo // image that only contains the executable
 
 	mu      sync.Mutex
 	known   map[string]imageInfo // by reference; guarded by mu
-	userIDs map[userKey]string   // numbers of the users that are given by name; guarded by mu
+	userIDs map[userKey]string   // ids of users that are given by name; guarded by mu
 }
 
 func newImageStore(e *engine, run, executable string) *imageStore {
 	return &imageStore{engine: e, run: run, executable: executable, known: map[string]imageInfo{}, userIDs: map[userKey]string{}}
 }
 
-// get returns an image, pulled as policy says where this is the first time.
+// get returns an image. On first use it is pulled according to policy.
 func (s *imageStore) get(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
 	if ref == "" {
 		return s.guest, nil
@@ -87,7 +86,7 @@ func (s *imageStore) get(ctx context.Context, ref, policy string, say func(strin
 	return info, nil
 }
 
-// ofTrials returns the images of trials' containers by reference, the guest's own as "".
+// ofTrials returns the images of trials' containers by reference. "" is the guest image.
 func (s *imageStore) ofTrials(ctx context.Context, trials []*plan.Trial, say func(string)) (map[string]imageInfo, error) {
 	found := map[string]imageInfo{"": s.guest}
 	for _, t := range trials {
@@ -105,14 +104,14 @@ func (s *imageStore) ofTrials(ctx context.Context, trials []*plan.Trial, say fun
 	return found, nil
 }
 
-// forget forgets all images: somebody has removed one.
+// forget clears the cache, after an image was removed.
 func (s *imageStore) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.known)
 }
 
-// records returns what the images that were used are, by reference.
+// records returns the ids and digests of the images that were used, by reference.
 func (s *imageStore) records() evidence.ImageRecords {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +122,8 @@ func (s *imageStore) records() evidence.ImageRecords {
 	return records
 }
 
-// pullPolicy returns when an image is pulled: always if one container wants that, and
-// never if all do. The tag of an image that is built is ours, and no registry's.
+// pullPolicy returns when an image is pulled: always if one container wants that, and never if
+// all do. Images that waza builds are never pulled.
 func pullPolicy(ref string, trials []*plan.Trial) string {
 	wanted := map[string]bool{}
 	for _, t := range trials {
@@ -150,8 +149,8 @@ func pullPolicy(ref string, trials []*plan.Trial) string {
 	return mcpconfig.PullNever
 }
 
-// inspectImage reads what plans need. The error for an image that the engine does not have
-// is errdefs.IsNotFound.
+// inspectImage returns what planning needs to know about an image. If the engine does not have
+// it, the error is errdefs.IsNotFound.
 func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error) {
 	found, err := e.ImageInspect(ctx, ref)
 	if err != nil {
@@ -180,8 +179,8 @@ func (e *engine) inspectImage(ctx context.Context, ref string) (imageInfo, error
 	return info, nil
 }
 
-// ensureImage returns an image, pulled as policy says, one of
-// mcpconfig.PullPolicies; empty is mcpconfig.PullMissing.
+// ensureImage returns an image, and pulls it according to policy, one of
+// mcpconfig.PullPolicies. An empty policy means mcpconfig.PullMissing.
 func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(string)) (imageInfo, error) {
 	if policy != mcpconfig.PullAlways {
 		info, err := e.inspectImage(ctx, ref)
@@ -203,9 +202,9 @@ func (e *engine) ensureImage(ctx context.Context, ref, policy string, say func(s
 	return e.inspectImage(ctx, ref)
 }
 
-// pull pulls with the login that the user's Docker configuration has for the image's
-// registry. If that cannot be read, the image may still be public. Errors begin with what
-// to do: instead, unless they are about a login.
+// pull pulls an image with the user's Docker login for its registry. If that cannot be read, it
+// tries without, since the image may be public. Errors start with what to do: instead, unless
+// the problem is the login.
 func (e *engine) pull(ctx context.Context, ref, instead string) error {
 	named, err := reference.ParseNormalizedNamed(ref)
 	if err != nil {
@@ -238,26 +237,26 @@ func explainPull(err, authErr error, loggedIn bool, host, instead string) error 
 		return fmt.Errorf("%s: %w", instead, err)
 	case loggedIn:
 		return fmt.Errorf("its registry refuses the login that the Docker configuration has; log in again, as by docker login %s: %w", host, err)
-	case strings.Contains(err.Error(), "denied"): // what many say of what they do not have
+	case strings.Contains(err.Error(), "denied"): // many registries say this about images that do not exist
 		return fmt.Errorf("%s; if it is private, its registry needs a login, as by docker login %s: %w", instead, host, err)
 	}
 	return fmt.Errorf("its registry needs a login, as by docker login %s: %w", host, err)
 }
 
-// progressLine is one message of the engine about a pull or a build.
+// progressLine is a message of the engine during a pull, push or build.
 type progressLine struct {
 	Stream string
 	Aux    struct{ ID string }
 	Error  string
 }
 
-// progressError is the error that the engine reports of a pull or a build.
+// progressError is an error that the engine reports during a pull, push or build.
 type progressError string
 
 func (e progressError) Error() string { return string(e) }
 
-// readProgress reads the engine's messages to their end and closes them. It returns the
-// first error among them.
+// readProgress reads the engine's messages to the end and closes progress. It returns the first
+// error among them.
 func readProgress(progress io.ReadCloser, take func(progressLine)) error {
 	defer func() { _ = progress.Close() }()
 	for lines := json.NewDecoder(progress); ; {
@@ -274,8 +273,8 @@ func readProgress(progress io.ReadCloser, take func(progressLine)) error {
 	}
 }
 
-// wantsLogin reports whether the engine could not pull for want of a login. Only the
-// registry's words say so.
+// wantsLogin reports whether a pull failed because a login is required. Some engines report
+// that only in the message.
 func wantsLogin(err error) bool {
 	if errdefs.IsUnauthorized(err) || errdefs.IsPermissionDenied(err) {
 		return true
@@ -286,8 +285,8 @@ func wantsLogin(err error) bool {
 	})
 }
 
-// untagged lists the images that have a label and no tag, and are below no other, except
-// layers: another run may have one that lost its tag to a later one.
+// untagged lists the images with a label that have no tag and no children. Layers are excluded,
+// as another run may use one that lost its tag.
 func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, error) {
 	all, err := e.ImageList(ctx, image.ListOptions{
 		Filters: filters.NewArgs(filters.Arg("label", label), filters.Arg("dangling", "true")),
@@ -295,14 +294,14 @@ func (e *engine) untagged(ctx context.Context, label string) ([]image.Summary, e
 	return slices.DeleteFunc(all, func(i image.Summary) bool { return i.Labels[labelImage] == imageLayer }), err
 }
 
-// dropImage removes an image without a tag, and those without one below it.
+// dropImage removes an untagged image, and its untagged parents.
 func (e *engine) dropImage(ctx context.Context, id string) error {
 	_, err := e.ImageRemove(ctx, id, image.RemoveOptions{PruneChildren: true})
 	if err == nil {
 		return nil
 	}
 	if _, gone := e.ImageInspect(ctx, id); errdefs.IsNotFound(gone) {
-		return nil // Engine 20.10 has other words for an image that somebody else removes meanwhile
+		return nil // Engine 20.10 returns other errors if it is removed concurrently
 	}
 	return err
 }

@@ -26,25 +26,27 @@ import (
 )
 
 const (
-	// guestRepository has images with our executable and nothing else, by its SHA-256.
+	// guestRepository is the name of images that only contain our executable, tagged by its
+	// SHA-256.
 	guestRepository = "waza-guest"
-	// layerRepository has images that are other ones with files of ours on top. Containers
-	// get our files so, and not by a volume, because each container sees the files of its
-	// image as inodes of its own. A file in a volume is one inode to all that mount it,
-	// and a lock on it, or a watch, shows the others something.
+	// layerRepository is the name of images with our files on top of others. The files are not
+	// in a volume, because containers that mount it would share inodes, and locks and watches
+	// on them would be visible to each other. Files of an image are separate inodes in each
+	// container.
 	layerRepository = "waza-layer"
 )
 
-// guestReference returns the name of the image that holds the executable of that SHA-256.
+// guestReference returns the reference of the image that contains the executable with that
+// SHA-256.
 func guestReference(sum string) string { return guestRepository + ":" + sum[:min(16, len(sum))] }
 
-// layerReference returns what the names of layers with that executable begin with.
+// layerReference returns the prefix of references of layers with that executable.
 func layerReference(executable string) string {
 	return layerRepository + ":" + executable[:min(16, len(executable))] + "-"
 }
 
-// guestExecutable finds the executable that becomes process 1: ours, if the
-// engine runs what we are built for, else the one in the same directory that is.
+// guestExecutable returns the path of the executable that becomes process 1: ours if it can run
+// on the engine, else waza-linux-ARCH in the same directory.
 func guestExecutable(arch string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,8 +63,7 @@ func guestExecutable(arch string) (string, error) {
 	return beside, nil
 }
 
-// ownExecutable returns the SHA-256 of our executable for an architecture; empty if there
-// is none.
+// ownExecutable returns the SHA-256 of our executable for an architecture, or "".
 func ownExecutable(arch string) (sum string) {
 	if path, err := guestExecutable(arch); err == nil {
 		sum, _ = files.Digest(path)
@@ -70,7 +71,7 @@ func ownExecutable(arch string) (sum string) {
 	return sum
 }
 
-// checkStatic refuses an executable that would not run in an empty image.
+// checkStatic returns an error if an executable would not run in an empty image.
 func checkStatic(path, arch string) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -89,8 +90,8 @@ func checkStatic(path, arch string) error {
 	return nil
 }
 
-// ensureGuest creates the image that holds our executable alone, if the engine does not
-// have it yet. Its tag is its content, whose SHA-256 is sum.
+// ensureGuest creates the image that only contains our executable, if the engine does not have
+// it. sum is the SHA-256 of the executable, which determines the tag.
 func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
 	if err := checkStatic(s.executable, s.engine.arch()); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (s *imageStore) importGuest(ctx context.Context, ref string) error {
 	return errors.Join(err, progress.Close())
 }
 
-// addLayer returns the id of base with our executable, and with the accounts of the
-// users that containers are given. It is created on first use and kept for other runs.
+// addLayer returns the id of an image with our executable and the accounts of containers' users
+// on top of base. It is created on first use and kept for other runs.
 func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (string, error) {
 	users := userRangeOf(s.engine.info)
 	sum := sha256.Sum256([]byte(base.ID + "\n" + strconv.Itoa(users.first)))
@@ -148,7 +149,7 @@ func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (s
 		ctx, cancel := creating(ctx)
 		defer cancel()
 		made, err = s.engine.ContainerCommit(ctx, id, container.CommitOptions{Reference: ref, Config: &container.Config{
-			// An image keeps the labels of its container that it is not given others for.
+			// Labels of the container that are not overridden are kept.
 			Labels: map[string]string{labelImage: imageLayer, labelParent: base.ID, images.LabelContent: of, labelRun: ""},
 		}})
 		return err
@@ -162,7 +163,7 @@ func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (s
 	return made.ID, nil
 }
 
-// giveVolume makes the directory of a volume the user's own, by number.
+// giveVolume sets the owner of a volume's directory. user is "uid:gid".
 func (s *imageStore) giveVolume(ctx context.Context, name, user string) error {
 	root := layerFile{name: "/volume", dir: true, mode: 0o755}
 	if _, err := fmt.Sscanf(user, "%d:%d", &root.uid, &root.gid); err != nil {
@@ -176,16 +177,15 @@ func (s *imageStore) giveVolume(ctx context.Context, name, user string) error {
 	})
 }
 
-// layerFile is a file in a layer: a text that all may read, an executable of ours, or a
-// directory.
+// layerFile is a file of a layer: a readable text, an executable, or a directory.
 type layerFile struct {
 	name, text, executable string
 	dir                    bool
-	mode                   int64 // of a directory
-	uid, gid               int   // 0 for root's
+	mode                   int64 // for a directory
+	uid, gid               int   // 0 for root
 }
 
-// layerTar returns files as tar, with the directories they lie in. The caller closes it.
+// layerTar returns files and their parent directories as a tar. The caller must close it.
 func layerTar(files []layerFile) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {

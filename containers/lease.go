@@ -20,40 +20,40 @@ import (
 const (
 	leaseMemory = 64 << 20
 	leasePids   = 64
-	// takingLease is how long a run may be between creating its lease and starting it.
+	// takingLease is the maximum time between creating a run's lease and starting it.
 	takingLease = 30 * time.Second
-	// dying is how long containers of a dead runner may run on: their guests end when
-	// the engine closes their stdin, or when nobody answers their keepalive.
+	// dying is how long containers of a dead runner may keep running. Their guests exit when
+	// the engine closes their stdin, or when keepalives are not answered.
 	dying = 15 * time.Second
 
-	// filesDir is where the lease's container has the volume of its run's files.
+	// filesDir is the mount point of the run's volume of files in the lease's container.
 	filesDir = "/files"
 )
 
 // filesVolume returns the name of the volume of a run's files.
 func filesVolume(run string) string { return "waza-" + run + "-files" }
 
-// lease is what shows that a run is alive: a container that ends with its runner, like
-// every container of ours, wherever that runs. It needs no renewal and trusts no clock. A
-// run owns nothing before it holds its lease, and a run whose lease does not run is dead.
+// lease shows that a run is alive. It is a container that ends with its runner, like all of our
+// containers. It does not have to be renewed and does not depend on clocks. A run takes its
+// lease before it creates anything else, and is dead if the lease is not running.
 type lease struct {
 	starter
 	run   string
 	guest imageInfo
 
 	mu   sync.Mutex
-	held *heldLease // nil while there is none; guarded by mu
+	held *heldLease // nil if none is held; guarded by mu
 }
 
-// heldLease is a lease that is held, with the resources that the run has while it holds it.
+// heldLease is a held lease with the resources of its run.
 type heldLease struct {
 	*startedContainer
-	users *pool  // numbers for the users of the run's containers
-	files string // where the engine keeps the volume of the run's files
+	users *pool  // user ids for the run's containers
+	files string // path on the engine's host of the volume of the run's files
 }
 
-// hold returns the run's lease, and takes it anew if it has ended: with the engine, as a
-// rule.
+// hold returns the run's lease. If it has ended, usually because the engine was restarted, hold
+// takes a new one.
 func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *lease) hold(ctx context.Context) (*heldLease, error) {
 		l.held.files = files.Mountpoint
 		l.held.users, err = takeUsers(ctx, l.engine, l.run)
 	}
-	if err != nil { // the next to ask takes it anew
+	if err != nil { // the next call tries again
 		return nil, errors.Join(fmt.Errorf("lease: %w", err), l.dropLocked(ctx))
 	}
 	return l.held, nil
@@ -91,7 +91,7 @@ func (l *lease) take(ctx context.Context) (*startedContainer, error) {
 		input: planInput{user: userRangeOf(l.engine.info).lease},
 	})
 	c.conf.NetworkDisabled = true
-	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // under SELinux, the files that it writes are for all
+	c.host.SecurityOpt = append(c.host.SecurityOpt, "label=level:s0") // with SELinux, all containers can read the files that it writes
 	c.host.Mounts = []mount.Mount{{
 		Type: mount.TypeVolume, Source: filesVolume(l.run), Target: filesDir,
 		VolumeOptions: &mount.VolumeOptions{Labels: labels(l.run, wholeRun, roleFiles)},
@@ -102,16 +102,16 @@ func (l *lease) take(ctx context.Context) (*startedContainer, error) {
 	return l.start(ctx, c, "")
 }
 
-// dropLocked removes what is left of a lease that has ended. The run's numbers of users
-// may be gone too: to whoever removes what dead runs left, the run is one.
+// dropLocked removes what is left of an ended lease. The run's block of user ids may be gone
+// too, since gc considers a run without lease dead.
 func (l *lease) dropLocked(ctx context.Context) error {
 	l.held.abandon()
 	l.held = nil
 	return l.engine.removeContainers(ctx, append(labelled(l.run, wholeRun), labelRole+"="+roleLease))
 }
 
-// takeOver takes the lease of a run whose runner is dead. Of several that try at once one
-// gets it: the lease's name exists once.
+// takeOver takes the lease of a dead run. If several processes try at once, only one succeeds,
+// because the name of the lease's container is unique.
 func (l *lease) takeOver(ctx context.Context) error {
 	if err := dropDeadLease(ctx, l.engine, l.run); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (l *lease) takeOver(ctx context.Context) error {
 	return err
 }
 
-// dropDeadLease removes the lease of a run's dead runner, once it has ended.
+// dropDeadLease waits until the lease of a dead run has ended, and removes it.
 func dropDeadLease(ctx context.Context, e *engine, run string) error {
 	for begun := time.Now(); ; {
 		found, err := e.containers(ctx, leases(run))
@@ -155,14 +155,14 @@ func dropDeadLease(ctx context.Context, e *engine, run string) error {
 	}
 }
 
-// current returns the lease that is held; nil if none is.
+// current returns the held lease, or nil.
 func (l *lease) current() *heldLease {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.held
 }
 
-// home returns the labels that name this process.
+// home returns labels that identify this process.
 func home() map[string]string {
 	host, _ := os.Hostname()
 	return map[string]string{
@@ -174,17 +174,15 @@ func home() map[string]string {
 	}
 }
 
-// processStart returns when a process was started, ended or not; empty if that cannot be
-// found out.
+// processStart returns the start time of a process, or "" if it is not known.
 func processStart(pid int) string {
 	start, _ := proc.StartTime(pid)
 	return start
 }
 
-// leaseLives reports whether the run of a lease container is alive at a time of the
-// engine's. One that is created and not yet running belongs to a run that is just
-// starting, if its process still exists, or, where that cannot be seen from here, if it
-// is young.
+// leaseLives reports whether the run of a lease's container is alive. now is the engine's time.
+// A created container that is not running belongs to a run that is just starting if its process
+// exists or, if that cannot be determined from here, if the container is new.
 func leaseLives(state string, created time.Time, l map[string]string, now time.Time) bool {
 	switch state {
 	case "running", "paused":
@@ -200,9 +198,8 @@ func leaseLives(state string, created time.Time, l map[string]string, now time.T
 	return processStart(pid) == l[labelStart]
 }
 
-// isHere reports whether the process of a lease has its number where this one has.
-// Containers of one machine can have the same host name, and always have the same
-// boot.
+// isHere reports whether the process of a lease is in the same pid namespace as this process.
+// Containers of a machine may share the host name, and always share the boot id.
 func isHere(l map[string]string) bool {
 	here := home()
 	for _, label := range []string{labelHost, labelBoot, labelPIDs} {

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// helperTimeout bounds asking a credential helper.
+	// helperTimeout bounds running a credential helper.
 	helperTimeout = 30 * time.Second
-	// maxCredential is how many bytes of its answer are read.
+	// maxCredential is how many bytes of its output are read.
 	maxCredential = 64 << 10
 )
 
 // loginFor returns the login that the docker command would use for a registry: from the
-// helper for this host, the configured store, or the configuration's own auths.
-// It is empty if there is none. Errors hold nothing secret.
+// credential helper for the host, the credential store, or the configuration file. It is empty
+// if there is none. Errors contain no secrets.
 func loginFor(ctx context.Context, host string) (registry.AuthConfig, error) {
 	dir := dockerConfigDir()
 	if dir == "" {
@@ -51,7 +51,7 @@ func loginFor(ctx context.Context, host string) (registry.AuthConfig, error) {
 	return ownAuth(config.AuthConfigs, host)
 }
 
-// ownAuth reads the login for host from auths, whose keys may be URLs.
+// ownAuth returns the login for host from auths, whose keys may be URLs.
 func ownAuth(auths map[string]dockercfg.AuthConfig, host string) (registry.AuthConfig, error) {
 	own, ok := auths[host]
 	for key, other := range auths {
@@ -83,8 +83,8 @@ func hostOf(key string) string {
 	return host
 }
 
-// askHelper asks a credential helper, a program docker-credential-NAME, which
-// reads the host and writes JSON. Nothing that it wrote goes into an error.
+// askHelper runs the credential helper docker-credential-NAME, which reads the host and writes
+// JSON. Errors do not contain its output.
 func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, error) {
 	program := "docker-credential-" + name
 	path, err := exec.LookPath(program)
@@ -112,6 +112,6 @@ func askHelper(ctx context.Context, name, host string) (registry.AuthConfig, err
 	return registry.AuthConfig{Username: found.Username, Password: found.Secret, ServerAddress: host}, nil
 }
 
-// tokenUser is the user by which a helper says that its secret is an identity
-// token (docker-credential-helpers' protocol).
+// tokenUser is the user name that a helper returns if the secret is an identity token (protocol
+// of docker-credential-helpers).
 const tokenUser = "<token>"

@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// serversAt returns the address at which the agent's own guest accepts what the agent sends
-// to its servers and models.
+// serversAt returns the address at which the agent's guest listens for connections to servers
+// and models.
 func (p trialPlan) serversAt(a addresses) netip.Addr {
 	if p.network == "" {
 		return guests.Airtight
@@ -23,8 +23,8 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 	return a.agent()
 }
 
-// placed returns a container of the plan with its address on the task network and its
-// entries in the hosts file.
+// placed returns a container of the plan with its address on the task network and its entries
+// in /etc/hosts.
 func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	servers := p.serversAt(a)
 	for _, host := range guests.Hosts(t, c.container, servers) {
@@ -53,7 +53,7 @@ func isOnNetwork(ctr string) bool {
 	return ctr == sandbox.Agent || !defence.NoNetworkForServers
 }
 
-// networking returns the container's endpoint on the task network of that name.
+// networking returns the container's endpoint on the task network called name.
 func (c containerPlan) networking(name string) *network.NetworkingConfig {
 	if !c.addr.IsValid() {
 		return nil
@@ -66,7 +66,7 @@ func (c containerPlan) networking(name string) *network.NetworkingConfig {
 // resolvConf makes the guest the only name server of a container. It answers over TCP.
 const resolvConf = "nameserver 127.0.0.1\nsearch .\noptions use-vc\n"
 
-// hostsFile returns an /etc/hosts (hosts(5)) with entries as the engine takes them,
+// hostsFile returns the content of /etc/hosts (hosts(5)) for entries in the engine's format,
 // NAME:ADDRESS.
 func hostsFile(entries []string) string {
 	var b strings.Builder
@@ -78,5 +78,5 @@ func hostsFile(entries []string) string {
 	return b.String()
 }
 
-// fileName returns a container's name as part of a container's or a file's.
+// fileName converts a container's name for use in names of containers and files.
 func fileName(ctr string) string { return strings.ReplaceAll(ctr, "/", ".") }

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// defaultRange is where task networks are cut from. The engine's own pools end
-	// at some thirty networks.
+	// defaultRange is the range of task networks. The engine's default pools only have room for
+	// about thirty networks.
 	defaultRange = "10.213.0.0/16"
-	// taskBits is the size of a task network, in bits of its prefix: the smallest that also
-	// has room for servers where a test puts them on it.
+	// taskBits is the prefix length of a task network. It is the smallest that has room for
+	// servers, which a test puts on the network.
 	taskBits = 29
-	// maxForeign is how many subnets that others have are skipped.
+	// maxForeign is how many subnets that are in use by others are skipped.
 	maxForeign = 256
 )
 
-// parseRange reads where task networks may be cut from; empty is defaultRange.
+// parseRange parses the range of task networks; empty is defaultRange.
 func parseRange(s string) (netip.Prefix, error) {
 	if s == "" {
 		s = defaultRange
@@ -39,14 +39,14 @@ func parseRange(s string) (netip.Prefix, error) {
 	return p, err
 }
 
-// addresses are those of a task network, a /29. Its first address is the bridge's own and
-// stays unused.
+// addresses are those of a task network, a /29. The first one belongs to the bridge and is
+// unused.
 type addresses struct{ subnet netip.Prefix }
 
 func (a addresses) agent() netip.Addr { return a.subnet.Addr().Next().Next() }
 
-// server returns the address of the server at i where a test turns
-// defence.NoNetworkForServers off. Otherwise servers have no network.
+// server returns the address of the i-th server if a test disables defence.NoNetworkForServers.
+// Otherwise servers have no network.
 func (a addresses) server(i int) netip.Addr {
 	at := a.agent().Next()
 	for range i {
@@ -62,9 +62,9 @@ type networks struct {
 	subnets *subnetPool
 }
 
-// create creates a trial's network: internal, without an address on the host, in a free
-// subnet. If other trials of the run have all subnets that others do not have, it waits
-// until one of them is done. Release gives the subnet back.
+// create creates a trial's network: internal, in a free subnet, without an address on the host.
+// If other trials of the run use all available subnets, it waits for one. release frees the
+// subnet.
 func (n *networks) create(ctx context.Context, name, trial, subnets string) (_ addresses, release func(), err error) {
 	from, err := parseRange(subnets)
 	if err != nil {
@@ -88,7 +88,7 @@ func (n *networks) create(ctx context.Context, name, trial, subnets string) (_ a
 			return a, sync.OnceFunc(func() { n.subnets.giveBack(a) }), nil
 		}
 		n.subnets.giveBack(a)
-		if !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
+		if !strings.Contains(err.Error(), "Pool overlaps") { // the engine reports no error class for it
 			return a, nil, fmt.Errorf("task network: %w", err)
 		}
 		foreign[a.subnet] = true
@@ -96,8 +96,8 @@ func (n *networks) create(ctx context.Context, name, trial, subnets string) (_ a
 	return addresses{}, nil, fmt.Errorf("task network: no free subnet in %s after %d tries; set config.isolation.subnets to another range: %w", from, len(foreign), err)
 }
 
-// networkOptions returns a network that leads nowhere: the engine routes nothing from
-// it, and the host has no address on it.
+// networkOptions returns the options of a network that leads nowhere: the engine does not route
+// from it, and the host has no address on it.
 func networkOptions(a addresses, labels map[string]string) network.CreateOptions {
 	off := false
 	return network.CreateOptions{
@@ -110,22 +110,22 @@ func networkOptions(a addresses, labels map[string]string) network.CreateOptions
 	}
 }
 
-// subnetPool hands out subnets that no other trial of the run has. Each comes once before
-// one comes again. It starts at a random one, so that runs side by side seldom meet.
+// subnetPool hands out subnets within a run. It starts at a random one, so that concurrent runs
+// rarely collide, and reuses one only after all others.
 type subnetPool struct {
 	mu    sync.Mutex
 	next  map[netip.Prefix]uint32 // by range; guarded by mu
-	ours  map[netip.Prefix]bool   // handed out; guarded by mu
-	freed chan struct{}           // closed and replaced when a subnet is given back; guarded by mu
+	ours  map[netip.Prefix]bool   // in use; guarded by mu
+	freed chan struct{}           // closed and replaced when a subnet is returned; guarded by mu
 }
 
 func newSubnetPool() *subnetPool {
 	return &subnetPool{next: map[netip.Prefix]uint32{}, ours: map[netip.Prefix]bool{}, freed: make(chan struct{})}
 }
 
-// take hands out a subnet of a range that is not one of foreign. If all others are handed
-// out already, freed is closed when it is worth trying again. If there is none at all,
-// both results are empty.
+// take returns a subnet of a range that is not one of foreign. If all others are in use, it
+// returns a channel that is closed when one is returned. If there is none at all, both results
+// are zero.
 func (p *subnetPool) take(from netip.Prefix, foreign map[netip.Prefix]bool) (_ addresses, freed <-chan struct{}) {
 	count := uint32(1) << (taskBits - from.Bits())
 	p.mu.Lock()
@@ -149,7 +149,7 @@ func (p *subnetPool) take(from netip.Prefix, foreign map[netip.Prefix]bool) (_ a
 	return addresses{}, freed
 }
 
-// giveBack takes back a subnet that take handed out.
+// giveBack returns a subnet to the pool.
 func (p *subnetPool) giveBack(a addresses) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,25 +165,25 @@ func nthSubnet(from netip.Prefix, n uint32) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(base), taskBits)
 }
 
-// taskNetwork is the network of one trial while its containers run.
+// taskNetwork is the network of a running trial.
 type taskNetwork struct {
 	name    string // empty if the trial has no network
 	engine  *engine
-	release func() // gives the subnet back; nil before it is taken
-	leave   func() // ends the watch; nil before it begins
+	release func() // returns the subnet; nil before it is taken
+	leave   func() // stops watching; nil before it has started
 
 	mu  sync.Mutex
-	cut bool // somebody took the agent's container off it; guarded by mu
+	cut bool // the agent's container was disconnected by somebody; guarded by mu
 }
 
-// end ends the watch.
+// end stops watching.
 func (n *taskNetwork) end() {
 	if n.leave != nil {
 		n.leave()
 	}
 }
 
-// giveBack gives the subnet back.
+// giveBack returns the subnet.
 func (n *taskNetwork) giveBack() {
 	if n.release != nil {
 		n.release()
@@ -202,8 +202,8 @@ func (n *taskNetwork) wasCut() bool {
 	return n.cut
 }
 
-// lost reports whether a container, while it runs, is no longer on its network. The
-// engine's event may come later than the agent's complaint.
+// lost reports whether a running container is no longer on its network. It asks the engine,
+// because the event may arrive late.
 func (n *taskNetwork) lost(ctx context.Context, id string) bool {
 	if n.name == "" {
 		return false

@@ -21,39 +21,39 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// Labels of everything we create, set in the call that creates it. Nothing of
-// ours is found by name or memory.
+// Labels of all objects that we create, set in the create request. Objects are only found by
+// label.
 const (
 	labelRun   = "waza.run"
-	labelTrial = "waza.trial" // TASK/N, TASK/N/ATTEMPT from the second on, or wholeRun
+	labelTrial = "waza.trial" // TASK/N, TASK/N/ATTEMPT from the second attempt, or wholeRun
 	labelRole  = "waza.role"
 )
 
-// Labels of a lease, which name the process that holds it.
+// Labels of a lease, which identify the process that holds it.
 const (
 	labelHost  = "waza.host"
 	labelBoot  = "waza.boot"
-	labelPIDs  = "waza.pids" // the namespace that the process has its number in
+	labelPIDs  = "waza.pids" // pid namespace of the process
 	labelPID   = "waza.pid"
 	labelStart = "waza.start"
 )
 
-// labelImage marks images that are built to be kept. They belong to no run.
+// labelImage marks images that are kept. They do not belong to a run.
 const (
 	labelImage  = "waza.image"
-	imageServer = "server" // of a package
+	imageServer = "server" // from a package
 	imageAgent  = "agent"
-	imageSource = "source" // of a directory
+	imageSource = "source" // from a directory
 	imageLayer  = "layer"  // see layerRepository
 
-	labelParent = "waza.parent" // of a layer: the id of the image below
+	labelParent = "waza.parent" // on a layer: id of the image below
 )
 
-// labelSession is the label by which testcontainers and its reaper find their containers.
-// Its own id is that of the process that started us, which others share.
+// labelSession is the label that testcontainers and its reaper use. By default its value
+// identifies our parent process, which others may share.
 const labelSession = "org.testcontainers.sessionId"
 
-// wholeRun marks what belongs to a run and to no single trial.
+// wholeRun is the trial label of objects that belong to the whole run.
 const wholeRun = "-"
 
 const (
@@ -73,21 +73,21 @@ func labels(run, trial, role string) map[string]string {
 	return map[string]string{labelRun: run, labelTrial: trial, labelRole: role}
 }
 
-// filter chooses objects by label.
+// filter selects objects by label.
 type filter []string
 
-// ofRun chooses everything of one run.
+// ofRun selects everything of one run.
 func ofRun(run string) filter { return filter{labelRun + "=" + run} }
 
-// ours chooses everything of any run.
+// ours selects everything of any run.
 func ours() filter { return filter{labelRun} }
 
-// labelled chooses everything of one trial, or of a run as a whole.
+// labelled selects everything of one trial, or of a run as a whole.
 func labelled(run, trial string) filter {
 	return filter{labelRun + "=" + run, labelTrial + "=" + trial}
 }
 
-// leases chooses the leases of one run.
+// leases selects the leases of one run.
 func leases(run string) filter {
 	return filter{labelRun + "=" + run, labelRole + "=" + roleLease}
 }
@@ -100,7 +100,7 @@ func (f filter) args() filters.Args {
 	return args
 }
 
-// ignoreGone drops the error of removing what is gone or going.
+// ignoreGone returns nil if err means that an object does not exist.
 func ignoreGone(err error) error {
 	if errdefs.IsNotFound(err) {
 		return nil
@@ -108,11 +108,11 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// again is how soon a call is repeated that another one of the engine's is in the way of.
+// again is the pause before a request is repeated that conflicted with another one.
 const again = 50 * time.Millisecond
 
-// creating returns the context of a call that creates something. The end of ctx does
-// not cancel it: the engine would go on, and nobody would know what it created.
+// creating returns the context for a request that creates an object. It is not cancelled with
+// ctx, because the engine would still create the object, and its id would be unknown.
 func creating(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() != nil {
 		return context.WithCancel(ctx)
@@ -127,12 +127,12 @@ func (e *engine) createContainer(ctx context.Context, conf *container.Config, ho
 	return created.ID, err
 }
 
-// containers lists the containers that match, running or not.
+// containers lists the containers that match, whether running or not.
 func (e *engine) containers(ctx context.Context, which filter) ([]container.Summary, error) {
 	return e.ContainerList(ctx, container.ListOptions{All: true, Filters: which.args()})
 }
 
-// running reports whether a container runs, frozen or not.
+// running reports whether a container is running, even if paused.
 func (e *engine) running(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -140,14 +140,14 @@ func (e *engine) running(ctx context.Context, id string) bool {
 	return err == nil && found.State != nil && found.State.Running
 }
 
-// removeContainer removes by force and waits until the container is gone.
+// removeContainer removes a container by force and waits until it is gone.
 func (e *engine) removeContainer(ctx context.Context, id string) error {
 	for {
 		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
-		case !errdefs.IsConflict(err): // "removal is already in progress"
+		case !errdefs.IsConflict(err): // otherwise "removal is already in progress"
 			return fmt.Errorf("remove container %.12s: %w", id, err)
 		}
 		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
@@ -159,8 +159,8 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 	}
 }
 
-// withImage calls use with the id of a container of an image. The container is never
-// started, and is removed when use returns.
+// withImage calls use with the id of a container of an image. The container is not started, and
+// is removed when use returns.
 func (e *engine) withImage(ctx context.Context, run, image string, mounts []mount.Mount, use func(id string) error) (err error) {
 	id, err := e.createContainer(ctx,
 		&container.Config{Image: image, Entrypoint: []string{"-"}, WorkingDir: "/", Labels: labels(run, wholeRun, roleAside)},
@@ -176,11 +176,10 @@ func (e *engine) withImage(ctx context.Context, run, image string, mounts []moun
 	return use(id)
 }
 
-// errNoFile means that a path of a container leads to something other than a regular file.
+// errNoFile means that a path in a container is not a regular file.
 var errNoFile = errors.New("not a regular file")
 
-// readFile reads up to limit bytes of a regular file of a container, wherever its name
-// leads to.
+// readFile reads up to limit bytes of a regular file in a container. It follows a link.
 func (e *engine) readFile(ctx context.Context, id, path string, limit int64) ([]byte, error) {
 	stat, err := e.ContainerStatPath(ctx, id, path)
 	if err != nil {
@@ -207,8 +206,7 @@ func (e *engine) createVolume(ctx context.Context, name string, labels map[strin
 	return e.VolumeCreate(ctx, volume.CreateOptions{Name: name, Labels: labels})
 }
 
-// removeVolume removes a volume. A container that is just going may hold it for a moment
-// longer.
+// removeVolume removes a volume. It retries if a container that is being removed still uses it.
 func (e *engine) removeVolume(ctx context.Context, name string) error {
 	err := e.VolumeRemove(ctx, name, true)
 	for try := 0; errdefs.IsConflict(err) && try < 20 && ctx.Err() == nil; try++ {
@@ -230,15 +228,14 @@ func (e *engine) createNetwork(ctx context.Context, name string, o network.Creat
 	return err
 }
 
-// detachTime is how long what is attached to a network may take to leave it.
+// detachTime is how long to wait for containers to leave a network.
 const detachTime = 5 * time.Second
 
-// removeNetwork waits for what is about to leave the network, as containers that are being
-// removed are.
+// removeNetwork removes a network. It waits for containers that are being removed.
 func (e *engine) removeNetwork(ctx context.Context, id string) error {
 	for until := time.Now().Add(detachTime); ; {
 		err := e.removeNetworkOnce(ctx, id)
-		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // "has active endpoints"
+		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // otherwise "has active endpoints"
 			return ignoreGone(err)
 		}
 		if late := retry.Sleep(ctx, again); late != nil {
@@ -256,7 +253,7 @@ func (e *engine) removeNetworkOnce(ctx context.Context, id string) error {
 	return e.NetworkRemove(ctx, id)
 }
 
-// networkTurn waits until the engine is free to create or remove a network.
+// networkTurn waits for its turn to create or remove a network.
 func (e *engine) networkTurn(ctx context.Context) (done func(), err error) {
 	select {
 	case e.networking <- struct{}{}:
@@ -284,7 +281,7 @@ func (e *engine) removeVolumes(ctx context.Context, which filter) error {
 	return errors.Join(err, each(found.Volumes, func(v *volume.Volume) error { return e.removeVolume(ctx, v.Name) }))
 }
 
-// each calls do with each of all and joins what went wrong.
+// each calls do for each element and joins the errors.
 func each[T any](all []T, do func(T) error) error {
 	var errs []error
 	for _, one := range all {

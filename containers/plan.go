@@ -22,50 +22,49 @@ import (
 const (
 	scratchDir  = "/tmp"
 	guestDir    = "/opt/waza"
-	sharedBytes = 16 << 20 // /dev/shm, which counts as memory
+	sharedBytes = 16 << 20 // size of /dev/shm, which counts as memory
 )
 
-// Names of the networks a trial can have.
+// Networks that a trial can have.
 const (
 	networkBridge   = "bridge"
 	networkAirtight = "airtight"
 )
 
-// planInput is what the plan of a trial depends on besides the trial itself.
+// planInput is the input of a trial's plan besides the trial itself.
 type planInput struct {
-	images  map[string]imageInfo // by reference; "" is the guest's own image
-	user    func() string        // returns a user that no other container has; empty if there is none
-	seccomp string               // profile; empty for the engine's own
+	images  map[string]imageInfo // by reference; "" is the guest image
+	user    func() string        // returns a user that no other container has, or "" if there is none
+	seccomp string               // seccomp profile; empty for the engine's own
 }
 
-// containerPlan is one container, ready for the engine.
+// containerPlan is the plan of one container, in the engine's types.
 type containerPlan struct {
 	container string
 	name      string
-	addr      netip.Addr // on the task network; invalid if it has none
+	addr      netip.Addr // address on the task network; invalid if it has none
 	conf      container.Config
 	host      container.HostConfig
 	image     imageInfo
-	// insists names who insists on the user, the eval or its image; empty if nobody does.
+	// insists is who requires the user, the eval or its image; empty if nobody does.
 	insists string
-	// service means that it is a service, which testcontainers creates and ends.
+	// service means that it is a service, which testcontainers manages.
 	service bool
 }
 
-// trialPlan is everything of one trial except its subnet, which only the engine can
-// choose.
+// trialPlan is everything of one trial except its subnet, which depends on the engine.
 type trialPlan struct {
 	trial      string // label
-	network    string // network's name; empty if there is none
-	workspace  string // volume's name; empty for a tmpfs
+	network    string // name of the network; empty if there is none
+	workspace  string // name of the volume; empty for a tmpfs
 	containers []containerPlan
 }
 
-// planTrial decides what to create for t.
+// planTrial plans the objects to create for t.
 func planTrial(t *plan.Trial, s planInput) trialPlan {
 	label := t.Label()
 	base := fmt.Sprintf("waza-%s-%s-%d", t.Run, t.Task, t.Number)
-	if t.Attempt > 1 { // of what was cancelled something may still come into being
+	if t.Attempt > 1 { // an abandoned request of the first attempt may still create an object
 		base += "." + strconv.Itoa(t.Attempt)
 	}
 	p := trialPlan{trial: label}
@@ -118,8 +117,8 @@ type containerRequest struct {
 	input                             planInput
 }
 
-// planContainer gives every container the same walls: no capability, no way to
-// gain one, a read-only root, hard limits, no name server except its own guest.
+// planContainer plans a container with the same walls for all: no capabilities, no new
+// privileges, a read-only root, hard limits, and no name server except its own guest.
 func planContainer(r containerRequest) containerPlan {
 	user, insists := r.image.UserOf(r.limits.User)
 	if insists == "" {
@@ -133,7 +132,7 @@ func planContainer(r containerRequest) containerPlan {
 		conf: container.Config{
 			Image:       r.image.layer,
 			User:        user,
-			WorkingDir:  "/", // the image's may lead the engine's runtime astray
+			WorkingDir:  "/", // the image's directory could confuse the engine's runtime
 			Entrypoint:  []string{sandbox.GuestPath, "guest"},
 			Labels:      labels(r.run, r.trial, r.role),
 			OpenStdin:   true,
@@ -195,8 +194,8 @@ func (r containerRequest) hostConfig(user string) container.HostConfig {
 	return host
 }
 
-// exposeHost adds what attacks find where a defence is off: files of the guest's image, and of the
-// host.
+// exposeHost adds what attacks look for when a defence is disabled: files of the guest image
+// and the host.
 func (r containerRequest) exposeHost(host *container.HostConfig) {
 	if !defence.OwnFiles { // the engine fills it from the image
 		host.Mounts = []mount.Mount{{
@@ -212,22 +211,22 @@ func (r containerRequest) exposeHost(host *container.HostConfig) {
 	}
 }
 
-// maskedPaths are those that the engine hides by default, and the kernel's list of locks,
+// maskedPaths are the paths that the engine masks by default, and the kernel's list of locks,
 // which shows those of other containers.
 var maskedPaths = []string{
 	"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/locks", "/proc/sched_debug",
 	"/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
 }
 
-// lockedMemory is how many bytes a process may lock into memory (mlock(2)).
+// lockedMemory is how many bytes a process may lock in memory (mlock(2)).
 const lockedMemory = 64 << 10
 
-// resources returns the limits of a container.
+// resources returns the resource limits of a container.
 func resources(b sandbox.Container) container.Resources {
 	cpus, memory, pids := int64(b.CPUs*1e9), b.Memory, b.Pids
 	openFiles := cmp.Or(b.OpenFiles, sandbox.DefaultOpenFiles)
 	if !defence.BoundedCPU {
-		cpus = 0 // no limit
+		cpus = 0 // unlimited
 	}
 	if !defence.BoundedMemory {
 		memory *= 4
@@ -250,19 +249,19 @@ func resources(b sandbox.Container) container.Resources {
 	}
 }
 
-// bufferBytes is the most that one side of a TCP connection holds in each direction. With
-// control groups of version 1 it counts as nobody's memory. More makes nothing faster
-// over a loopback or a bridge.
+// bufferBytes is the maximum buffer of one side of a TCP connection in each direction. With
+// cgroup v1 it is not accounted. Larger buffers do not improve speed over a loopback or a
+// bridge.
 const bufferBytes = 32 << 10
 
-// tcpBuffers returns the kernel's settings that bound it. Programs cannot ask for more: the
-// seccomp filter accepts SO_RCVBUF and SO_SNDBUF and does nothing.
+// tcpBuffers returns the sysctls that limit TCP buffers. Programs cannot raise them: the
+// seccomp filter ignores SO_RCVBUF and SO_SNDBUF.
 func tcpBuffers() map[string]string {
 	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
 	return map[string]string{"net.ipv4.tcp_rmem": sizes, "net.ipv4.tcp_wmem": sizes}
 }
 
-// addWorkspace gives the agent its workspace.
+// addWorkspace adds the workspace to the agent's container.
 func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
 	if volume != "" {
 		c.host.Mounts = append(c.host.Mounts, mount.Mount{Type: mount.TypeVolume, Source: volume, Target: sandbox.WorkspaceDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}})
@@ -271,13 +270,11 @@ func addWorkspace(c *containerPlan, t *plan.Trial, volume string) {
 	}
 }
 
-// maxInodes is how many files, directories and links a writable directory of any size
-// may hold: what graders look through.
+// maxInodes is how many files, directories and links a writable directory of any size may hold.
 const maxInodes = 1<<20 - 1
 
-// tmpfsOptions returns the options of a writable directory of the user's own. It holds a
-// file for each KiB of its size: empty ones take the kernel's memory, and time of whoever
-// collects them.
+// tmpfsOptions returns the mount options of a user's writable directory. It allows one file per
+// KiB of its size, because empty files use the kernel's memory, and take time to collect.
 func tmpfsOptions(user string, size int64) string {
 	uid, gid, _ := strings.Cut(user, ":")
 	inodes := size >> 10
@@ -287,16 +284,16 @@ func tmpfsOptions(user string, size int64) string {
 	if !defence.SizedDirectories {
 		size *= 2
 	}
-	inodes = min(max(inodes, 1), maxInodes) // 0 would be no limit
+	inodes = min(max(inodes, 1), maxInodes) // 0 would mean unlimited
 	return fmt.Sprintf("size=%d,nr_inodes=%d,mode=0700,uid=%s,gid=%s,exec", size, inodes, uid, gid)
 }
 
-// lacksUsers reports whether a container has no user, because all are in use.
+// lacksUsers reports whether a container has no user because all are in use.
 func (p trialPlan) lacksUsers() bool {
 	return slices.ContainsFunc(p.containers, func(c containerPlan) bool { return c.conf.User == "" })
 }
 
-// giveBack returns to the pool the users that the containers have from it.
+// giveBack returns the containers' users to the pool they came from.
 func (p trialPlan) giveBack(to *pool) {
 	for _, c := range p.containers {
 		if c.insists == "" {
@@ -312,7 +309,7 @@ func (s planInput) profile() string {
 	return s.seccomp
 }
 
-// usual returns who runs in a container if nobody insists on a user.
+// usual returns the user of a container if nobody requires one.
 func (s planInput) usual() string {
 	if !defence.OwnUsers {
 		return "1000:1000"
@@ -329,12 +326,12 @@ func asService(c containerPlan, run string, s plan.Service) containerPlan {
 		c.host.Tmpfs[dir] = tmpfsOptions(c.conf.User, s.Disk)
 	}
 	if s.Ready.Health {
-		c.conf.Healthcheck = nil // the image's own
+		c.conf.Healthcheck = nil // use the image's own
 	}
 	return c
 }
 
-// String lists the plan for a person.
+// String returns the plan in a readable form.
 func (p trialPlan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "trial %s\n", p.trial)

@@ -14,17 +14,17 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// trialSandbox is one trial's network and containers. It implements sandbox.Sandbox and
-// every optional interface of a sandbox's that containers can.
+// trialSandbox is the network and containers of one trial. It implements sandbox.Sandbox and
+// optional interfaces of sandboxes.
 type trialSandbox struct {
 	guests.Sandbox
 	backend    *Backend
-	lease      *heldLease // of the run when the sandbox was opened
+	lease      *heldLease // the run's lease when the sandbox was opened
 	trial      *plan.Trial
 	plan       trialPlan
-	dir        string // of its files in the run's volume
+	dir        string // directory of its files in the run's volume
 	observe    func(evidence.Event)
-	containers map[string]*startedContainer // complete before the sandbox is handed out
+	containers map[string]*startedContainer // not modified after the sandbox was opened
 	network    taskNetwork
 
 	closeOnce sync.Once
@@ -39,13 +39,13 @@ var _ interface {
 	sandbox.Services
 } = (*trialSandbox)(nil)
 
-// add adds a container to a sandbox that is not handed out yet.
+// add adds a container before the sandbox is returned.
 func (s *trialSandbox) add(name string, c *startedContainer) {
 	s.containers[name] = c
 	s.Running[name] = &guests.Container{Guest: c.guest, Program: c.image.Program, Writable: c.writable, Meter: c.meter}
 }
 
-// container returns the container of that name.
+// container returns a container by name.
 func (s *trialSandbox) container(name string) (*startedContainer, error) {
 	c, ok := s.containers[name]
 	if !ok {
@@ -72,7 +72,8 @@ func (s *trialSandbox) Guarantees() evidence.Guarantees {
 	return guarantees(s.trial, s.plan, s.backend.engine.limits(), seen)
 }
 
-// Containers returns the engine's names of the containers, for a person who wants to enter.
+// Containers returns the engine's names of the containers, for a person who wants to enter
+// them.
 func (s *trialSandbox) Containers() map[string]string {
 	names := map[string]string{}
 	for _, c := range s.plan.containers {
@@ -81,8 +82,8 @@ func (s *trialSandbox) Containers() map[string]string {
 	return names
 }
 
-// Hint implements sandbox.Hinter: an image that expects root gets another user, which
-// its own message seldom says.
+// Hint implements sandbox.Hinter: an image that expects root runs as another user, which its
+// own message seldom says.
 func (s *trialSandbox) Hint(name string) string {
 	c, ok := s.containers[name]
 	planned := limitsOf(s.trial, name)
@@ -149,7 +150,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	err := s.backend.engine.answers(ctx)
 	if err == nil {
 		err = s.takeDown(ctx)
-	} else { // what is left there is removed later
+	} else { // the rest is removed later
 		for _, c := range s.containers {
 			c.abandon()
 		}
@@ -166,7 +167,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	return nil
 }
 
-// takeDown ends the containers, and then removes the network and the workspace's volume.
+// takeDown removes the containers, and then the network and the workspace volume.
 func (s *trialSandbox) takeDown(ctx context.Context) error {
 	e, which := s.backend.engine, labelled(s.backend.run, s.plan.trial)
 	var all, inNetwork sync.WaitGroup

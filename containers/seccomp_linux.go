@@ -13,22 +13,21 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// seccompProfile returns Docker's default profile of today, whatever this engine's is,
-// without what reaches past a container's network.
+// seccompProfile returns Docker's current default profile, regardless of the engine's, without
+// system calls that reach beyond a container's network.
 //
-// On a bridge the host hears datagrams although it has no address there: its
-// kernel answers ARP for every address it has, and joins all-hosts multicast on
-// every interface. A container gets such datagrams out by broadcast, multicast,
-// or by naming the interface instead of a route (SO_BINDTODEVICE, SO_DONTROUTE,
-// IP_UNICAST_IF, IP_PKTINFO). Some of these travel in memory, where no filter
-// sees them. So a container gets TCP and nothing else, and the socket options are
-// refused as well. One without a network needs no more; a socket of AF_VSOCK would lead
-// past every network namespace, to the hypervisor and from there to the host, and other
-// families reach code of the kernel that nothing here needs.
+// On a bridge, the host receives datagrams even without an address there: its kernel answers
+// ARP for all of its addresses, and joins the all-hosts multicast group on every interface. A
+// container can send such datagrams by broadcast, by multicast, or by naming the interface
+// instead of a route (SO_BINDTODEVICE, SO_DONTROUTE, IP_UNICAST_IF, IP_PKTINFO). Some of these
+// are passed in memory, where seccomp cannot inspect them. So containers only get TCP, and
+// these socket options are denied. Containers without a network need no more than that.
+// AF_VSOCK would bypass network namespaces and reach the hypervisor, and from there the host;
+// other families only expose kernel code that nothing needs.
 //
-// io_uring and 32-bit socket calls would go around every one of these rules. 32-bit
-// programs do not run at all: the kernel has a second table of calls for them, which costs
-// every start a sixth of its time to filter, and which nothing here needs.
+// io_uring and 32-bit socket calls would bypass these rules. 32-bit programs do not run at all:
+// the kernel has a second table of system calls for them. Filtering it would cost a sixth of
+// each start, and nothing needs it.
 func seccompProfile() (string, error) {
 	dropped := []string{"socketcall", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup", "socket", "setsockopt"}
 	profile := seccomp.DefaultProfile()
@@ -42,15 +41,15 @@ func seccompProfile() (string, error) {
 		return len(rule.Names) == 0
 	})
 	profile.Syscalls = slices.Concat(profile.Syscalls, socketRules(), optionRules())
-	// The kernel has so much of AIO for the whole machine. Programs do without it where
-	// there is none.
+	// The kernel's AIO contexts are limited for the whole machine. Programs can do without
+	// them.
 	profile.Syscalls = append(profile.Syscalls, answer("io_setup", uint(unix.ENOSYS)))
 	out, err := json.Marshal(profile)
 	return string(out), err
 }
 
-// socketRules allow TCP, local sockets and the kernel's own lists of interfaces
-// (which the C library reads), and no other socket.
+// socketRules allow TCP, Unix sockets and NETLINK_ROUTE, which the C library uses to list
+// interfaces, and no other sockets.
 func socketRules() []*seccomp.Syscall {
 	rules := []*seccomp.Syscall{
 		allow("socket", arg(0, unix.AF_UNIX)),
@@ -64,9 +63,8 @@ func socketRules() []*seccomp.Syscall {
 	return rules
 }
 
-// refusedOptions are the socket options that choose an interface or skip the
-// routing table, or have the kernel compile a program, whose memory is the machine's; by
-// level.
+// refusedOptions returns socket options, by level, that choose an interface, skip the routing
+// table, or make the kernel compile a program, whose memory is not accounted to the container.
 func refusedOptions() map[uint32][]uint32 {
 	return map[uint32][]uint32{
 		unix.SOL_SOCKET:   {unix.SO_BINDTODEVICE, unix.SO_BINDTOIFINDEX, unix.SO_DONTROUTE, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF},
@@ -75,19 +73,18 @@ func refusedOptions() map[uint32][]uint32 {
 	}
 }
 
-// The kernel's levels and options stay far below these; what is above is refused.
+// The kernel's levels and options are far below these limits; larger values are denied.
 const (
 	levelBits  = 9
 	optionBits = 8
 )
 
-// ignoredOptions are options of SOL_SOCKET that ask for larger buffers than tcpBuffers
-// allows. The kernel takes them as advice, and so do programs.
+// ignoredOptions are options of SOL_SOCKET that request larger buffers than tcpBuffers allows.
+// The kernel and programs treat them as advice.
 var ignoredOptions = []uint32{unix.SO_RCVBUF, unix.SO_SNDBUF, unix.SO_RCVBUFFORCE, unix.SO_SNDBUFFORCE}
 
-// optionRules allow every setsockopt except the refused ones, and do nothing for the ignored
-// ones. A rule can neither say "not" nor take back what another allows, so they spell out
-// the rest.
+// optionRules allow every setsockopt except the denied ones, and ignore the ignored ones. A
+// rule can neither be negated nor revoke another one, so the rules enumerate the rest.
 func optionRules() []*seccomp.Syscall {
 	refused := refusedOptions()
 	var rules []*seccomp.Syscall
@@ -109,16 +106,16 @@ func optionRules() []*seccomp.Syscall {
 	return rules
 }
 
-// prefix is a range of 32-bit numbers that agree in the bits of mask. The kernel
-// reads 32 bits of level and option, and so does a comparison with a prefix,
-// whatever the argument's upper half has.
+// prefix is the set of 32-bit numbers that equal value in the bits of mask. The kernel reads 32
+// bits of level and option, and so does a comparison with a prefix, whatever the upper half
+// contains.
 type prefix struct{ mask, value uint32 }
 
 func (p prefix) arg(index uint) specs.LinuxSeccompArg {
 	return masked(index, uint64(p.mask), uint64(p.value))
 }
 
-// without covers the numbers below 1<<bits, except those given, with prefixes.
+// without returns prefixes that cover the numbers below 1<<bits except the given ones.
 func without(numbers []uint32, bits int) []prefix {
 	var cover func(p prefix, left int) []prefix
 	cover = func(p prefix, left int) []prefix {
@@ -141,7 +138,7 @@ func allow(name string, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
 	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActAllow, Args: args}}
 }
 
-// answer has a call return an error, or with 0 succeed, without being carried out.
+// answer makes a call return an error, or success if errno is 0, without executing it.
 func answer(name string, errno uint, args ...specs.LinuxSeccompArg) *seccomp.Syscall {
 	return &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: []string{name}, Action: specs.ActErrno, ErrnoRet: &errno, Args: args}}
 }

@@ -2,6 +2,6 @@
 
 package containers
 
-// seccompProfile leaves containers to the engine's own profile. It is enough for those
-// without a network.
+// seccompProfile returns "" for the engine's own profile, which is sufficient without a
+// network.
 func seccompProfile() (string, error) { return "", nil }

@@ -26,19 +26,19 @@ import (
 )
 
 const (
-	// checkTimeout bounds waiting if the caller does not.
+	// checkTimeout is the timeout if the caller's context has none.
 	checkTimeout = time.Minute
 )
 
-// newLibrary sets testcontainers up on our connection to the engine, without anything that
-// it would do besides creating and ending containers.
+// newLibrary creates testcontainers with our connection to the engine. It only creates and ends
+// containers.
 func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
-	// Its reaper needs the engine's socket in a container. Ours end with the runner.
+	// Its reaper needs the engine's socket in a container, and our containers end with the
+	// runner.
 	if err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true"); err != nil {
 		return nil, err
 	}
-	// It looks for an engine itself, before it can be given one, and panics where it
-	// finds none.
+	// It looks for an engine before one can be set, and panics if there is none.
 	before, set := os.LookupEnv(client.EnvOverrideHost)
 	if err := os.Setenv(client.EnvOverrideHost, e.DaemonHost()); err != nil {
 		return nil, err
@@ -62,11 +62,11 @@ func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 	return provider, nil
 }
 
-// decided is our connection to the engine as testcontainers gets it. What testcontainers
-// would decide by itself is in the plan, and the connection stays open when it is done.
+// decided is our connection to the engine as testcontainers gets it. Decisions of
+// testcontainers are overridden by the plan, and Close does not close the connection.
 type decided struct{ *engine }
 
-// ImageInspect reports that every image is there, and that none has ports to publish.
+// ImageInspect reports that every image exists and has no ports to publish.
 func (decided) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
 	return image.InspectResponse{Config: &spec.DockerOCIImageConfig{}}, nil
 }
@@ -76,11 +76,11 @@ func (decided) NetworkList(context.Context, network.ListOptions) ([]network.Summ
 	return []network.Summary{{Name: testcontainers.Bridge}}, nil
 }
 
-// Close does nothing: the connection is the whole run's.
+// Close does nothing: the run still uses the connection.
 func (decided) Close() error { return nil }
 
 // startService starts the container of a service through testcontainers, in the order of
-// [starter.start]. After an error, c has an id if there is something to close.
+// [starter.start]. If it fails after the container was created, c.id is set.
 func (s *starter) startService(ctx context.Context, p containerPlan, c *startedContainer) error {
 	library, err := s.library()
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 	return nil
 }
 
-// awaitReady has testcontainers wait for the check, or for the image's own health check.
+// awaitReady waits with testcontainers for the check, or for the image's own health check.
 func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) error {
 	left := checkTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -143,14 +143,13 @@ func (c *startedContainer) awaitReady(ctx context.Context, check process.Spec) e
 	return err
 }
 
-// target is a service as testcontainers' waits see it. Checks are run by the
-// guest, like everything else in its container, with the service's environment,
-// and end with their context.
+// target is a service as testcontainers waits for it. Checks are run by the guest in the
+// service's container, with the service's environment, and end with their context.
 type target struct {
 	testcontainers.Container
 	guest *guest.Guest
 	check process.Spec
-	found string // what the last check found; empty before one has ended
+	found string // result of the last check; empty before one has ended
 }
 
 // Exec implements wait.StrategyTarget.
@@ -158,7 +157,7 @@ func (t *target) Exec(ctx context.Context, args []string, _ ...tcexec.ProcessOpt
 	spec := t.check
 	spec.Args = args
 	checked, err := guests.Check(ctx, t.guest, spec)
-	if err == nil || t.found == "" { // else the last one that ended says more
+	if err == nil || t.found == "" { // otherwise the previous result is more useful
 		t.found = checked.Found
 	}
 	if err != nil {

@@ -15,30 +15,30 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// socketDir is the pattern of the directories that sockets are in, in the system's temporary one.
+// socketDir is the pattern of the sockets' directories in the system's temporary directory.
 const socketDir = "waza-mux-*"
 
-// socket is a Unix socket of one container, in a directory that no other container has. Over the
-// one connection to it the runner hands the guest a socket for each request, in place of a stream
-// through the engine's pipe, which passes a mux and four processes each way.
+// socket is a Unix socket for one container, in its own directory. Over a single connection to
+// it, the runner passes the guest a file descriptor for each request. This is faster than
+// streams through the engine's pipe, which pass a mux and four processes in each direction.
 type socket struct {
 	dir string
 	ln  *net.UnixListener
 }
 
-// newSocket makes a socket, mounts its directory into the container, read-only, and names it to
-// the guest. It returns nil if the engine is not on this machine, or no socket can be made: the
-// guest then stays with the pipe.
+// newSocket creates a socket, mounts its directory into the container, read-only, and passes
+// its path to the guest. It returns nil if the engine is not on this machine, or the socket
+// cannot be created. The guest then uses the pipe.
 func newSocket(daemon string, conf *container.Config, host *container.HostConfig) *socket {
 	if !strings.HasPrefix(daemon, "unix://") || !guest.OffersSockets() {
 		return nil
 	}
-	parent, err := os.MkdirTemp("", socketDir) // for this user alone
+	parent, err := os.MkdirTemp("", socketDir) // only accessible to this user
 	if err != nil {
 		return nil
 	}
 	s := &socket{dir: parent}
-	// The container's user is another one, and reaches the inner directory by its mount.
+	// The container's user is another one, and gets access to the inner directory by the mount.
 	inner := filepath.Join(parent, "s")
 	path := filepath.Join(inner, filepath.Base(sandbox.SocketPath))
 	if err = os.Mkdir(inner, 0o755); err == nil {
@@ -55,7 +55,7 @@ func newSocket(daemon string, conf *container.Config, host *container.HostConfig
 	return s
 }
 
-// listener returns the listener of a socket, or nil where there is none.
+// listener returns the listener of a socket, or nil.
 func (s *socket) listener() *net.UnixListener {
 	if s == nil {
 		return nil
@@ -63,8 +63,7 @@ func (s *socket) listener() *net.UnixListener {
 	return s.ln
 }
 
-// remove removes the socket and its directory, if there are any. What is connected stays
-// connected.
+// remove removes the socket and its directory. Connections stay open.
 func (s *socket) remove() {
 	if s == nil {
 		return
@@ -75,12 +74,12 @@ func (s *socket) remove() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// removeOldSockets removes what runners left that were killed while a container started.
+// removeOldSockets removes the sockets of runners that were killed while starting a container.
 func removeOldSockets() error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), socketDir))
 	for _, dir := range dirs {
 		if info, failed := os.Lstat(dir); failed == nil && time.Since(info.ModTime()) > 2*startTimeout {
-			if failed := os.RemoveAll(dir); !errors.Is(failed, os.ErrPermission) { // another user's
+			if failed := os.RemoveAll(dir); !errors.Is(failed, os.ErrPermission) { // it may be another user's
 				err = errors.Join(err, failed)
 			}
 		}

@@ -15,21 +15,21 @@ import (
 	"github.com/waza-isolate/waza/images"
 )
 
-// kindGuest is the kind of the image of process 1 alone. It has no label.
+// kindGuest is the kind of guest images. They have no label.
 const kindGuest = "guest"
 
-// Stored is an image of ours on the engine.
+// Stored is an image on the engine that waza made.
 type Stored struct {
-	Ref     string // its tag
+	Ref     string // tag
 	Kind    string // agent, server, source, layer or guest
-	Agent   string // whose it is; empty for no agent's
-	Content string // what it was made of; empty for a guest, and where older builds did not say
-	Size    int64  // bytes, with the layers that it shares with others
-	Current bool   // this waza may ask for it, or it is the newest of its source; meaningless for a layer or guest
+	Agent   string // name of the agent; empty for other images
+	Content string // what it was made from; empty for a guest
+	Size    int64  // in bytes, including shared layers
+	Current bool   // may be used by this version, or is the newest of its source; not set for layers and guests
 }
 
-// ListImages lists the images that waza made on the engine, by kind and tag. Agents are
-// those that come with this waza.
+// ListImages lists the images on the engine that waza made, by kind and tag. agents are the
+// images of this version's built-in agents.
 func ListImages(ctx context.Context, agents []images.Image) (all []Stored, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
@@ -39,9 +39,9 @@ func ListImages(ctx context.Context, agents []images.Image) (all []Stored, err e
 	return sweeper{e}.stored(ctx, agents)
 }
 
-// PruneImages removes the images of agents and of packages that this waza does not ask
-// for any more, and those of sources that have a newer one. As long as any run is alive, which may be one of another version, it
-// removes none and returns how many runs there are.
+// PruneImages removes the images of agents and packages that this version does not use, and
+// outdated ones of sources. While any run is live, it removes none, because the run may use
+// another version. It returns the number of live runs.
 func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, live int, err error) {
 	e, err := dialEngine(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func PruneImages(ctx context.Context, agents []images.Image) (removed []Stored, 
 		}
 		_, err := e.ImageRemove(ctx, i.Ref, image.RemoveOptions{PruneChildren: true})
 		if errdefs.IsConflict(err) {
-			continue // a container of somebody's has it
+			continue // a container uses it
 		}
 		if err = wrapRemoval("image", i.Ref, err); err == nil {
 			removed = append(removed, i)
@@ -82,7 +82,7 @@ func (s sweeper) stored(ctx context.Context, agents []images.Image) ([]Stored, e
 		{imageAgent, images.AgentRepository}, {imageServer, images.Repository}, {imageSource, images.SourceRepository}, {imageLayer, layerRepository}, {kindGuest, guestRepository},
 	} {
 		which := filters.NewArgs(filters.Arg("reference", of.repository))
-		if of.kind != kindGuest { // of the others somebody may have one that is not ours
+		if of.kind != kindGuest { // images of the same name that are not ours lack the label
 			which.Add("label", labelImage+"="+of.kind)
 		}
 		found, err := s.engine.ImageList(ctx, image.ListOptions{Filters: which})
@@ -116,8 +116,7 @@ func (s sweeper) guestImages(ctx context.Context) ([]image.Summary, error) {
 	return s.engine.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", guestRepository))})
 }
 
-// oldGuest is the age from which the image of another build than ours is taken for
-// one that nobody runs any more.
+// oldGuest is the age from which guest images of other builds are removed.
 const oldGuest = 24 * time.Hour
 
 // oldGuests returns the references of guest images that gc removes.
@@ -136,12 +135,12 @@ func oldGuests(all []image.Summary, own string, now time.Time) []string {
 	return old
 }
 
-// youngLayers is the age up to which layers are kept that another run may be about to use:
-// those of another build, and those that lost their name to one made at the same time.
+// youngLayers is the age up to which layers are kept because another run may be about to use
+// them: those of other builds, and those that lost their tag to a concurrent build.
 const youngLayers = time.Hour
 
-// dropLayers removes the layers of images that have lost their names, and old ones with
-// another executable than own, unless a run other than the given one is alive.
+// dropLayers removes the layers of untagged images, and old layers with another executable than
+// own, unless a run other than the given one is live.
 func (s sweeper) dropLayers(ctx context.Context, own, run string) error {
 	live, err := s.liveRuns(ctx)
 	delete(live, run)
@@ -154,14 +153,14 @@ func (s sweeper) dropLayers(ctx context.Context, own, run string) error {
 	}
 	return each(staleLayers(all, layerReference(own), s.engine.now().Add(-youngLayers)), func(id string) error {
 		err := s.engine.dropImage(ctx, id)
-		if errdefs.IsConflict(err) { // a container of somebody's has it
+		if errdefs.IsConflict(err) { // a container uses it
 			return nil
 		}
 		return wrapRemoval("image", id, err)
 	})
 }
 
-// staleLayers returns the ids of layers that nobody will ask for.
+// staleLayers returns the ids of layers that are not needed any more.
 func staleLayers(all []image.Summary, own string, before time.Time) (ids []string) {
 	named := map[string]bool{}
 	for _, i := range all {
@@ -169,7 +168,7 @@ func staleLayers(all []image.Summary, own string, before time.Time) (ids []strin
 	}
 	for _, i := range all {
 		foreign := func(tag string) bool { return !strings.HasPrefix(tag, layerRepository+":") }
-		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, foreign) { // anybody may give it the label
+		if i.Labels[labelImage] != imageLayer || slices.ContainsFunc(i.RepoTags, foreign) { // any image may have the label
 			continue
 		}
 		current := slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.HasPrefix(tag, own) })

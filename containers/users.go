@@ -20,24 +20,23 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
-// The kernel counts by user what no control group counts: watches of files, descriptors
-// on their way through sockets, timers, queues of messages, pages of pipes. So every
-// container runs as a user whose number no other container of the engine has. A run
-// has a block of numbers to itself.
+// The kernel accounts some resources by user and not by cgroup: inotify watches, file
+// descriptors in flight, timers, message queues, pipe pages. So every container runs as a user
+// id that no other container of the engine has. Each run has its own block of ids.
 const (
 	usersOfRun = 512
 	runsAtOnce = 64
 
-	// highUsers is above what systems give to people, services and user namespaces.
+	// highUsers is above the ids that systems assign to people, services and user namespaces.
 	highUsers = 1 << 30
-	// mappedUsers is within the 65,536 numbers that a user namespace has as a rule.
+	// mappedUsers is within the 65,536 ids that a user namespace usually has.
 	mappedUsers = 30_000
 )
 
-// userRange is where an engine's blocks of user numbers are.
+// userRange is the range of an engine's blocks of user ids.
 type userRange struct{ first int }
 
-// userRangeOf returns the numbers that containers of an engine may have.
+// userRangeOf returns the user ids that containers of an engine may have.
 func userRangeOf(info system.Info) userRange {
 	if slices.ContainsFunc(info.SecurityOptions, func(option string) bool {
 		return strings.Contains(option, "name=userns") || strings.Contains(option, "name=rootless")
@@ -60,7 +59,7 @@ func (r userRange) passwd(image string) string {
 	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":" + n + "::" + sandbox.HomeDir + ":/bin/sh\n" })
 }
 
-// group returns an image's /etc/group with every group of the range.
+// group returns an image's /etc/group with all groups of the range.
 func (r userRange) group(image string) string {
 	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":\n" })
 }
@@ -77,14 +76,14 @@ func (r userRange) accounts(image string, line func(number string) string) strin
 	return b.String()
 }
 
-// pool hands out names. Each comes once before one comes again: the kernel may still count
-// something by the user of a container that has just ended.
+// pool hands out names. A name is reused only after all others, because the kernel may still
+// account resources to the user of a container that has just ended.
 type pool struct {
 	mu   sync.Mutex
 	free []string // guarded by mu
 }
 
-// newPool returns as many names as a run can have containers at once.
+// newPool returns a pool with as many names as a run can have concurrent containers.
 func newPool(name func(n int) string) *pool {
 	p := &pool{}
 	for n := range usersOfRun {
@@ -98,7 +97,7 @@ func newUserPool(first int) *pool {
 	return newPool(func(n int) string { return numbers(first + n) })
 }
 
-// take hands out a name that giveBack takes back. It is empty if all are in use.
+// take returns a free name, or "" if all are in use.
 func (p *pool) take() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +109,7 @@ func (p *pool) take() string {
 	return name
 }
 
-// giveBack takes back what take handed out, unless it is empty.
+// giveBack returns a name to the pool, unless it is empty.
 func (p *pool) giveBack(name string) {
 	if name == "" {
 		return
@@ -121,15 +120,15 @@ func (p *pool) giveBack(name string) {
 }
 
 var (
-	// errUsersTaken means that more runs are alive than there are blocks.
+	// errUsersTaken means that there are more live runs than blocks.
 	errUsersTaken = fmt.Errorf("%d runs on this engine have all numbers of users; try again when one of them has ended, or run waza gc", runsAtOnce)
-	// errTooManyContainers means that a run has more containers at once than its block has
-	// numbers.
+	// errTooManyContainers means that a run needs more concurrent containers than its block has
+	// ids.
 	errTooManyContainers = errors.New("a run has at most " + strconv.Itoa(usersOfRun) + " containers at once; lower --workers")
 )
 
-// takeUsers takes a block of numbers for a run. A volume of its name holds it: the
-// engine creates a volume of one name once, and its labels name the run that it is for.
+// takeUsers takes a block of user ids for a run. A block is taken by creating a volume with its
+// name: the engine creates a volume only once, and its labels name the run.
 func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
 	first := userRangeOf(e.info).first
 	begin := rand.IntN(runsAtOnce)
@@ -146,11 +145,11 @@ func takeUsers(ctx context.Context, e *engine, run string) (*pool, error) {
 	return nil, errUsersTaken
 }
 
-// userKey is a user as an image or an eval names them.
+// userKey is a user as named by an image or an eval.
 type userKey struct{ image, user string }
 
-// addUsers adds to images the numbers of the users of t's containers that are given by name.
-// Directories that the engine creates for them are owned by number.
+// addUsers adds to images the ids of t's users that are given by name. Directories that the
+// engine creates for them need numeric owners.
 func (s *imageStore) addUsers(ctx context.Context, t *plan.Trial, images map[string]imageInfo) error {
 	for _, ctr := range t.AllContainers() {
 		image := images[ctr.Image]
@@ -175,7 +174,7 @@ func isNumeric(user string) bool {
 	return !strings.ContainsFunc(user, func(r rune) bool { return r != ':' && (r < '0' || r > '9') })
 }
 
-// numbersOf returns "uid:gid" of a user, read once for each image from its files.
+// numbersOf returns "uid:gid" of a user, from the image's files. Results are cached.
 func (s *imageStore) numbersOf(ctx context.Context, key userKey) (found string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,10 +194,10 @@ func (s *imageStore) numbersOf(ctx context.Context, key userKey) (found string, 
 	return found, err
 }
 
-// maxPasswd is how much of an image's /etc/passwd and /etc/group is read, in bytes.
+// maxPasswd is how many bytes of an image's /etc/passwd and /etc/group are read.
 const maxPasswd = 1 << 20
 
-// readAccounts reads a container's passwd and group, which are empty if it has none.
+// readAccounts returns a container's /etc/passwd and /etc/group; empty if missing.
 func readAccounts(ctx context.Context, e *engine, id string) (passwd, group string, err error) {
 	for path, into := range map[string]*string{"/etc/passwd": &passwd, "/etc/group": &group} {
 		content, err := e.readFile(ctx, id, path, maxPasswd)
@@ -210,8 +209,8 @@ func readAccounts(ctx context.Context, e *engine, id string) (passwd, group stri
 	return passwd, group, nil
 }
 
-// lookUp turns user[:group] into numbers (passwd(5), group(5)). Without a group it
-// is the user's own.
+// lookUp converts user[:group] to ids (passwd(5), group(5)). The default group is the user's
+// own.
 func lookUp(user, passwd, group string) (string, error) {
 	name, groupName, hasGroup := strings.Cut(user, ":")
 	uid, gid := name, name
@@ -232,7 +231,7 @@ func lookUp(user, passwd, group string) (string, error) {
 		}
 		gid = fields[2]
 	}
-	// They become part of mount options, and the files are the image's.
+	// They become part of mount options, and the files are not trusted.
 	if !isDigits(uid) || !isDigits(gid) {
 		return "", fmt.Errorf("user %q has no numbers in /etc/passwd or /etc/group", user)
 	}
@@ -241,8 +240,8 @@ func lookUp(user, passwd, group string) (string, error) {
 
 func isDigits(s string) bool { return s != "" && !strings.Contains(s, ":") && isNumeric(s) }
 
-// account returns the fields of the line of passwd or group that begins with name and has
-// at least n fields.
+// account returns the fields of the line of passwd or group for name, if it has at least n
+// fields.
 func account(file, name string, n int) ([]string, bool) {
 	for lines := bufio.NewScanner(strings.NewReader(file)); lines.Scan(); {
 		if fields := strings.Split(lines.Text(), ":"); len(fields) >= n && fields[0] == name {

@@ -9,14 +9,13 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// ownKernel reports whether a runtime differs from the engine's usual one. Its containers
-// may have a kernel between themselves and the host's.
+// ownKernel reports whether containers of a runtime may have their own kernel.
 func ownKernel(runtime string) bool { return runtime != "" && runtime != "runc" }
 
-// guarantees returns what is enforced in a trial's containers on an engine with the limits
-// given. Each line was checked from inside the containers when they started, or is the
-// engine's own limit. Seen is what each container's guest can see of its use; nil for
-// nothing.
+// guarantees returns what is enforced in a trial's containers, given the limits that the engine
+// supports. Each line was checked from inside the containers when they started, or is one of
+// the engine's limits. seen is the resource usage that each container's guest can measure; nil
+// for none.
 func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*observe.Usage) evidence.Guarantees {
 	runtime := ""
 	if ownKernel(t.Runtime) {
@@ -43,7 +42,7 @@ func guarantees(t *plan.Trial, p trialPlan, limits map[string]bool, seen []*obse
 	return g
 }
 
-// guaranteesOfAgent adds what is enforced of the agent's container.
+// guaranteesOfAgent adds guarantees of the agent's container.
 func (p trialPlan) guaranteesOfAgent(g *evidence.Guarantees) {
 	if p.network == "" {
 		g.Enforced = append(g.Enforced, "the agent's container has no network interface")
@@ -57,7 +56,7 @@ func (p trialPlan) guaranteesOfAgent(g *evidence.Guarantees) {
 	}
 }
 
-// guaranteesOfUsers adds whether each container has a user of its own.
+// guaranteesOfUsers adds whether every container has its own user.
 func (p trialPlan) guaranteesOfUsers(g *evidence.Guarantees) {
 	own := true
 	for _, c := range p.containers {

@@ -13,9 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// watch follows the engine's events of a run's containers and networks, so that what
-// somebody did to them through the engine is distinguished from what became of them by
-// themselves. It goes by the engine's ids alone.
+// watch follows the engine's events about a run's containers and networks, to distinguish what
+// somebody did to them through the engine from what they did themselves. It uses only ids.
 type watch struct {
 	engine *engine
 	stop   context.CancelFunc
@@ -23,29 +22,29 @@ type watch struct {
 
 	mu         sync.Mutex
 	containers map[string]*followed // by id; guarded by mu
-	networks   map[string]func()    // called when one is cut, by name; guarded by mu
+	networks   map[string]func()    // callbacks for disconnections, by network name; guarded by mu
 }
 
-// followed is what the engine has said of one container.
+// followed is the state of one container according to the engine's events.
 type followed struct {
 	watch *watch
 	id    string
-	died  chan struct{} // closed when the engine has reported it
+	died  chan struct{} // closed when the engine has reported its exit
 
 	over bool   // died is closed; guarded by the watch's mu
-	oom  bool   // the kernel ended a program of it for want of memory; guarded by the watch's mu
-	done string // what somebody outside did to it last that it does not survive; guarded by the watch's mu
+	oom  bool   // a program was killed because of memory; guarded by the watch's mu
+	done string // the last fatal action of somebody outside, or ""; guarded by the watch's mu
 }
 
 const (
-	// reportedWithin is how long after a container's end the engine may take to report it.
+	// reportedWithin is how long to wait for the event about a container's exit.
 	reportedWithin = 5 * time.Second
-	// The engine is asked again after firstPause, and then with growing pauses.
+	// The pauses between attempts to reconnect grow from firstPause to lastPause.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 3 * time.Second
 )
 
-// startWatch watches what happens after the engine was dialled.
+// startWatch watches events since the engine was dialled.
 func startWatch(e *engine) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watch{engine: e, stop: cancel, containers: map[string]*followed{}, networks: map[string]func(){}}
@@ -65,7 +64,7 @@ type eventStream struct {
 	since    string
 }
 
-// open asks for all events since a time by the engine's clock.
+// open requests all events since a time of the engine's clock.
 func (w *watch) open(ctx context.Context, since string) eventStream {
 	args := filters.NewArgs(filters.Arg("type", string(events.ContainerEventType)), filters.Arg("type", string(events.NetworkEventType)))
 	for _, action := range []events.Action{events.ActionKill, events.ActionPause, events.ActionUnPause, events.ActionOOM, events.ActionDie, events.ActionDisconnect, events.ActionDestroy} {
@@ -75,7 +74,7 @@ func (w *watch) open(ctx context.Context, since string) eventStream {
 	return eventStream{messages, errs, since}
 }
 
-// read reads until ctx ends. A stream that breaks is resumed where it ended.
+// read processes events until ctx is done. After an error it resumes at the last event.
 func (w *watch) read(ctx context.Context, s eventStream) {
 	for pause := firstPause; ; {
 		select {
@@ -119,7 +118,7 @@ func (w *watch) take(ctx context.Context, m events.Message) {
 	}
 }
 
-// killing returns what a signal does that process 1 cannot prevent.
+// killing describes a signal that process 1 cannot handle, or returns "".
 func killing(signal string) string {
 	switch number, _ := strconv.Atoi(signal); number {
 	case 9:
@@ -130,8 +129,8 @@ func killing(signal string) string {
 	return ""
 }
 
-// takeNetworkLocked takes the event that a network lost a container, or is gone. The
-// engine itself takes a container that has ended out of its network.
+// takeNetworkLocked handles the event that a network lost a container or was removed.
+// Containers that have ended are disconnected by the engine itself.
 func (w *watch) takeNetworkLocked(ctx context.Context, m events.Message) {
 	cut := w.networks[m.Actor.Attributes["name"]]
 	if cut == nil {
@@ -148,7 +147,7 @@ func (w *watch) takeNetworkLocked(ctx context.Context, m events.Message) {
 	})
 }
 
-// follow begins to follow a container, before it is started.
+// follow starts to follow a container. It is called before the container is started.
 func (w *watch) follow(id string) *followed {
 	c := &followed{watch: w, id: id, died: make(chan struct{})}
 	w.mu.Lock()
@@ -157,15 +156,15 @@ func (w *watch) follow(id string) *followed {
 	return c
 }
 
-// leave ends the following: from now on the container's end is ours.
+// leave stops following; further events are caused by us.
 func (c *followed) leave() {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	delete(c.watch.containers, c.id)
 }
 
-// outside returns what somebody did through the engine to a container that does not answer
-// any more; empty if nobody did anything.
+// outside returns what somebody did to a container through the engine, or "". The container
+// must have stopped answering.
 func (c *followed) outside(ctx context.Context) string {
 	c.hearOut(ctx)
 	c.watch.mu.Lock()
@@ -173,7 +172,7 @@ func (c *followed) outside(ctx context.Context) string {
 	return c.done
 }
 
-// starved reports whether a container that does not answer any more ran out of memory.
+// starved reports whether a container that has stopped answering ran out of memory.
 func (c *followed) starved(ctx context.Context) bool {
 	c.hearOut(ctx)
 	c.watch.mu.Lock()
@@ -181,8 +180,8 @@ func (c *followed) starved(ctx context.Context) bool {
 	return c.oom
 }
 
-// hearOut waits until the engine has reported the end of a container that has ended. It
-// reports what was done to the container before that.
+// hearOut waits for the event about a container's exit, if it has ended. All earlier events
+// have been processed then.
 func (c *followed) hearOut(ctx context.Context) {
 	if c.watch.engine.running(ctx, c.id) {
 		return
@@ -194,8 +193,8 @@ func (c *followed) hearOut(ctx context.Context) {
 	}
 }
 
-// followNetwork calls cut when somebody removes a network, or takes a container out of it,
-// until leave is called.
+// followNetwork calls cut when the network is removed, or a container is disconnected by
+// somebody, until leave is called.
 func (w *watch) followNetwork(name string, cut func()) (leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

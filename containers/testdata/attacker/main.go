@@ -1,6 +1,6 @@
-// Command attacker tries one way out of its container and says what came of it.
-// It exits 0 where the attempt was carried out (whether it reached anyone, its
-// target knows), 1 where it was refused, and prints why.
+// Command attacker tries one way out of its container and prints the result. It exits with 0 if
+// the attempt was executed (only its target knows whether it arrived), and with 1 if it was
+// denied.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// payload is what the target listens for.
+// payload is what the target expects.
 const payload = "out"
 
 func main() {
@@ -66,7 +66,7 @@ func tcp(args []string) error {
 	return err
 }
 
-// udp sends one datagram to ADDRESS PORT from a socket that prepare has set up.
+// udp sends one datagram to ADDRESS PORT from a socket prepared by prepare.
 func udp(args []string, prepare func(fd int) error) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -118,8 +118,8 @@ func interfaceIndex() (int, error) {
 	return eth0.Index, nil
 }
 
-// fromOwnAddress binds to the container's address, which chooses its interface
-// for broadcast and multicast.
+// fromOwnAddress binds to the container's address, which determines the interface for broadcast
+// and multicast.
 func fromOwnAddress(fd int) error {
 	eth0, err := net.InterfaceByName("eth0")
 	if err != nil {
@@ -136,7 +136,7 @@ func fromOwnAddress(fd int) error {
 	return unix.Bind(fd, &unix.SockaddrInet4{Addr: own.As4()})
 }
 
-// packetInfo names the interface in a control message, which no filter sees.
+// packetInfo names the interface in a control message, which seccomp cannot inspect.
 func packetInfo(args []string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {
@@ -163,8 +163,8 @@ func socket(family, kind, protocol int) error {
 	return err
 }
 
-// highBits asks for a datagram socket and for SO_BINDTODEVICE with bits set that
-// the kernel does not read.
+// highBits requests a datagram socket and SO_BINDTODEVICE with bits set that the kernel
+// ignores.
 func highBits([]string) error {
 	const high = 1 << 32
 	if _, _, errno := unix.Syscall(unix.SYS_SOCKET, unix.AF_INET|high, unix.SOCK_DGRAM|high, 0); errno == 0 {
@@ -205,7 +205,7 @@ func ptrace(args []string) error {
 	return unix.PtraceAttach(pid)
 }
 
-// freeze stops a process and looks whether it stands.
+// freeze stops a process and checks whether it has stopped.
 func freeze(args []string) error {
 	pid, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -227,7 +227,7 @@ func freeze(args []string) error {
 	return fmt.Errorf("process %d goes on", pid)
 }
 
-// signals sends a process every signal that it could have a handler for.
+// signals sends a process every signal that can have a handler.
 func signals(args []string) error {
 	pid, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -241,7 +241,7 @@ func signals(args []string) error {
 			return nil // it is gone
 		}
 	}
-	return unix.Kill(pid, unix.SIGCONT) // one that was stopped meets the others now
+	return unix.Kill(pid, unix.SIGCONT) // a stopped process receives the others now
 }
 
 func resolve(args []string) error {
@@ -249,7 +249,7 @@ func resolve(args []string) error {
 	return err
 }
 
-// sleep is an ordinary process for others to attack. It tells its number.
+// sleep is an ordinary process as a target for attacks. It prints its pid.
 func sleep([]string) error {
 	fmt.Println(os.Getpid())
 	time.Sleep(time.Minute)

@@ -1,9 +1,9 @@
-// Command echo is both ends of a service of the tests.
+// Command echo is a service and its client in tests.
 //
-//	echo serve ADDRESS           send back what comes, until it ends
-//	echo ask ADDRESS CONNS SIZE  send SIZE bytes on each of CONNS connections at
-//	                             once, end them, and want the same bytes back
-//	echo hold ADDRESS CONNS      open connections, say so, and keep them
+//	echo serve ADDRESS           echo everything that is received
+//	echo ask ADDRESS CONNS SIZE  send SIZE bytes on each of CONNS concurrent connections,
+//	                             close them for writing, and expect the same bytes back
+//	echo hold ADDRESS CONNS      open connections, report that, and keep them open
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command softguest is waza's executable as a container sees it, without one
-// defence of its guest: what "guest" sets up, it undoes, again and again.
+// Command softguest is waza's executable in a container, without one defence of its guest: it
+// repeatedly reverts what "guest" sets up.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// defence is set by the build: what to undo.
+// defence is set by the build: the one to revert.
 var defence string
 
 func main() {

@@ -1,5 +1,5 @@
-// Command stray does what a server is not trusted not to do, and tries to do it unseen.
-// Its first argument says what; it prints what succeeds of what must not.
+// Command stray does what servers must not do, and tries to avoid being observed. Its first
+// argument selects an action. It prints what succeeds but must not.
 package main
 
 import (
@@ -47,7 +47,7 @@ func connect([]string) error {
 	return nil
 }
 
-// knock tries to connect to an address that leads nowhere.
+// knock tries to connect to an unreachable address.
 func knock(address string, port int) {
 	var to unix.SockaddrInet4
 	if _, err := fmt.Sscanf(address, "%d.%d.%d.%d", &to.Addr[0], &to.Addr[1], &to.Addr[2], &to.Addr[3]); err != nil {
@@ -62,7 +62,7 @@ func knock(address string, port int) {
 	_ = unix.Close(fd)
 }
 
-// write leaves files in /tmp and in the directory that it is given.
+// write creates files in /tmp and in the given directory.
 func write(args []string) error {
 	for path, mode := range map[string]os.FileMode{
 		"/tmp/two\nlines": 0o644, filepath.Join(args[0], ".profile"): 0o644, "/dev/shm/left": 0o4755,
@@ -90,7 +90,8 @@ func again(args ...string) error {
 	return nil
 }
 
-// silence tries to end, stop, trace and open process 1, and to be told in its place.
+// silence tries to kill, stop, trace and inspect process 1, and to receive its seccomp
+// notifications.
 func silence([]string) error {
 	runtime.LockOSThread()
 	for _, signal := range []unix.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGTERM, unix.SIGSEGV} {
@@ -123,7 +124,7 @@ func opens(path string) bool {
 	return err == nil
 }
 
-// filter puts this thread under another filter, which lets everything go on.
+// filter installs another seccomp filter for this thread, which allows everything.
 func filter(flags uintptr) error {
 	allow := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW}}
 	program := unix.SockFprog{Len: 1, Filter: &allow[0]}
@@ -133,8 +134,8 @@ func filter(flags uintptr) error {
 	return nil
 }
 
-// hide lets nobody read its memory, first by its own word, then as a program that
-// nobody may read.
+// hide prevents others from reading its memory: first by running an unreadable executable, then
+// with PR_SET_DUMPABLE.
 func hide([]string) error {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -160,7 +161,7 @@ func hide([]string) error {
 	return unix.Exec("/tmp/stray", []string{"stray", "nothing"}, nil)
 }
 
-// memory starts a program that is no file.
+// memory executes a program from memory.
 func memory([]string) error {
 	fd, err := unix.MemfdCreate("nowhere", 0)
 	if err != nil {
@@ -176,7 +177,7 @@ func memory([]string) error {
 	return unix.Exec(fmt.Sprintf("/proc/self/fd/%d", fd), []string{"nowhere", "nothing"}, nil)
 }
 
-// storm connects and starts programs as often as it is told.
+// storm connects and starts programs, args[0] and args[1] times.
 func storm(args []string) error {
 	connects, err := strconv.Atoi(args[0])
 	if err != nil {

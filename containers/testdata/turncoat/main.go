@@ -1,8 +1,8 @@
-// Command turncoat is process 1 of a container that was taken over: the real guest
-// is its child, and whoever asks it to has it betray the runner.
+// Command turncoat is process 1 of a container that was taken over. The real guest is its
+// child, and on request it betrays the runner.
 //
-//	turncoat guest      is process 1
-//	turncoat act HOW    has process 1 end, freeze, or write garbage
+//	turncoat guest      be process 1
+//	turncoat act HOW    make process 1 end, freeze, or write garbage
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// place is where process 1 is asked, in every container's own network.
+// place is the abstract socket for requests to process 1.
 const place = "@turncoat"
 
 func main() {
