@@ -49,12 +49,12 @@ func userRangeOf(info system.Info) userRange {
 // lease returns the user that every run's lease has. Nothing foreign runs there.
 func (r userRange) lease() string { return numbers(r.first - 1) }
 
-// numbers returns a user and the group of the same number.
+// numbers returns "n:n", the user and group with the id n.
 func numbers(n int) string { return fmt.Sprintf("%d:%d", n, n) }
 
-// passwd returns an image's /etc/passwd with every user of the range, so that programs
-// find themselves. All have the same name: what programs print of it must not differ
-// from run to run.
+// passwd returns an image's /etc/passwd with all users of the range, so that programs can
+// look up their user. All have the same name, so that programs' output does not differ between
+// runs.
 func (r userRange) passwd(image string) string {
 	return r.accounts(image, func(n string) string { return "waza:x:" + n + ":" + n + "::" + sandbox.HomeDir + ":/bin/sh\n" })
 }

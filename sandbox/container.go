@@ -9,32 +9,31 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// DefaultOpenFiles is how many files a process may have open.
+// DefaultOpenFiles is the default limit of open files per process.
 const DefaultOpenFiles = 4096
 
 // Container is a container and its limits.
 type Container struct {
-	Image  string  `json:"image"` // empty: the guest's own image, which holds nothing else
+	Image  string  `json:"image"` // empty for the guest image, which contains nothing else
 	User   string  `json:"user,omitempty"`
 	CPUs   float64 `json:"cpus"`
-	Memory int64   `json:"memory"` // bytes, no swap beyond
-	Disk   int64   `json:"disk"`   // bytes of each writable directory
+	Memory int64   `json:"memory"` // in bytes; there is no swap in addition
+	Disk   int64   `json:"disk"`   // size of each writable directory in bytes
 	Pids   int64   `json:"pids"`
-	// OpenFiles is how many files each process may have open; 0 for
-	// [DefaultOpenFiles].
+	// OpenFiles is the limit of open files per process; 0 for [DefaultOpenFiles].
 	OpenFiles int64 `json:"open_files,omitempty"`
-	// Scratch is how many bytes each of /tmp and home may hold; 0 for Disk.
+	// Scratch is the size of each of /tmp and home in bytes; 0 for Disk.
 	Scratch int64 `json:"scratch,omitempty"`
 
-	// Platform is the platform that the image must be for, as os/architecture; empty for
-	// the engine's own.
+	// Platform is the required platform of the image, as os/architecture; empty for the
+	// engine's.
 	Platform string `json:"platform,omitempty"`
-	// Pull is when the image is pulled, as in mcpconfig.PullPolicies; empty for
-	// where it is missing.
+	// Pull is when the image is pulled, one of mcpconfig.PullPolicies. Empty means if it is
+	// missing.
 	Pull string `json:"pull,omitempty"`
 }
 
-// Limits returns the limits, as evidence has them.
+// Limits returns the limits for evidence.
 func (c Container) Limits() evidence.Limits {
 	return evidence.Limits{
 		CPUs: c.CPUs, Memory: c.Memory, Pids: c.Pids, OpenFiles: c.OpenFiles,
@@ -42,7 +41,7 @@ func (c Container) Limits() evidence.Limits {
 	}
 }
 
-// String names the image and the limits.
+// String returns the image and the limits.
 func (c Container) String() string {
 	image := c.Image
 	if image == "" {
@@ -65,46 +64,45 @@ func (c Container) String() string {
 	return text
 }
 
-// Paths in the agent's container as plans, [Sandbox.Put] and [Sandbox.Collect] name
-// them. Programs in it get those of its [Layout].
+// Paths in the agent's container, as used in plans, [Sandbox.Put] and [Sandbox.Collect].
+// Programs find these at the paths of the [Layout].
 const (
 	WorkspaceDir  = "/workspace"
 	HomeDir       = "/home/agent"
 	MCPConfigPath = "/etc/waza/mcp.json"
-	// SkillsDir holds a directory for each skill.
+	// SkillsDir contains a directory for each skill.
 	SkillsDir = HomeDir + "/skills"
-	// GuestPath is our own executable.
+	// GuestPath is waza's executable.
 	GuestPath = "/opt/waza/waza"
-	// SocketPath is the runner's socket for the guest of one container, if runner and engine
-	// share a machine.
+	// SocketPath is the runner's socket for a container's guest, if runner and engine are on
+	// the same machine.
 	SocketPath = "/run/waza/mux"
 )
 
-// ModelHost is the name under which an agent finds its models: each provider's base
-// URL is http://model/PROVIDER there.
+// ModelHost is the host name of models: each provider's base URL is http://model/PROVIDER.
 const ModelHost = "model"
 
-// Layout is where the programs of a container find things.
+// Layout contains the actual paths in a container.
 type Layout struct {
-	Workspace string // of the agent's container
-	MCPConfig string // the same
-	Home      string // of programs; empty leaves them the one they have
-	Private   string // of the agent's container: what is planned for HomeDir
-	Guest     string // our own executable
-	// Models is the URL that providers of models are below, where the trial has any; set
-	// once [Sandbox.Listen] has returned.
+	Workspace string // only in the agent's container
+	MCPConfig string // only in the agent's container
+	Home      string // HOME of programs; empty to keep theirs
+	Private   string // actual path of HomeDir in the agent's container
+	Guest     string // waza's executable
+	// Models is the base URL of model providers, if the trial has any. It is set by
+	// [Sandbox.Listen].
 	Models string
 }
 
-// ContainerLayout returns the layout of every container of an engine.
+// ContainerLayout returns the layout of a container.
 func ContainerLayout() Layout {
 	return Layout{Workspace: WorkspaceDir, MCPConfig: MCPConfigPath, Home: HomeDir, Private: HomeDir, Guest: GuestPath, Models: "http://" + ModelHost}
 }
 
-// Ours returns the targets of the links that waza itself puts into the agent's workspace.
+// Ours returns the targets of the links that waza creates in the agent's workspace.
 func (l Layout) Ours() []string { return []string{l.MCPConfig, l.At(SkillsDir)} }
 
-// At returns the path at which a program finds a planned one.
+// At returns the actual path of a planned path.
 func (l Layout) At(planned string) string {
 	for _, dir := range []struct{ planned, actual string }{
 		{WorkspaceDir, l.Workspace}, {HomeDir, l.Private}, {MCPConfigPath, l.MCPConfig}, {GuestPath, l.Guest},

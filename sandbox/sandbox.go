@@ -1,9 +1,9 @@
 // Package sandbox defines the sandbox of one trial: starting programs in its containers,
 // copying files in and out, and reporting why a container ended.
 //
-// [Sandbox] has what every backend must do. What some can do besides is an optional
-// interface, which a function of this package asks for and replaces by a default, or which
-// the runner looks for. The package decides nothing and starts nothing.
+// [Sandbox] is what every backend must implement. Further capabilities are optional interfaces.
+// Some have a function in this package that provides a default. The package contains no
+// implementation.
 package sandbox
 
 import (
@@ -18,44 +18,42 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Agent is the container in which the agent runs, as [Sandbox.Start] and other methods name
-// it. Every other container is a server's, under its own name, or a service's, see
-// [ServiceName].
+// Agent is the name of the agent's container. Other containers have the name of their server,
+// or of a service, see [ServiceName].
 const Agent = "agent"
 
 // ServiceName returns the name of the container of a server's service.
 func ServiceName(server, service string) string { return server + "/" + service }
 
-// Sandbox is what one trial owns.
+// Sandbox is the sandbox of one trial.
 type Sandbox interface {
-	// Listen opens the endpoints where the agent finds its servers, and its models if it
+	// Listen opens the endpoints at which the agent reaches its servers, and its models if it
 	// has any.
 	Listen(ctx context.Context) ([]Endpoint, error)
-	// Dial connects to a port on the loopback of a server's container, over IPv4 or
-	// IPv6.
+	// Dial connects to a port on the loopback of a server's container, over IPv4 or IPv6.
 	Dial(ctx context.Context, server string, port int) (net.Conn, error)
-	// Start starts a program in a container; with no Args, or OfImage, that of its image.
+	// Start starts a program in a container. Without Args, or with OfImage, it is the image's.
 	Start(ctx context.Context, container string, p process.Spec) (process.Process, error)
 	// Put unpacks a tar into a directory of a container.
 	Put(ctx context.Context, container, dir string, tar io.Reader) error
-	// Collect writes a directory of a container to w as tar, without links to
-	// [MCPConfigPath]. The container may put any bytes into it.
+	// Collect writes a directory of a container to w as a tar, without links to
+	// [MCPConfigPath]. The tar is not trusted.
 	Collect(ctx context.Context, container, dir string, w io.Writer) error
-	// Guarantees returns what is really enforced.
+	// Guarantees returns what is actually enforced.
 	Guarantees() evidence.Guarantees
-	// Close ends everything, the output of every process too. It may be called
-	// twice and joins what went wrong.
+	// Close ends everything, including the output of all processes. It may be called more than
+	// once, and joins errors.
 	Close(ctx context.Context) error
 }
 
-// Endpoint is where the agent finds servers.
+// Endpoint is a listener for the agent.
 type Endpoint struct {
 	net.Listener
-	Server string // the one found here, or [ModelHost]; empty for all, distinguished by HTTP's Host
-	Host   string // what stands for the server in its URL; empty for its name
+	Server string // name of the server, or [ModelHost]; empty if the Host header decides
+	Host   string // host and port of the server's URL; empty for its name
 }
 
-// Placer is a [Sandbox] whose layout is not [ContainerLayout].
+// Placer is a [Sandbox] with a layout other than [ContainerLayout].
 type Placer interface {
 	Layout(container string) Layout
 }
@@ -70,12 +68,12 @@ func LayoutOf(s Sandbox, container string) Layout {
 
 // Meter is a [Sandbox] that measures its containers.
 type Meter interface {
-	// Usage returns what a container used so far, by its own account, and the last account
-	// if it has ended. It fails if nothing of that can be seen.
+	// Usage returns the resource usage of a container as reported by its guest. After its end,
+	// it is the last report. It fails if nothing is known.
 	Usage(ctx context.Context, container string) (evidence.Usage, error)
 }
 
-// UsageOf returns what a container used so far. It fails if s is no [Meter].
+// UsageOf returns the resource usage of a container. It fails if s is not a [Meter].
 func UsageOf(ctx context.Context, s Sandbox, container string) (evidence.Usage, error) {
 	if m, ok := s.(Meter); ok {
 		return m.Usage(ctx, container)
@@ -83,18 +81,17 @@ func UsageOf(ctx context.Context, s Sandbox, container string) (evidence.Usage, 
 	return evidence.Usage{}, errors.New("this backend does not measure what containers use")
 }
 
-// Monitor is a [Sandbox] that notices when a container ends before Close.
+// Monitor is a [Sandbox] that detects when a container ends before Close.
 type Monitor interface {
-	// Gone is closed when a container has ended, by itself or at Close.
+	// Gone returns a channel that is closed when a container has ended.
 	Gone(container string) <-chan struct{}
-	// Ended reports whether a container does not answer any more, and who caused that. It
-	// is called before Close. What runs in the container cannot have it name somebody
-	// else.
+	// Ended returns why a container ended, or zero if it is running. It must be called before
+	// Close. Programs in the container cannot make it blame somebody else.
 	Ended(ctx context.Context, container string) Exit
 }
 
-// GoneOf returns a channel that is closed when a container has ended. If s is no
-// [Monitor] it is nil: containers end with Close.
+// GoneOf returns a channel that is closed when a container has ended. If s is not a [Monitor],
+// it is nil, since containers only end with Close.
 func GoneOf(s Sandbox, container string) <-chan struct{} {
 	if m, ok := s.(Monitor); ok {
 		return m.Gone(container)
@@ -102,8 +99,7 @@ func GoneOf(s Sandbox, container string) <-chan struct{} {
 	return nil
 }
 
-// EndedOf returns how a container ended, zero while it runs. If s is no [Monitor] it runs
-// until Close.
+// EndedOf returns why a container ended. If s is not a [Monitor], it returns zero.
 func EndedOf(ctx context.Context, s Sandbox, container string) Exit {
 	if m, ok := s.(Monitor); ok {
 		return m.Ended(ctx, container)
@@ -115,102 +111,100 @@ func EndedOf(ctx context.Context, s Sandbox, container string) Exit {
 type Cause string
 
 const (
-	// ByItself means what runs in the container, or at least nobody else that is known.
+	// ByItself means that programs in the container ended it, or that nobody else is known to
+	// have.
 	ByItself Cause = "itself"
-	// ByBreach means the same: what came out of the container broke the rules.
+	// ByBreach means the same, after data from the container violated the protocol.
 	ByBreach Cause = "breach"
-	// FromOutside means somebody else, by way of the engine.
+	// FromOutside means somebody else, through the engine.
 	FromOutside Cause = "outside"
 	// ByEngine means that the engine or its host went away.
 	ByEngine Cause = "engine"
 )
 
-// Exit is how a container ended. It is zero while the container runs.
+// Exit is why a container ended. It is zero while the container is running.
 type Exit struct {
 	Cause   Cause
-	Message string // a sentence without its subject, which is the container
+	Message string // a predicate whose subject is the container
 }
 
-// Foreign reports whether those who run in the container are not to blame.
+// Foreign reports whether programs in the container are not to blame.
 func (e Exit) Foreign() bool { return e.Cause == FromOutside || e.Cause == ByEngine }
 
-// Hinter is a [Sandbox] that knows what is special about its containers.
+// Hinter is a [Sandbox] that can explain failures in its containers.
 type Hinter interface {
-	// Hint returns what may have kept a program from starting in a container, and what
-	// to do; empty for nothing.
+	// Hint returns what may have prevented a program from starting in a container, and how to
+	// fix it, or "".
 	Hint(container string) string
 }
 
-// Finder is a [Sandbox] that looks into all of its containers.
+// Finder is a [Sandbox] that can read files in all of its containers.
 type Finder interface {
-	// Find writes what is at an absolute path of a container to w, as a tar of that one
-	// entry, or of none if nothing is there. No link is followed: one on the way is
-	// written in place of what is behind it. The container may put any bytes into it.
+	// Find writes what is at an absolute path of a container to w, as a tar with that one
+	// entry, or an empty tar if there is nothing. Links are not followed: a link on the path is
+	// returned itself. The tar is not trusted.
 	Find(ctx context.Context, container, path string, w io.Writer) error
 }
 
-// Observer is a [Sandbox] that watches what the programs of servers and services do
-// besides answering.
+// Observer is a [Sandbox] that watches what programs of servers and services do besides
+// answering.
 type Observer interface {
-	// Observe returns what those of a container did so far, by its guest's account. It
-	// fails if the container has ended.
+	// Observe returns what programs of a container have done so far, as reported by its guest.
+	// It fails if the container has ended.
 	Observe(ctx context.Context, container string) (observe.Seen, error)
 }
 
 // PortSharer is a [Sandbox] whose containers share the ports of one machine.
 type PortSharer interface {
-	// TakePort keeps a port for a server's program alone, until Close. It is called
-	// before that is started, and fails if somebody else has the port: who
-	// listens there would be taken for the server.
+	// TakePort reserves a port for a server's program until Close. It is called before the
+	// program starts, and fails if the port is in use, since another program could pass for the
+	// server.
 	TakePort(ctx context.Context, server string, port int) error
 }
 
-// Outlet is a [Sandbox] whose containers may reach what is outside, through the runner.
+// Outlet is a [Sandbox] whose containers may have egress through the runner.
 type Outlet interface {
 	Sandbox
-	// ListenAt accepts what connects to an address of a container's own loopback, until the
-	// listener is closed or the container has ended. Names that the container may
-	// reach resolve there, as egress.Names returns them.
+	// ListenAt listens on a loopback address of a container, until the listener is closed or
+	// the container has ended. The names of egress.Names resolve to such addresses.
 	ListenAt(ctx context.Context, container string, at netip.AddrPort) (net.Listener, error)
 }
 
 // Services is a [Sandbox] whose servers may have services.
 type Services interface {
 	Sandbox
-	// Ready returns once a service is ready: when check, started in the service's
-	// container again and again, has exited with 0, or where it has no Args when the
-	// image's own health check says so. From then on the service's server reaches
-	// it under its name, and nothing else does. It ends with ctx; its error says
-	// what the last check found.
+	// Ready waits until a service is ready: until check, which is repeated in the service's
+	// container, exits with 0 or, if check has no Args, until the image's health check
+	// succeeds. From then on, only the service's server can connect to it, by its name. It
+	// fails when ctx is done, with the result of the last check.
 	Ready(ctx context.Context, server, service string, check process.Spec) error
 }
 
-// What goes wrong with a backend, which opens sandboxes.
+// Errors of backends.
 var (
-	// ErrEngineGone means that what a backend is on went away, or does not answer.
+	// ErrEngineGone means that the engine has gone away or does not answer.
 	ErrEngineGone = errors.New("the engine went away")
-	// ErrAlive means that another process is at work on a run.
+	// ErrAlive means that another process uses the run.
 	ErrAlive = errors.New("the run is still at work")
 )
 
-// Reconnector is a backend on an engine that can go away and come back.
+// Reconnector is a backend whose engine can go away and come back.
 type Reconnector interface {
-	// Reconnect returns when sandboxes can be opened, or when ctx ends, with the reason
-	// why they cannot.
+	// Reconnect returns when sandboxes can be opened, or with the reason why not when ctx is
+	// done.
 	Reconnect(ctx context.Context) error
 }
 
-// HostProber is a backend that can look at its sandboxes from the machine they are on.
+// HostProber is a backend that can start programs on the network of its host.
 type HostProber interface {
-	// HostProbe puts a container of ours onto the network of the machine that the
-	// sandboxes are on, with all other walls of a sandbox's containers.
+	// HostProbe starts a container on the host's network, with the walls of a sandbox's
+	// containers otherwise.
 	HostProbe(ctx context.Context) (HostProbe, error)
-	// Describe names everything of the engine and of our own build that walls may
-	// depend on.
+	// Describe returns properties of the engine and of this build that affect the walls.
 	Describe() map[string]string
 }
 
-// HostProbe runs programs beside the sandboxes. It ends with the runner.
+// HostProbe is a container on the host's network. It ends with the runner.
 type HostProbe interface {
 	Start(ctx context.Context, p process.Spec) (process.Process, error)
 	Close(ctx context.Context) error

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Listen has the guest listen on address inside the container and hands in what
-// connects; ctx bounds the asking alone. The listener ends with Close or with the
+// Listen makes the guest listen on address inside the container, and returns a listener for the
+// connections. ctx only applies to the request. The listener ends with Close or with the
 // session.
 func (g *Guest) Listen(ctx context.Context, address string) (net.Listener, error) {
 	if g.sockets != nil {
@@ -42,10 +42,9 @@ func (g *Guest) forget(id uint64) {
 	delete(g.accepts, id)
 }
 
-// serveIncoming takes in the streams that the guest opens. Each must say which
-// accept it is for; anything else ends the session. Those over maxInbound at once
-// are refused: a guest that has ended its side may open more while we still hold
-// the other, and a slow reader of ours is not its fault.
+// serveIncoming accepts the streams that the guest opens. Each must name the accept request
+// that it is for; anything else ends the session. Streams beyond maxInbound are closed. That is
+// not a violation, since the guest may have closed its side of streams that we still use.
 func (g *Guest) serveIncoming(session *yamux.Session) {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -70,14 +69,14 @@ func (g *Guest) serveIncoming(session *yamux.Session) {
 }
 
 const (
-	// admitTimeout is how long a guest may take to say what a stream that it opens is for.
+	// admitTimeout is how long a guest may take to state what a new stream is for.
 	admitTimeout = 10 * time.Second
-	// sparesAhead is how many sockets a guest has ready for connections that come in.
+	// sparesAhead is how many sockets a guest has in advance for incoming connections.
 	sparesAhead = 8
 )
 
-// serveSpares keeps some sockets ready with the guest, for connections that come in, and takes in
-// those that it uses: no more at once, and in a second, than over the mux.
+// serveSpares keeps sockets available to the guest for incoming connections, and admits those
+// that it uses. Their number and rate have the same limits as with the mux.
 func (g *Guest) serveSpares() {
 	var conns sync.WaitGroup
 	defer conns.Wait()
@@ -97,15 +96,15 @@ func (g *Guest) serveSpares() {
 		stream, err := g.sockets.open(useSpare)
 		if err != nil {
 			_, _ = <-unused, <-g.inbound
-			time.Sleep(time.Second / 10) // the runner lacks descriptors, or the guest takes none in
+			time.Sleep(time.Second / 10) // the runner is out of descriptors, or the guest does not receive them
 			continue
 		}
 		conns.Go(func() { g.admit(stream, func() { <-unused }) })
 	}
 }
 
-// why ends the session and is the reason for its end. err may come from a stream
-// that was there before it.
+// why closes the session and returns the reason for its end. err may come from a stream that
+// was accepted earlier.
 func why(session *yamux.Session, err error) error {
 	if closed := session.Close(); closed != nil {
 		return errors.Join(err, closed)
@@ -122,7 +121,7 @@ func why(session *yamux.Session, err error) error {
 	return err
 }
 
-// brokeMux says whether the mux found that the guest broke its rules.
+// brokeMux reports whether err means that the guest violated the mux's protocol.
 func brokeMux(err error) bool {
 	for _, rule := range []error{yamux.ErrInvalidVersion, yamux.ErrInvalidMsgType, yamux.ErrDuplicateStream, yamux.ErrRecvWindowExceeded, yamux.ErrUnexpectedFlag} {
 		if errors.Is(err, rule) {
@@ -132,8 +131,8 @@ func brokeMux(err error) bool {
 	return false
 }
 
-// admit hands a stream, which has a place among those inbound, to the listener it is for. used is
-// called once the guest has said which that is.
+// admit passes a stream to its listener. The stream has a slot in inbound. used is called once
+// the guest has stated what it is for.
 func (g *Guest) admit(s stream, used func()) {
 	release := func() { <-g.inbound }
 	if err := g.handOver(s, used, release); err != nil {
@@ -162,7 +161,7 @@ func (g *Guest) handOver(s stream, used, release func()) error {
 	in := g.accepts[req.Accept]
 	g.mu.Unlock()
 	if in == nil {
-		return net.ErrClosed // the listener was closed while the connection came in
+		return net.ErrClosed // the listener was closed meanwhile
 	}
 	if err := s.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -177,14 +176,14 @@ func (g *Guest) handOver(s stream, used, release func()) error {
 	}
 }
 
-// isPeer says whether a guest's word for a peer may go on record with all that the
-// peer sends: an address and a port, or nothing.
+// isPeer reports whether a peer address from a guest may be recorded: an address and port, or
+// nothing.
 func isPeer(addr string) bool {
 	at, err := netip.ParseAddrPort(addr)
 	return addr == "" || err == nil && at.Addr().Zone() == ""
 }
 
-// incoming is a connection that was handed in and not yet taken.
+// incoming is a connection that was not accepted yet.
 type incoming struct {
 	link    *link
 	peer    string
@@ -225,12 +224,12 @@ func (l *listener) Close() (err error) {
 // stopTimeout is how long a guest may take to stop listening.
 const stopTimeout = 2 * time.Second
 
-// stop ends the verb and waits for the guest's end of it, so that the address is
-// free again when the listener is closed.
+// stop ends the accept request and waits for the guest to finish it, so that the address is
+// free again when Close returns.
 func (l *listener) stop() error {
 	err := l.control.stream.CloseWrite()
 	_ = l.control.stream.SetReadDeadline(time.Now().Add(stopTimeout))
-	_, _, _ = l.control.message() // only ever its end
+	_, _, _ = l.control.message() // only the end of the stream is expected
 	return errors.Join(err, l.control.stream.Close())
 }
 

@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// errReset says that a connection ended without an end of data.
+// errReset means that a connection ended without an EOF message.
 var errReset = fmt.Errorf("at the container: %w", syscall.ECONNRESET)
 
-// addr is a peer's address as the guest tells it.
+// addr is an address as reported by the guest.
 type addr string
 
 func (addr) Network() string  { return "tcp" }
 func (a addr) String() string { return string(a) }
 
-// conn is a TCP connection at the guest's end, carried over one stream. It is a
-// net.Conn with CloseWrite.
+// conn is a TCP connection in the container, over one stream. It is a net.Conn with CloseWrite.
 type conn struct {
 	*link
 	out    dataWriter
@@ -37,7 +36,7 @@ type conn struct {
 	writeBy deadline
 
 	once    sync.Once
-	release func() // called once closed; may be nil
+	release func() // called after Close; may be nil
 }
 
 func newConn(l *link, local, remote string) *conn {
@@ -73,8 +72,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, resetOf(err)
 }
 
-// resetOf tells the end of a stream, which no end of data came before, from the
-// end of the data.
+// resetOf turns the end of a stream without an EOF message into errReset.
 func resetOf(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errReset
@@ -99,17 +97,16 @@ func (c *conn) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// CloseWrite ends this direction alone.
+// CloseWrite closes the write side.
 func (c *conn) CloseWrite() error { return c.out.Close() }
 
-// Close ends both directions, and the data with them where that can be said at
-// once. It does not wait for the peer: the other end takes a stream's end without
-// an end of data for a reset.
+// Close closes both sides. It sends an EOF message if that is possible immediately; otherwise
+// the other end treats the connection as reset. It does not wait for the peer.
 func (c *conn) Close() (err error) {
 	c.once.Do(func() {
 		c.stopWriting()
 		c.writeBy.set(time.Now())
-		if c.writing.TryLock() { // else a Write is under way, and cut short
+		if c.writing.TryLock() { // otherwise a Write is interrupted
 			_ = c.out.Close()
 			c.writing.Unlock()
 		}
@@ -121,7 +118,7 @@ func (c *conn) Close() (err error) {
 	return err
 }
 
-// Abort is Close after data was lost, which it lets the other end know.
+// Abort closes the connection as reset, after data was lost.
 func (c *conn) Abort() {
 	c.once.Do(func() {
 		c.reset()
@@ -131,7 +128,7 @@ func (c *conn) Abort() {
 	})
 }
 
-// reset ends both directions and lets the other end know that data was lost.
+// reset closes the stream without an EOF message.
 func (c *conn) reset() { _ = c.stream.Close() }
 
 func (c *conn) SetDeadline(t time.Time) error {
@@ -148,8 +145,8 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.stream.SetWriteDeadline(t)
 }
 
-// deadline is one that has passed for good until it is set anew: yamux looks at
-// its own only where it has to wait.
+// deadline is a deadline that stays exceeded until it is set again. yamux checks its own only
+// when it has to wait.
 type deadline struct{ at atomic.Pointer[time.Time] }
 
 func (d *deadline) set(t time.Time) { d.at.Store(&t) }

@@ -21,7 +21,7 @@ const (
 	maxDNSConns = 32
 )
 
-// resolve answers DNS on loopback, over UDP and TCP, until the session ends.
+// resolve answers DNS queries on loopback, over UDP and TCP, until the session ends.
 func resolve(l *link, req request) error {
 	r := newResolver(l, req.Names)
 	defer close(r.done)
@@ -30,7 +30,7 @@ func resolve(l *link, req request) error {
 	case err == nil:
 		defer func() { _ = packets.Close() }()
 		go r.servePackets(packets)
-	case refused(err) != nil: // a task network carries TCP alone, its DNS too
+	case refused(err) != nil: // task networks only carry TCP
 		return err
 	}
 	streams, err := net.Listen("tcp", dnsAddr)
@@ -50,9 +50,9 @@ func resolve(l *link, req request) error {
 type resolver struct {
 	names    map[string][]netip.Addr
 	link     *link
-	reported chan Question // what is asked, before it is answered
+	reported chan Question // questions, before they are answered
 	done     chan struct{}
-	pace     *rate.Limiter // used by tell alone
+	pace     *rate.Limiter // used only by tell
 }
 
 func newResolver(l *link, names map[string][]netip.Addr) *resolver {
@@ -104,8 +104,8 @@ func (r *resolver) serveStreams(ln net.Listener) {
 	}
 }
 
-// serveStream answers one question of a TCP connection (RFC 1035, 4.2.2: two
-// bytes of length before each message).
+// serveStream answers one query of a TCP connection (RFC 1035, section 4.2.2: each message is
+// preceded by two bytes with its length).
 func (r *resolver) serveStream(conn net.Conn) error {
 	var size [2]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
@@ -124,8 +124,8 @@ func (r *resolver) serveStream(conn net.Conn) error {
 	return err
 }
 
-// answer builds the reply to a query, or nil where it is none, once the question is
-// about to be told: who asks faster than that waits.
+// answer returns the reply to a query, or nil if it is invalid. It waits until the question can
+// be reported, which limits the rate.
 func (r *resolver) answer(query []byte) []byte {
 	reply, question, err := answerDNS(query, r.names)
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *resolver) answer(query []byte) []byte {
 	}
 }
 
-// tell passes questions on to the runner, at a bounded rate, until it stops listening.
+// tell reports questions to the runner, at a bounded rate, until the session ends.
 func (r *resolver) tell() {
 	for {
 		select {
@@ -157,7 +157,7 @@ func (r *resolver) tell() {
 	}
 }
 
-// addressesOf finds a name: as it is, or below one that begins with "*.".
+// addressesOf looks up a name, or an entry "*.x" for a parent x of it.
 func addressesOf(names map[string][]netip.Addr, name string) ([]netip.Addr, bool) {
 	addrs, known := names[name]
 	for rest, more := name, true; more && !known; {
@@ -168,8 +168,8 @@ func addressesOf(names map[string][]netip.Addr, name string) ([]netip.Addr, bool
 	return addrs, known
 }
 
-// answerDNS answers the first question of query from names: their addresses, an
-// empty answer for other types of a known name, NXDOMAIN for the rest.
+// answerDNS answers the first question of query from names: with addresses, with an empty
+// answer for other record types of a known name, and with NXDOMAIN for other names.
 func answerDNS(query []byte, names map[string][]netip.Addr) ([]byte, Question, error) {
 	var p dnsmessage.Parser
 	header, err := p.Start(query)

@@ -1,26 +1,25 @@
 // Package guest is process 1 of every container of a trial, and the runner's side of the
 // connection to it.
 //
-// The two ends share one yamux session over the container's attached stdin and
-// stdout. Where they are on one machine the runner hands the guest a socket for each
-// stream instead, and over stdin and stdout go pings alone. Each stream is one verb:
+// Both ends share one yamux session over the container's attached stdin and stdout. On the same
+// machine, the runner instead passes the guest a socket for each stream, and stdin and stdout
+// only carry pings. Each stream is one request:
 //
-//	hello    who the guest is
+//	hello    describe the guest and its container
 //	exec     start a program: stdio, signals, exit
-//	accept   listen on an address of this container and hand in what connects
+//	accept   listen on an address of this container and pass on connections
 //	dial     connect to an address of this container
 //	put get  a tree of files as tar
-//	resolve  answer the container's DNS questions and tell of them
-//	usage    tell what the container used of its limits
-//	watch    the same, and again when it has run into one
-//	observe  tell what programs that are watched did
+//	resolve  answer the container's DNS queries and report them
+//	usage    report the container's resource usage
+//	watch    the same, and again when a limit is reached
+//	observe  report what watched programs did
 //
-// The runner opens every stream but the connections that come in on an accept.
-// It believes nothing a guest says beyond what the guest's container could do
-// anyway: the guest's side may be taken over by the program it started, so
-// everything that comes from there is bounded: by a guard before yamux sees it, and over
-// sockets by the kernel, and by how many the runner hands out.
+// The runner opens every stream except those for accepted connections. It trusts a guest with
+// nothing beyond what the guest's container could do anyway: a program may have taken over the
+// guest, so everything from it is bounded: by a guard in front of yamux or, over sockets, by
+// the kernel and by how many sockets the runner passes.
 //
-// When the session ends, for whatever reason, process 1 ends, and with it
-// everything in the container.
+// When the session ends, for whatever reason, process 1 exits, and with it everything in the
+// container.
 package guest

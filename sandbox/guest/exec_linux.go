@@ -16,17 +16,17 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// outputGrace is how long a program that has ended may be outlived by children
-// that hold its output open.
+// outputGrace is how long the output of a program that has exited is read if its children keep
+// it open.
 const outputGrace = 2 * time.Second
 
-// programs starts programs for the runner, and has those observed that are to be.
+// programs starts programs for the runner, and has some of them observed.
 type programs struct {
 	reaper   *reaper
 	observer observer
 }
 
-// exec runs a program and passes its stdio on until it has ended.
+// exec runs a program and forwards its stdio until it has exited.
 func (ps *programs) exec(l *link, req request) error {
 	p, err := ps.start(req)
 	if err != nil {
@@ -42,7 +42,7 @@ func (ps *programs) exec(l *link, req request) error {
 	outputs.Go(func() { splice(p.stderr, &dataWriter{link: l, data: kindStderr, eof: kindStderrEOF}) })
 
 	status := <-p.ended
-	p.signal(syscall.SIGKILL) // what it left in its group
+	p.signal(syscall.SIGKILL) // remaining processes of its group
 	if defence.SoleProgram && req.Sole {
 		killAll()
 	}
@@ -61,15 +61,15 @@ func exitOf(status unix.WaitStatus) process.Exit {
 	return process.Exit{Code: status.ExitStatus()}
 }
 
-// splice copies a program's output until its end.
+// splice copies a program's output to its end.
 func splice(from *os.File, to *dataWriter) {
 	if _, err := io.CopyBuffer(to, onlyReader{from}, make([]byte, maxPayload/2)); err != nil {
-		_, _ = io.Copy(io.Discard, from) // the runner is gone: let the program go on to its end
+		_, _ = io.Copy(io.Discard, from) // the runner is gone; do not block the program
 	}
 	_ = to.Close()
 }
 
-// program is a child of ours with its end of the pipes.
+// program is a child process with our ends of its pipes.
 type program struct {
 	pid    int
 	stdin  *os.File
@@ -107,7 +107,7 @@ func (ps *programs) start(req request) (*program, error) {
 	return p, nil
 }
 
-// fork starts a program, and has it watched where that is asked for and can be.
+// fork starts a program. It is watched if that is requested and possible.
 func (ps *programs) fork(req request, path string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
 	if req.Watch {
 		if w := ps.observer.begin(req.Dirs); w != nil {
@@ -117,17 +117,16 @@ func (ps *programs) fork(req request, path string, attr *syscall.ProcAttr) (int,
 	return ps.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
 }
 
-// goFirst has the kernel end the program rather than us where the container runs
-// out of memory, so that its end can be told. The program may take that back.
+// goFirst makes the kernel prefer killing the program over process 1 when the container runs
+// out of memory, so that its exit can be reported. The program can revert this.
 func (p *program) goFirst() {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0)
 }
 
-// signal goes to the program's whole group.
+// signal sends a signal to the program's process group.
 func (p *program) signal(s syscall.Signal) { _ = syscall.Kill(-p.pid, s) }
 
-// signal is a verb of its own, so that a program that does not read its stdin
-// can still be ended.
+// signal is a separate request, so that a program that does not read its stdin can be killed.
 func (ps *programs) signal(l *link, req request) error {
 	signal := unix.SignalNum(string(req.Signal))
 	if signal == 0 {
@@ -137,8 +136,8 @@ func (ps *programs) signal(l *link, req request) error {
 	return l.writeJSON(kindReply, reply{})
 }
 
-// takeInput passes stdin on. The stream's end is the runner's word that nobody
-// waits for the program any more.
+// takeInput forwards stdin. The end of the stream means that the runner does not wait for the
+// program any more, which is then killed.
 func (ps *programs) takeInput(p *program, l *link) {
 	for {
 		k, data, err := l.message()
@@ -155,8 +154,7 @@ func (ps *programs) takeInput(p *program, l *link) {
 	}
 }
 
-// lookPath finds a program as execvp does, in the PATH and directory that the
-// program itself will have.
+// lookPath finds a program like execvp(3), with the PATH and working directory of the program.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil

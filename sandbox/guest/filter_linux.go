@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offsets in struct seccomp_data, and what one of its arguments takes.
+// Offsets in struct seccomp_data, and the size of an argument.
 const (
 	offNumber = 0
 	offArch   = 4
@@ -17,13 +17,12 @@ const (
 	argSize   = 8
 )
 
-// sendToAddress is the argument of sendto that points to where.
+// sendToAddress is the index of sendto's address argument.
 const sendToAddress = 4
 
-// notifyFilter is a program for the kernel that has every watched call told of, and
-// lets all others go on. Whoever is under it can add filters that refuse calls, and
-// none that keeps one from being told: of what filters say of a call that may go on,
-// the kernel puts being told first.
+// notifyFilter returns a seccomp filter that notifies us of every watched call, and allows all
+// others. Programs can add filters that deny calls, but cannot suppress notifications: among
+// actions that let a call continue, the kernel gives precedence to the notification.
 func notifyFilter(all []abi) []unix.SockFilter {
 	var out []unix.SockFilter
 	for _, a := range all {
@@ -34,7 +33,7 @@ func notifyFilter(all []abi) []unix.SockFilter {
 	return append(out, end(unix.SECCOMP_RET_ALLOW))
 }
 
-// callsFilter is the part for one architecture; it always ends.
+// callsFilter returns the part of the filter for one ABI. It always returns an action.
 func callsFilter(a abi) []unix.SockFilter {
 	out := []unix.SockFilter{load(offNumber)}
 	for _, number := range slices.Sorted(maps.Keys(a.calls)) {
@@ -42,7 +41,7 @@ func callsFilter(a abi) []unix.SockFilter {
 			out = append(out, skipUnless(number, 1), end(unix.SECCOMP_RET_USER_NOTIF))
 			continue
 		}
-		// Without an address it is what servers write their answers with.
+		// Servers use sendto without an address to write responses.
 		out = append(out,
 			skipUnless(number, 6),
 			load(offArgs+sendToAddress*argSize), skipUnless(0, 3),
@@ -58,7 +57,7 @@ func load(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// skipUnless skips a number of instructions unless what was loaded is value.
+// skipUnless skips count instructions unless the loaded value is value.
 func skipUnless(value uint32, count uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: count}
 }
@@ -67,7 +66,7 @@ func end(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-// watchedCall is a kind of system call that is looked at before it goes on.
+// watchedCall is a kind of system call that is watched.
 type watchedCall int
 
 const (
@@ -79,18 +78,18 @@ const (
 	callExecAt
 )
 
-// abi is one of the ways in which a program may call a kernel.
+// abi is one of the ABIs in which a program may call the kernel.
 type abi struct {
-	arch    uint32 // AUDIT_ARCH_…
-	pointer int    // bytes of one
+	arch    uint32 // an AUDIT_ARCH constant
+	pointer int    // size of a pointer in bytes
 	calls   map[uint32]watchedCall
 }
 
-// x32 marks calls of the 32-bit programs of amd64 that use its registers.
+// x32 marks calls of amd64's x32 ABI.
 const x32 = 0x40000000
 
-// abis are the ways on this architecture, those of 32-bit programs too. The numbers are
-// the kernel's, from its tables of system calls.
+// abis returns the ABIs of this architecture, including those of 32-bit programs. The numbers
+// are from the kernel's system call tables.
 func abis() ([]abi, error) {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -116,7 +115,7 @@ func abis() ([]abi, error) {
 	return nil, fmt.Errorf("the calls of %s are not known", runtime.GOARCH)
 }
 
-// find tells a call, and how long a pointer is where it was made; 0 for others.
+// find returns the watched call with a number, and the size of a pointer in its ABI; or 0.
 func find(all []abi, arch, number uint32) (call watchedCall, pointer int) {
 	for _, a := range all {
 		if a.arch == arch {

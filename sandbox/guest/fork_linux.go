@@ -9,8 +9,8 @@ import (
 	"unsafe"
 )
 
-// The runtime's part of a fork: no signal comes to the child before it has lost our
-// handlers. The runtime keeps these for such as us (go.dev/issue/67401).
+// The runtime's hooks for a fork: they block signals until the child has reset our handlers.
+// The runtime keeps these for packages that link to them (go.dev/issue/67401).
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -21,13 +21,13 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// image is what a child becomes, in the kernel's shape: made before the fork, after
-// which the child can make nothing.
+// image is what a child executes, in the form that the kernel expects. It is prepared before
+// the fork, because the child must not allocate.
 type image struct {
 	path, dir  *byte // dir is nil for our own
 	argv, envv []*byte
 	stdio      [3]uintptr
-	trouble    uintptr // where the child writes why it could not become it
+	trouble    uintptr // descriptor to which the child writes its error
 }
 
 func newImage(path string, args []string, attr *syscall.ProcAttr, trouble *os.File) (i image, err error) {
@@ -50,12 +50,11 @@ func newImage(path string, args []string, attr *syscall.ProcAttr, trouble *os.Fi
 	return i, nil
 }
 
-// fork makes a child of the calling thread, under the thread's filters, that becomes
-// the image as the leader of a session of its own.
+// fork forks the calling thread, including its seccomp filters. The child becomes a session
+// leader and executes the image.
 //
-// It is not [syscall.ForkExec], which shares memory with the child and stands still
-// until that has become another program: under a filter that waits for us to let it,
-// which we could not while we stand still.
+// It does not use [syscall.ForkExec], which shares memory with the child and blocks until the
+// child has called exec. Under the filter, exec waits for us, so we must not block.
 //
 //go:norace
 func (i *image) fork() (pid int, err error) {
@@ -74,7 +73,7 @@ func (i *image) fork() (pid int, err error) {
 	return int(child), nil
 }
 
-// become is the child's: it calls the kernel alone, and never returns.
+// become runs in the child and never returns. It must only make system calls.
 //
 //go:norace
 //go:nosplit
@@ -98,7 +97,7 @@ func (i *image) become() {
 	}
 }
 
-// became waits until a child is another program, or reads why not.
+// became waits until the child has called exec, or returns the error that the child reports.
 func became(trouble *os.File) error {
 	var reported [4]byte
 	_, err := io.ReadFull(trouble, reported[:])

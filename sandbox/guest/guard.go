@@ -11,8 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// The header of every yamux frame, from its specification: version, type, flags,
-// stream id, length; big endian.
+// The header of a yamux frame: version, type, flags, stream id, length; big endian.
 const (
 	muxHeaderSize = 12
 
@@ -26,21 +25,21 @@ const (
 	muxRST = 8
 )
 
-// What one guest may do to the runner. An honest guest stays far below: it slows
-// down accepting long before.
+// Limits for a guest. A regular guest stays far below, since it accepts connections more
+// slowly.
 const (
-	maxMuxFrame   = 256 << 10 // yamux's window, which one data frame cannot exceed
-	maxInbound    = 128       // streams opened by the guest and not yet ended
-	inboundRate   = 1000      // such streams a second …
-	inboundBurst  = 1000      // … and at once
+	maxMuxFrame   = 256 << 10 // yamux's window, which a data frame must not exceed
+	maxInbound    = 128       // streams opened by the guest that have not ended
+	inboundRate   = 1000      // such streams per second
+	inboundBurst  = 1000      // and their burst
 	pingRate      = 10
 	pingBurst     = 20
-	bareRate      = 1000 // frames without payload a second, beside one for each write to the guest …
-	bareBurst     = 2000 // … and at once
+	bareRate      = 1000 // frames without payload per second, in addition to one per write to the guest
+	bareBurst     = 2000 // and their burst
 	acceptedAhead = 64
 )
 
-// inboundLimit is maxInbound, as far as anything holds the guest to it.
+// inboundLimit returns maxInbound, or a larger limit if a test disables the defence.
 func inboundLimit() int {
 	if !defence.FewConnections {
 		return 32 * maxInbound
@@ -48,20 +47,20 @@ func inboundLimit() int {
 	return maxInbound
 }
 
-// guard passes bytes of a hostile peer on to yamux as long as they keep to the
-// limits. yamux itself bounds neither streams nor pings nor frames without payload.
+// guard forwards bytes from an untrusted peer to yamux as long as they obey the limits. yamux
+// itself limits neither streams nor pings nor frames without payload.
 type guard struct {
 	io.ReadWriteCloser
-	broke func(error) // is told of the first breach before yamux sees it
+	broke func(error) // called with the first violation before yamux sees it
 
 	header  [muxHeaderSize]byte
 	have    int
-	payload uint32 // bytes of the current data frame still to come
+	payload uint32 // remaining bytes of the current data frame
 	inbound map[uint32]bool
 	opens   *rate.Limiter
 	pings   *rate.Limiter
 	bare    *rate.Limiter
-	written atomic.Int64 // writes to the guest that no frame without payload has answered yet
+	written atomic.Int64 // writes to the guest minus frames without payload from it
 	err     error
 }
 
@@ -76,14 +75,14 @@ func newGuard(pipe io.ReadWriteCloser, broke func(error)) *guard {
 	}
 }
 
-// Write writes to the pipe. yamux writes each frame by one call, or two.
+// Write writes to the pipe. yamux writes each frame with one or two calls.
 func (g *guard) Write(p []byte) (int, error) {
-	g.written.Add(1) // before, since the answer may be there first
+	g.written.Add(1) // counted first, because the response may arrive before Write returns
 	return g.ReadWriteCloser.Write(p)
 }
 
-// Read reads from the pipe and fails for good at the first header that breaks a
-// rule; what came before it is delivered.
+// Read reads from the pipe. After a header that violates a limit, all reads fail; the bytes
+// before it are returned.
 func (g *guard) Read(p []byte) (int, error) {
 	if !defence.MuxGuard {
 		return g.ReadWriteCloser.Read(p)
@@ -106,7 +105,7 @@ func (g *guard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// consume takes bytes of one header or one payload.
+// consume processes the bytes of one header or payload.
 func (g *guard) consume(p []byte) int {
 	if g.payload > 0 {
 		n := min(uint32(len(p)), g.payload)
@@ -130,7 +129,7 @@ func (g *guard) check() error {
 	if version != 0 || frame > muxGoAway {
 		return fmt.Errorf("%w: mux version %d, type %d", ErrProtocol, version, frame)
 	}
-	if frame == muxGoAway { // ours ends without a word
+	if frame == muxGoAway { // our guests just close the pipe
 		return fmt.Errorf("%w: the mux is given up", ErrProtocol)
 	}
 	if (frame != muxData || length == 0) && !g.mayBeBare() {
@@ -153,17 +152,16 @@ func (g *guard) check() error {
 			return err
 		}
 	}
-	// The guest's end of a stream frees its place here: that the runner may still
-	// hold it is bounded where streams are taken in.
+	// Streams that the guest has ended do not count here. Those still used by the runner are
+	// limited when streams are accepted.
 	if flags&(muxFIN|muxRST) != 0 {
 		delete(g.inbound, stream)
 	}
 	return nil
 }
 
-// mayBeBare says whether one more frame without payload may come. An honest guest sends
-// them in answer to what was written to it: where streams begin and end, and for each
-// 128 KiB that it took in.
+// mayBeBare reports whether another frame without payload is allowed. Regular guests send them
+// in response to writes: when streams start and end, and after every 128 KiB received.
 func (g *guard) mayBeBare() bool {
 	if g.written.Add(-1) >= 0 {
 		return true

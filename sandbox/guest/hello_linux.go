@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAround tells what the container's walls are, seen from inside.
+// lookAround returns the container's walls as seen from inside.
 func lookAround() (Hello, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -59,7 +59,7 @@ func opensDatagrams() bool {
 	return true
 }
 
-// choosesInterface tries the socket options that go past the routing table.
+// choosesInterface tries the socket options that bypass the routing table.
 func choosesInterface() bool {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -73,7 +73,7 @@ func choosesInterface() bool {
 	) != nil
 }
 
-// refused turns "worked" into an error and "was refused" into none.
+// refused returns nil if err is a denial, and an error otherwise.
 func refused(err error) error {
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		return nil

@@ -14,29 +14,29 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Guest is the runner's end of the session with one container's process 1.
+// Guest is the runner's end of the session with process 1 of a container.
 type Guest struct {
 	pipe    *yamux.Session // over the container's stdin and stdout; the container ends with it
-	sockets *sockets       // that carry the requests; nil where pipe does
+	sockets *sockets       // for requests; nil if they use pipe
 	hello   Hello
-	inbound chan struct{} // holds a value for each stream that the guest may open or has opened
+	inbound chan struct{} // semaphore for streams opened by the guest, and for spare sockets
 
 	mu       sync.Mutex
 	accepts  map[uint64]*listener // guarded by mu
 	lastID   uint64               // guarded by mu
 	reason   error                // why the session ended; guarded by mu
-	closed   bool                 // by us, before it ended; guarded by mu
-	done     chan struct{}        // closed once there is a reason
+	closed   bool                 // Close was called before it ended; guarded by mu
+	done     chan struct{}        // closed when reason is set
 	incoming sync.WaitGroup
 
-	listening sync.Once // begins serveSpares
+	listening sync.Once // starts serveSpares
 }
 
-// Connect starts the session over pipe, the container's stdin and stdout, and waits until the
-// guest has said hello. If the guest has connected to ln, which may be nil, the runner hands it a
-// socket for each request over that connection from then on, and over the pipe go only pings, so
-// that the container still ends with an engine that died or stands still. Connect owns both from
-// the beginning, even if it fails.
+// Connect starts the session over pipe, the container's stdin and stdout, and waits for the
+// guest's hello. If the guest has connected to ln, which may be nil, the runner passes it a
+// socket for each request over that connection. The pipe then only carries pings, so that the
+// container still ends if the engine dies or freezes. Connect takes ownership of both, even if
+// it fails.
 func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener) (*Guest, error) {
 	if ln != nil {
 		defer func() { _ = ln.Close() }()
@@ -60,14 +60,14 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener)
 }
 
 const (
-	// patience is how long a guest may take nothing in.
+	// patience is how long a guest may block writes.
 	patience = 8 * time.Second
-	// acceptTimeout bounds the wait for a guest that says it has connected.
+	// acceptTimeout bounds waiting for the connection of a guest that claims to have connected.
 	acceptTimeout = 5 * time.Second
 )
 
-// useSocket has sockets carry the requests, which the guest gets over the first connection to ln.
-// They end with the pipe, and the pipe with that connection.
+// useSocket uses sockets for requests. They are passed over the first connection to ln. The
+// sockets, the pipe and that connection are all closed when one of them ends.
 func (g *Guest) useSocket(ctx context.Context, ln *net.UnixListener) error {
 	if ln == nil {
 		return fmt.Errorf("%w: connected to a socket that it was not given", ErrProtocol)
@@ -101,15 +101,15 @@ func (g *Guest) greet(ctx context.Context) error {
 	return nil
 }
 
-// Hello returns what the guest said of itself when it was connected.
+// Hello returns the guest's description of its container when it was connected.
 func (g *Guest) Hello() Hello { return g.hello }
 
-// Done returns a channel that is closed when the session ends, and with it the container. If the
-// guest broke a rule, it is closed before anything else that uses the session fails.
+// Done returns a channel that is closed when the session, and with it the container, ends.
+// After a protocol violation, it is closed before other uses of the session fail.
 func (g *Guest) Done() <-chan struct{} { return g.done }
 
-// Err returns why the session ended on its own: the guest went away, or broke a rule, which is
-// an [ErrProtocol]. It is nil until then, and after [Guest.Close].
+// Err returns why the session ended by itself: the guest exited, or violated the protocol,
+// which is [ErrProtocol]. It returns nil before that, and after [Guest.Close].
 func (g *Guest) Err() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,7 +119,7 @@ func (g *Guest) Err() error {
 	return g.reason
 }
 
-// ended keeps the first reason.
+// ended sets the reason, unless it is set.
 func (g *Guest) ended(reason error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,13 +129,13 @@ func (g *Guest) ended(reason error) {
 	}
 }
 
-// giveUp ends the session of a guest that broke a rule or is not there any more.
+// giveUp ends the session of a guest that violated the protocol or does not answer.
 func (g *Guest) giveUp(err error) {
 	g.ended(err)
 	_ = g.pipe.Close()
 }
 
-// Ping returns once process 1 of the container has answered, or with ctx.
+// Ping waits for an answer of process 1.
 func (g *Guest) Ping(ctx context.Context) error {
 	if g.sockets != nil {
 		_, err := g.call(ctx, request{Verb: "ping"})
@@ -154,7 +154,7 @@ func (g *Guest) Ping(ctx context.Context) error {
 	}
 }
 
-// Close ends the session. The guest takes that for its own end.
+// Close ends the session. The guest exits when that happens.
 func (g *Guest) Close() error {
 	g.mu.Lock()
 	g.closed = g.closed || g.reason == nil && !g.pipe.IsClosed()
@@ -168,8 +168,7 @@ func (g *Guest) Close() error {
 	return err
 }
 
-// open opens a stream for req. The stream ends early when ctx does, until the
-// returned release is called.
+// open opens a stream for req. The stream is closed when ctx is done, until release is called.
 func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -188,8 +187,8 @@ func (g *Guest) open(ctx context.Context, req request) (*link, func() bool, erro
 	return l, release, nil
 }
 
-// openStream opens a stream, or gives up with ctx: yamux waits for as long as a
-// guest likes where that has left many unanswered, and so does the socket.
+// openStream opens a stream, or returns when ctx is done: both yamux and the socket block if
+// the guest does not accept streams.
 func (g *Guest) openStream(ctx context.Context) (stream, error) {
 	type result struct {
 		stream stream
@@ -222,7 +221,7 @@ func (g *Guest) newStream() (stream, error) {
 	return muxStream{opened}, err
 }
 
-// causeOf names the end of ctx as the cause of an error that came after it.
+// causeOf returns the error of ctx instead of an error that it caused.
 func causeOf(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -230,7 +229,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// begin opens a stream for req and reads the reply; the stream goes on.
+// begin opens a stream for req and reads the reply. The stream stays open.
 func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
 	l, release, err := g.open(ctx, req)
 	if err != nil {
@@ -246,7 +245,7 @@ func (g *Guest) begin(ctx context.Context, req request) (*link, reply, error) {
 	return l, r, nil
 }
 
-// call is begin for verbs that are done with their reply.
+// call sends a request whose stream ends with the reply.
 func (g *Guest) call(ctx context.Context, req request) (reply, error) {
 	l, r, err := g.begin(ctx, req)
 	if err != nil {
@@ -255,7 +254,7 @@ func (g *Guest) call(ctx context.Context, req request) (reply, error) {
 	return r, l.stream.Close()
 }
 
-// Dial connects to address ("host:port") as seen from inside the container.
+// Dial connects to address ("host:port") from inside the container.
 func (g *Guest) Dial(ctx context.Context, address string) (net.Conn, error) {
 	l, r, err := g.begin(ctx, request{Verb: "dial", Addr: address})
 	if err != nil {
@@ -264,8 +263,8 @@ func (g *Guest) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return newConn(l, r.Addr, address), nil
 }
 
-// Put unpacks a tar into the directory dir of the container. Names that lead out
-// of dir are refused by the guest.
+// Put unpacks a tar into the directory dir of the container. The guest rejects names that lead
+// out of dir.
 func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	l, release, err := g.open(ctx, request{Verb: "put", Dir: dir})
 	if err != nil {
@@ -275,20 +274,20 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	answer := make(chan error, 1)
 	go func() {
 		_, err := l.reply()
-		l.stopWriting() // the guest takes no more
+		l.stopWriting() // the guest reads no more
 		answer <- err
 	}()
 	out := dataWriter{link: l, data: kindData, eof: kindEOF}
 	_, copyErr := io.CopyBuffer(&out, onlyReader{tar}, make([]byte, maxPayload))
 	copyErr = errors.Join(copyErr, out.Close())
 	if copyErr != nil {
-		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // the guest's reason, if it gave one
+		_ = l.stream.SetReadDeadline(time.Now().Add(time.Second)) // for the guest's error, if it sent one
 	}
 	err = causeOf(ctx, errors.Join(<-answer, copyErr))
 	_ = l.stream.Close()
 	var why refusal
 	switch {
-	case errors.As(err, &why): // the rest is only how the refusal came through
+	case errors.As(err, &why): // other errors are consequences
 		return fmt.Errorf("put %s: %w", dir, why)
 	case err != nil:
 		return fmt.Errorf("put %s: %w", dir, err)
@@ -296,14 +295,14 @@ func (g *Guest) Put(ctx context.Context, dir string, tar io.Reader) error {
 	return nil
 }
 
-// Get writes the tree at dir of the container to w as tar. Symbolic links are written and not
-// followed; those to a path of omit are left out, and so is a directory that holds nothing else.
-// The guest may send any bytes: readers must treat the tar as hostile.
+// Get writes the tree at dir in the container to w as a tar. Symbolic links are not followed.
+// Links to a path in omit, and directories that contain nothing else, are left out. The tar is
+// not trusted.
 func (g *Guest) Get(ctx context.Context, dir string, omit []string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "get", Dir: dir, Omit: omit}, w)
 }
 
-// fetch writes the tar that a verb sends to w.
+// fetch writes the tar that a request returns to w.
 func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
 	l, _, err := g.begin(ctx, asked)
 	if err != nil {
@@ -317,14 +316,14 @@ func (g *Guest) fetch(ctx context.Context, asked request, w io.Writer) error {
 	return errors.Join(err, l.stream.Close())
 }
 
-// Find writes what is at an absolute path of the container to w, as a tar of that one entry, or
-// an empty tar if nothing is there. No link is followed: a link on the way is written in place of
-// what it leads to. The guest may send any bytes.
+// Find writes what is at an absolute path of the container to w, as a tar with that one entry,
+// or an empty tar if there is nothing. Links are not followed: a link on the path is returned
+// itself. The tar is not trusted.
 func (g *Guest) Find(ctx context.Context, path string, w io.Writer) error {
 	return g.fetch(ctx, request{Verb: "find", Dir: path}, w)
 }
 
-// receive copies data messages to w until the end of data.
+// receive copies data messages to w until EOF.
 func receive(l *link, w io.Writer) error {
 	for {
 		k, p, err := l.message()
@@ -344,8 +343,8 @@ func receive(l *link, w io.Writer) error {
 	}
 }
 
-// Exec starts a program in the container. With sole, everything else in the
-// container ends when it does. It runs on when ctx ends; Signal ends it.
+// Exec starts a program in the container. If sole is set, everything else in the container is
+// killed when the program exits. The program does not end with ctx; use Signal.
 func (g *Guest) Exec(ctx context.Context, spec process.Spec, sole bool) (process.Process, error) {
 	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, First: spec.PathFirst, Sole: sole})
 }
@@ -359,5 +358,5 @@ func (g *Guest) exec(ctx context.Context, req request) (process.Process, error) 
 	return newRemote(g, r.PID, l), nil
 }
 
-// onlyReader hides a WriterTo, whose chunks may be of any size.
+// onlyReader hides WriterTo, which may write chunks of any size.
 type onlyReader struct{ io.Reader }

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper collects every child that ends, which process 1 must do for strangers'
-// orphans too. os/exec would race it for our own children's status; start is how
-// they are started instead.
+// reaper reaps all child processes, including orphans of other programs, as process 1 must.
+// os/exec would compete for the exit status of our children, so they are started with start.
 type reaper struct {
 	mu       sync.Mutex
 	children map[int]chan<- unix.WaitStatus // guarded by mu
@@ -31,8 +30,7 @@ func newReaper() *reaper {
 	return r
 }
 
-// start forks under the lock, so that a child that ends at once is known by the
-// time it is reaped.
+// start calls fork with the lock held, so that a child is registered before it can be reaped.
 func (r *reaper) start(fork func() (int, error)) (int, <-chan unix.WaitStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,8 +43,8 @@ func (r *reaper) start(fork func() (int, error)) (int, <-chan unix.WaitStatus, e
 	return pid, ended, nil
 }
 
-// signal goes to the group of a program that start started. Once that is reaped,
-// its number may be another's, and nothing is sent.
+// signal sends a signal to the process group of a program started with start. If it was reaped,
+// nothing is sent, since its pid may have been reused.
 func (r *reaper) signal(pid int, s syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,15 +72,14 @@ func (r *reaper) reap() {
 	}
 }
 
-// takeInSignals leaves no signal with its default effect but those that the kernel
-// keeps from process 1.
+// takeInSignals removes the default effect of all signals, except those that the kernel blocks
+// for process 1.
 //
-// Signals that process 1 has a handler for reach it from inside its container too,
-// and Go's end the process. Taken in, they do nothing, and programs we start have
-// their defaults. There are three that Go leaves to C libraries, without a handler.
-// The kernel drops such for process 1, but not while its first thread blocks
-// signals, as Go's does when it makes another: it then ends the process. They are
-// ignored; a C library that wants them sets its own handler.
+// Programs in the container can send process 1 the signals that it handles, and Go's handlers
+// exit. With Notify they have no effect, and child processes still get the defaults. Go leaves
+// three signals to C libraries, without a handler. The kernel usually drops such signals for
+// process 1, but not while its first thread has signals blocked, as in Go when it creates a
+// thread. So they are ignored; C libraries that use them install their own handlers.
 func takeInSignals() error {
 	signal.Notify(make(chan os.Signal, 1))
 	for number := uintptr(32); number <= 34; number++ {

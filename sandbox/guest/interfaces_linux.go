@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// removeInterfaces removes every network interface except loopback, which needs CAP_NET_ADMIN.
+// removeInterfaces removes every network interface except loopback. It needs CAP_NET_ADMIN.
 func removeInterfaces() error {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -29,7 +29,7 @@ func removeInterfaces() error {
 	return nil
 }
 
-// removeLink asks the kernel to remove an interface (rtnetlink(7), RTM_DELLINK).
+// removeLink removes an interface (rtnetlink(7), RTM_DELLINK).
 func removeLink(index int) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -59,7 +59,7 @@ func removeLink(index int) error {
 	return nil
 }
 
-// makeDirectories makes a directory that belongs to this user alone in each of dirs.
+// makeDirectories creates a directory that only this user can access in each of dirs.
 func makeDirectories(dirs []string) (err error) {
 	for _, dir := range dirs {
 		err = errors.Join(err, os.Mkdir(filepath.Join(dir, OwnDirectory), 0o700))
@@ -67,8 +67,8 @@ func makeDirectories(dirs []string) (err error) {
 	return err
 }
 
-// forgetCluster takes out of the environment what Kubernetes puts into every container's: where
-// its API is. No program of a trial is to find that.
+// forgetCluster removes the environment variables that Kubernetes adds to every container, so
+// that programs do not see the address of its API.
 func forgetCluster() {
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "KUBERNETES_") {

@@ -10,15 +10,14 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// stream is one of many between the two ends, and carries one verb. Close ends both
-// directions, and whatever waits for either. A Write whose deadline has passed still writes what
-// can be written at once.
+// stream is a stream of the session, for one request. Close closes both directions and unblocks
+// reads and writes. A Write after its deadline still writes what is possible without blocking.
 type stream interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// muxStream is a stream of a mux, whose own Close ends only what is sent.
+// muxStream is a stream of yamux, whose own Close only closes the write side.
 type muxStream struct{ *yamux.Stream }
 
 func (s muxStream) CloseWrite() error { return s.Stream.Close() }
@@ -28,31 +27,31 @@ func (s muxStream) Close() error {
 	return errors.Join(err, s.SetReadDeadline(time.Now()))
 }
 
-// muxConfig is the same at both ends but for the patience with a silent peer:
-// the guest's is shorter than what a runner's death may take to show.
+// muxConfig returns the configuration of yamux. It is the same at both ends except for patience
+// with a silent peer: a guest's is shorter than the time after which a dead runner must be
+// detected.
 func muxConfig(patience time.Duration) *yamux.Config {
 	config := yamux.DefaultConfig()
 	config.AcceptBacklog = acceptedAhead
-	config.EnableKeepAlive = false // see watchPulse
+	config.EnableKeepAlive = false // watchPulse does that
 	config.ConnectionWriteTimeout = patience
-	config.StreamOpenTimeout = 0            // ends the whole session for one slow stream
-	config.StreamCloseTimeout = time.Minute // then the other end loses what it has not read
+	config.StreamOpenTimeout = 0            // otherwise one slow stream ends the session
+	config.StreamCloseTimeout = time.Minute // after that, the other end loses unread data
 	config.LogOutput = io.Discard
 	return config
 }
 
-// maxJoined is up to which length a body is copied to go out with its header.
+// maxJoined is the maximum length of a body that is copied to be written with its header.
 const maxJoined = 4 << 10
 
-// whole passes the mux's frames on in one write each where they are short. yamux
-// writes a frame's header and its body apart, and each write makes its own way
-// through the engine, which costs more than it carries.
+// whole joins short frames of yamux into one write. yamux writes header and body separately,
+// and each write passes through the engine, which is expensive.
 type whole struct {
 	io.ReadWriteCloser
-	frame []byte // a header whose body is to come, else empty; of yamux's one writer
+	frame []byte // header whose body follows, or empty; only used by yamux's writer
 }
 
-// Write takes a header, or all of the body that belongs to the last one.
+// Write takes a header, or the whole body that belongs to the last header.
 func (w *whole) Write(p []byte) (int, error) {
 	header := len(w.frame)
 	switch {
@@ -78,22 +77,21 @@ func announcesBody(p []byte) bool {
 	return len(p) == muxHeaderSize && p[1] == muxData && binary.BigEndian.Uint32(p[8:]) > 0
 }
 
-// pulse is how often either end looks whether the other is there.
+// pulse is the interval between pings.
 const pulse = 2 * time.Second
 
-// errSilent is the end of a session whose other end is not there any more.
+// errSilent means that the other end does not answer any more.
 var errSilent = errors.New("it no longer answers")
 
-// peer is the other end of a session, as yamux knows it.
+// peer is a yamux session.
 type peer interface {
-	// Ping fails where no answer came for as long as the session is patient.
+	// Ping fails if there is no answer within the session's patience.
 	Ping() (time.Duration, error)
 	CloseChan() <-chan struct{}
 }
 
-// watchPulse calls lost when two pings in a row have no answer, until the session is
-// over. One may be nobody's fault: after a machine stood still, time is up before
-// anybody could answer.
+// watchPulse calls lost when two consecutive pings fail, until the session ends. A single one
+// may fail after the machine was suspended.
 func watchPulse(p peer, lost func(error)) {
 	ticker := time.NewTicker(pulse)
 	defer ticker.Stop()

@@ -18,17 +18,17 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// observer sees what the watched programs of this container do.
+// observer records what the watched programs of this container do.
 type observer struct {
 	mu      sync.Mutex
 	ledger  *observe.Ledger // nil before the first program; guarded by mu
-	watcher *watcher        // nil where the kernel does not tell; guarded by mu
+	watcher *watcher        // nil if programs cannot be watched; guarded by mu
 	dirs    []string        // guarded by mu
 	before  *listing        // guarded by mu
 }
 
-// begin lists directories before the first program. It returns nil where programs and
-// connections cannot be watched.
+// begin lists the directories before the first program is started. It returns nil if programs
+// and connections cannot be watched.
 func (o *observer) begin(dirs []string) *watcher {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -55,28 +55,28 @@ func (o *observer) seen() observe.Seen {
 	return seen
 }
 
-// report answers with what was seen so far.
+// report sends what was seen so far.
 func (o *observer) report(l *link) error {
 	return answerBy(l, func(w io.Writer) error { return json.NewEncoder(w).Encode(o.seen()) })
 }
 
-// Bounds of a listing: of what programs left that may want it to take long.
+// Limits of a listing, since programs may have created files to slow it down.
 const (
 	maxListed  = 20_000
 	listDepth  = 32
 	listFor    = 5 * time.Second
-	listedOnce = 512 // names read from a directory at a time
+	listedOnce = 512 // names per read of a directory
 )
 
-// listing is what stands in some directories. Links are told, not followed.
+// listing is the content of some directories. Links are listed, not followed.
 type listing struct {
 	entries map[string]entry // by absolute path
-	cut     string           // why there may be more; empty where this is all
+	cut     string           // why it is incomplete, or ""
 	until   time.Time
 }
 
-// entry is what tells a file from another at the same place. ctime is the kernel's
-// alone: who changes a file and puts its other times back changes this.
+// entry identifies the state of a file. Programs cannot set ctime, so changing a file and
+// resetting its other times is detected.
 type entry struct {
 	mode         uint32
 	inode        uint64
@@ -99,7 +99,7 @@ func list(dirs []string) *listing {
 	return l
 }
 
-// outermost are dirs without those inside others.
+// outermost returns dirs without those inside others.
 func outermost(dirs []string) (outer []string) {
 	for _, dir := range dirs {
 		inside := func(other string) bool {
@@ -112,7 +112,7 @@ func outermost(dirs []string) (outer []string) {
 	return outer
 }
 
-// openDir opens a directory that may have become another thing since it was seen.
+// openDir opens a directory. It fails if that was replaced by something else meanwhile.
 func openDir(at int, name string) (*os.File, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *listing) lack(format string, args ...any) {
 	l.cut = cmp.Or(l.cut, fmt.Sprintf(format, args...))
 }
 
-// walk lists what is in a directory, which it closes.
+// walk lists the content of a directory and closes it.
 func (l *listing) walk(dir *os.File, path string, depth int) {
 	defer func() { _ = dir.Close() }()
 	if depth == listDepth {
@@ -166,7 +166,7 @@ func (l *listing) add(dir *os.File, name, path string, depth int) {
 	var s unix.Stat_t
 	at := int(dir.Fd())
 	if unix.Fstatat(at, name, &s, unix.AT_SYMLINK_NOFOLLOW) != nil {
-		return // it is gone again
+		return // removed meanwhile
 	}
 	l.entries[path] = entry{s.Mode, s.Ino, s.Size, s.Mtim, s.Ctim}
 	if s.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -180,13 +180,13 @@ func (l *listing) add(dir *os.File, name, path string, depth int) {
 	l.walk(inner, path, depth+1)
 }
 
-// since adds what is another than in before.
+// since adds the differences from before.
 func (l *listing) since(before *listing, to *observe.Seen) {
 	var changes []observe.FileChange
 	for path, now := range l.entries {
 		then, was := before.entries[path]
 		switch {
-		case !was && before.cut != "": // it may have been there
+		case !was && before.cut != "": // it may have been there before
 		case !was:
 			changes = append(changes, now.change(path, "created"))
 		case now.differs(then):
@@ -206,8 +206,8 @@ func (l *listing) since(before *listing, to *observe.Seen) {
 	}
 }
 
-// differs says whether a file is another, or has another content. What a directory
-// holds is told for itself.
+// differs reports whether a file was replaced or modified. For directories, only changes of the
+// directory itself count.
 func (e entry) differs(then entry) bool {
 	if e.mode&unix.S_IFMT == unix.S_IFDIR {
 		return e.mode != then.mode || e.inode != then.inode

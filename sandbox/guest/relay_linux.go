@@ -10,18 +10,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxConns is how many connections all accepts of a guest carry at once; more
-// wait in the kernel's queue. It stays under the runner's guard.
+// maxConns is how many connections all listeners of a guest forward at once; more wait in the
+// kernel's queue. It is below the limit of the runner's guard.
 const (
 	maxConns  = maxInbound - spareRoom
 	spareRoom = 28
 )
 
-// relay hands connections to addresses of this container over to the runner: over sockets that
-// the runner has given, or over streams of the mux, which it keeps under the runner's guard, which
-// counts those of all listeners together.
+// relay forwards connections to addresses of this container to the runner: over sockets that
+// the runner has passed, or over streams of the mux, within the limits of the runner's guard,
+// which apply to all listeners together.
 type relay struct {
-	spares  chan stream // nil where there is the mux
+	spares  chan stream // nil if the mux is used
 	session *yamux.Session
 	slots   chan struct{}
 	pace    *rate.Limiter
@@ -35,8 +35,8 @@ func newRelay(session *yamux.Session) *relay {
 	}
 }
 
-// open returns a stream to the runner once it is its turn, or fails where closed came first. The
-// caller calls leave when it has closed the stream.
+// open returns a stream to the runner when the limits allow it, or fails when closed is closed.
+// The caller calls leave after closing the stream.
 func (r *relay) open(closed <-chan struct{}) (s stream, leave func(), err error) {
 	if r.spares != nil {
 		select {
@@ -61,8 +61,7 @@ func (r *relay) open(closed <-chan struct{}) (s stream, leave func(), err error)
 	return muxStream{opened}, leave, nil
 }
 
-// accept listens until the runner ends the stream, and opens a stream of our own
-// for each connection.
+// accept listens until the runner ends the stream, and opens a stream for each connection.
 func (r *relay) accept(l *link, req request) error {
 	ln, err := net.Listen("tcp", req.Addr)
 	if err != nil {
@@ -83,7 +82,7 @@ func (r *relay) accept(l *link, req request) error {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return nil
-		case err != nil: // out of descriptors, or the peer was gone already
+		case err != nil: // out of descriptors, or the connection was aborted
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -108,9 +107,8 @@ func handIn(c *net.TCPConn, s stream, accept uint64) {
 	join(l, c)
 }
 
-// join carries bytes both ways until the runner has closed its end, or one way
-// has failed. A stream that ends without an end of data resets the connection,
-// and a connection that is reset so ends the stream.
+// join copies data in both directions until the runner has closed its end, or one direction has
+// failed. If a stream ends without EOF message the connection is reset, and vice versa.
 func join(l *link, c *net.TCPConn) {
 	far := newConn(l, c.LocalAddr().String(), c.RemoteAddr().String())
 	inbound := make(chan struct{})
@@ -121,11 +119,11 @@ func join(l *link, c *net.TCPConn) {
 			err = c.CloseWrite()
 		}
 		if err == nil {
-			l.drain() // a half-close lasts until the runner closes
+			l.drain() // a half-closed connection lasts until the runner closes it
 		} else {
 			_ = c.SetLinger(0)
 		}
-		_ = c.Close() // ends the copy below where it reads
+		_ = c.Close() // unblocks the copy below if it reads
 		far.reset()   // or writes
 	}()
 	_, err := io.CopyBuffer(far, onlyReader{c}, make([]byte, maxPayload/2))
@@ -133,7 +131,7 @@ func join(l *link, c *net.TCPConn) {
 		err = far.CloseWrite()
 	}
 	if err != nil {
-		far.reset() // ends the copy above
+		far.reset() // unblocks the copy above
 	}
 	<-inbound
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// signalTimeout is how long a guest may take to pass a signal on.
+// signalTimeout bounds sending a signal.
 const signalTimeout = 5 * time.Second
 
-// remote is a program in the container, seen from the runner.
+// remote is a program in the container, at the runner's end.
 type remote struct {
 	guest  *Guest
 	pid    int
@@ -21,8 +21,8 @@ type remote struct {
 	stdout *io.PipeReader
 	stderr *io.PipeReader
 	ended  chan struct{}
-	exit   process.Exit // set before ended is closed
-	err    error        // set before ended is closed
+	exit   process.Exit // valid after ended is closed
+	err    error        // valid after ended is closed
 }
 
 func newRemote(g *Guest, pid int, l *link) *remote {
@@ -49,8 +49,8 @@ func (r *remote) receive(stdout, stderr *io.PipeWriter) {
 	close(r.ended)
 }
 
-// sort deals messages out to stdout and stderr until the exit. An output that
-// nobody reads any more is dropped, so that it cannot hold up the other.
+// sort distributes messages to stdout and stderr until the exit. Output without reader is
+// dropped, so that it does not block the other one.
 func (r *remote) sort(stdout, stderr *io.PipeWriter) (process.Exit, error) {
 	for {
 		k, p, err := r.link.message()

@@ -15,18 +15,18 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// watchPace is the least time between two reports of usage that are taken from a guest.
+// watchPace is the minimum interval between two usage reports that are accepted.
 const watchPace = 100 * time.Millisecond
 
-// Usage returns what the container used, and how full those of dirs are that are file systems
-// of their own, by the guest's account.
+// Usage returns the container's resource usage, including that of dirs that are separate file
+// systems, as reported by the guest.
 func (g *Guest) Usage(ctx context.Context, dirs []string) (observe.Usage, error) {
 	r, err := g.call(ctx, request{Verb: "usage", Dirs: dirs})
 	return usageOf(r, dirs, err)
 }
 
-// Watch is [Guest.Usage], and calls told whenever the container has run into a limit since,
-// until the session ends.
+// Watch is like [Guest.Usage], and calls reported whenever the container has reached another
+// limit, until the session ends.
 func (g *Guest) Watch(ctx context.Context, dirs []string, reported func(observe.Usage)) (observe.Usage, error) {
 	l, r, err := g.begin(ctx, request{Verb: "watch", Dirs: dirs})
 	if err != nil {
@@ -63,16 +63,16 @@ func usageOf(r reply, dirs []string, err error) (observe.Usage, error) {
 	return r.Usage.Only(dirs), nil
 }
 
-// maxSeen bounds what a guest reports of observed programs, in bytes.
+// maxSeen is the maximum size of a guest's report on watched programs, in bytes.
 const maxSeen = 4 << 20
 
-// ExecWatched is [Guest.Exec] of a program that is observed, with all that it starts. Changes in
-// dirs are those since the first such program was started.
+// ExecWatched is like [Guest.Exec] for a program that is watched with all its children. Changes
+// in dirs are reported relative to the first such program's start.
 func (g *Guest) ExecWatched(ctx context.Context, spec process.Spec, dirs []string) (process.Process, error) {
 	return g.exec(ctx, request{Args: spec.Args, Env: spec.Env, Dir: spec.Dir, Watch: true, Dirs: dirs})
 }
 
-// Observe returns what observed programs did so far, by the guest's account and within bounds.
+// Observe returns what watched programs did so far, as reported by the guest and within limits.
 func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
 	said := &bounded.Head{Limit: maxSeen, Fail: errSaysMuch}
 	if err := g.fetch(ctx, request{Verb: "observe"}, said); err != nil {
@@ -87,10 +87,9 @@ func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
 
 var errSaysMuch = errors.New("it says more than it may of what it saw")
 
-// Resolve has the guest answer DNS on the container's loopback: names with their
-// addresses, everything else with NXDOMAIN. A name that begins with "*." stands for all
-// below the rest of it. It returns once the guest listens; told is called for each
-// question until the session ends.
+// Resolve makes the guest answer DNS on the container's loopback: names with their addresses,
+// all others with NXDOMAIN. A name "*.x" matches all names below x. It returns when the guest
+// listens. reported is called for each question until the session ends.
 func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, reported func(Question)) error {
 	l, _, err := g.begin(ctx, request{Verb: "resolve", Names: names})
 	if err != nil {
@@ -103,11 +102,11 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, repo
 	return nil
 }
 
-// Question is a DNS question that a program in the container asked.
+// Question is a DNS question of a program in the container.
 type Question struct {
 	Name     string `json:"name"`
 	Type     string `json:"type"`
-	Answered bool   `json:"answered"` // false: NXDOMAIN
+	Answered bool   `json:"answered"` // NXDOMAIN if false
 }
 
 // Limits of a question. A name has at most 255 bytes (RFC 1035, section 2.3.4).
@@ -116,8 +115,8 @@ const (
 	maxQuestionType = 32
 )
 
-// hearQuestions calls told for each question that a guest reports, until l or done ends. A guest
-// that reports more of them than an honest one is heard at the honest one's rate.
+// hearQuestions calls reported for each question of a guest, until l or done ends. It limits
+// the rate to that of a regular guest.
 func hearQuestions(l *link, done <-chan struct{}, reported func(Question)) {
 	pace := questionPace()
 	for {
@@ -140,12 +139,12 @@ func hearQuestions(l *link, done <-chan struct{}, reported func(Question)) {
 	}
 }
 
-// questionRate is how many questions are told to the runner, and answered, a second.
+// questionRate is how many questions per second are answered and reported.
 const questionRate = 50
 
 func questionPace() *rate.Limiter { return rate.NewLimiter(questionRate, questionRate) }
 
-// await waits for the next turn, and reports whether it came before done was closed.
+// await waits for pace, and reports whether that succeeded before done was closed.
 func await(pace *rate.Limiter, done <-chan struct{}) bool {
 	turn := time.NewTimer(pace.Reserve().Delay())
 	defer turn.Stop()

@@ -15,24 +15,25 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// How much of a program's memory is looked at.
+// Limits for reading a program's memory.
 const (
 	maxPathBytes = 4096
-	maxSockaddr  = 128 // struct sockaddr_storage
+	maxSockaddr  = 128 // size of struct sockaddr_storage
 	maxArgBytes  = 512
 	maxArgs      = 16
-	maxMessages  = 16 // of one sendmmsg
+	maxMessages  = 16 // per sendmmsg
 )
 
-// hidden stands for what a program has in memory that it lets nobody read.
+// hidden is recorded if a program's memory is not readable.
 const hidden = "hidden by its program"
 
-// notifIDValid asks whether the program of a notification still waits: its number may be
-// another's otherwise. Of its two numbers this is the one that all kernels know.
+// notifIDValid checks whether the program of a notification is still waiting; otherwise its pid
+// may have been reused. Of the two values of this ioctl, this is the one that all kernels
+// support.
 const notifIDValid = 0x80082102
 
-// see adds a call to the ledger. What it points to is the program's, who may change it
-// before the kernel reads it; to be told wrong is the program's doing then.
+// see records a call in the ledger. The program may change the memory that a call points to
+// before the kernel reads it; the record can then be wrong.
 func (w *watcher) see(n notification) {
 	call, pointer := find(w.abis, n.arch, n.number)
 	m := openMemory(n.pid, pointer)
@@ -56,8 +57,8 @@ func (w *watcher) see(n notification) {
 	}
 }
 
-// connection counts an address; kind is what carries what goes there, where the call
-// tells.
+// connection records a connection to an address. kind is the protocol, if the call determines
+// it.
 func (w *watcher) connection(kind string, m memory, at, size uint64) {
 	if at == 0 {
 		return
@@ -77,8 +78,8 @@ func (w *watcher) connection(kind string, m memory, at, size uint64) {
 	w.ledger.Connection(family, address)
 }
 
-// messages counts where the first of so many messages go that one call sends, and says
-// where there are more.
+// messages records the destinations of the first messages of one sendmmsg. If there are more,
+// it records a gap.
 func (w *watcher) messages(m memory, at uint64, count uint32) {
 	for i := range min(count, maxMessages) {
 		w.message(m, at+uint64(i)*m.multiHeader())
@@ -88,7 +89,7 @@ func (w *watcher) messages(m memory, at uint64, count uint32) {
 	}
 }
 
-// message counts where a struct msghdr goes that names that.
+// message records the destination of a struct msghdr, if it has one.
 func (w *watcher) message(m memory, at uint64) {
 	header, ok := m.bytes(at, uint64(2*m.word))
 	switch {
@@ -99,8 +100,8 @@ func (w *watcher) message(m memory, at uint64) {
 	}
 }
 
-// program counts a start. One that is not there is looked for, such as in the
-// directories of PATH, one after the other.
+// program records the start of a program. If the file does not exist, it is only counted as
+// missing, since programs are often tried in each directory of PATH.
 func (w *watcher) program(n notification, m memory, name string, dir int32, argv uint64) {
 	if own, ours := w.takeStart(int(n.pid)); ours {
 		w.started(place{path: own.path}, func() []string { return own.args })
@@ -121,14 +122,14 @@ func (w *watcher) started(at place, args func() []string) {
 	w.ledger.Program(at.called(), args)
 }
 
-// place is what a program names, as process 1 finds it.
+// place is a path named by a program, as seen by process 1.
 type place struct {
-	link string // of /proc, to where the path is from; empty for the root
-	path string // empty for what the link leads to
+	link string // a link in /proc that the path is relative to; empty for the root
+	path string // empty for the target of link
 }
 
-// placeOf takes a name of a program's, from where that stands, from what it has open, or
-// by its own links in /proc.
+// placeOf resolves a name relative to a program's working directory, to one of its open
+// directories, or to its own links in /proc.
 func placeOf(pid uint32, dir int32, name string) place {
 	own := fmt.Sprintf("/proc/%d/", pid)
 	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
@@ -152,8 +153,7 @@ func placeOf(pid uint32, dir int32, name string) place {
 	return place{fmt.Sprintf("%sfd/%d", own, dir), name}
 }
 
-// own is the place through its link, which leads there also where that has no name any
-// more.
+// own returns the path through link, which also works for unlinked files.
 func (p place) own() string {
 	if p.link == "" || p.path == "" {
 		return p.link + p.path
@@ -161,7 +161,7 @@ func (p place) own() string {
 	return p.link + "/" + p.path
 }
 
-// called is the place by its name.
+// called returns the resolved path.
 func (p place) called() string {
 	if p.link == "" {
 		return filepath.Clean(p.path)
@@ -173,7 +173,7 @@ func (p place) called() string {
 	return filepath.Join(at, p.path)
 }
 
-// inDirectory is a path as it is from a directory; empty is our own.
+// inDirectory returns a path relative to dir; an empty dir is our own.
 func inDirectory(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -181,10 +181,10 @@ func inDirectory(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// memory is a program's; fd is negative where nobody may read it.
+// memory is a program's memory; fd is negative if it is not readable.
 type memory struct {
 	fd   int
-	word int // bytes of a pointer
+	word int // size of a pointer in bytes
 }
 
 func openMemory(pid uint32, word int) memory {
@@ -201,7 +201,7 @@ func (m memory) close() {
 	}
 }
 
-// bytes reads what is there, which is less where memory ends.
+// bytes reads memory. It returns fewer bytes if the mapping ends.
 func (m memory) bytes(at, size uint64) ([]byte, bool) {
 	if m.fd < 0 || at >= 1<<63 {
 		return nil, m.fd >= 0
@@ -211,14 +211,14 @@ func (m memory) bytes(at, size uint64) ([]byte, bool) {
 	return p[:max(n, 0)], true
 }
 
-// text reads a string of C's.
+// text reads a C string.
 func (m memory) text(at, most uint64) string {
 	raw, _ := m.bytes(at, most)
 	s, _, _ := strings.Cut(string(raw), "\x00")
 	return s
 }
 
-// list reads a list of strings of C's.
+// list reads a list of C strings.
 func (m memory) list(at uint64) (all []string) {
 	raw, _ := m.bytes(at, uint64(maxArgs*m.word))
 	for ; len(raw) >= m.word; raw = raw[m.word:] {
@@ -238,5 +238,5 @@ func (m memory) pointer(raw []byte) uint64 {
 	return binary.NativeEndian.Uint64(raw)
 }
 
-// multiHeader is the size of struct mmsghdr: a struct msghdr of seven words, and a count.
+// multiHeader returns the size of struct mmsghdr: a struct msghdr of seven words, and a count.
 func (m memory) multiHeader() uint64 { return uint64(8 * m.word) }

@@ -17,9 +17,9 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// Main is process 1 of a container: it serves the runner on stdin and stdout until they end,
-// then ends everything else. args may name a socket of the runner's, which carries the
-// requests in their place where it can be reached.
+// Main is process 1 of a container. It serves the runner on stdin and stdout until they end,
+// and then kills everything else. args may name a socket of the runner, which carries the
+// requests instead if it can be connected.
 func Main(args []string) error {
 	if len(args) > 0 && args[0] == RemoveInterfaces {
 		return removeInterfaces()
@@ -28,8 +28,8 @@ func Main(args []string) error {
 		return makeDirectories(args[1:])
 	}
 	forgetCluster()
-	// A process of the same user could otherwise open our stdin through
-	// /proc/1/fd, or stop us with ptrace, and outlive the runner.
+	// Otherwise processes of the same user could open our stdin through /proc/1/fd, or stop us
+	// with ptrace, and outlive the runner.
 	if defence.Undumpable {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return fmt.Errorf("prctl: %w", err)
@@ -56,8 +56,8 @@ func Main(args []string) error {
 	return err
 }
 
-// stdio takes over stdin and stdout as one pipe, and leaves /dev/null in their
-// place for what would write there by mistake.
+// stdio moves stdin and stdout to other descriptors, and replaces them by /dev/null, so that
+// nothing is written there by mistake.
 func stdio() (io.ReadWriteCloser, error) {
 	var ends [2]*os.File
 	for fd := range ends {
@@ -88,26 +88,24 @@ func (d *duplex) Read(p []byte) (int, error)  { return d.in.Read(p) }
 func (d *duplex) Write(p []byte) (int, error) { return d.out.Write(p) }
 func (d *duplex) Close() error                { return errors.Join(d.in.Close(), d.out.Close()) }
 
-// killAll ends every other process of the container. Outside a container, where
-// we are not process 1, it would end every process of the user: there it does
-// nothing.
+// killAll kills every other process of the container. It does nothing if we are not process 1,
+// since it would then kill every process of the user.
 func killAll() {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 	}
 }
 
-// servant is the guest's end of the session. It hands each request to the part of the guest
-// that carries it out.
+// servant is the guest's end of the session. It dispatches requests.
 type servant struct {
 	pipe     *yamux.Session // over stdin and stdout; the container ends with it
-	sockets  *net.UnixConn  // over which the runner hands in sockets; nil if there are none
+	sockets  *net.UnixConn  // over which the runner passes sockets; may be nil
 	programs *programs
 	relay    *relay
 	meter    meter
 }
 
-// newServant connects to the socket that args name, before anything foreign can run here.
+// newServant connects to the socket in args before any untrusted program runs.
 func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
 	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
 	if err != nil {
@@ -122,7 +120,7 @@ func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
 	return s, nil
 }
 
-// serve answers requests until the runner is gone.
+// serve handles requests until the runner is gone.
 func (s *servant) serve() error {
 	go watchPulse(s.pipe, func(error) { _ = s.pipe.Close() })
 	if s.sockets != nil {
@@ -143,7 +141,7 @@ func (s *servant) serve() error {
 	}
 }
 
-// takeSockets puts the sockets that the runner hands in to their use, until it is gone.
+// takeSockets receives sockets from the runner until it is gone.
 func (s *servant) takeSockets() {
 	for {
 		use, conn, err := receiveSocket(s.sockets)
@@ -225,13 +223,13 @@ func put(l *link, req request) error {
 		<-received
 		return l.writeJSON(kindReply, reply{})
 	}
-	_ = l.fail(err) // now: the runner may wait for us to take more
+	_ = l.fail(err) // sent immediately, because the runner may be waiting for us to read
 	<-received
 	return nil
 }
 
-// inDir does something with a directory that it cannot leave. What else stands there is
-// not opened: a pipe would hold us up.
+// inDir calls do with a directory that it cannot leave. Other files are not opened, since
+// opening a pipe would block.
 func inDir(name string, do func(*os.Root) error) error {
 	if info, err := os.Stat(name); err == nil && !info.IsDir() {
 		return &os.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
@@ -243,14 +241,14 @@ func inDir(name string, do func(*os.Root) error) error {
 	return errors.Join(do(dir), dir.Close())
 }
 
-// send answers with what pack writes of a directory.
+// send responds with the data that pack writes for a directory.
 func send(l *link, name string, pack func(*os.Root, io.Writer) error) error {
 	return answerBy(l, func(w io.Writer) error {
 		return inDir(name, func(dir *os.Root) error { return pack(dir, w) })
 	})
 }
 
-// answerBy answers with what write writes.
+// answerBy responds with the data that write writes.
 func answerBy(l *link, write func(io.Writer) error) error {
 	if err := l.writeJSON(kindReply, reply{}); err != nil {
 		return err

@@ -4,7 +4,7 @@ package guest
 
 import "errors"
 
-// Main is process 1 of a Linux container, which this system cannot be.
+// Main fails: process 1 of a container needs Linux.
 func Main([]string) error {
 	return errors.New("process 1 of a container needs Linux")
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// What a socket that the runner hands to the guest is for.
+// Purposes of a socket that the runner passes to the guest.
 const (
-	useRequest byte = 'r' // the runner's request is the first message on it
-	useSpare   byte = 's' // for a connection that comes in, once there is one
+	useRequest byte = 'r' // the first message is the runner's request
+	useSpare   byte = 's' // for a future incoming connection
 )
 
-// sockets hands the guest one end of a pair of sockets for each stream, over the connection that
-// the guest made. So a stream passes no mux, and the kernel bounds what is on its way. The guest
-// has nothing to say on that connection, and descriptors that it sends anywhere are dropped by the
-// kernel: the runner asks for none.
+// sockets passes the guest one end of a socket pair for each stream, over the connection that
+// the guest has made. So streams do not pass a mux, and the kernel limits data in transit. The
+// guest must not send anything on that connection. Descriptors that it sends are dropped by the
+// kernel, because the runner does not receive control messages.
 type sockets struct {
 	control *net.UnixConn
 
 	mu   sync.Mutex
-	ends map[*net.UnixConn]bool // ours, of streams that are open; nil once closed; guarded by mu
+	ends map[*net.UnixConn]bool // our ends of open streams; nil after Close; guarded by mu
 }
 
 func newSockets(control *net.UnixConn) *sockets {
 	return &sockets{control: control, ends: map[*net.UnixConn]bool{}}
 }
 
-// open opens a stream. It fails if the guest does not take sockets in.
+// open opens a stream. It fails if the guest does not receive sockets.
 func (s *sockets) open(use byte) (stream, error) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(patience))
 	conn, err := handSocket(s.control, use)
@@ -49,7 +49,7 @@ func (s *sockets) open(use byte) (stream, error) {
 	return &socketStream{UnixConn: conn, of: s}, nil
 }
 
-// watch waits for the guest's end of the connection, and returns why it ended.
+// watch waits for the end of the connection, and returns its reason.
 func (s *sockets) watch() error {
 	for {
 		_, err := s.control.Read(make([]byte, 1))
@@ -62,7 +62,7 @@ func (s *sockets) watch() error {
 	}
 }
 
-// Close ends all streams.
+// Close closes all streams.
 func (s *sockets) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *sockets) Close() error {
 	return err
 }
 
-// socketStream is a stream of its own socket, at the runner's end.
+// socketStream is a stream over its own socket.
 type socketStream struct {
 	*net.UnixConn
 	of *sockets // nil at the guest's end
@@ -105,7 +105,7 @@ func (s *socketStream) Close() error {
 	return nil
 }
 
-// connOf returns the connection of a socket, which it takes over.
+// connOf returns the connection of a socket, and takes ownership of fd.
 func connOf(fd uintptr) (*net.UnixConn, error) {
 	file := os.NewFile(fd, "stream")
 	conn, err := net.FileConn(file)

@@ -8,19 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewestDescriptors is how many a runner may have open that offers sockets: 64 guests can then
-// take all of theirs.
+// fewestDescriptors is the limit of open files from which a runner offers sockets. It is
+// sufficient for 64 guests.
 const fewestDescriptors = 64 * maxInbound
 
-// OffersSockets reports whether the runner can give guests on this machine a socket for each
-// stream.
+// OffersSockets reports whether the runner can pass sockets to guests on this machine.
 func OffersSockets() bool {
 	var limit unix.Rlimit
 	return unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil && limit.Cur >= fewestDescriptors
 }
 
-// handSocket makes a pair of sockets, sends one over control with what it is for, and returns the
-// other.
+// handSocket creates a socket pair, sends one end over control with its purpose, and returns
+// the other.
 func handSocket(control *net.UnixConn, use byte) (*net.UnixConn, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -35,7 +34,7 @@ func handSocket(control *net.UnixConn, use byte) (*net.UnixConn, error) {
 	return near, errors.Join(err, unix.Close(pair[1]))
 }
 
-// receiveSocket returns the next socket that the runner hands in.
+// receiveSocket returns the next socket from the runner.
 func receiveSocket(control *net.UnixConn) (use byte, _ stream, err error) {
 	said, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := control.ReadMsgUnix(said, rights)
@@ -57,7 +56,7 @@ func receiveSocket(control *net.UnixConn) (use byte, _ stream, err error) {
 	return said[0], &socketStream{UnixConn: conn}, err
 }
 
-// writeAtOnce writes what the socket takes without waiting, whatever its deadline.
+// writeAtOnce writes what is possible without blocking, regardless of the deadline.
 func writeAtOnce(conn *net.UnixConn, p []byte) (n int) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// watchEvery is how often a guest looks whether its container ran into a limit.
+// watchEvery is how often a guest checks for limits that were reached.
 const watchEvery = 500 * time.Millisecond
 
-// meter is what this container used, as far as it was looked at.
+// meter is the resource usage of this container so far.
 type meter struct {
 	mu   sync.Mutex
 	seen observe.Usage // guarded by mu
 }
 
-// read looks once more.
+// read updates the usage and returns it.
 func (m *meter) read(dirs []string) observe.Usage {
 	now := observe.ReadUsage(os.DirFS("/sys/fs/cgroup"))
 	now.Disks = disksOf(dirs)
@@ -30,7 +30,7 @@ func (m *meter) read(dirs []string) observe.Usage {
 	return m.seen
 }
 
-// disksOf tells how full directories are that are file systems of their own.
+// disksOf returns the usage of directories that are separate file systems.
 func disksOf(dirs []string) map[string]observe.Disk {
 	disks := map[string]observe.Disk{}
 	for _, dir := range dirs {
@@ -47,14 +47,14 @@ func disksOf(dirs []string) map[string]observe.Disk {
 	return disks
 }
 
-// report answers with what is used.
+// report responds with the usage.
 func (m *meter) report(l *link, req request) error {
 	used := m.read(req.Dirs)
 	return l.writeJSON(kindReply, reply{Usage: &used})
 }
 
-// watch answers with what is used, and reports again whenever the container has run into a
-// limit since, until the runner ends the stream.
+// watch responds with the usage, and again whenever the container has reached another limit,
+// until the runner ends the stream.
 func (m *meter) watch(l *link, req request) error {
 	ended := make(chan struct{})
 	go func() {

@@ -14,30 +14,29 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// watcher starts programs, and is told by the kernel what they and their children start
-// and where they connect to, before that goes on. It lets everything go on: it sees, and
-// refuses nothing.
+// watcher starts programs, and gets notifications from the kernel when they or their children
+// start programs or connect, before that happens. It always lets the call continue.
 //
-// The programs are children of a thread that has a filter, from which they have theirs
-// before they run. Nothing of theirs keeps the kernel from telling: nobody but process 1
-// has what it tells by, and without process 1 there is no container.
+// The programs are forked by a thread with a seccomp filter, which they inherit. They cannot
+// suppress the notifications: only process 1 has the descriptor, and without process 1 the
+// container ends.
 type watcher struct {
 	abis     []abi
 	ledger   *observe.Ledger
-	reported int         // what the kernel tells
-	thread   chan func() // done on the thread with the filter
+	reported int         // descriptor for notifications
+	thread   chan func() // functions to run on the thread with the filter
 
 	mu     sync.Mutex
-	starts map[int]start // children that are still us, by number; guarded by mu
+	starts map[int]start // forked children that have not called exec yet, by pid; guarded by mu
 }
 
-// start is a program that a child is to become.
+// start is the program that a child is going to execute.
 type start struct {
 	path string
 	args []string
 }
 
-// newWatcher fails where the kernel, or what stands in for it, cannot tell.
+// newWatcher returns an error if the kernel, or its substitute, does not support notifications.
 func newWatcher(ledger *observe.Ledger) (*watcher, error) {
 	known, err := abis()
 	if err != nil {
@@ -53,8 +52,8 @@ func newWatcher(ledger *observe.Ledger) (*watcher, error) {
 	return w, nil
 }
 
-// keepThread is a thread of its own: the runtime makes no other out of one that is
-// locked.
+// keepThread runs functions on a dedicated thread with the filter. The runtime never clones a
+// locked thread.
 func (w *watcher) keepThread(ready chan<- error) {
 	runtime.LockOSThread()
 	var err error
@@ -68,12 +67,12 @@ func (w *watcher) keepThread(ready chan<- error) {
 	}
 }
 
-// addFilter puts the calling thread, and all that come of it, under a filter, and
-// returns where the kernel tells of calls.
+// addFilter installs a filter for the calling thread and its descendants, and returns the
+// descriptor for notifications.
 //
-// Calls can go on after they were told of since Linux 5.5. The second flag, which is
-// without meaning here, is 5.7's. Without the third, 5.19's, a signal that comes while
-// we look has a program's call begin anew, and we see it twice.
+// Letting calls continue requires Linux 5.5. The second flag requires 5.7 and has no effect
+// here. Without the third, from 5.19, a signal during our check restarts the call, which is
+// then reported twice.
 func addFilter(filter []unix.SockFilter) (int, error) {
 	const needed = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 	fd, err := setFilter(filter, needed|unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV)
@@ -98,7 +97,8 @@ func setFilter(filter []unix.SockFilter, flags uintptr) (int, error) {
 	return int(fd), nil
 }
 
-// start is [syscall.ForkExec] with the program being watched. The child is the reaper's.
+// start is like [syscall.ForkExec] for a watched program. The child is registered with the
+// reaper.
 func (w *watcher) start(r *reaper, path string, args []string, attr *syscall.ProcAttr) (int, <-chan unix.WaitStatus, error) {
 	ours, childs, err := os.Pipe()
 	if err != nil {
@@ -117,8 +117,8 @@ func (w *watcher) start(r *reaper, path string, args []string, attr *syscall.Pro
 	return pid, ended, became(ours)
 }
 
-// fork has the thread with the filter fork. What becomes of the child is known before
-// the kernel can tell that it starts a program.
+// fork forks on the thread with the filter. The child's program is registered before the kernel
+// can report that it is started.
 func (w *watcher) fork(r *reaper, i image, becomes start) (pid int, ended <-chan unix.WaitStatus, err error) {
 	done := make(chan struct{})
 	w.thread <- func() {
@@ -133,7 +133,7 @@ func (w *watcher) fork(r *reaper, i image, becomes start) (pid int, ended <-chan
 	return pid, ended, err
 }
 
-// takeStart is what a child of ours is to become that has not begun to.
+// takeStart returns and removes the program of a forked child that has not called exec yet.
 func (w *watcher) takeStart(pid int) (start, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,14 +142,14 @@ func (w *watcher) takeStart(pid int) (start, bool) {
 	return s, ok
 }
 
-// notification is struct seccomp_notif, and answer struct seccomp_notif_resp.
+// notification is struct seccomp_notif, and answer is struct seccomp_notif_resp.
 type notification struct {
 	id     uint64
 	pid    uint32
 	_      uint32
 	number uint32
 	arch   uint32
-	_      uint64 // of the instruction
+	_      uint64 // instruction pointer
 	args   [6]uint64
 }
 
@@ -160,14 +160,14 @@ type answer struct {
 	flags uint32
 }
 
-// listen looks at each call and lets it go on, for as long as the container stands.
+// listen handles notifications and lets every call continue.
 func (w *watcher) listen() {
 	var err error
 	for err == nil {
 		err = w.one()
 	}
-	// What is told without anybody to read it would stand still for ever; once nobody
-	// can, the kernel refuses it.
+	// Unread notifications would block programs forever. After the descriptor is closed, the
+	// kernel fails the calls.
 	for _, list := range []string{observe.Programs, observe.Connections} {
 		w.ledger.Lack(list, "watching broke off: "+err.Error())
 	}
@@ -177,7 +177,7 @@ func (w *watcher) listen() {
 func (w *watcher) one() error {
 	var n notification
 	switch err := control(w.reported, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); {
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR): // its program has ended
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR): // the program has ended
 		return nil
 	case err != nil:
 		return err

@@ -16,42 +16,42 @@ import (
 )
 
 // RemoveInterfaces is the argument with which the guest's executable removes every network
-// interface except loopback, and ends.
+// interface except loopback and exits.
 const RemoveInterfaces = "remove-interfaces"
 
-// MakeDirectories is the argument with which the guest's executable makes a directory [OwnDirectory]
-// of its user's own in each directory that follows, and ends.
+// MakeDirectories is the argument with which the guest's executable creates a private directory
+// [OwnDirectory] in each of the following directories and exits.
 const (
 	MakeDirectories = "make-directories"
 	OwnDirectory    = "own"
 )
 
-// kind tells what a message on a stream is. yamux has no reset and its Close is
-// a half-close with a timer, so ends are messages of their own.
+// kind is the type of a message on a stream. yamux has no reset, and its Close is a half-close
+// with a timer, so ends are messages.
 type kind byte
 
 const (
-	kindRequest kind = iota + 1 // JSON request: the first message of every stream
-	kindReply                   // JSON reply: the verb is under way, or done
-	kindError                   // text: the verb failed; the last message
-	kindData                    // bytes: a connection's, stdin's, stdout's or a tar's
-	kindStderr                  // bytes of stderr
-	kindEOF                     // no more kindData
+	kindRequest kind = iota + 1 // JSON request; the first message of every stream
+	kindReply                   // JSON reply: the request is in progress, or done
+	kindError                   // text: the request failed; the last message
+	kindData                    // data of a connection, stdin, stdout or a tar
+	kindStderr                  // data of stderr
+	kindEOF                     // end of kindData
 	kindStderrEOF
-	kindExit // JSON process.Exit: the last message of an exec
+	kindExit // JSON process.Exit; the last message of an exec
 )
 
 const (
 	headerSize = 5
 	maxPayload = 64 << 10
-	maxRequest = 1 << 20 // arguments and environment of a program
-	readAhead  = 4 << 10 // a short message is read at once
+	maxRequest = 1 << 20 // for arguments and environment of a program
+	readAhead  = 4 << 10 // a short message is read with one call
 )
 
-// ErrProtocol says that the other end broke the rules; its session is ended.
+// ErrProtocol means that the other end violated the protocol. Its session is ended.
 var ErrProtocol = errors.New("guest protocol violated")
 
-// refusal is why the other end did not do what it was asked.
+// refusal is the error that the other end reports for a request.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -73,19 +73,18 @@ type request struct {
 	Dirs   []string                `json:"dirs,omitempty"`
 }
 
-// Hello is what a guest says of itself and its container before anything else
-// runs there.
+// Hello is a guest's description of itself and its container before anything else runs there.
 type Hello struct {
 	UID              int    `json:"uid"`
 	GID              int    `json:"gid"`
-	Dir              string `json:"dir"`          // the image's working directory
-	Capabilities     uint64 `json:"capabilities"` // the bounding set
+	Dir              string `json:"dir"`          // working directory of the image
+	Capabilities     uint64 `json:"capabilities"` // bounding set
 	NoNewPrivileges  bool   `json:"no_new_privileges"`
-	Filtered         bool   `json:"filtered"` // by a seccomp filter
+	Filtered         bool   `json:"filtered"` // by seccomp
 	ReadOnlyRoot     bool   `json:"read_only_root"`
 	Datagrams        bool   `json:"datagrams"`         // UDP sockets can be opened
-	ChoosesInterface bool   `json:"chooses_interface"` // a socket can name its interface
-	Interfaces       int    `json:"interfaces"`        // loopback among them
+	ChoosesInterface bool   `json:"chooses_interface"` // sockets can select their interface
+	Interfaces       int    `json:"interfaces"`        // including loopback
 	Socket           bool   `json:"socket,omitempty"`  // the guest has connected to the runner's socket
 }
 
@@ -96,28 +95,28 @@ type reply struct {
 	Usage *observe.Usage `json:"usage,omitempty"`
 }
 
-// link sends and receives messages on one stream. Both are resumable: a read that
-// fails on a deadline loses nothing, and what a failed write leaves of a message
-// goes out before the next. One goroutine may read while others write.
+// link sends and receives messages on one stream. Both are resumable: a read that fails because
+// of a deadline loses nothing, and the rest of a message after a failed write is sent before
+// the next. One goroutine may read while others write.
 type link struct {
 	stream stream
-	// breached hears that the other end broke a rule; nil where nobody asks.
+	// breached is called when the other end violates the protocol; may be nil.
 	breached func(error)
 
-	in     *bufio.Reader // guarded by the one reader
+	in     *bufio.Reader // used only by the reader
 	header [headerSize]byte
 	have   int
-	left   int // payload bytes of the current message not yet read
+	left   int // unread payload bytes of the current message
 	kind   kind
 
 	writeMu sync.Mutex
 	buf     []byte // one message; guarded by writeMu
-	unsent  []byte // its end; guarded by writeMu
+	unsent  []byte // unsent part of buf; guarded by writeMu
 }
 
 func newLink(s stream) *link { return &link{stream: s, in: bufio.NewReaderSize(s, readAhead)} }
 
-// breach is an error that wraps ErrProtocol, once whoever asks has heard of it.
+// breach reports a protocol violation, and returns err.
 func (l *link) breach(err error) error {
 	if l.breached != nil {
 		l.breached(err)
@@ -125,8 +124,7 @@ func (l *link) breach(err error) error {
 	return err
 }
 
-// next reads up to the payload of the next message, skipping what is left of the
-// current one.
+// next skips the rest of the current message and reads the header of the next.
 func (l *link) next() (kind, error) {
 	for l.left > 0 {
 		n, err := l.in.Discard(l.left)
@@ -150,7 +148,7 @@ func (l *link) next() (kind, error) {
 	return k, nil
 }
 
-// readSome reads bytes of the current message's payload.
+// readSome reads a part of the current message's payload.
 func (l *link) readSome(p []byte) (int, error) {
 	n, err := l.in.Read(p[:min(len(p), l.left)])
 	l.left -= n
@@ -165,7 +163,7 @@ func (l *link) payload() ([]byte, error) {
 	return p, err
 }
 
-// message reads the next message whole.
+// message reads the next message.
 func (l *link) message() (kind, []byte, error) {
 	k, err := l.next()
 	if err != nil {
@@ -175,7 +173,7 @@ func (l *link) message() (kind, []byte, error) {
 	return k, p, err
 }
 
-// write sends one message; p is split where it is longer than a message may be.
+// write sends p in one message, or in several if it is too long for one.
 func (l *link) write(k kind, p []byte) error {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -183,8 +181,8 @@ func (l *link) write(k kind, p []byte) error {
 	return err
 }
 
-// writeLocked returns how many bytes of p it took, which counts those of a
-// message that is not wholly sent.
+// writeLocked returns how many bytes of p were accepted, including those of a message that was
+// not completely sent.
 func (l *link) writeLocked(k kind, p []byte) (int, error) {
 	taken, limit := 0, maxPayload
 	if k == kindRequest {
@@ -212,17 +210,17 @@ func (l *link) flushLocked() error {
 	return err
 }
 
-// fail ends a verb with the reason why.
+// fail ends a request with an error.
 func (l *link) fail(reason error) error {
 	text := []byte(reason.Error())
 	return l.write(kindError, text[:min(len(text), maxPayload)])
 }
 
-// stopWriting fails writes that wait for the other end, which reads no more.
+// stopWriting unblocks writes to a peer that does not read any more.
 func (l *link) stopWriting() { _ = l.stream.SetWriteDeadline(time.Now()) }
 
-// drain reads to the stream's end. An end that closes a stream before the other
-// has read everything may take the rest away from it: yamux does not wait long.
+// drain reads until the end of the stream. If an end closes a stream before the other has read
+// everything, the rest may be lost, because yamux does not wait long.
 func (l *link) drain() {
 	for {
 		if _, err := l.next(); err != nil {
@@ -242,7 +240,7 @@ func (l *link) writeJSON(k kind, v any) error {
 	return l.write(k, p)
 }
 
-// reply reads the answer to a request.
+// reply reads the response to a request.
 func (l *link) reply() (reply, error) {
 	k, p, err := l.message()
 	if err != nil {
@@ -262,8 +260,7 @@ func (l *link) reply() (reply, error) {
 	}
 }
 
-// dataWriter sends what is written to it as messages of one kind; Close sends
-// the matching end.
+// dataWriter writes data as messages of one kind. Close sends the corresponding end.
 type dataWriter struct {
 	link      *link
 	data, eof kind

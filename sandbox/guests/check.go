@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// checkGrace is how long a check may take to end once its time is over.
+	// checkGrace is how long a check may take to exit after its timeout.
 	checkGrace = 2 * time.Second
-	// checkTail is how many bytes of the end of a check's output are kept.
+	// checkTail is how many bytes at the end of a check's output are kept.
 	checkTail = 2 << 10
 )
 
-// Checked is how a service's check ended.
+// Checked is the result of a service's check.
 type Checked struct {
 	process.Exit
 	Output string
-	Found  string // the exit with the output, for a message
+	Found  string // exit and output as a message
 }
 
 // Ready reports whether the service is ready.
 func (c Checked) Ready() bool { return c.Signal == "" && c.Code == 0 }
 
-// Check runs a service's check once. If ctx ends before the check does, Found says so.
+// Check runs a service's check once. If ctx is done before the check has ended, Found says so.
 func Check(ctx context.Context, g *guest.Guest, check process.Spec) (c Checked, err error) {
 	p, err := g.Exec(ctx, check, false)
 	if err != nil {
-		return c, cmp.Or(ctx.Err(), err) // its end can be what err is about
+		return c, cmp.Or(ctx.Err(), err) // err may be a consequence of ctx
 	}
 	output := &bounded.Ends{Tail: checkTail}
 	running := process.Attend(p, nil, output, output)

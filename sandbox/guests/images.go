@@ -11,37 +11,37 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Images says where the cluster has the images of an eval, each with waza's own files on top.
-// `waza images save` and `waza images push` write it.
+// Images lists where the cluster finds the images of an eval, each with waza's own files on
+// top. It is written by `waza images save` and `waza images push`.
 type Images struct {
-	Waza      string `json:"waza"`       // version whose guest the images hold
-	FirstUser int    `json:"first_user"` // first of the users that the images have accounts of
-	// Images are the images by the reference that the eval has; the guest's own as "".
+	Waza      string `json:"waza"`       // version of the guest in the images
+	FirstUser int    `json:"first_user"` // first of the user ids with accounts in the images
+	// Images are the images by their reference in the eval; "" is the guest image.
 	Images map[string]Image `json:"images"`
 }
 
-// Image is an image as plans of containers need it.
+// Image is the data of an image that container plans need.
 type Image struct {
-	Reference string            `json:"reference"`         // as pods name it; empty on an engine
-	ID        string            `json:"id"`                // of the image without waza's files
-	Digests   []string          `json:"digests,omitempty"` // of the repositories it is known under, as name@sha256:…
-	User      string            `json:"user,omitempty"`    // that the image declares
-	Users     map[string]string `json:"users,omitempty"`   // UID:GID of users that are given by name, by name
-	Volumes   []string          `json:"volumes,omitempty"` // directories that the image declares; they would be unlimited disk
-	Health    []string          `json:"health,omitempty"`  // command of its health check, as in a Dockerfile's HEALTHCHECK
+	Reference string            `json:"reference"`         // reference for pods; empty on an engine
+	ID        string            `json:"id"`                // id of the image without waza's files
+	Digests   []string          `json:"digests,omitempty"` // repository digests, as name@sha256:…
+	User      string            `json:"user,omitempty"`    // user that the image declares
+	Users     map[string]string `json:"users,omitempty"`   // UID:GID of users that are given by name
+	Volumes   []string          `json:"volumes,omitempty"` // directories that the image declares; as volumes they would be unlimited
+	Health    []string          `json:"health,omitempty"`  // command of its health check, as in a Dockerfile
 	Program
 }
 
-// IsRoot reports whether a user, as an image or an eval names it, is root or nobody in particular.
+// IsRoot reports whether a user, as named by an image or an eval, is root or unspecified.
 func IsRoot(user string) bool {
 	name, _, _ := strings.Cut(user, ":")
 	return name == "" || name == "root" || name == "0"
 }
 
-// UserOf returns who runs in a container of the image, as "uid:gid", if the eval, which wants a
-// user, or the image insists on one, and which of them does; else both are empty. Nobody can
-// insist on root, and an image alone not on its group. A user whose name the image maps to root
-// stays root, which checks refuse.
+// UserOf returns the user that the eval or the image requires for a container, as "uid:gid",
+// and which of them requires it. Both are empty if neither does. wanted is the eval's user.
+// Root cannot be required, and an image cannot require its group to be root. A name that the
+// image maps to root stays root, which later checks reject.
 func (i Image) UserOf(wanted string) (user, insists string) {
 	name, insists := wanted, "the eval"
 	if wanted == "" {
@@ -57,7 +57,7 @@ func (i Image) UserOf(wanted string) (user, insists string) {
 	return uid + ":" + gid, insists
 }
 
-// HealthCheck returns the command of the image's health check; empty if it has none.
+// HealthCheck returns the command of the image's health check, or nil.
 func (i Image) HealthCheck() []string {
 	switch test := i.Health; {
 	case len(test) > 1 && test[0] == "CMD":
@@ -68,7 +68,7 @@ func (i Image) HealthCheck() []string {
 	return nil
 }
 
-// ReadImages reads what [Images] were written as.
+// ReadImages parses [Images].
 func ReadImages(data []byte) (i Images, err error) {
 	if err := json.Unmarshal(data, &i); err != nil {
 		return i, err

@@ -10,24 +10,24 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Meter keeps what a container used, by its guest's word, which can blame nobody but
-// itself. It reports each limit that the container reaches, once.
+// Meter keeps a container's resource usage as reported by its guest. It reports each limit that
+// the container reaches, once.
 type Meter struct {
 	container string
-	dirs      []string // of limited size
+	dirs      []string // directories with a size limit
 	report    func(evidence.Event)
 
 	mu       sync.Mutex
-	seen     *observe.Usage  // nil before the first word; guarded by mu
+	seen     *observe.Usage  // nil before the first report; guarded by mu
 	reported map[string]bool // kinds of breach; guarded by mu
 }
 
-// NewMeter returns the meter of a container, whose directories dirs are of limited size.
+// NewMeter returns the meter of a container. dirs are its directories with a size limit.
 func NewMeter(container string, dirs []string, report func(evidence.Event)) *Meter {
 	return &Meter{container: container, dirs: dirs, report: report, reported: map[string]bool{}}
 }
 
-// Attend has the guest report breaches until it ends.
+// Attend makes the guest report breaches until it ends.
 func (m *Meter) Attend(ctx context.Context, g *guest.Guest) error {
 	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.Take(u) })
 	if err == nil {
@@ -36,8 +36,9 @@ func (m *Meter) Attend(ctx context.Context, g *guest.Guest) error {
 	return err
 }
 
-// Used returns what the container used so far: what its guest says now, or said last where it does
-// not answer. Starved is asked then whether the engine says that the container ran out of memory.
+// Used returns the container's usage: the current one, or the last known if the guest does not
+// answer. In that case starved is called, which reports whether the container ran out of memory
+// according to the engine.
 func (m *Meter) Used(ctx context.Context, g *guest.Guest, starved func(context.Context) bool) (observe.Usage, error) {
 	used, err := g.Usage(ctx, m.dirs)
 	if err == nil {
@@ -52,7 +53,7 @@ func (m *Meter) Used(ctx context.Context, g *guest.Guest, starved func(context.C
 	return observe.Usage{}, err
 }
 
-// Take keeps what a guest says, and returns everything that it said so far.
+// Take adds a report of the guest, and returns the usage so far.
 func (m *Meter) Take(u observe.Usage) observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,15 +70,15 @@ func (m *Meter) Take(u observe.Usage) observe.Usage {
 	return u
 }
 
-// Last returns what the guest said last; nil if it said nothing.
+// Last returns the last known usage, or nil.
 func (m *Meter) Last() *observe.Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen
 }
 
-// starve notes that the container ran out of memory, where its guest could not say so:
-// memory full of files, which no program holds, has no room for process 1 either.
+// starve records that the container ran out of memory if its guest could not report that: if
+// files use up the memory, there is none left for process 1 either.
 func (m *Meter) starve() {
 	if last := m.Last(); last == nil || last.OOMKills == nil || *last.OOMKills == 0 {
 		kills := int64(1)
@@ -85,8 +86,8 @@ func (m *Meter) starve() {
 	}
 }
 
-// unseen names what of the containers' use one of their guests cannot see. Seen is what
-// each of them said last; nil for nothing.
+// unseen returns which parts of the containers' usage cannot be measured by one of their
+// guests. seen is the last known usage of each; may contain nil.
 func unseen(seen []*observe.Usage) (missing []string) {
 	for _, look := range []struct {
 		what string

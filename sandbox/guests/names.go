@@ -14,15 +14,13 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// Airtight is where the agent's own guest accepts connections when there is no network.
+// Airtight is the address at which the agent's guest listens if there is no network.
 var Airtight = netip.MustParseAddr("127.0.1.1")
 
-// serviceAddr returns where a server's container has its i-th service: on loopback,
-// where its own guest accepts connections.
+// serviceAddr returns the loopback address of the i-th service in a server's container.
 func serviceAddr(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 2, byte(i + 1)}) }
 
-// serviceAddresses returns the services that a container reaches, by name: those of the
-// server that runs there.
+// serviceAddresses returns the addresses of the services of the server in a container, by name.
 func serviceAddresses(t *plan.Trial, ctr string) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for _, server := range t.Servers {
@@ -47,7 +45,7 @@ func portsOf(t *plan.Trial, server, service string) []int {
 	return nil
 }
 
-// egressOf returns what a container may reach outside.
+// egressOf returns the egress of a container.
 func egressOf(t *plan.Trial, ctr string) []mcpconfig.Destination {
 	if ctr == sandbox.Agent && !t.ServersOnly {
 		return t.Agent.Egress
@@ -60,15 +58,15 @@ func egressOf(t *plan.Trial, ctr string) []mcpconfig.Destination {
 	return nil
 }
 
-// Host is an entry of a container's hosts file.
+// Host is an entry of /etc/hosts.
 type Host struct {
 	Name string
 	At   netip.Addr
 }
 
-// Hosts returns the entries of a container's hosts file, beside localhost. Its resolver
-// speaks TCP alone, which not every libc does. The agent finds its servers at the address
-// given.
+// Hosts returns the entries of a container's /etc/hosts except localhost. They are needed
+// because the resolver only answers over TCP, which some C libraries do not support. servers is
+// the address of servers for the agent.
 func Hosts(t *plan.Trial, ctr string, servers netip.Addr) (hosts []Host) {
 	for name, at := range egress.Names(egressOf(t, ctr)) {
 		if !strings.HasPrefix(name, "*.") {
@@ -90,9 +88,9 @@ func Hosts(t *plan.Trial, ctr string, servers netip.Addr) (hosts []Host) {
 	return hosts
 }
 
-// Names returns what resolves in a container: for the agent its servers, for a server its
-// services, and for both what they may reach outside, at their own loopback. The agent
-// finds its servers at the address given.
+// Names returns the names that resolve in a container: servers for the agent, services for a
+// server, and the egress of both, at loopback addresses. servers is the address of servers for
+// the agent.
 func Names(t *plan.Trial, ctr string, servers netip.Addr) map[string][]netip.Addr {
 	names := map[string][]netip.Addr{"localhost": {netip.MustParseAddr("127.0.0.1")}}
 	if !defence.NamesOfTrial {
@@ -113,7 +111,7 @@ func Names(t *plan.Trial, ctr string, servers netip.Addr) map[string][]netip.Add
 	return names
 }
 
-// DNSEvent returns what a container's question for a name is in the evidence.
+// DNSEvent returns the event for a container's DNS question.
 func DNSEvent(ctr string, q guest.Question) evidence.Event {
 	answer := "NXDOMAIN"
 	if q.Answered {

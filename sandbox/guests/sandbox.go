@@ -1,7 +1,7 @@
-// Package guests is the part of a trial's sandbox that goes through the guests of its
-// containers, whatever engine runs those: programs, files, endpoints, names and figures.
+// Package guests implements the part of a trial's sandbox that uses the guests of its
+// containers, on any engine: programs, files, endpoints, names and resource usage.
 //
-// It creates and ends no container.
+// It neither creates nor ends containers.
 package guests
 
 import (
@@ -27,19 +27,19 @@ import (
 )
 
 const (
-	// httpPort is the port on which the agent finds every server.
+	// httpPort is the port of every server for the agent.
 	httpPort = "80"
 	// reachTimeout bounds connecting to a service for its server.
 	reachTimeout = 10 * time.Second
-	// observeTimeout bounds asking a guest that looks through the files of its container.
+	// observeTimeout bounds a report of a guest that lists the files of its container.
 	observeTimeout = 10 * time.Second
 )
 
 // Program is the program of an image.
 type Program struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
-	Cmd        []string `json:"cmd,omitempty"` // arguments of Entrypoint, or the command where there is none
-	Dir        string   `json:"dir,omitempty"` // where the image's programs start
+	Cmd        []string `json:"cmd,omitempty"` // arguments of Entrypoint, or the command if there is none
+	Dir        string   `json:"dir,omitempty"` // working directory of the image's programs
 }
 
 // Args returns the command line of p in a container of the image.
@@ -53,11 +53,11 @@ func (i Program) Args(p process.Spec) []string {
 	return p.Args
 }
 
-// Container is a running container, as its guest shows it.
+// Container is a running container.
 type Container struct {
 	Guest    *guest.Guest
 	Program  Program
-	Writable []string // directories
+	Writable []string // writable directories
 	Meter    *Meter
 }
 
@@ -74,17 +74,17 @@ func (c *Container) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Sandbox is the containers of a trial. It has those methods of a sandbox.Sandbox, and of its
-// optional interfaces, that guests carry out.
+// Sandbox is the containers of a trial. It implements the methods of sandbox.Sandbox, and of
+// its optional interfaces, that use guests.
 type Sandbox struct {
 	Trial   *plan.Trial
-	Running map[string]*Container // complete before any method is called
-	Servers netip.Addr            // where the agent finds its servers
+	Running map[string]*Container // must be complete before a method is called
+	Servers netip.Addr            // address of servers for the agent
 
-	relayed sync.WaitGroup // connections to services, and who accepts them
+	relayed sync.WaitGroup // relays of connections to services
 }
 
-// Container returns the container of that name.
+// Container returns a container by name.
 func (s *Sandbox) Container(name string) (*Container, error) {
 	c, ok := s.Running[name]
 	if !ok {
@@ -93,8 +93,8 @@ func (s *Sandbox) Container(name string) (*Container, error) {
 	return c, nil
 }
 
-// Listen implements sandbox.Sandbox. The agent finds its servers in its own container, at
-// an address of the task network or of its loopback.
+// Listen implements sandbox.Sandbox. The agent reaches its servers in its own container, at an
+// address of the task network or of loopback.
 func (s *Sandbox) Listen(ctx context.Context) ([]sandbox.Endpoint, error) {
 	c := s.Running[sandbox.Agent]
 	if !defence.OneServerPort {
@@ -130,8 +130,8 @@ func (s *Sandbox) Dial(ctx context.Context, name string, port int) (net.Conn, er
 	return c.Dial(ctx, port)
 }
 
-// Start implements sandbox.Sandbox. What the agent starts ends with it; what others start
-// is watched.
+// Start implements sandbox.Sandbox. Everything in the agent's container ends with the program;
+// programs in other containers are watched.
 func (s *Sandbox) Start(ctx context.Context, name string, p process.Spec) (process.Process, error) {
 	c, err := s.Container(name)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 	return gone
 }
 
-// Expose has a server's guest accept connections for a service of its.
+// Expose makes a server's guest accept connections for one of its services.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	at, ok := serviceAddresses(s.Trial, server)[service]
 	c, err := s.Container(server)
@@ -216,8 +216,8 @@ func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	return nil
 }
 
-// relay relays connections to a port of a service, until the server's container ends. How
-// many at once is up to the server's guest, which lets the others wait.
+// relay forwards connections to a port of a service, until the server's container ends. The
+// server's guest limits how many there are at once.
 func (s *Sandbox) relay(ln net.Listener, to *Container, port int) {
 	for {
 		conn, err := ln.Accept()
@@ -230,7 +230,7 @@ func (s *Sandbox) relay(ln net.Listener, to *Container, port int) {
 			far, err := to.Dial(ctx, port)
 			cancel()
 			if err != nil {
-				near.Abort() // as a service that does not listen would
+				near.Abort() // as if the service did not listen
 				return
 			}
 			egress.Splice(near, far.(egress.Stream))
@@ -238,5 +238,6 @@ func (s *Sandbox) relay(ln net.Listener, to *Container, port int) {
 	}
 }
 
-// Wait returns once no connection to a service is relayed any more: the containers have ended.
+// Wait waits until no connection to a service is forwarded any more. The containers must have
+// ended.
 func (s *Sandbox) Wait() { s.relayed.Wait() }

@@ -13,16 +13,16 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Walls is what differs between containers that are to have the same walls.
+// Walls are the walls that differ between containers.
 type Walls struct {
-	Interface bool // it may have a network interface beside loopback
-	OurFilter bool // its seccomp filter is waza's own
-	OwnKernel bool // its runtime may have a kernel between it and the host's
+	Interface bool // may have a network interface besides loopback
+	OurFilter bool // has waza's own seccomp filter
+	OwnKernel bool // its runtime may have its own kernel
 }
 
-// CheckWalls compares what a guest found around itself with what was asked for.
-// Engines ignore options they do not know. A runtime with a kernel of its own
-// (gVisor's) stands in for the seccomp filter, and shows none.
+// CheckWalls compares a guest's description of its container with the walls that were
+// requested, since engines ignore options that they do not know. A runtime with its own kernel,
+// such as gVisor's, replaces the seccomp filter and does not report one.
 func CheckWalls(h guest.Hello, w Walls) error {
 	var broken []error
 	refuse := func(bad bool, what string) {
@@ -41,9 +41,9 @@ func CheckWalls(h guest.Hello, w Walls) error {
 	return errors.Join(broken...)
 }
 
-// Guarantees returns what is enforced in a trial's containers by every backend. Runtime names one
-// that may have a kernel of its own; empty for none. Seen is what each container's guest can see
-// of its use; nil for nothing.
+// Guarantees returns what every backend enforces in a trial's containers. runtime names one
+// that may have its own kernel, or is empty. seen is the usage that each container's guest can
+// measure; may contain nil.
 func Guarantees(t *plan.Trial, backend, runtime string, seen []*observe.Usage) evidence.Guarantees {
 	g := evidence.Guarantees{
 		Backend: backend, Network: t.Network, Missing: unseen(seen),
@@ -64,8 +64,8 @@ func Guarantees(t *plan.Trial, backend, runtime string, seen []*observe.Usage) e
 	return g
 }
 
-// SharedUser says what is not enforced of a container that runs as user, as "uid:gid", because
-// somebody insists on that, the eval or its image.
+// SharedUser describes what is not enforced for a container that runs as user, "uid:gid",
+// because the eval or its image requires that.
 func SharedUser(container, user, insists string) string {
 	why := fmt.Sprintf("%s runs as the user that %s names: what the kernel counts by user it shares with other containers of that user", container, insists)
 	if strings.HasSuffix(user, ":0") {
@@ -74,14 +74,15 @@ func SharedUser(container, user, insists string) string {
 	return why
 }
 
-// Breach returns how a container ended whose guest broke the rules, and reports whether it did.
+// Breach returns the exit of a container whose guest violated the protocol, and reports whether
+// it did.
 func Breach(g *guest.Guest) (sandbox.Exit, bool) {
 	err := g.Err()
 	return sandbox.Exit{Cause: sandbox.ByBreach, Message: fmt.Sprintf("what came from process 1 of its container broke the rules: %v", err)}, errors.Is(err, guest.ErrProtocol)
 }
 
-// ByItself returns how a container ended whose guest went away with err, or does not answer if
-// that is nil, when nobody else is to blame.
+// ByItself returns the exit of a container whose guest exited with err or, if err is nil, does
+// not answer, if nobody else is to blame.
 func ByItself(err error) sandbox.Exit {
 	how := "does not answer"
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package hint says what to do about a server that did not come up, or about a build that failed, by
-// what was printed.
+// Package hint suggests how to fix a server that did not start, or a build that failed, based
+// on what was printed.
 package hint
 
 import (
@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// hint says what to do about a server that did not come up, or a build that failed.
+// hint is a suggestion for a server that did not start, or a build that failed.
 type hint struct {
-	on    *regexp.Regexp // matches what programs print for this reason
-	says  string         // SERVER stands for the server's name, $1 for the group that was found, and $VARIABLES for the variables on its line
+	on    *regexp.Regexp // matches the output of programs
+	says  string         // SERVER stands for the server's name, $1 for the first matched group, and $VARIABLES for the variables in the matched line
 	where where
-	weak  bool // gives way to the sandbox's own hint
+	weak  bool // only used if the sandbox has no hint of its own
 }
 
-// where says where a hint holds.
+// where is where a hint applies.
 type where int
 
 const (
 	anywhere where = iota
 	contained
 	local
-	building // and not in a sandbox
+	building // in builds, not in sandboxes
 )
 
-// A variable's name.
+// Matches the name of an environment variable.
 const variable = `\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b`
 
 var variables = re(variable)
@@ -34,13 +34,13 @@ var variables = re(variable)
 // maxVariables is how many variables a hint names.
 const maxVariables = 4
 
-// What shells, env, Go, Node and Python print of a program that is not there.
+// Matches what shells, env, Go, Node and Python print about a missing program.
 const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": executable file not found|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
 
-// otherBase is what to do about a base image that lacks a program.
+// otherBase is the advice for a base image that lacks a program.
 const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
 
-// hints are in the order in which they are looked for; the first one that fits is given.
+// hints are tried in order; the first one that matches is used.
 var hints = []hint{
 	{re(`\bmcp-remote\b`), "mcp-remote passes messages on to a remote server: give SERVER that server's url, and headers, in place of a command", anywhere, false},
 	{re(`ECONNREFUSED (?:127\.0\.0\.1|::1|localhost)(?::(\d+))?|connect(?:ion)? to (?:localhost|127\.0\.0\.1)\S* .*(?:refused|failed)`), "SERVER connects to its own machine, where nothing listens: run what it needs as one of its services", contained, false},
@@ -86,8 +86,8 @@ var hints = []hint{
 
 func re(pattern string) *regexp.Regexp { return regexp.MustCompile(pattern) }
 
-// OnServer returns the hint on a server by its command, what failed and what it printed; empty for
-// none. special is the sandbox's own hint on the container.
+// OnServer returns the hint for a server given its output, including its command and error, or
+// "". special is the sandbox's own hint on the container.
 func OnServer(name, said, special string, isContained bool) string {
 	for _, h := range hints {
 		if h.where == building || h.where == contained && !isContained || h.where == local && isContained || h.weak && special != "" {
@@ -114,7 +114,7 @@ func OnServer(name, said, special string, isContained bool) string {
 	return special
 }
 
-// OnBuild returns the hint on a build that failed by a line of its output; empty for none.
+// OnBuild returns the hint for a line of output of a failed build, or "".
 func OnBuild(line string) string {
 	i := slices.IndexFunc(hints, func(h hint) bool { return h.where == building && h.on.MatchString(line) })
 	if i < 0 {
@@ -123,7 +123,7 @@ func OnBuild(line string) string {
 	return hints[i].says
 }
 
-// Add returns err with a hint behind it, if there is one. What was printed cannot pass for
+// Add returns err with a hint appended, if there is one. Programs' output in err cannot imitate
 // one.
 func Add(err error, says string) error {
 	if says == "" {

@@ -1,8 +1,8 @@
 // Package local is the backend without isolation: agent and servers are processes of this
 // machine in a temporary directory.
 //
-// It isolates nothing. What it promises is that processes and directories go when
-// their trial does, and it says what it does not promise.
+// It isolates nothing. It removes the processes and directories of a trial when that ends, and
+// reports which guarantees are missing.
 package local
 
 import (
@@ -21,19 +21,19 @@ import (
 
 // Options configures how a run uses this machine.
 type Options struct {
-	Run string // the run's id: a name that no other run has
-	// Resume means that a run of this id has died, and is resumed. Open fails
-	// with sandbox.ErrAlive if it has not.
+	Run string // unique id of the run
+	// Resume means that an interrupted run with this id is resumed. Open fails with
+	// sandbox.ErrAlive if it is still running.
 	Resume bool
-	// Without is variables of this process that no program gets, unless it is given them.
+	// Without are variables of this process's environment that programs do not inherit.
 	Without []string
-	// Executable is what agents of ours are started from; empty for our own.
+	// Executable is the executable of built-in agents. Defaults to this executable.
 	Executable string
-	// Temp is where directories of runs are; empty for the system's.
+	// Temp is the parent of the runs' directories; empty for the system's.
 	Temp string
 }
 
-// Backend runs trials on processes of this machine. It implements runner.Backend.
+// Backend runs trials as processes of this machine. It implements runner.Backend.
 type Backend struct {
 	run        string
 	executable string
@@ -43,7 +43,7 @@ type Backend struct {
 	ports      ports
 }
 
-// Open makes the run's directory, which holds all that the run makes here.
+// Open creates the run's directory, which contains all files of the run.
 func Open(o Options) (*Backend, error) {
 	if o.Executable == "" {
 		var err error
@@ -66,14 +66,14 @@ func Open(o Options) (*Backend, error) {
 	return &Backend{run: o.Run, executable: o.Executable, without: o.Without, claim: c, launcher: newLauncher()}, nil
 }
 
-// Close gives back what belongs to the whole run. All sandboxes are closed before.
+// Close releases what belongs to the whole run. All sandboxes must be closed.
 func (b *Backend) Close(context.Context) error {
 	b.launcher.close()
 	return b.claim.release()
 }
 
-// Prepare finds every program that the trials' plans name, before any trial
-// starts. Its error names all that are not there.
+// Prepare checks that all programs in the trials' plans exist, before any trial starts. The
+// error names all missing ones.
 func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string)) error {
 	var errs []error
 	said := map[string]bool{}
@@ -95,7 +95,7 @@ func (b *Backend) Prepare(_ context.Context, trials []*plan.Trial, _ func(string
 	return errors.Join(errs...)
 }
 
-// checkAgent ignores a program that is named by a path: it may come with the workspace.
+// checkAgent ignores a program that is named by a path, since that may be in the workspace.
 func checkAgent(a plan.Agent) error {
 	if len(a.Command) == 0 || isPath(a.Command[0]) {
 		return nil
@@ -138,12 +138,12 @@ func checkServer(s plan.Server) error {
 	return nil
 }
 
-// Describe names what runs programs, for run.json.
+// Describe returns properties of the machine for run.json.
 func (b *Backend) Describe() map[string]string {
 	return map[string]string{"engine": "process", "os": runtime.GOOS, "arch": runtime.GOARCH}
 }
 
-// Images returns no images: a run uses none.
+// Images returns nil.
 func (b *Backend) Images() evidence.ImageRecords { return nil }
 
 // Open opens the sandbox of a trial.

@@ -17,19 +17,19 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// A run's directory is BASE/RUN, with
+// The directory BASE/RUN of a run contains:
 //
-//	lock             held by the runner: one that can be taken is a dead run's
-//	processes/PID    a process group of the run, as record
+//	lock             locked by the runner; if it can be locked, the run is dead
+//	processes/PID    a process group of the run, with a record
 //	TASK-N/          the directory of a sandbox
 //
-// BASE/lock is held for the moment in which a run is made or judged dead.
+// BASE/lock is locked while a run is created or found dead.
 const (
 	lockFile     = "lock"
 	processesDir = "processes"
 )
 
-// baseDir returns where the runs of this user are.
+// baseDir returns the directory of this user's runs.
 func baseDir(temp string) string {
 	if temp == "" {
 		temp = os.TempDir()
@@ -37,20 +37,20 @@ func baseDir(temp string) string {
 	return filepath.Join(temp, "waza-"+strconv.Itoa(os.Geteuid()))
 }
 
-// record identifies the process that a number meant.
+// record identifies the process that had a pid.
 type record struct {
 	Boot  string `json:"boot"`
 	Start string `json:"start"`
 }
 
-// claim is a run's hold on its directory.
+// claim is a run's directory and the lock on it.
 type claim struct {
 	base string
 	dir  string
 	lock *os.File
 }
 
-// claimRun makes the directory of a run.
+// claimRun creates the directory of a run.
 func claimRun(base, run string) (_ *claim, err error) {
 	base, all, err := lockBase(base)
 	if err != nil {
@@ -70,8 +70,8 @@ func claimRun(base, run string) (_ *claim, err error) {
 	return c, nil
 }
 
-// lockBase makes the directory of all runs where it is not there, and locks it.
-// The last run removes it, perhaps while we wait for the lock.
+// lockBase creates the directory of all runs if necessary, and locks it. It retries if the last
+// run removes the directory meanwhile.
 func lockBase(base string) (string, *os.File, error) {
 	for {
 		found, err := ownBase(base)
@@ -94,8 +94,8 @@ func lockBase(base string) (string, *os.File, error) {
 	}
 }
 
-// ownBase makes the directory of all runs, or finds that it is the user's alone:
-// in a directory that everybody can write to, anybody may have made it.
+// ownBase creates the directory of all runs, or checks that only this user can access it, since
+// others may have created it in a directory that everybody can write to.
 func ownBase(base string) (string, error) {
 	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", fmt.Errorf("%w; set TMPDIR to a directory that is there and can be written to", err)
@@ -114,8 +114,8 @@ func ownBase(base string) (string, error) {
 	return filepath.Abs(base)
 }
 
-// lock opens and locks a file. The lock ends with the file, and so with its
-// process; programs that are started do not get it.
+// lock opens and locks a file. The lock ends when the file is closed or the process exits;
+// child processes do not inherit it.
 func lock(path string, how int) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -133,7 +133,7 @@ func lock(path string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// makeDir makes a directory of a name that nothing else has.
+// makeDir creates a directory with a unique name.
 func (c *claim) makeDir(name string) (string, *os.Root, error) {
 	dir := filepath.Join(c.dir, name)
 	for n := 2; ; n++ {
@@ -153,8 +153,7 @@ func (c *claim) makeDir(name string) (string, *os.Root, error) {
 	return dir, root, nil
 }
 
-// remember writes down a process group, for gc to end where we cannot; forget is
-// called when it has ended.
+// remember records a process group, so that gc can kill it. forget is called when it has ended.
 func (c *claim) remember(pid int) (forget func(), err error) {
 	data, err := json.Marshal(record{Boot: bootID(), Start: processStart(pid)})
 	if err != nil {
@@ -164,8 +163,8 @@ func (c *claim) remember(pid int) (forget func(), err error) {
 	return func() { _ = os.Remove(path) }, os.WriteFile(path, data, 0o600)
 }
 
-// release removes the directory, and the lock with it. The last run leaves
-// nothing.
+// release removes the directory with the lock. The last run also removes the directory of all
+// runs.
 func (c *claim) release() error {
 	err := errors.Join(removeTree(c.dir), c.lock.Close())
 	base, all, lockErr := lockBase(c.base)
@@ -178,8 +177,8 @@ func (c *claim) release() error {
 	return errors.Join(err, all.Close())
 }
 
-// removeTree removes a directory that programs have written to: they may have
-// taken rights away. Links in it are never followed.
+// removeTree removes a directory, including subdirectories whose permissions programs have
+// removed. Links are not followed.
 func removeTree(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
@@ -192,7 +191,7 @@ func removeTree(dir string) error {
 	return errors.Join(root.Close(), os.RemoveAll(dir))
 }
 
-// unlock gives the owner all rights to the directories under name.
+// unlock restores the owner's permissions of the directories under name.
 func unlock(root *os.Root, name string) {
 	_ = root.Chmod(name, 0o700)
 	entries, _ := fs.ReadDir(root.FS(), name)
@@ -203,15 +202,14 @@ func unlock(root *os.Root, name string) {
 	}
 }
 
-// Garbage is what a gc found of dead runs and removed.
+// Garbage is what gc removed of dead runs.
 type Garbage struct {
-	Runs      []string // ids of the dead runs
-	Live      []string // ids of live runs, which were left alone
-	Processes int      // process groups, and programs that had left theirs
+	Runs      []string // ids of dead runs
+	Live      []string // ids of live runs, which were not touched
+	Processes int      // process groups, and processes that had left theirs
 }
 
-// GC ends the processes of runs whose runner is dead, and removes their
-// directories. It looks where Open with the same Temp makes them.
+// GC kills the processes of dead runs and removes their directories below temp, see [Options].
 func GC(ctx context.Context, temp string) (Garbage, error) {
 	base := baseDir(temp)
 	if _, err := os.Lstat(base); errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +225,7 @@ func GC(ctx context.Context, temp string) (Garbage, error) {
 	return g, errors.Join(errs...)
 }
 
-// Sweep ends the processes of one dead run and removes its directory. It fails with
+// Sweep kills the processes of one dead run and removes its directory. It returns
 // sandbox.ErrAlive if the run is not dead.
 func Sweep(ctx context.Context, temp, run string) error {
 	base := baseDir(temp)
@@ -245,7 +243,7 @@ func Sweep(ctx context.Context, temp, run string) error {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		return fmt.Errorf("%w: it holds %s", sandbox.ErrAlive, c.dir)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // somebody else's gc was quicker
+		return nil // removed by a concurrent gc
 	case err != nil:
 		return err
 	}
@@ -283,8 +281,8 @@ func judge(base string) (g Garbage, dead []*claim, err error) {
 	return g, dead, nil
 }
 
-// clean ends what is left of a dead run: process groups first, asked and then
-// made to, then programs that had left theirs.
+// clean kills what is left of a dead run: first process groups, with SIGTERM and then SIGKILL,
+// and then processes that had left theirs.
 func (c *claim) clean(ctx context.Context) (ended int, err error) {
 	groups := c.groups()
 	for _, pid := range groups {
@@ -304,8 +302,8 @@ func (c *claim) clean(ctx context.Context) (ended int, err error) {
 	return ended, c.release()
 }
 
-// groups returns the run's process groups whose leader lives. Numbers of another boot,
-// or that now belong to another process, are left alone.
+// groups returns the run's process groups whose leader is alive. Pids of another boot, or that
+// were reused, are ignored.
 func (c *claim) groups() (pids []int) {
 	entries, _ := os.ReadDir(filepath.Join(c.dir, processesDir))
 	for _, entry := range entries {
@@ -323,7 +321,7 @@ func (c *claim) groups() (pids []int) {
 	return pids
 }
 
-// await waits until no group is left, and reports whether that is so.
+// await waits until no group is left. It reports whether that happened in time.
 func (c *claim) await(ctx context.Context, within time.Duration) bool {
 	for deadline := time.Now().Add(within); ; {
 		if len(c.groups()) == 0 {

@@ -17,35 +17,33 @@ import (
 )
 
 const (
-	// outputGrace is how long a program that has ended may be outlived by children
-	// that hold its output open.
+	// outputGrace is how long the output of a program that has exited is read if its children
+	// keep it open.
 	outputGrace = 2 * time.Second
-	// maxTail is how much is read of an output once its time is over: more than a
-	// pipe holds.
+	// maxTail is how many bytes of an output are read after that; it is more than a pipe
+	// contains.
 	maxTail = 1 << 20
-	// markVariable is the variable of the environment by which programs that left
-	// their process group are found again, where the system shows it.
+	// markVariable is the environment variable by which processes that left their process group
+	// are found, on systems that show it.
 	markVariable = "WAZA_SANDBOX"
 )
 
-// program is a running program with our ends of its pipes, and the group that it
-// leads. It implements process.Process.
+// program is a running program, the leader of its process group. It implements process.Process.
 type program struct {
 	proc   *os.Process
 	stdin  *os.File
 	stdout *output
 	stderr *output
-	ended  chan struct{} // closed when it was collected, and its group has been killed
-	exit   process.Exit  // set before ended closes
+	ended  chan struct{} // closed when it was reaped and its group was killed
+	exit   process.Exit  // valid after ended is closed
 
 	mu     sync.Mutex
-	reaped bool // its number may be another's; guarded by mu
-	lost   bool // the sandbox was closed under it; guarded by mu
+	reaped bool // its pid may have been reused; guarded by mu
+	lost   bool // the sandbox was closed while it was running; guarded by mu
 }
 
-// launch starts a program in a session, and so a process group, of its own: it
-// shares no terminal with us and gets none of the terminal's signals. It calls ended when
-// the program has ended, before anybody else learns of it.
+// launch starts a program in its own session and process group, so that it gets no signals of
+// our terminal. It calls ended when the program has exited, before anything else observes that.
 func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessState)) (*program, error) {
 	env := process.LastOfEach(append(withoutProxy(append(without(os.Environ(), b.without), spec.Env...)), markVariable+"="+mark))
 	env = process.LastOfEach(process.WithPath(env, spec.PathFirst))
@@ -79,8 +77,7 @@ func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessS
 	return p, nil
 }
 
-// see lasts as long as the program. What it leaves in its group is killed before
-// its number is given back.
+// see waits for the program's exit. The rest of its group is killed before its pid is released.
 func (p *program) see(after func(*os.ProcessState)) {
 	state, err := p.collect()
 	p.exit = exitOf(state, err)
@@ -91,8 +88,8 @@ func (p *program) see(after func(*os.ProcessState)) {
 	close(p.ended)
 }
 
-// collect waits for the program and kills its group: before it gives the number
-// back, where the system can wait without that.
+// collect reaps the program and kills its group. If the system can wait without reaping, the
+// group is killed first.
 func (p *program) collect() (state *os.ProcessState, err error) {
 	waited := awaitEnd(p.proc.Pid)
 	if !waited {
@@ -122,7 +119,7 @@ func (p *program) Stdin() io.WriteCloser { return p.stdin }
 func (p *program) Stdout() io.Reader     { return p.stdout }
 func (p *program) Stderr() io.Reader     { return p.stderr }
 
-// Signal implements process.Process: it goes to the group.
+// Signal implements process.Process. It signals the process group.
 func (p *program) Signal(signal process.Signal) error {
 	number, ok := map[process.Signal]syscall.Signal{
 		process.Interrupt: syscall.SIGINT, process.Terminate: syscall.SIGTERM, process.Kill: syscall.SIGKILL,
@@ -138,7 +135,7 @@ func (p *program) Signal(signal process.Signal) error {
 	return ignoreGone(syscall.Kill(-p.proc.Pid, number))
 }
 
-// ignoreGone drops the error of a signal to nobody.
+// ignoreGone ignores the error if a process does not exist.
 func ignoreGone(err error) error {
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -159,25 +156,25 @@ func (p *program) Wait() (process.Exit, error) {
 	return p.exit, nil
 }
 
-// over reports whether nothing is left of the program.
+// over reports whether the program and its output have ended.
 func (p *program) over() bool {
 	return process.IsClosed(p.ended) && process.IsClosed(p.stdout.done) && process.IsClosed(p.stderr.done)
 }
 
-// lose notes that the sandbox is being closed under a program that is not over.
+// lose records that the sandbox is closed while the program is running.
 func (p *program) lose() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = !p.over()
 }
 
-// cut ends the program's output, read or not.
+// cut closes the program's outputs, whether read or not.
 func (p *program) cut() {
 	p.stdout.close()
 	p.stderr.close()
 }
 
-// without returns an environment without the variables that are named.
+// without returns an environment without the named variables.
 func without(env, names []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -185,7 +182,7 @@ func without(env, names []string) []string {
 	})
 }
 
-// withoutProxy has programs reach loopback directly where they have a proxy.
+// withoutProxy excludes loopback from proxies in the environment.
 func withoutProxy(env []string) []string {
 	for _, key := range []string{"NO_PROXY", "no_proxy"} {
 		list := valueOf(env, key)
@@ -197,8 +194,8 @@ func withoutProxy(env []string) []string {
 	return env
 }
 
-// isMarked reports whether an environment, as the system shows it, has a mark that
-// is mark, or begins with it if mark ends in a separator.
+// isMarked reports whether an environment, as in /proc, contains mark. If mark ends in a
+// separator, it is a prefix.
 func isMarked(environ, mark string) bool {
 	for variable := range strings.SplitSeq(environ, "\x00") {
 		value, ok := strings.CutPrefix(variable, markVariable+"=")
@@ -213,11 +210,10 @@ func isMarked(environ, mark string) bool {
 	return false
 }
 
-// isPath reports whether a command names a file rather than a program of PATH.
+// isPath reports whether a command is a path and not looked up in PATH.
 func isPath(command string) bool { return strings.Contains(command, "/") }
 
-// lookPath finds a program as execvp(3) does, in the PATH and the directory that
-// the program itself will have.
+// lookPath finds a program like execvp(3), with the PATH and working directory of the program.
 func lookPath(name string, env []string, dir string) (string, error) {
 	if isPath(name) {
 		path := name
@@ -236,7 +232,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 	return path, nil
 }
 
-// valueOf returns the last value of a variable, which is the one that counts.
+// valueOf returns the last value of a variable, which is the effective one.
 func valueOf(env []string, key string) (value string) {
 	for _, kv := range env {
 		if v, ok := strings.CutPrefix(kv, key+"="); ok {
@@ -246,10 +242,10 @@ func valueOf(env []string, key string) (value string) {
 	return value
 }
 
-// output is our end of a program's stdout or stderr. It has one reader.
+// output is our end of a program's stdout or stderr. It has a single reader.
 type output struct {
 	file *os.File
-	tail int // bytes still read when its time is over
+	tail int // bytes that are still read after the deadline
 	once sync.Once
 	done chan struct{} // closed at its end
 }
@@ -258,7 +254,7 @@ func newOutput(file *os.File) *output {
 	return &output{file: file, tail: maxTail, done: make(chan struct{})}
 }
 
-// Read ends in io.EOF, whatever ended it.
+// Read returns io.EOF at the end, regardless of the cause.
 func (o *output) Read(p []byte) (int, error) {
 	n, err := o.file.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -271,7 +267,7 @@ func (o *output) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rest reads what is in the pipe when its time is over, and waits for no more.
+// rest reads what is in the pipe after the deadline, without waiting.
 func (o *output) rest(p []byte) (n int, err error) {
 	raw, err := o.file.SyscallConn()
 	if err != nil {
@@ -295,10 +291,10 @@ func (o *output) rest(p []byte) (n int, err error) {
 	return n, o.file.SetReadDeadline(time.Unix(1, 0))
 }
 
-// endWithin ends the output after a while, even if somebody holds it open.
+// endWithin ends the output after d, even if a process keeps it open.
 func (o *output) endWithin(d time.Duration) { _ = o.file.SetReadDeadline(time.Now().Add(d)) }
 
-// close ends the output now.
+// close ends the output immediately.
 func (o *output) close() {
 	o.once.Do(func() {
 		_ = o.file.Close()
@@ -306,9 +302,8 @@ func (o *output) close() {
 	})
 }
 
-// launcher starts programs, all from one thread of the system that lasts as long
-// as the run. Linux ends a child with the thread that made it (prctl(2),
-// PR_SET_PDEATHSIG), and other threads of ours come and go.
+// launcher starts programs from a single OS thread that lives as long as the run, because
+// PR_SET_PDEATHSIG (prctl(2)) kills a child when the thread that created it exits.
 type launcher struct {
 	work  chan func()
 	ended sync.WaitGroup
@@ -336,7 +331,7 @@ func (l *launcher) start(path string, args []string, attr *os.ProcAttr) (p *os.P
 	return p, err
 }
 
-// close waits for the thread. Nothing is started any more.
+// close waits for the thread. Nothing must be started afterwards.
 func (l *launcher) close() {
 	close(l.work)
 	l.ended.Wait()

@@ -22,39 +22,38 @@ import (
 )
 
 const (
-	// stopGrace is what programs get between SIGTERM and SIGKILL.
+	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 2 * time.Second
-	// killGrace is how long after SIGKILL they may take to be gone.
+	// killGrace is how long to wait after SIGKILL.
 	killGrace = 10 * time.Second
-	// portCheck is how long to check whether somebody listens on a port.
+	// portCheck bounds checking whether a port is in use.
 	portCheck = 2 * time.Second
 )
 
 var (
 	errClosed = errors.New("the sandbox is closed")
-	// errUnseen means that nothing is known of what programs used.
+	// errUnseen means that the resource usage is not known.
 	errUnseen = errors.New("what processes of the machine use is known once they have ended")
 )
 
-// trialSandbox is one trial's directory, processes and listeners. It implements
+// trialSandbox is the directory, processes and listeners of one trial. It implements
 // sandbox.Sandbox. Its containers end with Close.
 //
-// The directory has the places of a plan at the paths that plans know: the
-// workspace of /workspace is DIR/workspace.
+// Planned paths are below the directory: /workspace is DIR/workspace.
 type trialSandbox struct {
 	backend *Backend
 	trial   *plan.Trial
 	dir     string
-	root    *os.Root // dir, wherever programs move it
+	root    *os.Root // dir, even if programs move it
 
 	mu        sync.Mutex
 	closed    bool           // guarded by mu
-	programs  []*program     // that were started; guarded by mu
+	programs  []*program     // started programs; guarded by mu
 	listeners []net.Listener // guarded by mu
-	models    string         // where models are found; guarded by mu
+	models    string         // base URL of models; guarded by mu
 
 	usedMu sync.Mutex
-	used   map[string]time.Duration // CPU time of what has ended, by container; guarded by usedMu
+	used   map[string]time.Duration // CPU time of programs that have exited, by container; guarded by usedMu
 
 	closeOnce sync.Once
 	closeErr  error
@@ -66,7 +65,7 @@ var _ interface {
 	sandbox.PortSharer
 } = (*trialSandbox)(nil)
 
-// planned returns the places of a plan, all in the agent's container.
+// planned returns the planned directories in the agent's container.
 func planned() []string {
 	return []string{sandbox.WorkspaceDir, sandbox.HomeDir, filepath.Dir(sandbox.MCPConfigPath)}
 }
@@ -88,11 +87,11 @@ func (b *Backend) newSandbox(t *plan.Trial) (_ *trialSandbox, err error) {
 	return s, nil
 }
 
-// inRoot returns a planned path as a path in the sandbox's directory.
+// inRoot returns a planned path relative to the sandbox's directory.
 func inRoot(planned string) string { return strings.TrimPrefix(filepath.Clean(planned), "/") }
 
-// Layout implements sandbox.Placer. Programs keep the home they have: an agent's
-// credentials and a server's settings are there.
+// Layout implements sandbox.Placer. Programs keep their HOME, which contains an agent's
+// credentials and a server's settings.
 func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	l := sandbox.Layout{Guest: s.backend.executable}
 	if container == sandbox.Agent {
@@ -106,8 +105,7 @@ func (s *trialSandbox) Layout(container string) sandbox.Layout {
 	return l
 }
 
-// Listen implements sandbox.Sandbox: every server is at a port of its own, and so
-// are the models.
+// Listen implements sandbox.Sandbox. Every server, and the models, have their own port.
 func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, err error) {
 	defer func() {
 		if err != nil {
@@ -138,7 +136,7 @@ func (s *trialSandbox) Listen(ctx context.Context) (places []sandbox.Endpoint, e
 	return places, nil
 }
 
-// names returns those under which the agent finds something.
+// names returns the names of the endpoints.
 func (s *trialSandbox) names() []string {
 	var all []string
 	for _, server := range s.trial.Servers {
@@ -171,11 +169,11 @@ func dialLoopback(ctx context.Context, port int) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Directory returns where everything of the sandbox is, for a person to look at.
+// Directory returns the sandbox's directory, for a person to look at.
 func (s *trialSandbox) Directory() string { return s.dir }
 
-// Start implements sandbox.Sandbox. What the agent starts ends with it, as far as
-// it can be found.
+// Start implements sandbox.Sandbox. When the agent exits, its processes are killed as far as
+// they can be found.
 func (s *trialSandbox) Start(ctx context.Context, container string, spec process.Spec) (process.Process, error) {
 	if err := s.check(container); err != nil {
 		return nil, err
@@ -248,7 +246,7 @@ func (s *trialSandbox) Collect(ctx context.Context, container, dir string, w io.
 	return nil
 }
 
-// check returns nil if the trial has a container and is not closed.
+// check returns an error if the sandbox is closed or has no such container.
 func (s *trialSandbox) check(container string) error {
 	known := container == sandbox.Agent || slices.ContainsFunc(s.trial.Servers, func(server plan.Server) bool { return server.Name == container })
 	if !known {
@@ -262,11 +260,11 @@ func (s *trialSandbox) check(container string) error {
 	return nil
 }
 
-// mark returns the mark of a container's programs, or with an empty name what the marks of
-// all containers begin with.
+// mark returns the mark of a container's processes. With an empty name, it is the common prefix
+// of all marks.
 func (s *trialSandbox) mark(container string) string { return s.dir + ":" + container }
 
-// spent counts what a program used that has ended, if that is known.
+// spent adds the CPU time of a program that has exited.
 func (s *trialSandbox) spent(container string, state *os.ProcessState) {
 	if state == nil {
 		return
@@ -276,8 +274,8 @@ func (s *trialSandbox) spent(container string, state *os.ProcessState) {
 	s.used[container] += state.UserTime() + state.SystemTime()
 }
 
-// Usage implements sandbox.Meter. Only the CPU time is known: no peak of one process is
-// that of all of a container.
+// Usage implements sandbox.Meter. Only the CPU time is known, because the peak memory of
+// processes cannot be summed up.
 func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usage, error) {
 	s.usedMu.Lock()
 	defer s.usedMu.Unlock()
@@ -289,8 +287,8 @@ func (s *trialSandbox) Usage(_ context.Context, container string) (evidence.Usag
 	return evidence.Usage{CPU: &seconds}, nil
 }
 
-// TakePort implements sandbox.PortSharer: a port of this machine is for one server
-// at a time, and nobody else may answer at it.
+// TakePort implements sandbox.PortSharer. A port of this machine can only be used by one
+// server, and no other program may listen on it.
 func (s *trialSandbox) TakePort(ctx context.Context, server string, port int) error {
 	if err := s.check(server); err != nil {
 		return err
@@ -307,7 +305,7 @@ func (s *trialSandbox) TakePort(ctx context.Context, server string, port int) er
 	return nil
 }
 
-// title returns what people call the sandbox.
+// title returns the sandbox's name for messages.
 func (s *trialSandbox) title() string {
 	if s.trial.ServersOnly {
 		return "the run"
@@ -377,7 +375,7 @@ func (s *trialSandbox) removeDir() error {
 	return errors.Join(s.root.Close(), removeTree(s.dir))
 }
 
-// interruptible reads until its context ends.
+// interruptible is a reader that fails when its context is done.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader
@@ -390,7 +388,7 @@ func (i interruptible) Read(p []byte) (int, error) {
 	return i.r.Read(p)
 }
 
-// interruptibleWriter writes until its context ends.
+// interruptibleWriter is a writer that fails when its context is done.
 type interruptibleWriter struct {
 	ctx context.Context
 	w   io.Writer
@@ -403,7 +401,7 @@ func (i interruptibleWriter) Write(p []byte) (int, error) {
 	return i.w.Write(p)
 }
 
-// ports are the ports of this machine that servers of the run listen on.
+// ports are the ports of this machine that servers of the run use.
 type ports struct {
 	mu     sync.Mutex
 	owners map[int]portOwner // guarded by mu
@@ -414,7 +412,7 @@ type portOwner struct {
 	server  string
 }
 
-// take takes a port for one server. Its error names who has it.
+// take reserves a port for a server. The error names the owner.
 func (p *ports) take(port int, by portOwner) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -428,7 +426,7 @@ func (p *ports) take(port int, by portOwner) error {
 	return nil
 }
 
-// leave gives back every port of a sandbox.
+// leave releases the ports of a sandbox.
 func (p *ports) leave(s *trialSandbox) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

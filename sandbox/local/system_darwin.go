@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootID identifies the system's boot; empty if that is not known.
+// bootID identifies the current boot, or is "".
 func bootID() string {
 	id, _ := unix.Sysctl("kern.bootsessionuuid")
 	return id
 }
 
-// processStart returns when a process was started; empty if it is gone.
+// processStart returns the start time of a process, or "" if it does not exist.
 func processStart(pid int) string {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
 	if err != nil || int(info.Proc.P_pid) != pid {

@@ -14,14 +14,14 @@ import (
 
 const straysMissing = "a program that leaves its process group and drops WAZA_SANDBOX from its environment outlives the trial"
 
-// ownSession has a program lead a session and a group, and end with the thread
-// that started it, which lasts as long as the runner.
+// ownSession starts a program in its own session, and kills it when the thread that started it
+// exits, which lives as long as the runner.
 func ownSession() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// awaitEnd waits for a child's end and does not collect it: until that is done,
-// nobody else gets its number. It reports whether it could.
+// awaitEnd waits for a child's exit without reaping it, so that its pid is not reused. It
+// reports whether that succeeded.
 func awaitEnd(pid int) bool {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -33,11 +33,10 @@ func awaitEnd(pid int) bool {
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// bootID identifies the system's boot; empty if that is not known.
+// bootID identifies the current boot, or is "".
 func bootID() string { return proc.BootID() }
 
-// processStart returns when a process was started; empty if it is gone, or only waits
-// to be collected.
+// processStart returns the start time of a process, or "" if it does not exist or is a zombie.
 func processStart(pid int) string {
 	start, zombie := proc.StartTime(pid)
 	if zombie {
@@ -47,14 +46,14 @@ func processStart(pid int) string {
 }
 
 const (
-	// markedRounds is how often marked programs are looked for: they may start
-	// others meanwhile.
+	// markedRounds limits how often marked processes are searched, as they may start others
+	// meanwhile.
 	markedRounds = 50
 	markedPause  = 20 * time.Millisecond
 )
 
-// killMarked kills every program of the user that carries a mark, until there is
-// none, and returns how many it found.
+// killMarked kills all of the user's processes with a mark, until there are none. It returns
+// how many it found.
 func killMarked(mark string) (killed int) {
 	for range markedRounds {
 		found := 0
@@ -83,16 +82,16 @@ func processes() (pids []int) {
 	return pids
 }
 
-// carries reports whether a program has a mark. Others' cannot be read.
+// carries reports whether a process has a mark. Environments of other users cannot be read.
 func carries(pid int, mark string) bool {
 	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	return err == nil && isMarked(string(environ), mark)
 }
 
-// killOne kills the program that has the number now, and no later one.
+// killOne kills a process, but not another one that has reused its pid.
 func killOne(pid int, mark string) {
 	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil { // gone, or Linux before 5.3
+	if err != nil { // it has exited, or Linux is older than 5.3
 		if errors.Is(err, unix.ENOSYS) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}

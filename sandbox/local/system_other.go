@@ -10,13 +10,13 @@ import (
 
 const straysMissing = "a program that leaves its process group outlives the trial"
 
-// ownSession has a program lead a session and a group.
+// ownSession starts a program in its own session.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// awaitEnd cannot: a child's end is seen when it is collected.
+// awaitEnd always fails: this system cannot wait without reaping.
 func awaitEnd(int) bool { return false }
 
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// killMarked finds nobody: this system does not show environments.
+// killMarked does nothing: this system does not show environments.
 func killMarked(string) int { return 0 }

@@ -2,7 +2,7 @@
 
 package local
 
-// bootID and processStart are not known here, so gc ends no process.
+// bootID and processStart are not known, so gc kills no processes.
 func bootID() string { return "" }
 
 func processStart(int) string { return "" }

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// Address families of the kernel, which all of its architectures share.
+// Address families of the kernel, the same on all architectures.
 const (
 	familyNone    = 0
 	familyUnix    = 1
@@ -16,9 +16,8 @@ const (
 	familyNetlink = 16
 )
 
-// Address reads a socket address as a program hands it to the kernel. Family is "unix",
-// "ip" or "family-N"; it is empty where nothing is to be connected to: the kernel's own
-// netlink, and the address that takes a connection back.
+// Address parses a struct sockaddr. family is "unix", "ip" or "family-N". It is empty for
+// addresses that connect to nothing: netlink, and AF_UNSPEC, which dissolves a connection.
 func Address(raw []byte) (family, address string) {
 	if len(raw) < 2 {
 		return "", ""
@@ -45,8 +44,7 @@ func Address(raw []byte) (family, address string) {
 
 func port(raw []byte) uint16 { return binary.BigEndian.Uint16(raw[2:]) }
 
-// unixAddress returns a path, or a name that is no file's, which begins with @ as ss(8) has
-// it.
+// unixAddress returns a path, or an abstract name with a leading @ as in ss(8).
 func unixAddress(raw []byte) string {
 	if len(raw) > 0 && raw[0] == 0 {
 		return "@" + string(bytes.TrimRight(raw[1:], "\x00"))

@@ -1,8 +1,8 @@
-// Package observe defines what a guest reports of its container: what the programs in it do
-// besides answering (files changed, programs started, connections tried), counted within
-// bounds, and what they use, read from control groups of version 1 or 2.
+// Package observe defines what a guest reports about its container: what its programs do
+// besides answering (changed files, started programs, attempted connections), within limits,
+// and their resource usage, from cgroup v1 or v2.
 //
-// It watches nothing itself, limits nothing and blames nobody.
+// It only defines data. It does not watch or limit anything.
 package observe
 
 import (
@@ -15,44 +15,44 @@ import (
 	"unicode/utf8"
 )
 
-// Names of the lists of [Seen], as its JSON has them.
+// Names of the lists of [Seen] in JSON.
 const (
 	Files       = "files"
 	Programs    = "programs"
 	Connections = "connections"
-	// Missing counts, in More alone, tries to start what was not there, as when a program
-	// is looked for in one directory of PATH after the other.
+	// Missing counts, only in More, attempts to start programs that do not exist, such as when
+	// each directory of PATH is tried.
 	Missing = "missing_programs"
 )
 
-// Unknown is the network of connections whose address nobody could read.
+// Unknown is the network of connections whose address could not be read.
 const Unknown = "unknown"
 
-// Bounds of one [Seen].
+// Limits of a [Seen].
 const (
 	MaxFiles       = 200
 	MaxPrograms    = 100
 	MaxConnections = 100
-	maxText        = 1024 // bytes of a path, an address or a reason
+	maxText        = 1024 // bytes of a path, address or reason
 	maxArgs        = 16
-	maxArg         = 200 // bytes of one
-	maxCounts      = 16  // entries of More, and of Unseen
+	maxArg         = 200 // bytes of an argument
+	maxCounts      = 16  // entries of More and of Unseen
 	maxCount       = 1 << 40
 )
 
-// Seen is what was seen of one container.
+// Seen is what was observed in one container.
 type Seen struct {
 	Files       []FileChange `json:"files,omitempty"`
 	Programs    []Program    `json:"programs,omitempty"`
 	Connections []Connection `json:"connections,omitempty"`
-	// More counts what was seen beyond what is listed, by the list's name.
+	// More counts what exceeded the limit of each list.
 	More map[string]int `json:"more,omitempty"`
-	// Unseen says what could not be watched, and why, by the list's name. What is absent
-	// here and has no entry did not happen as far as a guest can tell.
+	// Unseen says which lists are incomplete, and why. If a list has no entry here, it is
+	// complete as far as the guest can tell.
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
-// FileChange is a file of a container that differs between the trial's begin and its end.
+// FileChange is a file that differs between the start and the end of a trial.
 type FileChange struct {
 	Path string `json:"path"`
 	What string `json:"what"`           // created, changed or removed
@@ -60,22 +60,22 @@ type FileChange struct {
 	Size int64  `json:"size,omitempty"` // bytes at the end
 }
 
-// Program is a program that was started in a container, however often.
+// Program is a program that was started in a container.
 type Program struct {
 	Path  string   `json:"path"`
-	Args  []string `json:"args,omitempty"` // of the first time
+	Args  []string `json:"args,omitempty"` // of the first start
 	Count int      `json:"count"`
 }
 
-// Connection is where a program of a container tried to connect to, or sent a datagram. Of a
-// container without a network that leads nowhere.
+// Connection is an address to which a program tried to connect or sent a datagram. Without a
+// network, such attempts fail.
 type Connection struct {
 	Network string `json:"network"` // ip, udp, unix, family-N, or Unknown
 	Address string `json:"address"`
 	Count   int    `json:"count"`
 }
 
-// Outside reports whether the connection was to lead out of the container.
+// Outside reports whether the connection leads out of the container.
 func (c Connection) Outside() bool {
 	if c.Network == "unix" {
 		return false
@@ -84,7 +84,7 @@ func (c Connection) Outside() bool {
 	return err != nil || !at.Addr().Unmap().IsLoopback() && !at.Addr().IsUnspecified()
 }
 
-// AddFiles adds changes, of which what is over the bound is counted.
+// AddFiles adds changes. Those above the limit are only counted.
 func (s *Seen) AddFiles(changes []FileChange) {
 	if s.More == nil {
 		s.More = map[string]int{}
@@ -92,7 +92,7 @@ func (s *Seen) AddFiles(changes []FileChange) {
 	s.Files = first(append(s.Files, changes...), MaxFiles, s.More, Files)
 }
 
-// Lack says why a list lacks something. The first reason stays.
+// Lack records why a list is incomplete. The first reason is kept.
 func (s *Seen) Lack(list, why string) {
 	if s.Unseen == nil {
 		s.Unseen = map[string]string{}
@@ -102,7 +102,7 @@ func (s *Seen) Lack(list, why string) {
 	}
 }
 
-// Parse reads what a guest says as JSON, and keeps of it what is within the bounds.
+// Parse parses a guest's report, and drops what exceeds the limits.
 func Parse(said []byte) (Seen, error) {
 	var s Seen
 	if err := json.Unmarshal(said, &s); err != nil {
@@ -111,7 +111,7 @@ func Parse(said []byte) (Seen, error) {
 	return s.bounded(), nil
 }
 
-// bounded returns s without what is more than a guest of ours says.
+// bounded returns s within the limits.
 func (s Seen) bounded() Seen {
 	b := Seen{More: map[string]int{}, Unseen: map[string]string{}}
 	for name, count := range s.More {
@@ -139,10 +139,10 @@ func (s Seen) bounded() Seen {
 	return b
 }
 
-// other stands for a word that no guest of ours says: what reads it may be a terminal.
+// other replaces words that are not known, because they may be printed to a terminal.
 const other = "other"
 
-// known returns word where it is one of these.
+// known returns word if it is one of words, else [other].
 func known(word string, words ...string) string {
 	if slices.Contains(words, word) {
 		return word
@@ -150,7 +150,7 @@ func known(word string, words ...string) string {
 	return other
 }
 
-// network returns the name of one, as [Address] has them and those who carry it.
+// network returns the name of a network if it is known, else [other].
 func network(name string) string {
 	if number, ok := strings.CutPrefix(name, "family-"); ok {
 		if _, err := strconv.ParseUint(number, 10, 16); err == nil {
@@ -168,10 +168,10 @@ func first[T any](all []T, most int, more map[string]int, name string) []T {
 	return all
 }
 
-// Text returns a name as it is kept: cut where it is long, and whole characters.
+// Text returns s truncated to the limit and as valid UTF-8.
 func Text(s string) string { return cut(s, maxText) }
 
-// argsOf returns a program's arguments as they are kept.
+// argsOf returns a program's arguments within the limits.
 func argsOf(all []string) []string {
 	var kept []string
 	for _, arg := range all[:min(len(all), maxArgs)] {
@@ -192,7 +192,7 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s, "?") + more
 }
 
-// Nothing returns what is seen of a container that is not watched.
+// Nothing returns the Seen of a container that is not watched.
 func Nothing(why string) (s Seen) {
 	for _, list := range []string{Files, Programs, Connections} {
 		s.Lack(list, why)

@@ -6,34 +6,31 @@ import (
 	"slices"
 )
 
-// Usage is what a container used since it was made. What is nil could not be seen, which
-// is not the same as none.
+// Usage is what a container has used since it was created. A nil value is not known.
 type Usage struct {
-	Memory       *Level          `json:"memory,omitempty"` // bytes; files in tmpfs count
+	Memory       *Level          `json:"memory,omitempty"` // bytes, including files in tmpfs
 	Pids         *Level          `json:"pids,omitempty"`   // processes and threads
 	CPU          *float64        `json:"cpu_seconds,omitempty"`
-	Throttled    *float64        `json:"throttled_seconds,omitempty"` // it had to wait for CPU
-	OOMKills     *int64          `json:"oom_kills,omitempty"`         // programs that the kernel ended for want of memory
-	ForksRefused *int64          `json:"forks_refused,omitempty"`     // for want of pids
+	Throttled    *float64        `json:"throttled_seconds,omitempty"` // time waiting for CPU because of the limit
+	OOMKills     *int64          `json:"oom_kills,omitempty"`         // processes killed because of memory
+	ForksRefused *int64          `json:"forks_refused,omitempty"`     // failed forks because of the pids limit
 	Disks        map[string]Disk `json:"disks,omitempty"`             // by directory
 }
 
-// Level is something that rises and falls.
+// Level is a current value with its peak.
 type Level struct {
 	Peak int64 `json:"peak"`
 	Now  int64 `json:"now"`
 }
 
-// Disk is a writable directory of limited size. Peak and Full are what was seen at
-// the times when somebody looked.
+// Disk is a writable directory with a size limit. Peak and Full are only sampled.
 type Disk struct {
 	Peak int64 `json:"peak"` // bytes used
 	Size int64 `json:"size"`
-	Full bool  `json:"full,omitempty"` // it had no room left for a byte, or for a file
+	Full bool  `json:"full,omitempty"` // it had no space for more data or files
 }
 
-// With returns u as it goes on: levels and counts as in later, where that knows them,
-// peaks the higher of both.
+// With returns u updated with later: its values where they are known, and the higher peaks.
 func (u Usage) With(later Usage) Usage {
 	merged := Usage{
 		Memory: higher(u.Memory, later.Memory), Pids: higher(u.Pids, later.Pids),
@@ -65,27 +62,27 @@ func higher(before, later *Level) *Level {
 	return &Level{Peak: max(before.Peak, later.Peak, later.Now), Now: later.Now}
 }
 
-// Only returns u without directories that are not among dirs.
+// Only returns u without disks that are not in dirs.
 func (u Usage) Only(dirs []string) Usage {
 	u.Disks = maps.Clone(u.Disks)
 	maps.DeleteFunc(u.Disks, func(dir string, _ Disk) bool { return !slices.Contains(dirs, dir) })
 	return u
 }
 
-// What a container can run into. Events and reasons are called so.
+// Kinds of breaches, which are also used for events and reasons.
 const (
 	OOM  = "oom"
 	Pids = "pids"
 	Full = "disk"
 )
 
-// Breach is a limit that a container ran into.
+// Breach is a limit that a container reached.
 type Breach struct {
 	Kind string // OOM, Pids or Full
-	What string // what happened, as a sentence goes on that names the container
+	What string // what happened, as a predicate whose subject is the container
 }
 
-// Breaches returns the limits that a container ran into.
+// Breaches returns the limits that a container reached.
 func (u Usage) Breaches() []Breach {
 	var all []Breach
 	if u.OOMKills != nil && *u.OOMKills > 0 {

@@ -40,7 +40,7 @@ func fileAttempts() []attempt {
 	}
 }
 
-// opened returns the first of some paths that can be opened for writing. Nothing is written.
+// opened reports the first of paths that can be opened for writing. Nothing is written.
 func opened(paths []string) result {
 	errs := make([]error, 0, len(paths))
 	for _, path := range paths {
@@ -54,7 +54,7 @@ func opened(paths []string) result {
 	return result{Refused, summary(errs)}
 }
 
-// sysfs tries to change a control group, and settings of the kernel's.
+// sysfs tries to open control groups and kernel settings for writing.
 func sysfs(context.Context, Aims) result {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/cgroup.procs")
 	agents, _ := filepath.Glob("/sys/fs/cgroup/*/release_agent")
@@ -64,7 +64,7 @@ func sysfs(context.Context, Aims) result {
 	}))
 }
 
-// rootFiles tries to make a file beside those of the image, and to change ours.
+// rootFiles tries to create files next to those of the image, and to change waza's own.
 func rootFiles(context.Context, Aims) result {
 	var errs []error
 	for _, dir := range []string{"/", "/etc", "/opt/waza", "/etc/waza"} {
@@ -82,7 +82,7 @@ func rootFiles(context.Context, Aims) result {
 	return r
 }
 
-// hostDevices opens every device that is more than a container's usual ones.
+// hostDevices tries to open every device that containers do not usually have.
 func hostDevices(context.Context, Aims) result {
 	usual := []string{"null", "zero", "full", "random", "urandom", "tty", "console", "ptmx", "0"}
 	var errs []error
@@ -111,7 +111,7 @@ func hostDevices(context.Context, Aims) result {
 	return result{Refused, summary(errs)}
 }
 
-// engineSocket asks every container engine that may have a socket here.
+// engineSocket tries to connect to the sockets of container engines.
 func engineSocket(context.Context, Aims) result {
 	var errs []error
 	for _, path := range []string{
@@ -128,7 +128,7 @@ func engineSocket(context.Context, Aims) result {
 	return result{Refused, summary(errs)}
 }
 
-// processes looks for programs of other containers.
+// processes looks for processes of other containers.
 func processes(_ context.Context, a Aims) result {
 	mark := []byte(Reversed(a.Foreigners))
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -145,8 +145,8 @@ const (
 	maxFileSize = 1 << 20
 )
 
-// planted looks for a secret in the environment of every process and in every file,
-// as far as time allows.
+// planted looks for planted secrets in the environment of all processes and in all files, until
+// the time limit.
 func planted(ctx context.Context, a Aims) result {
 	mark := []byte(Reversed(a.Planted))
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
@@ -184,8 +184,8 @@ func planted(ctx context.Context, a Aims) result {
 	return result{Refused, "none in " + plural(len(environs), "process") + " and " + plural(looked, "file")}
 }
 
-// contains reports whether a file of moderate size holds a mark. Our own executable is
-// larger.
+// contains reports whether a file contains a mark. Large files, such as our executable, are
+// skipped.
 func contains(path string, mark []byte) bool {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxFileSize {

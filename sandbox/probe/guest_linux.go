@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// riskyAttempts are on the guest, which is our parent. One that works may be the
-// last thing that this container does, so what came before is told by then.
+// riskyAttempts returns attacks on the guest, which is our parent. If one succeeds, the
+// container may end, so they run after all others were reported.
 func riskyAttempts() []attempt {
 	on := func(name string, try func(guest int) result) attempt {
 		return attempt{name, func(context.Context, Aims) result {
@@ -27,16 +27,16 @@ func riskyAttempts() []attempt {
 	return []attempt{on(GuestMemory, memory), on(GuestPtrace, ptrace), on(GuestFreeze, freeze), on(GuestSignals, signals)}
 }
 
-// isGuest reports whether a process is the guest: nobody else is to be hurt.
+// isGuest reports whether a process is the guest, so that nothing else is attacked.
 func isGuest(pid int) bool {
 	line, err := os.ReadFile(proc(pid, "cmdline"))
 	args := bytes.Split(line, []byte{0})
-	return err == nil && len(args) > 1 && string(args[1]) == "guest" // the rest names its socket
+	return err == nil && len(args) > 1 && string(args[1]) == "guest" // the following argument names its socket
 }
 
 func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "/" + file }
 
-// memory opens what the guest has: its memory, its stdin, its environment.
+// memory tries to open the guest's memory, stdin, environment and root.
 func memory(guest int) result {
 	var errs []error
 	for _, try := range []struct {
@@ -52,8 +52,7 @@ func memory(guest int) result {
 	return result{Refused, summary(errs)}
 }
 
-// readable opens a file and, where it is to be read, reads a byte of it: some are
-// refused no earlier.
+// readable opens a file and, for reading, reads a byte, because some files only fail then.
 func readable(path string, flags int) error {
 	f, err := os.OpenFile(path, flags, 0)
 	if err != nil {
@@ -79,7 +78,7 @@ func ptrace(guest int) result {
 	return unless(err, "process 1 can be traced")
 }
 
-// freeze stops the guest and looks whether it stands.
+// freeze tries to stop the guest.
 func freeze(guest int) result {
 	if err := unix.Kill(guest, unix.SIGSTOP); err != nil {
 		return refused(err)
@@ -98,8 +97,8 @@ func freeze(guest int) result {
 	return refused(errors.New("process 1 goes on"))
 }
 
-// signals sends the guest every signal that could end it, and looks whether it is
-// there after that. Where it is not, neither are we.
+// signals sends the guest every signal that could kill it, and checks whether it is still
+// running. If it is not, neither are we.
 func signals(guest int) result {
 	for number := unix.Signal(1); number < 65; number++ {
 		if number == unix.SIGSTOP || number == unix.SIGTSTP || number == unix.SIGTTIN || number == unix.SIGTTOU {

@@ -41,7 +41,7 @@ func kernelAttempts() []attempt {
 			return descriptor(fd, errno, "io_uring can be set up, which goes around every filter of system calls")
 		}),
 		plain(KernelModule, func() result {
-			// A descriptor that is none is looked at after the right to load.
+			// The permission is checked before the descriptor.
 			err := unix.FinitModule(-1, "", 0)
 			switch {
 			case errors.Is(err, unix.ENOSYS):
@@ -60,8 +60,8 @@ func kernelAttempts() []attempt {
 	}
 }
 
-// userNamespace starts ourselves in one, as what nobody runs: a process of several
-// threads cannot enter one itself.
+// userNamespace starts our executable without a valid command in a new user namespace, because
+// a multithreaded process cannot enter one itself.
 func userNamespace() result {
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{"waza", Subcommand}, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER},
@@ -82,7 +82,7 @@ func descriptor[E error](fd uintptr, err E, done string) result {
 	return result{Out, done}
 }
 
-// mounts tries to mount in three ways, on a directory of its own.
+// mounts tries three ways to mount something on its own directory.
 func mounts() result {
 	dir, err := os.MkdirTemp(os.TempDir(), "mount-")
 	if err != nil {
@@ -109,8 +109,7 @@ func mounts() result {
 	return result{Refused, summary(append(errs, err))}
 }
 
-// setuid tries to become root, and looks whether a program of an image that is
-// setuid would.
+// setuid tries to become root, and checks whether setuid programs would gain privileges.
 func setuid() result {
 	if os.Getuid() == 0 {
 		return out("it is root already")
@@ -124,7 +123,7 @@ func setuid() result {
 	return refused(errors.New("setuid fails, and setuid programs gain nothing"))
 }
 
-// makeDevice makes a node of the memory device and does not open it.
+// makeDevice tries to create a node for the memory device, without opening it.
 func makeDevice() result {
 	dir, err := os.MkdirTemp(os.TempDir(), "node-")
 	if err != nil {

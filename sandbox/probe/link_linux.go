@@ -44,8 +44,8 @@ func linkAttempts() []attempt {
 	}
 }
 
-// vsock opens a socket to the hypervisor, also under a number for its family that
-// only the kernel takes for it: filters compare more bits than it reads.
+// vsock tries to open a socket to the hypervisor, also with a family number that the kernel
+// truncates: seccomp compares more bits than the kernel reads.
 func vsock(context.Context, Aims) result {
 	const high = 1 << 32
 	fd, _, errno := unix.Syscall(unix.SYS_SOCKET, unix.AF_VSOCK|high, unix.SOCK_STREAM, 0)
@@ -56,7 +56,7 @@ func vsock(context.Context, Aims) result {
 	return withSocket(unix.AF_VSOCK, unix.SOCK_STREAM, 0, nil, "a socket to the hypervisor can be opened")
 }
 
-// withSocket opens a socket and does something with it.
+// withSocket opens a socket and calls do, which may be nil.
 func withSocket(family, kind, protocol int, do func(fd int) error, done string) result {
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -71,14 +71,14 @@ func withSocket(family, kind, protocol int, do func(fd int) error, done string) 
 	return result{Out, done}
 }
 
-// sendAll sends a datagram to each address, from a socket that prepare has set up.
+// sendAll sends a datagram to each address, from a socket prepared by prepare.
 func (a Aims) sendAll(name string, aims []string, prepare func(fd int) error) result {
 	return a.sendEach(aims, prepare, func(fd int, aim string, to *unix.SockaddrInet4) error {
 		return unix.Sendto(fd, []byte(Payload(a, name, aim)), 0, to)
 	})
 }
 
-// sendEach has send put a datagram to each address onto a socket that prepare has set up.
+// sendEach calls send for each address, with a socket prepared by prepare.
 func (a Aims) sendEach(aims []string, prepare func(fd int) error, send func(fd int, aim string, to *unix.SockaddrInet4) error) result {
 	if a.Host.UDP4 == 0 {
 		return untried("nothing of ours listens on the host")
@@ -122,7 +122,7 @@ func (a Aims) datagram(aim string, prepare func(fd int) error, send func(fd int,
 
 var errNoInterface = errors.New("no interface")
 
-// ownInterface returns the first but loopback, with its IPv4 address.
+// ownInterface returns the first interface except loopback, with its IPv4 address.
 func ownInterface() (*net.Interface, netip.Addr, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -163,8 +163,8 @@ func unicastInterface(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DONTROUTE, 1)
 }
 
-// fromOwnAddress binds to the container's address, which chooses its interface for
-// broadcast and multicast.
+// fromOwnAddress binds to the container's address, which determines the interface for broadcast
+// and multicast.
 func fromOwnAddress(fd int) error {
 	_, own, err := ownInterface()
 	if err != nil {
@@ -176,7 +176,7 @@ func fromOwnAddress(fd int) error {
 	return unix.Bind(fd, &unix.SockaddrInet4{Addr: own.As4()})
 }
 
-// packetInfo names the interface in a control message, which no filter sees.
+// packetInfo names the interface in a control message, which seccomp cannot inspect.
 func packetInfo(_ context.Context, a Aims) result {
 	return a.sendEach(a.Host.over(4), nil, func(fd int, aim string, to *unix.SockaddrInet4) error {
 		i, _, err := ownInterface()
@@ -192,7 +192,7 @@ func packetInfo(_ context.Context, a Aims) result {
 	})
 }
 
-// ping asks for an answer from everything that the host's addresses could be.
+// ping sends an ICMP echo to all possible addresses of the host.
 func ping(_ context.Context, a Aims) result {
 	return withSocket(unix.AF_INET, unix.SOCK_DGRAM, unix.IPPROTO_ICMP, func(fd int) error {
 		if err := setTimeout(fd); err != nil {
@@ -215,13 +215,13 @@ func ping(_ context.Context, a Aims) result {
 	}, "the host answers")
 }
 
-// setTimeout bounds waiting for something to read.
+// setTimeout sets a timeout for reads.
 func setTimeout(fd int) error {
 	wait := unix.NsecToTimeval(patience.Nanoseconds())
 	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait)
 }
 
-// routes asks the kernel for an address on loopback, and for a route.
+// routes tries to add a route.
 func routes(context.Context, Aims) result {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -243,7 +243,7 @@ func routes(context.Context, Aims) result {
 	return out("a route could be added")
 }
 
-// ask sends one netlink request and reads the kernel's answer to it.
+// ask sends a netlink request and reads the acknowledgement.
 func ask(fd int, kind, flags uint16, body []byte) error {
 	order := binary.NativeEndian
 	message := order.AppendUint32(nil, uint32(unix.NLMSG_HDRLEN+len(body)))
@@ -267,14 +267,14 @@ func ask(fd int, kind, flags uint16, body []byte) error {
 	return nil
 }
 
-// rawSocket sends datagrams with headers of its own making.
+// rawSocket tries to send datagrams with forged headers.
 func rawSocket(_ context.Context, a Aims) result {
 	return a.forge(RawSocket, unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_RAW, func(fd int, packet []byte, aim netip.Addr) error {
 		return unix.Sendto(fd, packet, 0, &unix.SockaddrInet4{Addr: aim.As4()})
 	}, bindToDevice)
 }
 
-// packetSocket puts datagrams onto the link, to whoever is there.
+// packetSocket tries to broadcast datagrams on the link.
 func packetSocket(_ context.Context, a Aims) result {
 	return a.forge(PacketSocket, unix.AF_PACKET, unix.SOCK_DGRAM, 0, func(fd int, packet []byte, _ netip.Addr) error {
 		to, err := everybody(unix.ETH_P_IP)
@@ -296,7 +296,7 @@ func everybody(protocol uint16) (*unix.SockaddrLinklayer, error) {
 	}, nil
 }
 
-// network16 returns n as the kernel wants it in a field of network byte order.
+// network16 returns n in network byte order.
 func network16(n uint16) uint16 {
 	return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n))
 }
@@ -308,7 +308,7 @@ func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, p
 	_, own, missing := ownInterface()
 	r := withSocket(family, kind, protocol, func(fd int) error {
 		if missing != nil {
-			return nil // a socket like this is refused whether there is a link or not
+			return nil // whether such a socket is denied does not depend on the link
 		}
 		if prepare != nil {
 			if err := prepare(fd); err != nil {
@@ -329,7 +329,7 @@ func (a Aims) forge(name string, family, kind, protocol int, send func(fd int, p
 	return r
 }
 
-// udpPacket returns a datagram with its IP header.
+// udpPacket returns a UDP datagram with its IP header.
 func udpPacket(from, to netip.Addr, port int, content string) []byte {
 	length := 28 + len(content)
 	p := []byte{0x45, 0, byte(length >> 8), byte(length), 0, 1, 0, 0, 64, unix.IPPROTO_UDP, 0, 0}
@@ -346,7 +346,7 @@ func udpPacket(from, to netip.Addr, port int, content string) []byte {
 	return append(append(p, 0, 0), content...)
 }
 
-// arp asks who has the host's addresses, and whether anybody answers.
+// arp sends ARP requests for the host's addresses, and checks for a reply.
 func arp(_ context.Context, a Aims) result {
 	return withSocket(unix.AF_PACKET, unix.SOCK_DGRAM, int(network16(unix.ETH_P_ARP)), func(fd int) error {
 		i, own, err := ownInterface()
@@ -368,7 +368,7 @@ func arp(_ context.Context, a Aims) result {
 	}, "the host answers for its other addresses")
 }
 
-// awaitARP waits for an answer (RFC 826: operation 2).
+// awaitARP waits for an ARP reply (RFC 826: operation 2).
 func awaitARP(fd int) error {
 	answer := make([]byte, maxPayload)
 	for until := time.Now().Add(patience); time.Now().Before(until); {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Main runs one of the programs, as its first argument says, until it is done.
+// Main runs the program that its first argument names.
 func Main(args []string, stdin io.Reader, stdout io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("usage: waza probe PROGRAM; it is started by waza run")
@@ -42,9 +42,9 @@ func withAims(stdin io.Reader, do func(Aims) error) error {
 }
 
 const (
-	// patience is how long an attack waits for an answer.
+	// patience is how long an attack waits for a response.
 	patience = 700 * time.Millisecond
-	// attackLimit is how long one attack may take in all.
+	// attackLimit bounds one attack.
 	attackLimit = time.Second
 )
 
@@ -66,15 +66,15 @@ func unless(err error, done string) result {
 	return result{Out, done}
 }
 
-// attempt is one attack. Each runs on an operating system thread of its own, which ends with it, so
-// that changes to the thread affect nothing else.
+// attempt is one attack. Each runs on its own OS thread, which ends with it, so that changes to
+// the thread do not affect others.
 type attempt struct {
 	name string
 	try  func(ctx context.Context, a Aims) result
 }
 
-// attackAll tries all attacks in parallel, and at last those that may end the guest, and with it
-// this process.
+// attackAll runs all attacks in parallel, and then those that may end the guest and this
+// process.
 func attackAll(a Aims, stdout io.Writer) error {
 	awaitAddresses()
 	found := make(chan Finding)
@@ -116,10 +116,10 @@ func attempts() []attempt {
 }
 
 const (
-	// settling is how long an interface may take to give itself IPv6 addresses: a
-	// second or two go by until it is sure that nobody else has them (RFC 4862, 5.4).
+	// settling is how long to wait for IPv6 addresses of interfaces. Duplicate address
+	// detection takes one or two seconds (RFC 4862, section 5.4).
 	settling = 3 * time.Second
-	// tentative is the flag of an address that is not yet of use (if_addr.h).
+	// tentative is the flag of an address that cannot be used yet (if_addr.h).
 	tentative = 0x40
 )
 

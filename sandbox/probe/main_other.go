@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Main works on Linux alone, which containers run.
+// Main only works on Linux.
 func Main([]string, io.Reader, io.Writer) error {
 	return errors.New("waza probe runs in Linux containers only")
 }

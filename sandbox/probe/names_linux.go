@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resolverOfEngine is where Docker answers names in a container.
+// resolverOfEngine is the address of Docker's DNS server in a container.
 const resolverOfEngine = "127.0.0.11"
 
 func nameAttempts() []attempt {
@@ -75,7 +75,8 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 	return result{Refused, summary(errs)}
 }
 
-// Lookup asks one server for the IPv4 addresses of a name, and returns how many it answered.
+// Lookup queries one server for the IPv4 addresses of a name, and returns the number of
+// answers.
 func Lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode, int, error) {
 	asked, err := dnsmessage.NewName(name + ".")
 	if err != nil {
@@ -108,8 +109,8 @@ func Lookup(ctx context.Context, network, server, name string) (dnsmessage.RCode
 	return answer.RCode, len(answer.Answers), nil
 }
 
-// converse sends a question and reads the answer. Over TCP, each is preceded by its length
-// (RFC 1035, 4.2.2).
+// converse sends a query and reads the response. Over TCP, messages are preceded by their
+// length (RFC 1035, section 4.2.2).
 func converse(conn net.Conn, network string, question []byte) ([]byte, error) {
 	if network == "udp" {
 		if _, err := conn.Write(question); err != nil {

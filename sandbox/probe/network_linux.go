@@ -16,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outside are addresses that nobody has, of the ranges for documentation (RFC 5737,
-// RFC 3849).
+// outside are unassigned addresses from the ranges for documentation (RFC 5737, RFC 3849).
 var outside = []string{"198.51.100.1", "203.0.113.1", "2001:db8::1"}
 
 const metadata = "169.254.169.254"
@@ -55,12 +54,12 @@ func hostTCP(ctx context.Context, a Aims) result {
 	if a.Host.TCP4 == 0 {
 		return untried("nothing of ours listens on the host")
 	}
-	aims := append(a.Host.over(4), "127.0.0.1") // the host's own, if that is where we are
+	aims := append(a.Host.over(4), "127.0.0.1") // 127.0.0.1 is the host's own if we share its network
 	return a.dialAll(ctx, HostTCP, withPorts(aims, a.Host.TCP4), connectionCounts, nil)
 }
 
-// hostIPv6 aims at the host's addresses, and over every interface at its addresses
-// of the link: an IPv6 interface has one without being given any.
+// hostIPv6 connects to the host's addresses, and to link-local addresses on every interface,
+// since interfaces with IPv6 always have one.
 func hostIPv6(ctx context.Context, a Aims) result {
 	if a.Host.TCP6 == 0 {
 		return untried("the host has no IPv6")
@@ -86,8 +85,8 @@ func hostIPv6(ctx context.Context, a Aims) result {
 	return r
 }
 
-// neighbour aims at the addresses of another trial and all beside them, and, should
-// both be in one place, at our own.
+// neighbour connects to the addresses of another trial's subnet and, in case both share a
+// network namespace, to loopback.
 func neighbour(ctx context.Context, a Aims) result {
 	if a.Neighbour.TCP4 == 0 {
 		return untried("there is no other trial")
@@ -106,7 +105,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	return r
 }
 
-// beside returns the addresses of the task network that addr is on.
+// beside returns the addresses of the task network that contains addr.
 func beside(addr string) []string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
@@ -120,12 +119,12 @@ func beside(addr string) []string {
 	return all
 }
 
-// taskBits is the size of a task network.
+// taskBits is the prefix length of a task network.
 const taskBits = 29
 
-// otherServer aims at another server of the trial, past the runner: at its name, its
-// addresses, and wherever names may lead here. An answer from there may be its own
-// guest's, so only a connection counts.
+// otherServer connects to another server of the trial without the runner: by its name, at its
+// addresses, and at addresses that names may resolve to here. A refusal may come from its own
+// guest, so only a connection counts.
 func otherServer(ctx context.Context, a Aims) result {
 	if a.Sibling.TCP4 == 0 {
 		return untried("there is no other server")
@@ -134,16 +133,16 @@ func otherServer(ctx context.Context, a Aims) result {
 	return a.dialAll(ctx, OtherServer, withPorts(aims, a.Sibling.TCP4), connectionCounts, nil)
 }
 
-// verdict says what an answer to a connection request is worth.
+// verdict says which responses to a connection request count as a way out.
 type verdict int
 
 const (
-	connectionCounts verdict = iota // only a connection shows a way out
-	answerCounts                    // so does a refusal by the other end: nobody should be there
+	connectionCounts verdict = iota // only a connection
+	answerCounts                    // also a refusal, since nobody should be there
 )
 
-// dialAll tries all addresses side by side and tells of the first that is a way out.
-// To whom it connects, it says who it is.
+// dialAll connects to all addresses in parallel and reports the first one that is a way out. It
+// sends the payload on connections.
 func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts verdict, prepare func(fd int) error) result {
 	dialer := net.Dialer{Timeout: patience, Control: func(_, _ string, c syscall.RawConn) (err error) {
 		if prepare == nil {
@@ -188,7 +187,7 @@ func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string) er
 	return err
 }
 
-// summary says once what went wrong often.
+// summary joins errors, with a count for repeated ones.
 func summary(errs []error) string {
 	count := map[string]int{}
 	var order []string
@@ -206,7 +205,7 @@ func summary(errs []error) string {
 	return strings.Join(order, ", ")
 }
 
-// reason returns the heart of an error, without the addresses that it names.
+// reason returns an error without the addresses that it contains.
 func reason(err error) string {
 	var errno unix.Errno
 	var timeout interface{ Timeout() bool }
@@ -222,7 +221,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// withPorts joins every address with every port that is one.
+// withPorts joins every address with every port that is not 0.
 func withPorts(addrs []string, ports ...int) []string {
 	var all []string
 	for _, addr := range addrs {
@@ -235,7 +234,7 @@ func withPorts(addrs []string, ports ...int) []string {
 	return all
 }
 
-// interfaces names those of this container but loopback.
+// interfaces returns the names of this container's interfaces except loopback.
 func interfaces() []string {
 	all, _ := net.Interfaces()
 	var names []string
@@ -247,8 +246,7 @@ func interfaces() []string {
 	return names
 }
 
-// gateways returns where the host would stand on our networks: the first address of
-// each.
+// gateways returns the first address of each of our networks, where the host usually is.
 func gateways() []string {
 	all, _ := net.InterfaceAddrs()
 	var found []string

@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resource that two containers share lets one learn about the other. So every attacker and
-// listener marks resources that may be shared, for as long as it runs, and attackers look for
-// the marks of others.
+// A resource that two containers share leaks information. So every attacker and listener marks
+// resources that may be shared while it runs, and attackers look for the marks of others.
 
 func sharedAttempts() []attempt {
 	return []attempt{
@@ -31,21 +30,21 @@ func sharedAttempts() []attempt {
 	}
 }
 
-// commonFiles lists files that a container may share with another.
+// commonFiles returns files that containers may share.
 func commonFiles() []string {
 	return []string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/passwd", "/etc/group", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname"}
 }
 
 const (
-	// markStart and markLen are the locked range of a file, which is behind its end.
+	// markStart and markLen are the locked range of a file, beyond its end.
 	markStart = 1 << 40
 	markLen   = 1 << 10
-	// markTimers is how many timers a mark has. Few programs have any.
+	// markTimers is the number of timers per mark. Few programs have any.
 	markTimers = 64
 )
 
-// mark locks the common files, which takes a descriptor for reading, and makes timers,
-// which the kernel counts by user. It returns the files that are locked.
+// mark locks the common files and creates timers, which the kernel accounts by user. It returns
+// the locked files.
 var mark = sync.OnceValue(func() map[string]*os.File {
 	marked := map[string]*os.File{}
 	for _, name := range commonFiles() {
@@ -61,7 +60,7 @@ var mark = sync.OnceValue(func() map[string]*os.File {
 		marked[name] = f
 	}
 	for range markTimers {
-		_ = MakeTimer() // without them there is nothing to be seen
+		_ = MakeTimer() // without timers, nothing is detected
 	}
 	return marked
 })
@@ -86,7 +85,7 @@ func sharedFile() result {
 		return untried("no file can be locked")
 	}
 	for name, f := range marked {
-		// Our own lock is of the same open file, and in nobody's way.
+		// our own lock is on the same open file and does not conflict
 		lock := unix.Flock_t{Type: unix.F_WRLCK, Start: markStart, Len: markLen}
 		if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &lock); err == nil && lock.Type != unix.F_UNLCK {
 			return out("a lock of another container on %s can be seen", name)
@@ -114,13 +113,13 @@ func sharedUser() result {
 }
 
 const (
-	// bufferConns is how many connections are filled, and bufferMost how many bytes one may hold in
-	// a direction: what waza allows and what the kernel adds.
+	// bufferConns is how many connections are filled. bufferMost is how many bytes each may
+	// buffer per direction: waza's limit and what the kernel adds.
 	bufferConns = 8
 	bufferMost  = 128 << 10
 )
 
-// memoryTCP fills connections to itself, whose buffers may not count as its container's memory.
+// memoryTCP fills connections to itself, whose buffers may not be accounted to the container.
 func memoryTCP() result {
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -180,7 +179,7 @@ func fillOne(ln net.Listener) (held int, done func(), err error) {
 	return fill(conn.(*net.TCPConn)), func() { _, _ = conn.Close(), other.Close() }, nil
 }
 
-// wantBuffers asks for large buffers.
+// wantBuffers requests large buffers.
 func wantBuffers(fd uintptr) {
 	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
 		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, 4<<20)
@@ -201,7 +200,7 @@ func fill(conn *net.TCPConn) (held int) {
 			held += max(n, 0)
 			if errors.Is(err, syscall.EAGAIN) {
 				full++
-				time.Sleep(2 * time.Millisecond) // the other side takes some in
+				time.Sleep(2 * time.Millisecond) // the other side receives some
 			} else if err != nil {
 				full = 3
 			}
@@ -213,7 +212,7 @@ func fill(conn *net.TCPConn) (held int) {
 	return held
 }
 
-// memoryUsed returns how many bytes count as the container's memory, or -1 if that cannot be read.
+// memoryUsed returns the container's memory usage in bytes, or -1 if not known.
 func memoryUsed() int {
 	for _, name := range []string{"/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory.current"} {
 		if text, err := os.ReadFile(name); err == nil {

@@ -15,11 +15,12 @@ import (
 
 const (
 	maxPayload  = 256
-	maxArrivals = 1000 // told by one listener; what comes after is dropped
-	maxOpen     = 64   // connections at once
+	maxArrivals = 1000 // reported by one listener; more are dropped
+	maxOpen     = 64   // concurrent connections
 )
 
-// Payload returns what attacks send: who sent it, under what name, and to which address.
+// Payload returns what attacks send: the sender's nonce, the attack, and the destination
+// address.
 func Payload(a Aims, attack, aim string) string {
 	return strings.Join([]string{magic, a.Nonce, attack, aim}, " ") + "\n"
 }
@@ -109,7 +110,7 @@ func (w *watcher) stream(network string) int {
 	return ln.Addr().(*net.TCPAddr).Port
 }
 
-// packets is stream, but for datagrams.
+// packets listens for datagrams on a free port and returns it, or 0 if that fails.
 func (w *watcher) packets(network string) int {
 	conn, err := net.ListenPacket(network, ":0")
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package process defines a program that was started in a sandbox, whatever backend
-// started it.
+// Package process defines a program that runs in a sandbox of any backend.
 package process
 
 import (
@@ -35,13 +34,13 @@ func WithPath(env []string, first string) []string {
 	return append(slices.Clone(env), "PATH="+first+":"+path)
 }
 
-// Exit is how a program ended.
+// Exit is the exit status of a program.
 type Exit struct {
-	Code   int    // -1 where a signal ended it
-	Signal string // such as "SIGKILL"; empty where it exited
+	Code   int    // -1 if it was killed by a signal
+	Signal string // such as "SIGKILL"; empty if it exited
 }
 
-// Signal is one of the signals a runner sends.
+// Signal is a signal that a runner sends.
 type Signal string
 
 const (
@@ -50,18 +49,18 @@ const (
 	Kill      Signal = "SIGKILL"
 )
 
-// Process is a running program. Stdout and Stderr must be read to their end, or
-// the program stalls.
+// Process is a running program. Stdout and Stderr must be read to the end, or the program may
+// block.
 type Process interface {
-	// Stdin writes to the program; Close is its end of file.
+	// Stdin returns the program's stdin. Closing it is the end of file.
 	Stdin() io.WriteCloser
-	// Stdout and Stderr end in io.EOF when the program closed them, or when it
-	// ended and a short grace for its children has passed.
+	// Stdout and Stderr return io.EOF when the program has closed them, or a short time after
+	// it has exited if children keep them open.
 	Stdout() io.Reader
 	Stderr() io.Reader
-	// Signal goes to the program and everything it started.
+	// Signal sends a signal to the program and everything it started.
 	Signal(Signal) error
-	// Wait returns when the program has ended and its output is at its end. It
-	// fails where the sandbox went away first.
+	// Wait returns when the program has exited and its output has been read. It fails if the
+	// sandbox was closed first.
 	Wait() (Exit, error)
 }

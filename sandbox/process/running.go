@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// Running is a program under way: it is fed, and what it writes is copied. It is a
-// [Process] whose streams are in use.
+// Running is a [Process] whose stdin is written and whose outputs are copied.
 type Running struct {
 	Process
 	ended chan struct{}
 
-	// Set before ended is closed.
+	// Valid after ended is closed.
 	exit Exit
 	err  error
 }
 
-// Attend writes stdin to a program, which need not read it, and copies its outputs until it
-// has ended and they are at their end. Two outputs that go to one writer are written to it at
-// the same time. A writer that fails leaves its output unread.
+// Attend writes stdin to a program and copies its outputs until both have ended and the program
+// has exited. The program need not read stdin. If stdout and stderr are the same writer, it is
+// used concurrently. If a writer fails, the rest of its output is not read.
 func Attend(p Process, stdin []byte, stdout, stderr io.Writer) *Running {
 	r := &Running{Process: p, ended: make(chan struct{})}
 	go func() {
@@ -41,7 +40,7 @@ func attend(p Process, stdin []byte, stdout, stderr io.Writer) (Exit, error) {
 		_ = p.Stdin().Close()
 	})
 	exit, err := p.Wait()
-	_ = p.Stdin().Close() // a write to it may still wait
+	_ = p.Stdin().Close() // unblocks a pending write
 	streams.Wait()
 	return exit, err
 }
@@ -75,14 +74,14 @@ func (r *Running) WaitOrKill(ctx context.Context, grace time.Duration) bool {
 	}
 }
 
-// Step is a signal to a program, and how long the program gets to end after it.
+// Step is a signal to a program, and how long to wait for its exit.
 type Step struct {
-	Signal Signal // empty for none
+	Signal Signal // may be empty
 	Grace  time.Duration
 }
 
-// Stop takes one step after another until ended is closed, which is when the program has
-// ended. It reports whether that is so. When ctx ends, the graces do.
+// Stop executes the steps until ended is closed, which means that the program has exited. It
+// reports whether that happened. When ctx is done, it does not wait any longer.
 func Stop(ctx context.Context, p Process, ended <-chan struct{}, steps ...Step) bool {
 	for _, step := range steps {
 		if IsClosed(ended) {
@@ -102,7 +101,7 @@ func Stop(ctx context.Context, p Process, ended <-chan struct{}, steps ...Step) 
 	return IsClosed(ended)
 }
 
-// IsClosed reports whether a channel is closed, of one on which nothing is sent.
+// IsClosed reports whether a channel on which nothing is sent is closed.
 func IsClosed(done <-chan struct{}) bool {
 	select {
 	case <-done:

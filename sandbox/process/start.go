@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Pipes are the pipes of a program's stdin, stdout and stderr: the program's ends, and ours.
+// Pipes are the pipes of a program's stdin, stdout and stderr, with the program's ends and
+// ours.
 type Pipes struct{ Theirs, Ours [3]*os.File }
 
 // OpenPipes opens the pipes of a program that is about to be started.
@@ -17,17 +18,17 @@ func OpenPipes() (p Pipes, err error) {
 		if p.Theirs[i], p.Ours[i], err = os.Pipe(); err != nil {
 			return p, errors.Join(err, p.CloseTheirs(), p.CloseOurs())
 		}
-		if i > 0 { // the program writes there
+		if i > 0 { // the program writes to stdout and stderr
 			p.Theirs[i], p.Ours[i] = p.Ours[i], p.Theirs[i]
 		}
 	}
 	return p, nil
 }
 
-// CloseTheirs closes the program's ends, once it has them.
+// CloseTheirs closes the program's ends, after it was started.
 func (p Pipes) CloseTheirs() error { return closeAll(p.Theirs) }
 
-// CloseOurs closes our ends, where the program could not be started.
+// CloseOurs closes our ends, if the program could not be started.
 func (p Pipes) CloseOurs() error { return closeAll(p.Ours) }
 
 func closeAll(files [3]*os.File) error {
@@ -40,7 +41,7 @@ func closeAll(files [3]*os.File) error {
 	return errors.Join(errs...)
 }
 
-// LastOfEach keeps the last value of each variable.
+// LastOfEach returns env with only the last value of each variable.
 func LastOfEach(env []string) []string {
 	var kept []string
 	seen := map[string]bool{}
@@ -55,9 +56,8 @@ func LastOfEach(env []string) []string {
 	return kept
 }
 
-// Find finds a program of that name as execvp(3) does, in the PATH that env has last and from the
-// directory that the program itself will have. It returns that PATH too; path is empty if no
-// executable file is there.
+// Find looks up a program like execvp(3) in the last PATH of env, relative to dir. It also
+// returns that PATH. path is "" if there is no such executable.
 func Find(name string, env []string, dir string) (path, search string) {
 	for _, kv := range env {
 		if value, ok := strings.CutPrefix(kv, "PATH="); ok {
@@ -75,7 +75,7 @@ func Find(name string, env []string, dir string) (path, search string) {
 	return "", search
 }
 
-// IsExecutable reports whether a file can be run.
+// IsExecutable reports whether path is an executable file.
 func IsExecutable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0

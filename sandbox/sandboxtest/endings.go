@@ -6,10 +6,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// containers are those of a trial of the suite.
+// containers returns the names of the containers of the suite's trials.
 func containers() []string { return []string{sandbox.Agent, "one", "two"} }
 
-// A container in which programs come and go, however they end, stands.
+// standing checks that a container keeps running after its programs have exited.
 func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
 	for _, container := range []string{sandbox.Agent, "one"} {
 		s.run(t, sb, container, "exit", "7")
@@ -26,7 +26,7 @@ func (s *suite) standing(t *testing.T, sb sandbox.Sandbox) {
 	}
 }
 
-// Every container is gone once its sandbox is closed.
+// goneAtTheEnd checks that every container is gone after its sandbox was closed.
 func (s *suite) goneAtTheEnd(t *testing.T) {
 	sb := s.stand(t)
 	if _, ok := sb.(sandbox.Monitor); !ok {

@@ -23,7 +23,7 @@ func put(t *testing.T, sb sandbox.Sandbox, dir string, files ...treetest.Entry) 
 	}
 }
 
-// collect is what the workspace holds: content by name, links as "-> target".
+// collect returns the files of the workspace by name, with links as "-> target".
 func collect(t *testing.T, sb sandbox.Sandbox) map[string]string {
 	t.Helper()
 	var out bytes.Buffer
@@ -106,7 +106,7 @@ func (s *suite) hostileTar(t *testing.T) {
 	}
 }
 
-// What a program leaves is told as it is, and never followed.
+// hostileTree checks that files are collected as they are, and links not followed.
 func (s *suite) hostileTree(t *testing.T) {
 	sb := s.stand(t)
 	s.say(t, sb, sandbox.Agent, "tree", sandbox.LayoutOf(sb, sandbox.Agent).Workspace)
@@ -131,13 +131,13 @@ func (s *suite) configLinks(t *testing.T) {
 	sameTree(t, collect(t, sb), map[string]string{"kept": "x"})
 }
 
-// A program that puts a link in the place of the workspace has nothing else
-// collected.
+// swapped checks that nothing is collected through a link that a program has put in place of
+// the workspace.
 func (s *suite) swapped(t *testing.T) {
 	sb := s.stand(t)
 	workspace := sandbox.LayoutOf(sb, sandbox.Agent).Workspace
 	if e := s.run(t, sb, sandbox.Agent, "swap", workspace, "/etc"); e.exit.Code != 0 {
-		sameTree(t, collect(t, sb), map[string]string{}) // it may not
+		sameTree(t, collect(t, sb), map[string]string{}) // not permitted
 		return
 	}
 	var out bytes.Buffer

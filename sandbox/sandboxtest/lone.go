@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// lone is a sandbox without servers, as programs of graders have it: the workspace of
-// another, in which what they do stays.
+// lone tests a sandbox without servers, as for graders' programs: it has a copy of another
+// workspace, and changes do not affect the original.
 func (s *suite) lone(t *testing.T) {
 	trial := s.trial(t)
 	first := s.standWith(t, trial)
@@ -39,7 +39,7 @@ func (s *suite) lone(t *testing.T) {
 	sameTree(t, collect(t, first), map[string]string{"note": "left"})
 }
 
-// find looks at single paths, where a backend can.
+// find tests reading single paths.
 func (s *suite) find(t *testing.T) {
 	sb := s.stand(t)
 	finder, ok := sb.(sandbox.Finder)

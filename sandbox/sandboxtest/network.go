@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// serveAt has each place say which server was asked for: by the place, or by the
-// request where a place is of all.
+// serveAt serves the name of the requested server at each endpoint: that of the endpoint, or of
+// the Host header if it has none.
 func serveAt(t *testing.T, places []sandbox.Endpoint) (stop func()) {
 	t.Helper()
 	var serving sync.WaitGroup
@@ -41,7 +41,7 @@ func serveAt(t *testing.T, places []sandbox.Endpoint) (stop func()) {
 	})
 }
 
-// tell writes the mcp.json that leads to places, as a runner does.
+// tell writes mcp.json with the addresses of the endpoints, as a runner does.
 func tell(t *testing.T, sb sandbox.Sandbox, places []sandbox.Endpoint) {
 	t.Helper()
 	hosts := map[string]string{"one": "one", "two": "two"}
@@ -56,7 +56,7 @@ func tell(t *testing.T, sb sandbox.Sandbox, places []sandbox.Endpoint) {
 	}
 }
 
-// The agent finds each server at its URL in mcp.json.
+// listen checks that the agent reaches each server at its URL in mcp.json.
 func (s *suite) listen(t *testing.T, sb sandbox.Sandbox) {
 	s.visitAll(t, sb)
 }
@@ -78,7 +78,7 @@ func (s *suite) visitAll(t *testing.T, sb sandbox.Sandbox) {
 	}
 }
 
-// The agent finds its models at the URL of its layout, beside servers and without any.
+// models checks that the agent reaches its models, with and without servers.
 func (s *suite) models(t *testing.T) {
 	for _, servers := range []int{0, 2} {
 		trial := s.trial(t)
@@ -98,14 +98,14 @@ func (s *suite) models(t *testing.T) {
 	}
 }
 
-// Places can be opened again when their listeners are closed.
+// listenAgain checks that endpoints can be opened again after their listeners were closed.
 func (s *suite) listenAgain(t *testing.T, sb sandbox.Sandbox) {
 	for range 2 {
 		s.visitAll(t, sb)
 	}
 }
 
-// The runner reaches what listens on the loopback of a server's container.
+// dial checks that the runner can connect to loopback of a server's container.
 func (s *suite) dial(t *testing.T, sb sandbox.Sandbox) {
 	for _, loopback := range []string{"127.0.0.1", "::1"} {
 		r := s.start(t, sb, "one", "serve", loopback)

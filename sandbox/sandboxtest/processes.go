@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// spec has the suite's program do something.
+// spec returns the spec of the suite's program.
 func (s *suite) spec(sb sandbox.Sandbox, container string, args ...string) process.Spec {
 	return process.Spec{Args: append([]string{sandbox.LayoutOf(sb, container).Guest}, args...)}
 }
@@ -25,13 +25,13 @@ func (s *suite) spec(sb sandbox.Sandbox, container string, args ...string) proce
 // running is a program whose output is being read.
 type running struct {
 	process.Process
-	first  chan string // the first line of stdout
+	first  chan string // first line of stdout
 	stdout bytes.Buffer
 	stderr bytes.Buffer
 	read   sync.WaitGroup
 }
 
-// ended is what came of a program.
+// ended is the result of a program.
 type ended struct {
 	stdout, stderr string
 	exit           process.Exit
@@ -78,7 +78,7 @@ func (r *running) awaitLine(t *testing.T, want string) {
 	}
 }
 
-// wait waits for the program's end, which must come.
+// wait waits for the program's exit.
 func (r *running) wait(t *testing.T) ended {
 	t.Helper()
 	done := make(chan ended, 1)
@@ -103,7 +103,7 @@ func (s *suite) run(t *testing.T, sb sandbox.Sandbox, container string, args ...
 	return r.wait(t)
 }
 
-// say runs a program that must succeed, and is what it says.
+// say runs a program that must succeed, and returns its output.
 func (s *suite) say(t *testing.T, sb sandbox.Sandbox, container string, args ...string) string {
 	t.Helper()
 	e := s.run(t, sb, container, args...)
@@ -132,7 +132,7 @@ func (s *suite) signals(t *testing.T, sb sandbox.Sandbox) {
 		}
 		e := r.wait(t)
 		ours := e.exit == process.Exit{Code: -1, Signal: string(signal)}
-		theirs := signal == process.Interrupt && e.exit.Code == 2 // Go's own
+		theirs := signal == process.Interrupt && e.exit.Code == 2 // the exit code of Go's default handler
 		if e.err != nil || !ours && !theirs {
 			t.Errorf("%s: %+v, %v", signal, e.exit, e.err)
 		}
@@ -148,7 +148,7 @@ func (s *suite) signals(t *testing.T, sb sandbox.Sandbox) {
 		t.Errorf("a program that ignores others ended with %+v", e.exit)
 	}
 	for _, signal := range []process.Signal{process.Terminate, process.Kill} {
-		_ = deaf.Signal(signal) // to nobody: it must hurt nobody
+		_ = deaf.Signal(signal) // has no effect on other processes
 	}
 	if err := deaf.Signal("SIGNONSENSE"); err == nil {
 		t.Error("a signal that there is not was sent")
@@ -188,14 +188,14 @@ func (s *suite) bigOutput(t *testing.T, sb sandbox.Sandbox) {
 	}
 }
 
-// What a program said before its end is all there for whoever reads it late.
+// slowReader checks that output before a program's exit is complete even if it is read late.
 func (s *suite) slowReader(t *testing.T, sb sandbox.Sandbox) {
 	p, err := sb.Start(within(t), "one", s.spec(sb, "one", "flood", "40000"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, p.Stderr()) }()
-	time.Sleep(3 * time.Second) // more than the grace of what is held open
+	time.Sleep(3 * time.Second) // longer than outputGrace
 	if n, _ := io.Copy(io.Discard, p.Stdout()); n != 40000 {
 		t.Errorf("%d of 40000 bytes came", n)
 	}
@@ -236,8 +236,8 @@ func (s *suite) cannotRun(t *testing.T, sb sandbox.Sandbox) {
 	s.say(t, sb, "one", "exit", "0")
 }
 
-// A child that holds the output of a program open does not hold up its end, and
-// goes with it; of the agent, also one that has left its group.
+// children checks that a child which keeps the output open does not delay the program's end,
+// and is killed. The agent's children are killed even if they have left the process group.
 func (s *suite) children(t *testing.T, sb sandbox.Sandbox) {
 	for _, test := range []struct{ container, act string }{
 		{"one", "child"}, {sandbox.Agent, "child"}, {sandbox.Agent, "stray"},

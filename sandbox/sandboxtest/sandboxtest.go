@@ -1,6 +1,6 @@
-// Package sandboxtest is the test suite that every backend passes.
+// Package sandboxtest is a test suite for backends.
 //
-// It says nothing of walls: those are each backend's own.
+// It does not test walls, which differ between backends.
 package sandboxtest
 
 import (
@@ -25,15 +25,15 @@ const limit = time.Minute
 // Opened is a backend under test.
 type Opened struct {
 	Backend   trial.Backend
-	Name      string            // as guarantees name it
-	Trial     plan.Trial        // what trials of the backend have in common
-	Container sandbox.Container // of agent and servers
-	// Left lists what stands of the run's sandboxes: directories, containers.
+	Name      string            // as in guarantees
+	Trial     plan.Trial        // common part of the backend's trials
+	Container sandbox.Container // container of agent and servers
+	// Left returns what is left of the run's sandboxes: directories or containers.
 	Left func(t *testing.T) []string
 }
 
-// Run runs the suite. open makes a backend whose containers' [sandbox.Layout] has the
-// suite's own static program as Guest, and closes it when the test ends.
+// Run runs the suite. open opens a backend in whose [sandbox.Layout] Guest is the suite's own
+// static program, and closes it when the test ends.
 func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 	s := &suite{Opened: open(t, dockertest.Program(t, "sandbox/sandboxtest/testdata/program", "program"))}
 	together := map[string]func(*testing.T, sandbox.Sandbox){
@@ -91,7 +91,7 @@ func Run(t *testing.T, open func(t *testing.T, program string) Opened) {
 
 type suite struct{ Opened }
 
-// trial is a trial with an agent and two servers, named after its test.
+// trial returns a trial with an agent and two servers, named after the test.
 func (s *suite) trial(t *testing.T) *plan.Trial {
 	trial := s.Trial
 	name := t.Name()
@@ -102,7 +102,7 @@ func (s *suite) trial(t *testing.T) *plan.Trial {
 	return &trial
 }
 
-// stand opens a sandbox, closed at the test's end.
+// stand opens a sandbox that is closed at the end of the test.
 func (s *suite) stand(t *testing.T) sandbox.Sandbox {
 	t.Helper()
 	return s.standWith(t, s.trial(t))
@@ -154,7 +154,8 @@ func (s *suite) closing(t *testing.T) {
 	}
 }
 
-// Close ends whatever runs: those who wait for it hear so, and its output ends.
+// closeWithWork checks that Close ends running programs and their output, and that Wait reports
+// it.
 func (s *suite) closeWithWork(t *testing.T) {
 	sb := s.stand(t)
 	token := t.Name()
@@ -200,7 +201,7 @@ func (s *suite) cancelled(t *testing.T) {
 	}
 }
 
-// Sandboxes of one run stand side by side.
+// several checks that a run can have several sandboxes at once.
 func (s *suite) several(t *testing.T) {
 	one, two := s.stand(t), s.standWith(t, s.anotherTrial(t))
 	for i, sb := range []sandbox.Sandbox{one, two} {

@@ -6,11 +6,10 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// overshoot is how much more than its limit the kernel may let a container have for
-// a moment.
+// overshoot is how much the kernel may let a container exceed its limit temporarily.
 const overshoot = 1 << 20
 
-// usage holds that what a container used is its own, and no more than it may.
+// usage checks that a container's usage is plausible and within its limits.
 func (s *suite) usage(t *testing.T, sb sandbox.Sandbox) {
 	if _, ok := sb.(sandbox.Meter); !ok {
 		t.Skip("the backend does not measure what containers use")

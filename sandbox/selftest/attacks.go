@@ -13,9 +13,9 @@ import (
 
 // wall is what stops attacks of one kind.
 type wall struct {
-	means string // what a run risks if an attack gets out
-	mend  string // how to mend that
-	pods  string // how to mend it on a cluster; empty for the same
+	means string // the risk if an attack gets out
+	mend  string // how to fix that
+	pods  string // how to fix it on a cluster, if that differs
 }
 
 var (
@@ -76,10 +76,10 @@ var (
 	}
 )
 
-// attack is one of the attacks that are tried.
+// attack is an attack that is tried.
 type attack struct {
 	name  string
-	tries string // to do what
+	tries string // predicate: what it tries to do
 	wall  wall
 }
 
@@ -175,8 +175,7 @@ func markAllowed(c *evidence.Certificate, names []string) []string {
 	return holes
 }
 
-// Explain says what an attack of a certificate that got out did, what that means for a run, and how
-// to mend it.
+// Explain describes an attack that got out, its risk for a run, and how to fix it.
 func Explain(c *evidence.Certificate, a evidence.Attack) string {
 	for _, known := range attacks() {
 		if known.name == a.Name {
@@ -190,7 +189,7 @@ func Explain(c *evidence.Certificate, a evidence.Attack) string {
 	return a.Name + " got out: " + a.Detail
 }
 
-// Tries says what an attack tries to do, as the continuation of "it tries to".
+// Tries returns what an attack tries to do, to follow "it tries to".
 func Tries(name string) string {
 	for _, known := range attacks() {
 		if known.name == name {

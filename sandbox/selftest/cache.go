@@ -21,22 +21,22 @@ import (
 // Validity is how long a certificate is valid.
 const Validity = 24 * time.Hour
 
-// maxFile is the size of the largest certificate that is read.
+// maxFile is the maximum size of a certificate in bytes.
 const maxFile = 256 << 10
 
-// Cache keeps certificates in a directory, by engine and kind of sandbox. The zero Cache keeps
-// none.
+// Cache stores certificates in a directory, by engine and kind of sandbox. The zero value
+// stores none.
 type Cache struct{ dir string }
 
 var errNoCache = errors.New("there is no directory for it")
 
-// OpenCache returns a cache in dir/waza/certificates, which is made when it is first needed; dir is
-// the user's cache directory.
+// OpenCache returns a cache in dir/waza/certificates, which is created on first use; dir is the
+// user's cache directory.
 func OpenCache(dir string) Cache { return Cache{filepath.Join(dir, "waza", "certificates")} }
 
 // path returns the path of the certificate for an engine and a kind of sandbox.
 func (c Cache) path(engine map[string]string, kind evidence.SandboxKind) string {
-	key, _ := json.Marshal(struct { // of strings: it cannot fail
+	key, _ := json.Marshal(struct { // strings always marshal
 		Engine map[string]string
 		Kind   evidence.SandboxKind
 	}{engine, kind})
@@ -64,7 +64,7 @@ func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now tim
 func (c Cache) Keep(cert evidence.Certificate) error {
 	cert.Attacks = slices.Clone(cert.Attacks)
 	for i := range cert.Attacks {
-		cert.Attacks[i].Allowed = false // the next run has a command line of its own
+		cert.Attacks[i].Allowed = false // the next run decides for itself
 	}
 	if c.dir == "" {
 		return errNoCache
@@ -96,7 +96,7 @@ func readOwn(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
-// parse reads a certificate, which must list every attack once and in order.
+// parse parses a certificate, which must list every attack once and in order.
 func parse(data []byte) (evidence.Certificate, error) {
 	var c evidence.Certificate
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -121,10 +121,10 @@ func parse(data []byte) (evidence.Certificate, error) {
 }
 
 // Obtain returns a certificate for a kind of sandbox: a cached one, or a new one, which it
-// caches. allow names attacks that may get out; they are marked, and holes has a sentence about
-// each other one that got out. If there are holes, the sandbox is probed again each time, since
-// they may have been mended. say is called with what takes a while, and if the certificate cannot
-// be cached.
+// caches. allow names attacks that may get out; they are marked, and holes describes each other
+// one that got out. If there are holes, the sandbox is probed again each time, since they may
+// have been fixed. say is called with progress messages, and if the certificate cannot be
+// cached.
 func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKind, cache Cache, allow []string, say func(string)) (_ evidence.Certificate, holes []string, err error) {
 	usable := func() (evidence.Certificate, bool) {
 		c, ok := cache.Find(b.Describe(), kind, time.Now())
@@ -141,7 +141,7 @@ func Obtain(ctx context.Context, b Backend, run string, kind evidence.SandboxKin
 		say(fmt.Sprintf("the certificate of this run will not be kept: %v", err))
 	default:
 		defer release()
-		if c, ok := usable(); ok { // somebody made it while we waited
+		if c, ok := usable(); ok { // made by another process meanwhile
 			return c, nil, nil
 		}
 	}

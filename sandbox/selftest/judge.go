@@ -14,12 +14,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// attacker is a container that attacks, and its findings.
+// attacker is a container from which attacks are tried, with their findings.
 type attacker struct {
 	container string
 	nonce     string
 	found     map[string]probe.Finding // by attack
-	ended     bool                     // the container was there to the end
+	ended     bool                     // the container was running to the end
 }
 
 func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aims) (err error) {
@@ -124,7 +124,7 @@ func (b *testbed) arrived(name, nonce string) (*probe.Arrival, string) {
 	return nil, ""
 }
 
-// worstOf joins the results of an attack from all containers: the worst counts.
+// worstOf joins the results of an attack from all containers. The worst one counts.
 func worstOf(of []finding) (evidence.AttackResult, string) {
 	order := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackNotTried, evidence.AttackGotOut}
 	worst := slices.MaxFunc(of, func(a, b finding) int {

@@ -20,7 +20,7 @@ import (
 // hearTimeout bounds waiting for an arrival.
 const hearTimeout = 2 * time.Second
 
-// listener is a listener of package probe, and what arrived there.
+// listener is a listener of package probe, with what arrived there.
 type listener struct {
 	process process.Process
 	place   probe.Place
@@ -76,7 +76,7 @@ func (l *listener) end() {
 	_, _ = l.process.Wait()
 }
 
-// await reports whether an arrival matches, and waits for one for a while.
+// await waits for an arrival that matches. It reports whether there is one in time.
 func (l *listener) await(ctx context.Context, match func(probe.Arrival) bool) bool {
 	late := time.After(hearTimeout)
 	for {
@@ -133,8 +133,8 @@ func (b *testbed) plant(ctx context.Context) error {
 	return b.otherTrial.Put(ctx, sandbox.Agent, sandbox.WorkspaceDir, &buf)
 }
 
-// reachability says over which networks, such as tcp4, the host's listener can be reached from the
-// host's own network.
+// reachability says over which networks, such as tcp4, the host's listener can be reached from
+// the host's network.
 type reachability map[string]bool
 
 // checkListener has the host probe send to the host's listener, and waits for the arrivals. They

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 )
 
-// ownAlone leaves the question to the directory, which is the user's.
+// ownAlone returns true: the directory belongs to the user.
 func ownAlone(fs.FileInfo) bool { return true }
 
-// lock has nothing to lock with here: runs that start together probe each.
+// lock does nothing on this system: runs that start together probe separately.
 func (c Cache) lock(context.Context) (func(), error) { return func() {}, nil }

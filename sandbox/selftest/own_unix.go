@@ -14,17 +14,17 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// ownAlone reports whether a file is this user's, and only this user can write to it.
+// ownAlone reports whether a file belongs to this user and only this user can write it.
 func ownAlone(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid() && info.Mode().Perm()&0o022 == 0
 }
 
-// lockPoll is how often a lock is tried that another process has.
+// lockPoll is the interval between attempts to take a lock.
 const lockPoll = 50 * time.Millisecond
 
-// lock has one process at a time go on until it calls release, so that runs which
-// start together probe once.
+// lock waits until no other process has the lock, so that runs which start together probe only
+// once.
 func (c Cache) lock(ctx context.Context) (release func(), err error) {
 	if c.dir == "" {
 		return nil, errNoCache

@@ -1,13 +1,13 @@
-// Package selftest attacks a sandbox of the kind that a run is about to use, and reports
-// what got out.
+// Package selftest attacks a sandbox of the kind that a run is about to use, and reports which
+// attacks got out.
 //
 // [Probe] opens two sandboxes as for trials, so that one can try to reach the other, and starts
 // a listener on the network of the engine's host. An attack got out if a listener received it,
 // or if it did what no container may do. Before and after the attacks, a program on the host's
-// network connects to the host's listener. If the listener does not receive that, its silence
-// proves nothing, and attacks that depend on it count as not tried.
+// network connects to the host's listener. If that is not received, the listener proves
+// nothing, and attacks that depend on it count as not tried.
 //
-// The package knows no engine, and runs no program but our own executable.
+// The package is independent of the engine, and only runs waza's own executable.
 package selftest
 
 import (
@@ -33,24 +33,24 @@ import (
 // probeTimeout bounds a probe, which takes some seconds.
 const probeTimeout = 2 * time.Minute
 
-// KindOf returns the kind of sandbox that a trial is planned for.
+// KindOf returns the kind of sandbox of a trial.
 func KindOf(t *plan.Trial) evidence.SandboxKind {
 	return evidence.SandboxKind{Network: t.Network, Subnets: t.Subnets, Runtime: t.Runtime, Workspace: t.Workspace}
 }
 
-// Backend is a backend whose sandboxes can be attacked: it can also start a program on the network
-// of its host, outside of all sandboxes.
+// Backend is a backend whose sandboxes can be attacked. It can also start a program on the
+// network of its host.
 type Backend interface {
 	trial.Backend
 	sandbox.HostProber
 }
 
-// Probe opens sandboxes of a kind, attacks one from inside, and takes them down again. run is
-// the backend's run. Attacks that got out are in the certificate; an error means that there is no
+// Probe opens sandboxes of a kind, attacks one from inside, and closes them. run is the
+// backend's run. Attacks that got out are in the certificate; an error means that there is no
 // result.
 //
-// A container that ends during the attacks may have lost its runner on a machine under load, so
-// the probe is repeated once then.
+// If a container ends during the attacks, the probe is repeated once, because on a machine
+// under load the container may have lost its runner.
 func Probe(ctx context.Context, b Backend, run string, kind evidence.SandboxKind) (evidence.Certificate, error) {
 	c, whole, err := probeOnce(ctx, b, run, kind)
 	if err == nil && !whole {
@@ -59,7 +59,7 @@ func Probe(ctx context.Context, b Backend, run string, kind evidence.SandboxKind
 	return c, err
 }
 
-// probeOnce also reports whether all containers were there to the end.
+// probeOnce also reports whether all containers were running to the end.
 func probeOnce(ctx context.Context, b Backend, run string, kind evidence.SandboxKind) (_ evidence.Certificate, whole bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -78,9 +78,9 @@ type testbed struct {
 	backend Backend
 	run     string
 	kind    evidence.SandboxKind
-	nonce   string // in all that this probe sends and plants
+	nonce   string // part of everything that this probe sends and plants
 
-	sandbox, otherTrial sandbox.Sandbox   // the one that is attacked, and one of another trial
+	sandbox, otherTrial sandbox.Sandbox   // the sandbox that is attacked, and that of another trial
 	hostProbe           sandbox.HostProbe // nil if it could not be started
 	hostProbeErr        error
 
@@ -92,7 +92,7 @@ type testbed struct {
 	reachable                reachability
 }
 
-// Containers of a probe's sandboxes, beside the agents'.
+// Containers of a probe's sandboxes, besides the agents'.
 const (
 	attackingServer = "one"
 	siblingServer   = "other"
@@ -156,7 +156,8 @@ func (b *testbed) open(ctx context.Context) error {
 	return group.Wait()
 }
 
-// trial returns the plan of a trial of the kind, with nothing but our executable in its containers.
+// trial returns the plan of a trial of the kind, whose containers only contain waza's
+// executable.
 func (b *testbed) trial(task string, servers ...string) *plan.Trial {
 	container := sandbox.Container{CPUs: 1, Memory: 128 << 20, Disk: 16 << 20, Pids: 64}
 	t := &plan.Trial{
@@ -208,7 +209,7 @@ func program(name string, args ...string) process.Spec {
 	return process.Spec{Args: append([]string{sandbox.GuestPath, probe.Subcommand, name}, args...)}
 }
 
-// aims returns what the attacks from one container are directed at.
+// aims returns the targets of the attacks from one container.
 func (b *testbed) aims(nonce string) probe.Aims {
 	a := probe.Aims{
 		Nonce: nonce, Neighbour: b.neighbour.place, Sibling: b.sibling.place, SiblingAt: siblingServer,
@@ -221,7 +222,7 @@ func (b *testbed) aims(nonce string) probe.Aims {
 	return a
 }
 
-// close takes everything down, on a context of its own.
+// close closes everything, with its own timeout.
 func (b *testbed) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
@@ -229,7 +230,7 @@ func (b *testbed) close(ctx context.Context) error {
 		p.end()
 	}
 	for _, place := range b.places {
-		_ = place.Close() // its sandbox is about to end
+		_ = place.Close() // its sandbox is closed next
 	}
 	closers := []func(context.Context) error{}
 	for _, s := range []sandbox.Sandbox{b.sandbox, b.otherTrial} {
