@@ -1,5 +1,5 @@
-// Package agents runs the agents that come with waza: our own executable, in the agent's
-// container. Agents that are other programs need nothing here.
+// Package agents runs the built-in agents: waza's own executable, in the agent's container.
+// Agents that are other programs need nothing here.
 package agents
 
 import (
@@ -16,19 +16,19 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 )
 
-// Names of the agents, which are executors in an eval.
+// Names of the built-in agents, which are executors in an eval.
 const (
 	Mock   = "mock"
 	Script = "script"
 	LLM    = "llm"
 )
 
-// IsOurs reports whether an executor is one of them.
+// IsOurs reports whether an executor is a built-in agent.
 func IsOurs(executor string) bool {
 	return executor == Mock || executor == Script || executor == LLM
 }
 
-// Main runs the agent that args name, in the agent's container.
+// Main runs the built-in agent that args name, in the agent's container.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) {
 	if len(args) != 1 {
 		return errors.New("usage: waza agent NAME; it is started by waza run")
@@ -50,34 +50,34 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (err error) 
 // Input is what the runner writes to an agent's stdin, as JSON.
 type Input struct {
 	Prompt     string          `json:"prompt"`
-	Turns      bool            `json:"turns,omitempty"` // more prompts may come: see Next
+	Turns      bool            `json:"turns,omitempty"` // there may be further prompts; see Next
 	Context    json.RawMessage `json:"context,omitempty"`
 	Script     json.RawMessage `json:"script,omitempty"`
 	Files      int             `json:"files"`
 	Workspace  string          `json:"workspace"`
 	MCPConfig  string          `json:"mcp_config"`
-	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not answer server/discover
-	Transcript string          `json:"transcript"`      // path the transcript goes to
+	Early      []string        `json:"early,omitempty"` // servers in MCPConfig that do not support server/discover
+	Transcript string          `json:"transcript"`      // path of the transcript
 
 	// For executor llm.
-	Dir      string        `json:"dir,omitempty"` // where in the workspace it starts
+	Dir      string        `json:"dir,omitempty"` // working directory
 	LLM      *llm.Settings `json:"llm,omitempty"`
 	Model    string        `json:"model,omitempty"`
 	Effort   string        `json:"reasoning_effort,omitempty"`
 	ModelURL string        `json:"model_url,omitempty"`
 	Skills   []llm.Skill   `json:"skills,omitempty"`
 
-	// Next ends a turn and returns the next prompt once it comes; io.EOF if none does. It is
+	// Next ends a turn and waits for the next prompt. It returns io.EOF if there is none. It is
 	// nil without Turns.
 	Next func() (string, error) `json:"-"`
 }
 
-// TurnEnd ends the output of a turn if more prompts may come. The agent then waits for the next
-// one, which is a JSON string on stdin.
+// TurnEnd ends the output of a turn if there may be further prompts. The agent then waits for
+// the next one, which is a JSON string on stdin.
 const TurnEnd = '\x00'
 
-// Talk makes Next read prompts, and returns the writer for the agent's output. It writes to stdout
-// without bytes that would end a turn, and begins the output of each turn on a new line.
+// Talk makes Next read prompts, and returns the writer for the agent's output. It replaces
+// bytes that would end a turn, and starts the output of each turn on a new line.
 func (in *Input) Talk(prompts *json.Decoder, stdout io.Writer) io.Writer {
 	if !in.Turns {
 		return stdout
@@ -93,11 +93,11 @@ func (in *Input) Talk(prompts *json.Decoder, stdout io.Writer) io.Writer {
 	return turn
 }
 
-// turnWriter writes text that ends no turn.
+// turnWriter writes text without bytes that end a turn.
 type turnWriter struct {
 	w      io.Writer
-	before bool // something was said in a turn before
-	said   bool // something was said in this one
+	before bool // an earlier turn had output
+	said   bool // this turn had output
 }
 
 func (t *turnWriter) Write(p []byte) (int, error) {
@@ -115,8 +115,8 @@ func (t *turnWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Run runs the agent called name. It writes the transcript to events, and what a person should
-// know to stderr.
+// Run runs the agent called name. It writes the transcript to events, and messages for people
+// to stderr.
 func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.Writer) error {
 	switch name {
 	case Mock:
@@ -144,8 +144,8 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.W
 	}
 }
 
-// mock answers each prompt without a model and without tools, to try out the rest of an eval. Its
-// wording is upstream waza's.
+// mock answers each prompt without a model or tools, to try out the rest of an eval. Its
+// wording is that of upstream waza.
 func mock(in Input, stdout, events io.Writer) error {
 	w := transcript.NewWriter(events)
 	say := func(prompt, answer string) error {

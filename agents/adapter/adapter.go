@@ -1,8 +1,8 @@
-// Package adapter reads how a command-line agent is run: what its image is made of, its
-// command line, how it gets its prompt, servers and model, and where it reports what it
-// did. The adapters of waza are embedded; a user's own have the same format.
+// Package adapter reads descriptions of command-line agents: what an agent's image contains,
+// its command line, how it gets its prompt, servers and model, and where it reports what it
+// did. The built-in adapters are embedded; a user's own have the same format.
 //
-// It is pure: it starts nothing, and knows neither trials nor engines.
+// It is pure: it starts nothing, and does not depend on trials or engines.
 package adapter
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Places of an agent's final output that are not a file.
+// Values of Output that are not a file.
 const (
 	Stdout     = "stdout"
 	Transcript = "transcript"
 )
 
-// Adapter says how one agent is run. Its tags are those of package strictyaml. Fields that may
-// hold templates say so; see [Fill].
+// Adapter describes how to run one agent. Its tags are those of package strictyaml. Fields that
+// may contain templates say so; see [Fill].
 type Adapter struct {
-	Name string `json:"-"` // the executor, or the file without its ending
+	Name string `json:"-"` // name of the executor, or of the file without extension
 
 	Title      string             `json:"title" jsonschema:"what people call the agent"`
 	Image      string             `json:"image,omitempty" jsonschema:"container image that holds the agent"`
@@ -46,14 +46,15 @@ type Adapter struct {
 	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"what exit codes other than 0 mean"`
 }
 
-// Model says how an agent asks providers of one kind.
+// Model describes how an agent uses providers of one kind.
 type Model struct {
 	Kind string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
 	Args []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
 	Env  map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
 }
 
-// ModelOf returns how a provider of the kind is asked; ok is false if it cannot be.
+// ModelOf returns how a provider of the kind is used. ok is false if the agent does not support
+// it.
 func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
 	for _, m := range a.Models {
 		if m.Kind == kind {
@@ -63,7 +64,7 @@ func (a *Adapter) ModelOf(kind string) (m Model, ok bool) {
 	return Model{}, false
 }
 
-// Kinds returns the kinds of providers that the agent can ask, in its order.
+// Kinds returns the kinds of providers that the agent supports, in order.
 func (a *Adapter) Kinds() []string {
 	var kinds []string
 	for _, m := range a.Models {
@@ -83,9 +84,9 @@ func Meant(executor string) string {
 	return executor
 }
 
-// Names returns the agents that come with waza, in alphabetical order.
+// Names returns the names of the built-in adapters, sorted.
 func Names() []string {
-	entries, _ := embedded.ReadDir(".") // embedded, or it does not compile
+	entries, _ := embedded.ReadDir(".") // embedded files can always be read
 	var names []string
 	for _, entry := range entries {
 		if name, ok := strings.CutSuffix(entry.Name(), ".yaml"); ok {
@@ -96,8 +97,7 @@ func Names() []string {
 	return names
 }
 
-// Builtin returns the agent that comes with waza under the name of an executor. ok is false if
-// there is none.
+// Builtin returns the built-in adapter for an executor. ok is false if there is none.
 func Builtin(executor string) (a *Adapter, ok bool) {
 	executor = Meant(executor)
 	if !slices.Contains(Names(), executor) {
@@ -108,13 +108,13 @@ func Builtin(executor string) (a *Adapter, ok bool) {
 	if err == nil {
 		a, err = Parse(file, data)
 	}
-	if err != nil { // a test reads them all
+	if err != nil { // a test reads all of them
 		panic(fmt.Sprintf("adapter: %v", err))
 	}
 	return a, true
 }
 
-// Lock returns what the packages of the agents that come with waza were resolved to.
+// Lock returns the lock with the resolved packages of the built-in adapters.
 var Lock = sync.OnceValue(func() *images.Lock {
 	data, err := embedded.ReadFile(LockFile)
 	if err == nil {
@@ -131,7 +131,7 @@ const LockFile = "lock.json"
 
 //go:generate go run ./lock ../../bin/waza
 
-// Build returns the image that is built for the agent, with its packages of the lock; nil if its
+// Build returns the image to build for the agent, with its packages as locked, or nil if its
 // image is not built.
 func (a *Adapter) Build(bases images.Bases, lock *images.Lock) (*images.Image, error) {
 	p, err := a.Package()

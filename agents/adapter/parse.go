@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Load reads the adapter in a file. Its errors are [strictyaml.Errors], unless the file cannot be
+// Load reads the adapter in a file. Errors are [strictyaml.Errors], unless the file cannot be
 // read.
 func Load(file string) (*Adapter, error) {
 	data, err := files.Read(file, strictyaml.MaxBytes)
@@ -25,8 +25,7 @@ func Load(file string) (*Adapter, error) {
 	return Parse(file, data)
 }
 
-// Parse reads an adapter. It returns every mistake at once, as [strictyaml.Errors] with their
-// places in the file.
+// Parse parses an adapter. It returns all mistakes at once, as [strictyaml.Errors].
 func Parse(file string, data []byte) (*Adapter, error) {
 	doc, err := strictyaml.Parse(file, data)
 	if err != nil {
@@ -43,7 +42,7 @@ func Parse(file string, data []byte) (*Adapter, error) {
 	return a, nil
 }
 
-// checker checks what tags cannot say.
+// checker checks what tags cannot express.
 type checker struct{ doc *strictyaml.Document }
 
 func (c checker) problem(at strictyaml.Path, format string, args ...any) {
@@ -87,7 +86,7 @@ func (c checker) image(a *Adapter) {
 	}
 }
 
-// Package returns the npm packages of the agent's image. Without any it has no Wanted.
+// Package returns the npm packages of the agent's image. Its Wanted is empty if there are none.
 func (a *Adapter) Package() (mcpconfig.Package, error) {
 	return mcpconfig.NPMPackages(a.NPM)
 }
@@ -171,7 +170,7 @@ func (c checker) models(a *Adapter) {
 	}
 }
 
-// withoutModels refuses templates that would have no value.
+// withoutModels reports templates that would have no value.
 func (c checker) withoutModels(a *Adapter) {
 	refuse := func(at strictyaml.Path, text string) {
 		if uses(text, ModelURL) {

@@ -1,11 +1,11 @@
-// Package llm is an agent that loops with a model over OpenAI's chat completions API: it
-// runs the tools that the model asks for and ends with the model's answer. It is meant for evals
-// of servers and models rather than of agents.
+// Package llm is an agent that runs a loop with a model over OpenAI's chat completions API: it
+// runs the tools that the model calls until the model gives its final answer. It is meant for
+// evals of servers and models rather than of agents.
 //
-// It makes no plan, remembers nothing but the conversation, and never shortens it. It does not
-// stream, and it does not answer what servers ask of their client. What the model asks for is
-// hostile, and so is what servers answer: all of it is bounded, and the tools for files reach no
-// file outside the workspace.
+// It has no planning and no memory besides the conversation, which is never shortened. It does
+// not stream, and does not answer requests of servers. Neither the model's output nor servers'
+// responses are trusted: both are limited in size, and the file tools are confined to the
+// workspace.
 package llm
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 )
 
-// ErrTurns is the class of a run whose model was not done after all its turns.
+// ErrTurns is wrapped if the model has not finished after the maximum number of turns.
 var ErrTurns = errors.New("the model is not done")
 
-// DefaultTurns is how many answers the model has by default.
+// DefaultTurns is the default maximum of the model's answers.
 const DefaultTurns = 50
 
 // Kinds of tools, as Settings.Tools names them.
@@ -37,36 +37,35 @@ const (
 
 // Settings configures the loop.
 type Settings struct {
-	MaxTurns    int      `json:"max_turns,omitempty"` // answers of the model; 0 is DefaultTurns
-	System      string   `json:"system,omitempty"`    // the end of the system prompt
-	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil is all that there are
+	MaxTurns    int      `json:"max_turns,omitempty"` // maximum number of the model's answers; 0 for DefaultTurns
+	System      string   `json:"system,omitempty"`    // appended to the system prompt
+	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil for all
 	Temperature *float64 `json:"temperature,omitempty"`
-	MaxTokens   int      `json:"max_tokens,omitempty"` // of each answer; 0 is the model's own limit
+	MaxTokens   int      `json:"max_tokens,omitempty"` // per answer; 0 for the model's own limit
 }
 
-// Options configures a run. All fields but Effort, Next, Context, Skills, Dir and Settings are
-// required; the prompt may be empty.
+// Options configures a run. All fields except Effort, Next, Context, Skills, Dir and Settings
+// are required; the prompt may be empty.
 type Options struct {
 	Settings
 	ModelURL   string // base URL of the endpoint, without /chat/completions
 	Model      string
-	Effort     string // how much the model is to reason; empty for its default
+	Effort     string // reasoning effort; empty for the model's default
 	Prompt     string
-	Next       func() (string, error) // returns the next prompt, or io.EOF; nil for one prompt
-	Context    json.RawMessage        // the task's context, an object; empty for none
+	Next       func() (string, error) // returns the next prompt, or io.EOF; nil if there is only one
+	Context    json.RawMessage        // the task's context, an object; may be empty
 	Workspace  string                 // directory that file tools are confined to
-	Dir        string                 // directory in it that paths are relative to; empty is the workspace
+	Dir        string                 // directory that paths are relative to; empty for the workspace
 	ConfigPath string                 // mcp.json
-	Early      []string               // servers in it that do not answer server/discover
+	Early      []string               // servers in ConfigPath that do not support server/discover
 	Skills     []Skill
-	Stdout     io.Writer // gets the final output: all that the model said
-	Transcript io.Writer // gets each event when it happens, one a line
-	Log        io.Writer // gets what a person should know of the run, one a line
+	Stdout     io.Writer // receives the final output: all of the model's texts
+	Transcript io.Writer // receives events as they happen, one per line
+	Log        io.Writer // receives messages for people, one per line
 }
 
-// Run asks the model until it is done, then writes the final output, also after a failure. Its
-// errors are of the classes [ErrTurns], [ErrModel] and [session.ErrConfig], or ctx's own error if
-// ctx ended it.
+// Run asks the model until it has finished, and writes the final output, also after a failure.
+// Errors wrap [ErrTurns], [ErrModel] or [session.ErrConfig], or are ctx's error.
 func Run(ctx context.Context, o Options) error {
 	a, err := newAgent(ctx, o)
 	if err != nil {
@@ -88,7 +87,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, a.transcript.Err(), a.close())
 }
 
-// turn works on a prompt, then writes what the model said.
+// turn handles one prompt and writes the model's texts.
 func (a *agent) turn(ctx context.Context, out io.Writer) error {
 	a.said = nil
 	err := a.work(ctx)
@@ -103,8 +102,8 @@ type agent struct {
 	servers    *session.Servers
 	workspace  *os.Root
 	transcript *transcript.Writer
-	turns      int      // that the model has
-	said       []string // in its turns
+	turns      int      // maximum number of the model's answers
+	said       []string // texts of this turn
 }
 
 func newAgent(ctx context.Context, o Options) (*agent, error) {
@@ -141,7 +140,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// has reports whether tools of a kind are wanted.
+// has reports whether tools of a kind are enabled.
 func (s Settings) has(kind string) bool { return s.Tools == nil || slices.Contains(s.Tools, kind) }
 
 func (a *agent) close() error {

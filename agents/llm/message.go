@@ -10,29 +10,28 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// The types of a chat completion, as far as they are needed here. See OpenAI's reference of the
-// API, "Create chat completion".
+// Types of the chat completions API; see OpenAI's API reference, "Create chat completion".
 
-// request is what the model is asked: the whole conversation.
+// request is a request to the model, with the whole conversation.
 type request struct {
 	Model               string       `json:"model"`
 	Messages            []message    `json:"messages"`
 	Tools               []definition `json:"tools,omitempty"`
 	Temperature         *float64     `json:"temperature,omitempty"`
 	MaxTokens           int          `json:"max_tokens,omitempty"`
-	MaxCompletionTokens int          `json:"max_completion_tokens,omitempty"` // what newer models call it
+	MaxCompletionTokens int          `json:"max_completion_tokens,omitempty"` // replaces max_tokens in newer models
 	ReasoningEffort     string       `json:"reasoning_effort,omitempty"`
 }
 
 // message is one message of the conversation.
 type message struct {
 	Role       string     `json:"role"`
-	Content    any        `json:"content"` // a string, a list of parts, or nil
+	Content    any        `json:"content"` // string, list of parts, or nil
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// definition is a tool that the model may use.
+// definition is the definition of a tool.
 type definition struct {
 	Type     string   `json:"type"`
 	Function function `json:"function"`
@@ -44,12 +43,12 @@ type function struct {
 	Parameters  json.RawMessage `json:"parameters"`
 }
 
-// toolCall is a tool that the model asks for.
+// toolCall is a tool call of the model.
 type toolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`
 	Function functionCall `json:"function"`
-	// Extra is what some endpoints want back with the call.
+	// Extra is data that some endpoints require to be sent back.
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
@@ -58,11 +57,10 @@ type functionCall struct {
 	Arguments arguments `json:"arguments"`
 }
 
-// arguments are a tool's arguments as the model wrote them. They should be JSON.
+// arguments are a tool's arguments as the model wrote them, usually JSON.
 type arguments string
 
-// UnmarshalJSON takes the string that the API has, and the object itself, which some
-// endpoints send.
+// UnmarshalJSON accepts a string, as in the API, and an object, which some endpoints send.
 func (a *arguments) UnmarshalJSON(raw []byte) error {
 	var text string
 	if jsontext.Unmarshal(raw, &text) == nil {
@@ -90,7 +88,8 @@ func (a arguments) object() (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
-// reported returns the arguments for the transcript: an object, or a string of what is not one.
+// reported returns the arguments for the transcript: an object, or a string if they are not
+// valid.
 func (a arguments) reported() json.RawMessage {
 	if object, err := a.object(); err == nil {
 		return object
@@ -98,14 +97,14 @@ func (a arguments) reported() json.RawMessage {
 	return encode(string(a))
 }
 
-// answer is the model's answer in one turn.
+// answer is one answer of the model.
 type answer struct {
 	Text  string
 	Calls []toolCall
-	Stop  string // the endpoint's word for why it ended
+	Stop  string // finish reason of the endpoint
 }
 
-// whole returns an error if an answer that should be the last was cut off.
+// whole returns an error if a final answer was truncated.
 func (a answer) whole() error {
 	switch a.Stop {
 	case "length":
@@ -116,11 +115,11 @@ func (a answer) whole() error {
 	return nil
 }
 
-// Bounds of an answer.
+// Limits of an answer.
 const (
-	maxCalls = 128      // tools that it asks for
+	maxCalls = 128      // tool calls
 	maxName  = 4 << 10  // bytes of a tool's name, and of a call's id
-	maxBody  = 16 << 20 // bytes in all
+	maxBody  = 16 << 20 // bytes of the response
 )
 
 // readAnswer reads a chat completion.
@@ -160,7 +159,7 @@ func readAnswer(body []byte) (answer, error) {
 // content is the text of a message: a string, or a list of parts.
 type content string
 
-// UnmarshalJSON leaves out what is not text.
+// UnmarshalJSON ignores parts other than text.
 func (c *content) UnmarshalJSON(raw []byte) error {
 	var text string
 	if jsontext.Unmarshal(raw, &text) == nil {

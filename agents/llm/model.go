@@ -16,12 +16,12 @@ import (
 	"github.com/waza-isolate/waza/internal/retry"
 )
 
-// ErrModel is the class of errors and refusals of the model's endpoint.
+// ErrModel is wrapped by errors of the model's endpoint.
 var ErrModel = errors.New("the model")
 
-// Bounds of asking.
+// Limits of requests.
 const (
-	maxAttempts     = 5 // of one question
+	maxAttempts     = 5 // per request
 	askTimeout      = 10 * time.Minute
 	maxConversation = 64 << 20 // bytes of a request
 )
@@ -30,7 +30,7 @@ const (
 type model struct {
 	url      string
 	request  request
-	pictures bool // the endpoint takes pictures, as far as is known
+	pictures bool // the endpoint accepts pictures, as far as known
 	used     map[string]bool
 	http     *http.Client
 	retry    retry.Policy
@@ -46,7 +46,7 @@ func newModel(o Options, tools []definition) *model {
 		pictures: true,
 		used:     map[string]bool{},
 		http: &http.Client{
-			// The model is a name of the task network: no proxy of the environment.
+			// The endpoint is a host of the task network: ignore proxies of the environment.
 			Transport:     &http.Transport{DisableCompression: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
@@ -56,7 +56,7 @@ func newModel(o Options, tools []definition) *model {
 
 func (m *model) close() { m.http.CloseIdleConnections() }
 
-// ask asks for the next answer, again if the failure may pass, and adds it to the conversation.
+// ask requests the next answer, with retries, and adds it to the conversation.
 func (m *model) ask(ctx context.Context) (answer, error) {
 	a, err := retry.Do(ctx, m.retry, m.attempt)
 	if err == nil {
@@ -65,7 +65,7 @@ func (m *model) ask(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// attempt asks once, and again as long as there is something to leave out of a refused request.
+// attempt sends a request, and again without features that the endpoint may have rejected.
 func (m *model) attempt(ctx context.Context) (answer, error) {
 	for {
 		a, err := m.send(ctx)
@@ -75,8 +75,8 @@ func (m *model) attempt(ctx context.Context) (answer, error) {
 	}
 }
 
-// adapt changes what the endpoint may have refused in the request, and reports whether there is
-// anything left to change.
+// adapt removes from the request what the endpoint may have rejected. It reports whether there
+// was anything to remove.
 func (m *model) adapt(r *refusal) bool {
 	switch {
 	case !slices.Contains([]int{http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity}, r.status):
@@ -89,8 +89,8 @@ func (m *model) adapt(r *refusal) bool {
 	}
 }
 
-// add adds the model's answer to the conversation. It gives every call a unique id, which results
-// refer to.
+// add adds the model's answer to the conversation. It gives every call a unique id, which
+// results refer to.
 func (m *model) add(a *answer) {
 	for i := range a.Calls {
 		call := &a.Calls[i]
@@ -119,22 +119,22 @@ func (m *model) addResult(id, text string) {
 	m.request.Messages = append(m.request.Messages, message{Role: "tool", Content: text, ToolCallID: id})
 }
 
-// placeholder is sent as the key. The runner replaces it by the real one.
+// placeholder is sent as the API key. The runner replaces it.
 const placeholder = "waza"
 
-// refusal is an attempt without an answer.
+// refusal is an error of the endpoint.
 type refusal struct {
-	status  int    // of HTTP; 0 without a response
-	said    string // of the endpoint
+	status  int    // HTTP status; 0 without a response
+	said    string // message of the endpoint
 	message string
 }
 
 func (r *refusal) Error() string { return fmt.Sprintf("%v %s", ErrModel, r.message) }
 
-// Unwrap returns the class.
+// Unwrap returns [ErrModel].
 func (r *refusal) Unwrap() error { return ErrModel }
 
-// send makes one attempt.
+// send sends one request.
 func (m *model) send(ctx context.Context) (answer, error) {
 	body := encode(m.request)
 	if len(body) > maxConversation {
@@ -170,7 +170,7 @@ func (m *model) send(ctx context.Context) (answer, error) {
 	return a, nil
 }
 
-// refused returns the error of a response with another status than 200.
+// refused returns the error for a response with a status other than 200.
 func refused(response *http.Response, body []byte) error {
 	said := saidIn(body)
 	r := &refusal{status: response.StatusCode, said: said.message}
@@ -185,13 +185,13 @@ func refused(response *http.Response, body []byte) error {
 	return r
 }
 
-// saying is the content of an error.
+// saying is an error message of the endpoint.
 type saying struct {
 	message string
-	spent   bool // a quota is used up, so it will not pass
+	spent   bool // a quota is used up, so that a retry is useless
 }
 
-// saidIn returns the message of an error, or else the body itself.
+// saidIn returns the message of an error response, or its body.
 func saidIn(body []byte) saying {
 	var envelope struct {
 		Error json.RawMessage `json:"error"`
@@ -211,7 +211,8 @@ func saidIn(body []byte) saying {
 	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
 }
 
-// addPictures adds the pictures of tools in a message of their own, since tools' results are only text.
+// addPictures adds tools' pictures in a separate message, since results of tools can only be
+// text.
 func (m *model) addPictures(pictures []picture) {
 	if len(pictures) == 0 || !m.pictures {
 		return
@@ -223,7 +224,8 @@ func (m *model) addPictures(pictures []picture) {
 	m.request.Messages = append(m.request.Messages, message{Role: "user", Content: parts})
 }
 
-// hidePictures removes them again, for a model that takes none. It reports whether there were any.
+// hidePictures removes all pictures, for a model that does not accept them. It reports whether
+// there were any.
 func (m *model) hidePictures() bool {
 	shown := func(msg message) bool { _, parts := msg.Content.([]part); return parts }
 	before := len(m.request.Messages)

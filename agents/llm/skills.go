@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Skill is instructions for a kind of work: a directory with a SKILL.md and the files that it
+// Skill is a directory with a SKILL.md, which contains instructions, and the files that it
 // refers to.
 type Skill struct {
 	Name        string `json:"name"`
@@ -30,7 +30,7 @@ type skillFileArguments struct {
 	Path  string `json:"path"`
 }
 
-// skillTools returns the tools that read skills, if there are any skills. Graders count a use of
+// skillTools returns the tools that read skills, if there are skills. Graders count a use of
 // the first tool as an invocation of the skill.
 func skillTools(skills []Skill) []*tool {
 	if len(skills) == 0 {

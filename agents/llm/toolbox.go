@@ -19,24 +19,24 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// tool is something that the model may use.
+// tool is a tool that the model may call.
 type tool struct {
-	name        string // for the model
-	reported    string // in the transcript; empty for name
+	name        string // name for the model
+	reported    string // name in the transcript; empty for name
 	description string
-	schema      json.RawMessage // of its arguments
-	// run runs it with an object of arguments. id is the model's id of this use.
+	schema      json.RawMessage // schema of the arguments
+	// run executes the tool with an object of arguments. id is the model's id of the call.
 	run func(ctx context.Context, id string, arguments json.RawMessage) result
 }
 
-// Bounds of the tools that the model gets.
+// Limits of the tools that are offered to the model.
 const (
 	maxTools       = 1024
-	maxDescription = 64 << 10  // bytes
-	maxSchema      = 256 << 10 // bytes
+	maxDescription = 64 << 10  // in bytes
+	maxSchema      = 256 << 10 // in bytes
 )
 
-// toolbox is the tools of a run, in the order in which the model gets them.
+// toolbox is the tools of a run, in the order in which they are offered.
 type toolbox struct {
 	all    []*tool
 	byName map[string]*tool
@@ -49,7 +49,7 @@ func (b *toolbox) add(tools ...*tool) {
 	}
 }
 
-// toolbox returns the tools that are wanted and available.
+// toolbox returns the tools that are enabled and available.
 func (a *agent) toolbox(ctx context.Context, o Options, w workspace) (toolbox, error) {
 	container := toolbox{byName: map[string]*tool{}}
 	if o.has(ToolsFiles) {
@@ -85,7 +85,7 @@ func (b *toolbox) definitions() []definition {
 	return all
 }
 
-// local returns a tool of our own that a function runs.
+// local returns a tool that is implemented by a function.
 func local[T any](name, description, schema string, run func(context.Context, T) result) *tool {
 	return &tool{
 		name: name, description: description, schema: json.RawMessage(schema),
@@ -99,11 +99,11 @@ func local[T any](name, description, schema string, run func(context.Context, T)
 	}
 }
 
-// serverTimeout is how long a server may take for one call, or to list its tools.
+// serverTimeout bounds one call of a server, and listing its tools.
 const serverTimeout = 5 * time.Minute
 
-// addServers adds the tools of all servers. It leaves out a server that does not list them, with a
-// line in the log.
+// addServers adds the tools of all servers. A server whose tools cannot be listed is skipped
+// and logged.
 func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) error {
 	names, err := a.servers.Names()
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) e
 	return nil
 }
 
-// free returns a name for a server's tool that no other tool has.
+// free returns a unique name for a server's tool.
 func (b *toolbox) free(server, name string) string {
 	written := capture.ModelName(server, name)
 	for taken := b.byName[written] != nil; taken; taken = b.byName[written] != nil {
@@ -151,7 +151,7 @@ func (a *agent) remote(server string, t session.Tool, name string) *tool {
 	}
 }
 
-// parameters returns a schema as endpoints take it: that of an object, with properties.
+// parameters returns a schema in the form that endpoints require: an object with properties.
 func parameters(schema json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if jsontext.Unmarshal(schema, &fields) != nil || fields == nil {
@@ -167,11 +167,11 @@ func parameters(schema json.RawMessage) json.RawMessage {
 	return encode(fields)
 }
 
-// block is a part of an MCP result: the fields of all kinds together.
+// block is a content block of an MCP result, with the fields of all kinds.
 type block struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
-	Data     string `json:"data"` // base64, of an image or of sound
+	Data     string `json:"data"` // base64, of an image or audio
 	MIMEType string `json:"mimeType"`
 	URI      string `json:"uri"` // of a link
 	Name     string `json:"name"`
@@ -183,8 +183,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// mcpResult returns the result of a call for the model: texts as they are, pictures apart, and
-// everything else by name. It adds structured content that no text has.
+// mcpResult returns the result of a call for the model: text as it is, pictures separately, and
+// everything else by name. Structured content is added if no text block contains it.
 func mcpResult(a session.Answer) result {
 	r := result{failed: a.Outcome != evidence.OutcomeOK, raw: a.Result}
 	if a.Message != "" {
@@ -212,7 +212,7 @@ func mcpResult(a session.Answer) result {
 	return r
 }
 
-// says reports whether one of the texts is the value.
+// says reports whether one of the text blocks equals the value.
 func says(blocks []block, value json.RawMessage) bool {
 	want, ok := jsonvalue.Canonical(value)
 	for _, b := range blocks {
@@ -242,7 +242,7 @@ func (b block) shown() string {
 	}
 }
 
-// Bounds of the pictures that one result brings.
+// Limits of the pictures of a result.
 const (
 	maxPictures = 8
 	maxPicture  = 5 << 20 // bytes of base64
@@ -251,7 +251,7 @@ const (
 // picture is a picture as a data URL.
 type picture string
 
-// picture returns the picture of a block, if models can take it.
+// picture returns the picture of a block, if models support its type.
 func (b block) picture() (picture, bool) {
 	known := slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, b.MIMEType)
 	if b.Type != "image" || !known || len(b.Data) > maxPicture {
@@ -263,7 +263,7 @@ func (b block) picture() (picture, bool) {
 	return picture("data:" + b.MIMEType + ";base64," + b.Data), true
 }
 
-// part is a part of a message that is not only text.
+// part is a part of a message with several parts.
 type part struct {
 	Type  string `json:"type"`
 	Text  string `json:"text,omitempty"`

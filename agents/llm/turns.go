@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// work goes on until the model asks for no tool.
+// work runs until the model calls no tool.
 func (a *agent) work(ctx context.Context) error {
 	for turn := 1; ; turn++ {
 		answer, err := a.model.ask(ctx)
@@ -33,7 +33,7 @@ func (a *agent) work(ctx context.Context) error {
 	}
 }
 
-// use runs the tools that an answer asks for, one after the other, and adds their results to the
+// use runs the tools that an answer calls, in order, and adds their results to the
 // conversation.
 func (a *agent) use(ctx context.Context, calls []toolCall) error {
 	var pictures []picture
@@ -76,12 +76,12 @@ type result struct {
 	text     string
 	failed   bool
 	pictures []picture
-	raw      json.RawMessage // for the transcript; nil to use the text
+	raw      json.RawMessage // for the transcript; nil for the text
 }
 
 func failure(why string) result { return result{text: why, failed: true} }
 
-// maxShown is how many bytes of a tool's result the model is shown.
+// maxShown is how many bytes of a tool's result the model sees.
 const maxShown = 256 << 10
 
 // shown returns the text for the model.
@@ -93,7 +93,8 @@ func (r result) shown() string {
 	return text
 }
 
-// maxReport is how many bytes a result may have to be whole in the transcript.
+// maxReport is the maximum size of a result that is recorded completely in the transcript, in
+// bytes.
 const maxReport = 4 << 20
 
 // report returns the result for the transcript.
@@ -117,7 +118,7 @@ func head(text string, limit int) string {
 	return fmt.Sprintf("%s\n[%d more bytes are left out]", kept, len(text)-len(kept))
 }
 
-// quote returns a stranger's text for a sentence.
+// quote quotes untrusted text for a message.
 func quote(said string) string { return text.Quote(said, 300) }
 
 // encode returns a value as JSON; nil if JSON cannot hold it.

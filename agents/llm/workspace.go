@@ -17,20 +17,19 @@ import (
 	"github.com/waza-isolate/waza/internal/proc"
 )
 
-// Bounds of files and lists of them.
+// Limits of files and directories.
 const (
-	maxFile    = 4 << 20 // bytes that are read of a file
-	maxEntries = 1000    // of a directory
+	maxFile    = 4 << 20 // bytes read of a file
+	maxEntries = 1000    // entries listed of a directory
 )
 
 var errNotText = errors.New("is not UTF-8 text")
 
-// workspace is the directory in which the model may read and write files, wherever links in it
-// lead.
+// workspace is the directory to which the file tools are confined, also when following links.
 type workspace struct {
 	root *os.Root
-	path string // where programs start, and paths are relative to
-	at   string // the same directory, relative to root
+	path string // working directory, which paths are relative to
+	at   string // the same, relative to root
 }
 
 func openWorkspace(dir, at string) (workspace, error) {
@@ -45,7 +44,7 @@ func openWorkspace(dir, at string) (workspace, error) {
 	return workspace{root: root, path: at, at: inside}, nil
 }
 
-// inside returns a path relative to root. An absolute one may be in the workspace.
+// inside returns a path relative to root. Absolute paths may be in the workspace.
 func (w workspace) inside(name string) string {
 	if !path.IsAbs(name) {
 		return path.Join(w.at, name)
@@ -53,7 +52,7 @@ func (w workspace) inside(name string) string {
 	if rest, err := filepath.Rel(w.root.Name(), path.Clean(name)); err == nil {
 		return rest
 	}
-	return name // which the root refuses
+	return name // rejected by root
 }
 
 func (w workspace) tools() []*tool {
@@ -88,7 +87,7 @@ func (w workspace) read(_ context.Context, a readArguments) result {
 	return result{text: strings.Join(lines, "")}
 }
 
-// readText reads a regular file, whole.
+// readText reads a whole regular file.
 func readText(root *os.Root, name string) (string, error) {
 	info, err := root.Stat(name)
 	switch {
@@ -126,7 +125,7 @@ func (w workspace) write(_ context.Context, a writeArguments) result {
 	return w.put(name, a.Text)
 }
 
-// put writes a file, unless something other than a regular file has its name.
+// put writes a file, unless it exists and is not a regular file.
 func (w workspace) put(name, text string) result {
 	if info, err := w.root.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return failure(name + " is no file")
@@ -165,7 +164,7 @@ type listArguments struct {
 func (w workspace) list(_ context.Context, a listArguments) result {
 	name := w.inside(a.Path)
 	if info, err := w.root.Stat(name); err == nil && !info.IsDir() {
-		return failure(name + " is no directory") // a pipe would not even open
+		return failure(name + " is no directory") // opening a pipe would block
 	}
 	dir, err := w.root.Open(name)
 	if err != nil {
@@ -190,11 +189,11 @@ func entryName(entry fs.DirEntry) string {
 	return entry.Name()
 }
 
-// Bounds of a command.
+// Limits of a command.
 const (
-	commandTimeout    = 2 * time.Minute // by default
+	commandTimeout    = 2 * time.Minute // default
 	maxCommandTimeout = 30 * time.Minute
-	maxOutput         = 64 << 10 // bytes of stdout, and of stderr, that are kept
+	maxOutput         = 64 << 10 // bytes of stdout, and of stderr
 )
 
 type commandArguments struct {
@@ -202,7 +201,7 @@ type commandArguments struct {
 	Seconds int    `json:"timeout_seconds"`
 }
 
-// shellTool returns the tool that runs commands with the shell at a path, in a directory.
+// shellTool returns the tool that runs commands with a shell, in dir.
 func shellTool(shell, dir string) *tool {
 	schema := fmt.Sprintf(`{"type":"object","properties":{"command":{"type":"string","description":"the command, for sh -c"},"timeout_seconds":{"type":"integer","description":"how long it may take, up to %d; default %d"}},"required":["command"]}`,
 		maxCommandTimeout/time.Second, commandTimeout/time.Second)
@@ -233,7 +232,7 @@ func runCommand(ctx context.Context, shell, dir string, a commandArguments) resu
 	}
 }
 
-// outputs returns a program's outputs, each with a line break at its end.
+// outputs formats a program's outputs, each ending in a newline.
 func outputs(stdout, stderr *bounded.Head) string {
 	var text strings.Builder
 	for _, out := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// defaultTimeout is how long a server may take for one step.
+// defaultTimeout is the default timeout of one step's request.
 const defaultTimeout = 5 * time.Minute
 
 // expectAny accepts every outcome.
@@ -35,7 +35,7 @@ type callStep struct {
 	arguments    any
 	expect       evidence.Outcome
 	timeout      time.Duration
-	hidden       bool // it is not in the transcript
+	hidden       bool // not recorded in the transcript
 }
 
 func (p *parser) call(n node) action {
@@ -50,7 +50,7 @@ func (p *parser) call(n node) action {
 	}
 }
 
-// tell reads whether a call is to be in the transcript; it is by default.
+// tell returns whether a call is recorded in the transcript, by default true.
 func (p *parser) tell(f fields) bool {
 	tell := true
 	if f.has("tell") {
@@ -136,7 +136,7 @@ func (r *runner) target(server, tool text, arguments any) (t target, err error) 
 	return t, err
 }
 
-// name returns the name of the call's tool in the transcript.
+// name returns the tool's name in the transcript.
 func (t target) name() string {
 	if t.server == "" {
 		return t.tool
@@ -144,7 +144,7 @@ func (t target) name() string {
 	return "mcp__" + t.server + "__" + t.tool
 }
 
-// known refuses a server that mcp.json does not name. Its errors are of class ErrConfig.
+// known returns an error that wraps ErrConfig if mcp.json has no such server.
 func (r *runner) known(server string) error {
 	names, err := r.servers.Names()
 	if err != nil || slices.Contains(names, server) {
@@ -195,9 +195,9 @@ func (r *runner) tools(ctx context.Context, server string, timeout time.Duration
 	return tools, nil
 }
 
-// claimStep puts a call that was not made into the transcript.
+// claimStep records a call in the transcript that was not made.
 type claimStep struct {
-	server    text // empty: a tool of no server
+	server    text // empty for a tool without server
 	tool      text
 	arguments any
 	result    any
@@ -230,10 +230,10 @@ func (s claimStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, nil
 }
 
-// answer is the answer to a call, for the steps that follow.
+// answer is the answer to a call, for following steps.
 type answer struct{ session.Answer }
 
-// result returns the MCP result, decoded; nil if the call failed without one.
+// result returns the decoded MCP result, or nil if the call failed without one.
 func (a answer) result() map[string]any {
 	if a.Message != "" || a.Result == nil {
 		return nil
@@ -267,7 +267,7 @@ func textOf(result map[string]any) string {
 	return strings.Join(texts, "\n")
 }
 
-// value returns the value that `as` names.
+// value returns the value for `as`.
 func (a answer) value() map[string]any {
 	value := map[string]any{
 		"outcome":  string(a.Outcome),

@@ -21,11 +21,11 @@ import (
 )
 
 // expression is the text between {{ and }}. A plain path, such as stock.json.items[0].id, is
-// followed here: it keeps the digits of numbers, and a missing part is an error. Any other
-// expression is a program of package expr.
+// evaluated here: it keeps the digits of numbers, and a missing part is an error. Other
+// expressions are programs of package expr.
 type expression struct {
 	source  string
-	path    []any // string keys and int indexes, the first a name
+	path    []any // string keys and int indexes; the first is a name
 	program *vm.Program
 }
 
@@ -49,8 +49,8 @@ func compile(source string, names []string) (expression, error) {
 	return e, nil
 }
 
-// compileOptions lets an expression use names, and disables the functions whose
-// result may differ from run to run, and fromJSON, which loses digits.
+// compileOptions declares names, and disables functions whose result may differ between runs,
+// and fromJSON, which loses digits.
 func compileOptions(names []string) []expr.Option {
 	env := types.Map{}
 	for _, name := range names {
@@ -68,7 +68,7 @@ func unknownName(name string, names []string) error {
 	return fmt.Errorf("unknown name %q%s; known here: %s", name, suggestion(name, known), strings.Join(known, ", "))
 }
 
-// isName reports whether the expression language takes s as a variable's name.
+// isName reports whether s is a valid variable name in the expression language.
 func isName(s string) bool {
 	if ok, _ := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`, s); !ok {
 		return false
@@ -81,7 +81,7 @@ func isName(s string) bool {
 	return ok
 }
 
-// plainPath returns the path of a tree that has only names, fields and indexes.
+// plainPath returns the path of an expression that consists of names, fields and indexes.
 func plainPath(node ast.Node) ([]any, bool) {
 	switch node := node.(type) {
 	case *ast.IdentifierNode:
@@ -118,7 +118,7 @@ func (e expression) eval(v *variables) (any, error) {
 	return jsonvalue.Parse(raw)
 }
 
-// wrap adds the expression to err, and makes expr's errors one line.
+// wrap adds the expression to err, and shortens expr's errors to one line.
 func (e expression) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -185,7 +185,7 @@ func isIndex(key any) bool {
 	return ok
 }
 
-// typed returns a JSON value of type T. Its error is the complaint followed by what the value is.
+// typed returns value as a T. Otherwise the error is complaint followed by the actual type.
 func typed[T any](value any, complaint string) (T, error) {
 	v, ok := value.(T)
 	if !ok {

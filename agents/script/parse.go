@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// Parse checks a task's script: its steps, their keys, their expressions and the
-// names in them. An error joins a [*SyntaxError] for every mistake found.
+// Parse parses and checks a task's script: its steps, their keys, their expressions and the
+// names in them. The error joins a [*SyntaxError] for every mistake.
 func Parse(raw json.RawMessage) (Script, error) {
 	if raw == nil {
 		raw = json.RawMessage("null")
@@ -29,21 +29,21 @@ func Parse(raw json.RawMessage) (Script, error) {
 	return Script{steps: steps}, nil
 }
 
-// parser goes through a script once and gathers mistakes.
+// parser parses a script and collects mistakes.
 type parser struct {
-	names []string // that expressions may use here
+	names []string // names that expressions may use here
 	errs  []error
 }
 
-// node is a JSON value of the script and its path. Its raw is nil if the script lacks it, which
-// was reported then.
+// node is a JSON value of the script with its path. raw is nil if the value is missing, which
+// was already reported.
 type node struct {
 	path  string
 	raw   json.RawMessage
-	named bool // of a step: `as` names its value
+	named bool // for a step: `as` names its value
 }
 
-// kind is one kind of step.
+// kind is a kind of step.
 type kind struct {
 	name   string
 	valued bool // has a value that `as` can name
@@ -74,8 +74,7 @@ func kindNames() []string {
 	return names
 }
 
-// suggestion returns ` (did you mean "x"?)` for the candidate nearest to word; empty if none is
-// near.
+// suggestion returns ` (did you mean "x"?)` for the candidate closest to word, or "".
 func suggestion(word string, candidates []string) string {
 	near := strictyaml.Nearest(word, candidates)
 	if near == "" {
@@ -147,7 +146,7 @@ func (p *parser) as(n node, k kind) string {
 	return p.newName(n)
 }
 
-// newName reads a name, which the steps that follow may use.
+// newName reads a name that following steps may use.
 func (p *parser) newName(n node) string {
 	name := p.plainString(n)
 	switch {
@@ -171,7 +170,7 @@ type fields struct {
 	values map[string]json.RawMessage
 }
 
-// fields reads n, an object with no other keys than these.
+// fields reads an object, and reports keys other than the given ones.
 func (p *parser) fields(n node, keys ...string) fields {
 	values := p.anyFields(n)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
@@ -184,7 +183,7 @@ func (p *parser) fields(n node, keys ...string) fields {
 
 func (f fields) has(key string) bool { return f.values[key] != nil }
 
-// get returns the node at key; without a raw value if there is none.
+// get returns the node at key. Its raw is nil if there is none.
 func (f fields) get(key string) node {
 	return node{path: f.node.path + "." + key, raw: f.values[key]}
 }
@@ -197,8 +196,8 @@ func (f fields) need(key string) node {
 	return f.get(key)
 }
 
-// decode reads a value and reports one of another type. It returns false for that, and for a
-// missing value.
+// decode decodes a value, and reports a value of another type. It returns false for that, and
+// for a missing value.
 func (p *parser) decode(n node, into any, what string) bool {
 	if n.raw == nil {
 		return false
@@ -244,7 +243,7 @@ func (p *parser) plainString(n node) string {
 	return s
 }
 
-// text reads a string that may hold expressions.
+// text reads a string that may contain expressions.
 func (p *parser) text(n node) text {
 	var s string
 	if !p.decode(n, &s, "a string") {
@@ -266,7 +265,7 @@ func (p *parser) filledText(n node) text {
 	return t
 }
 
-// duration reads a positive length of time, such as "100ms".
+// duration reads a positive duration, such as "100ms".
 func (p *parser) duration(n node) time.Duration {
 	var s string
 	if !p.decode(n, &s, `a length of time such as "100ms"`) {
@@ -279,7 +278,7 @@ func (p *parser) duration(n node) time.Duration {
 	return d
 }
 
-// value reads any JSON value, whose strings may hold expressions.
+// value reads any JSON value. Its strings may contain expressions.
 func (p *parser) value(n node) any {
 	if n.raw == nil {
 		return nil

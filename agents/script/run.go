@@ -88,35 +88,34 @@ import (
 )
 
 var (
-	// ErrUnexpected is the class of a step that went otherwise than it expects.
+	// ErrUnexpected is wrapped if a step's outcome is not the expected one.
 	ErrUnexpected = errors.New("unexpected outcome")
-	// ErrFailed is the class of a fail step.
+	// ErrFailed is wrapped by a fail step.
 	ErrFailed = errors.New("failed on purpose")
-	// ErrConfig is the class of a server that mcp.json does not name, or of an
-	// mcp.json that cannot be read.
+	// ErrConfig is wrapped if mcp.json cannot be read, or lacks a server.
 	ErrConfig = session.ErrConfig
 )
 
-// Options configures a run. All fields but Context, ConfigPath, Early, Env and Next are required; the
-// prompt may be empty.
+// Options configures a run. All fields except Context, ConfigPath, Early, Env and Next are
+// required; the prompt may be empty.
 type Options struct {
 	Script     Script
-	Workspace  string          // directory that file steps are confined to and commands start in
-	Prompt     string          // the task's prompt, "prompt" in expressions
-	Context    json.RawMessage // the task's context, an object, "context" in expressions; empty is {}
-	ConfigPath string          // mcp.json; read when a step first needs a server
-	Early      []string        // servers in it that do not answer server/discover
-	Env        []string        // environment of commands, "KEY=value"; nil is the process's own
-	Stdout     io.Writer       // gets the final output: what was said last, as it is
-	Transcript io.Writer       // gets each event when it happens, one a line
-	// Next waits for the next prompt; io.EOF if none comes. It is nil for one prompt.
+	Workspace  string          // directory that file steps are confined to, and working directory of commands
+	Prompt     string          // the task's prompt; "prompt" in expressions
+	Context    json.RawMessage // the task's context, an object; "context" in expressions; empty for {}
+	ConfigPath string          // mcp.json; read when a step first uses a server
+	Early      []string        // servers in ConfigPath that do not support server/discover
+	Env        []string        // environment of commands, "KEY=value"; nil for that of the process
+	Stdout     io.Writer       // receives the final output: the text of the last say step
+	Transcript io.Writer       // receives events as they happen, one per line
+	// Next waits for the next prompt. It returns io.EOF if there is none. It is nil if there is
+	// only one prompt.
 	Next func() (string, error)
 }
 
-// Run executes the script's steps in order until one fails or ctx ends, then
-// writes the final output, also after a failure. If a step failed the error is a [*StepError] in
-// one sentence, of class [ErrUnexpected], [ErrFailed] or [ErrConfig], or ctx's own error if ctx
-// ended it.
+// Run executes the script's steps in order until one fails or ctx is done, and writes the final
+// output, also after a failure. If a step failed, the error is a [*StepError] that wraps
+// [ErrUnexpected], [ErrFailed], [ErrConfig] or ctx's error.
 func Run(ctx context.Context, o Options) error {
 	r, err := newRunner(o)
 	if err != nil {
@@ -129,7 +128,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, r.endTurn(), r.checkPrompts(err), r.transcript.Err(), r.close())
 }
 
-// checkPrompts fails if there is another prompt, which no step waits for.
+// checkPrompts returns an error if there is another prompt that no step waits for.
 func (r *runner) checkPrompts(failed error) error {
 	if r.next == nil || failed != nil {
 		return nil
@@ -149,7 +148,7 @@ type runner struct {
 	servers    *session.Servers
 	variables  *variables
 	iterations int    // of all loops so far
-	said       string // last in the turn
+	said       string // text of the last say step in this turn
 	stdout     io.Writer
 	next       func() (string, error)
 }
@@ -227,12 +226,11 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 	return value, nil
 }
 
-// maxIterations is how many iterations all loops of a run have together: nested loops are soon
-// more than anybody would wait for.
+// maxIterations limits the iterations of all loops of a run together, because nested loops
+// multiply.
 const maxIterations = 10_000
 
-// Script is a script that was checked. The zero Script has no steps and does
-// nothing.
+// Script is a parsed script. The zero value has no steps.
 type Script struct {
 	steps []step
 }
@@ -240,7 +238,7 @@ type Script struct {
 // step is one item of a list of steps.
 type step struct {
 	path   string // such as script[3].loop.steps[0].call
-	as     string // what its value is called; may be empty
+	as     string // name of its value; may be empty
 	action action
 }
 
@@ -249,24 +247,24 @@ type action interface {
 	run(context.Context, *runner) (any, error)
 }
 
-// SyntaxError is one mistake in a script.
+// SyntaxError is a mistake in a script.
 type SyntaxError struct {
-	Path    string // where, such as script[3].loop.steps[0].call.server
+	Path    string // such as script[3].loop.steps[0].call.server
 	Message string
 }
 
 func (e *SyntaxError) Error() string { return e.Path + ": " + e.Message }
 
-// Place returns the path of the mistake.
+// Place returns the path.
 func (e *SyntaxError) Place() string { return e.Path }
 
-// StepError is a step that failed.
+// StepError is the error of a step.
 type StepError struct {
-	Path string // which step, such as script[3].loop.steps[0].call
+	Path string // such as script[3].loop.steps[0].call
 	Err  error
 }
 
 func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }

@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// sayStep is an assistant's message.
+// sayStep writes a message of the assistant.
 type sayStep struct{ text text }
 
 func (p *parser) say(n node) action { return sayStep{p.text(n)} }
@@ -46,7 +46,7 @@ func (s failStep) run(_ context.Context, r *runner) (any, error) {
 	return nil, fmt.Errorf("%w: %s", ErrFailed, message)
 }
 
-// sleepStep does nothing for a while.
+// sleepStep waits.
 type sleepStep struct{ duration time.Duration }
 
 func (p *parser) sleep(n node) action { return sleepStep{p.duration(n)} }
@@ -55,7 +55,7 @@ func (s sleepStep) run(ctx context.Context, _ *runner) (any, error) {
 	return nil, retry.Sleep(ctx, s.duration)
 }
 
-// awaitStep ends a turn, and waits for the next prompt.
+// awaitStep ends a turn and waits for the next prompt.
 type awaitStep struct{}
 
 func (p *parser) await(n node) action {
@@ -65,7 +65,7 @@ func (p *parser) await(n node) action {
 	return awaitStep{}
 }
 
-// errOver says that no further prompt comes, which ends the run without a failure.
+// errOver means that there is no further prompt, which ends the run without a failure.
 var errOver = errors.New("the conversation is over")
 
 func (awaitStep) run(_ context.Context, r *runner) (any, error) {
@@ -85,20 +85,20 @@ func (awaitStep) run(_ context.Context, r *runner) (any, error) {
 	return prompt, err
 }
 
-// endTurn writes what was said last in the turn.
+// endTurn writes the text of the turn's last say step.
 func (r *runner) endTurn() error {
 	_, err := io.WriteString(r.stdout, r.said)
 	r.said = ""
 	return err
 }
 
-// loopStep repeats steps: a number of times, or over a list.
+// loopStep repeats steps: a number of times, or for each element of a list.
 type loopStep struct {
 	times int
-	over  any // nil with times
+	over  any // nil if times is used
 	as    string
 	steps []step
-	named bool // keep what the iterations give
+	named bool // return the values of the iterations
 }
 
 func (p *parser) loop(n node) action {
@@ -130,8 +130,8 @@ func (p *parser) times(n node) int {
 	return times
 }
 
-// run returns the list of what each iteration's last step gave if the loop has a name, and an
-// empty list otherwise: a long loop must not hold every result.
+// run returns the list of the values of each iteration's last step if the loop has a name, and
+// otherwise an empty list, so that a long loop does not keep all values.
 func (s loopStep) run(ctx context.Context, r *runner) (any, error) {
 	items, err := s.items(r.variables)
 	if err != nil {
@@ -185,7 +185,7 @@ func (s loopStep) iterate(ctx context.Context, r *runner, item any) (any, error)
 type commandStep struct {
 	command []text
 	anyExit bool
-	exit    int // expected, unless anyExit
+	exit    int // expected code, unless anyExit
 }
 
 func (p *parser) command(n node) action {
@@ -240,7 +240,7 @@ func (s commandStep) execute(ctx context.Context, r *runner, argv []string) (any
 	return withJSON(fields, stdout), nil
 }
 
-// execute runs argv to its end. The code is -1 if a signal ended it.
+// execute runs argv. The code is -1 if it was killed by a signal.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
 	out, complaint := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
 	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Stdout: out, Stderr: complaint}))
@@ -256,7 +256,7 @@ func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr str
 	return stdout, stderr, code, nil
 }
 
-// whole returns an output as text, and fails if it was cut off.
+// whole returns an output as text. It fails if the output was truncated.
 func whole(out *bounded.Head) (string, error) {
 	if out.Over() > 0 {
 		return "", errTooLong
@@ -277,8 +277,7 @@ func excerpt(text string) string {
 	return words
 }
 
-// maxOutput is how many bytes of a file, or of one output of a program, a step
-// takes.
+// maxOutput is the maximum size of a file, or of an output of a program, in bytes.
 const maxOutput = 4 << 20
 
 var (
@@ -325,7 +324,7 @@ func (r *runner) readFile(path string) (string, error) {
 	return text, nil
 }
 
-// plainText returns content as a string, and refuses what JSON could not hold unchanged.
+// plainText returns content as a string. It fails if JSON could not represent it unchanged.
 func plainText(content []byte) (string, error) {
 	if len(content) > maxOutput {
 		return "", errTooLong
@@ -336,7 +335,7 @@ func plainText(content []byte) (string, error) {
 	return string(content), nil
 }
 
-// writeStep writes a file of the workspace, and the directories it is in.
+// writeStep writes a file of the workspace, and creates its directory.
 type writeStep struct{ path, content text }
 
 func (p *parser) write(n node) action {

@@ -11,11 +11,11 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// text is a string of a script, which may have expressions. A value of a script is JSON with a
-// text in place of each string.
+// text is a string of a script, which may contain expressions. A value of a script is JSON with
+// a text for each string.
 type text = template.Text[*variables]
 
-// parseText reads a text whose expressions see names.
+// parseText parses a text whose expressions may use names.
 func parseText(s string, names []string) (text, error) {
 	made, err := template.Parse(s, func(source string) (template.Expression[*variables], error) {
 		if source == "" {
@@ -30,13 +30,13 @@ func parseText(s string, names []string) (text, error) {
 	return made, err
 }
 
-// variables are the values that expressions may use. They are JSON values: nil, bool,
-// string, json.Number, []any, map[string]any.
+// variables are the values of expressions' names. They are JSON values: nil, bool, string,
+// json.Number, []any, map[string]any.
 type variables struct {
-	names []string       // in the order they were bound
-	exact map[string]any // numbers as they were written
-	// computed holds the same values for arithmetic: numbers are int where they
-	// fit 64 bits, else float64.
+	names []string       // in the order of bind
+	exact map[string]any // with numbers as written
+	// computed has the same values for arithmetic: numbers are int if they fit into 64 bits,
+	// else float64.
 	computed map[string]any
 }
 
@@ -50,7 +50,7 @@ func (v *variables) bind(name string, value any) {
 	v.computed[name] = computable(value)
 }
 
-// mark and release bracket what is bound for one iteration of a loop.
+// mark and release delimit the names that are bound in an iteration of a loop.
 func (v *variables) mark() int { return len(v.names) }
 
 func (v *variables) release(mark int) {
@@ -89,7 +89,7 @@ func computable(value any) any {
 // number returns n as a JSON value.
 func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
-// withJSON adds "json" to fields where text is a JSON value.
+// withJSON adds "json" to fields if text is a JSON value.
 func withJSON(fields map[string]any, text string) map[string]any {
 	if value, err := jsonvalue.Parse([]byte(strings.TrimSpace(text))); err == nil {
 		fields["json"] = value

@@ -1,10 +1,9 @@
-// Package transcript reads the JSON lines in which an agent reports what it does, and maps
-// them to waza's events: a mapping of paths says which lines mean what. It also writes such
-// events, for the agents that come with waza.
+// Package transcript reads JSON lines in which an agent reports what it does, and maps them to
+// waza's events by configurable paths. It also writes such events for the built-in agents.
 //
-// It is pure, and does not verify what the agent says: what was really called is captured
-// elsewhere. What it reads is hostile: lines are bounded, none is held in more than one copy, and
-// one that cannot be read is reported and skipped.
+// It is pure, and does not verify the agent's reports: actual calls are captured elsewhere.
+// Input is not trusted: lines are limited in size and held only once in memory, and those that
+// cannot be parsed are reported and skipped.
 package transcript
 
 import (
@@ -22,19 +21,19 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// maxLine is how many bytes a line may have.
+// maxLine is the maximum length of a line in bytes.
 const maxLine = 8 << 20
 
-// maxUnread is how many lines that could not be read are reported one by one.
+// maxUnread is how many unparsable lines are described.
 const maxUnread = 10
 
 // Report describes a transcript.
 type Report struct {
 	Events  int
-	Ignored int      // lines that are not JSON objects, such as a program's other output
-	Unread  int      // lines that could not be read
-	Why     []string // of the first of those
-	Torn    bool     // the last line is cut off
+	Ignored int      // lines that are not JSON objects, such as other output
+	Unread  int      // lines that could not be parsed
+	Why     []string // the errors of the first of those
+	Torn    bool     // the last line is truncated
 }
 
 func (r *Report) unread(line int, format string, args ...any) {
@@ -43,8 +42,8 @@ func (r *Report) unread(line int, format string, args ...any) {
 	}
 }
 
-// Read reads a transcript to its end and calls emit with each event, until that fails. An event's
-// values are valid until emit returns. s must have no [Source.Problems].
+// Read reads a transcript to its end and calls emit for each event, until emit fails. An
+// event's values are valid until emit returns. s must have no [Source.Problems].
 func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (Report, error) {
 	r := reading{emit: emit}
 	lines := bufio.NewReaderSize(in, 64<<10)
@@ -76,8 +75,8 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 	}
 }
 
-// readLine reads a line. It reads one that is too long to its end without keeping it. With the
-// last line the error is io.EOF.
+// readLine reads a line. If it is too long, it is skipped. With the last line, the error is
+// io.EOF.
 func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -93,7 +92,7 @@ func readLine(in *bufio.Reader) (line []byte, whole bool, err error) {
 
 var errNoName = errors.New("a tool without a name")
 
-// event returns the event of the rule for a line that it applies to, or for an item of one.
+// event returns a rule's event for a line, or for an item of its list.
 func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	switch r.Type {
 	case ToolStart:
@@ -119,7 +118,7 @@ func (r Rule) event(from []byte) (evidence.TranscriptEvent, error) {
 	return evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: content(lookup(from, r.Content))}, nil
 }
 
-// usage returns the tokens in the line; nil for none.
+// usage returns the tokens in the line, or nil.
 func (r Rule) usage(from []byte) *dialect.Usage {
 	input, some := sum(from, r.Input)
 	output, more := sum(from, r.Output)
@@ -139,7 +138,7 @@ func sum(from []byte, paths []string) (total int64, some bool) {
 	return total, some
 }
 
-// success reports whether the tool succeeded; nil if the line does not say.
+// success returns whether the tool succeeded, or nil if the line does not contain that.
 func (r Rule) success(from []byte) *bool {
 	var ok bool
 	switch {
@@ -154,7 +153,7 @@ func (r Rule) success(from []byte) *bool {
 	return &ok
 }
 
-// unpacked returns arguments as JSON if they are a string of it.
+// unpacked returns arguments as JSON if they are a string that contains JSON.
 func unpacked(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || raw[0] != '"' {
 		return raw
@@ -166,7 +165,7 @@ func unpacked(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// content returns a message's text: a string, or the text of blocks.
+// content returns a message's text: a string, or the text of its blocks.
 func content(raw []byte) string {
 	if text := jsontext.Text(raw); text != "" {
 		return text
@@ -186,7 +185,7 @@ func content(raw []byte) string {
 type reading struct {
 	report Report
 	emit   func(evidence.TranscriptEvent) error
-	pieces []byte // of a message that may go on; empty for none
+	pieces []byte // pieces of a message that may continue
 }
 
 func (r *reading) line(s Source, line []byte, number int) error {
@@ -204,7 +203,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 			switch {
 			case err != nil:
 				r.report.unread(number, "events[%d]: %v", i, err)
-			case rule.Type == Message && event.Content == "", rule.Type == Usage && event.Usage == nil: // nothing is said
+			case rule.Type == Message && event.Content == "", rule.Type == Usage && event.Usage == nil: // empty
 			case rule.Joined:
 				r.piece(event.Content, number)
 			default:
@@ -217,7 +216,7 @@ func (r *reading) line(s Source, line []byte, number int) error {
 	return nil
 }
 
-// piece adds to the message that comes in pieces.
+// piece appends to a message that comes in pieces.
 func (r *reading) piece(text string, line int) {
 	if len(r.pieces)+len(text) > maxLine {
 		r.report.unread(line, "a message longer than %d bytes", maxLine)
@@ -226,12 +225,12 @@ func (r *reading) piece(text string, line int) {
 	r.pieces = append(r.pieces, text...)
 }
 
-// send emits an event, after the message that it ends.
+// send emits an event, after a message that it ends.
 func (r *reading) send(event evidence.TranscriptEvent) error {
 	if err := r.endMessage(); err != nil {
 		return err
 	}
-	if event.Type != evidence.AssistantUsage { // which is not an action
+	if event.Type != evidence.AssistantUsage { // usage is not an action
 		r.report.Events++
 	}
 	return r.emit(event)

@@ -19,14 +19,14 @@ const (
 	FormatJSONL = "jsonl"
 )
 
-// Source is where an agent leaves its transcript, and how it is read.
+// Source is where an agent writes its transcript, and its format.
 type Source struct {
 	From   string `json:"from" jsonschema:"where the agent leaves it: stdout, stderr or a file in the workspace"`
 	Format string `json:"format" enum:"waza jsonl" jsonschema:"waza: waza's own events, one a line; jsonl: other lines of JSON, read as events says"`
 	Events []Rule `json:"events,omitempty" jsonschema:"of format jsonl: which lines tell what; all that apply to a line are taken"`
 }
 
-// Types of what a rule finds.
+// Types of rules.
 const (
 	ToolStart = "tool_start"
 	ToolEnd   = "tool_end"
@@ -34,8 +34,8 @@ const (
 	Usage     = "usage"
 )
 
-// Rule says which lines report something, and the paths of its parts. A path is keys with dots
-// between them; a number is an index of a list, from 0.
+// Rule describes which lines report something, and the paths of its parts. A path is keys
+// separated by dots; a number is an index of a list, starting at 0.
 type Rule struct {
 	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
 	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
@@ -55,13 +55,13 @@ type Rule struct {
 	Output    []string       `json:"output,omitempty" jsonschema:"of usage: paths of numbers of tokens that it wrote, which are added"`
 }
 
-// Problem is a mistake in a source, and the keys that lead to it.
+// Problem is a mistake in a source, with the path of keys to it.
 type Problem struct {
 	At   []any
 	What string
 }
 
-// Problems lists the mistakes in s, except in From, which the caller checks.
+// Problems returns the mistakes in s, except in From, which the caller checks.
 func (s Source) Problems() []Problem {
 	switch {
 	case s.Format == FormatJSONL && len(s.Events) == 0:
@@ -86,7 +86,7 @@ func (r Rule) problems() []Problem {
 	for _, key := range r.keys() {
 		needed, allowed := slices.Contains(needs(r.Type), key.name), slices.Contains(takes(r.Type), key.name)
 		switch {
-		case len(needs(r.Type)) == 0: // no type, or none that there is: reported as that
+		case len(needs(r.Type)) == 0: // the invalid type was reported already
 		case !key.given && needed:
 			add(key.name, "%s needs %s", r.Type, key.name)
 		case key.given && !needed && !allowed:
@@ -124,7 +124,7 @@ func (r Rule) problems() []Problem {
 	return slices.Concat(all, conditions("when", r.When), conditions("where", r.Where), conditions("ok", r.OK))
 }
 
-// conditions lists the mistakes in a condition.
+// conditions returns the mistakes in a condition.
 func conditions(key string, values map[string]any) []Problem {
 	var all []Problem
 	for _, path := range slices.Sorted(maps.Keys(values)) {
@@ -140,11 +140,11 @@ func conditions(key string, values map[string]any) []Problem {
 	return all
 }
 
-// key is a key that only some types of rules have.
+// key is a key of a rule that only some types allow.
 type key struct {
 	name  string
 	given bool
-	path  string // its value, if that is a path
+	path  string // value, if it is a path
 }
 
 func (r Rule) keys() []key {
@@ -170,7 +170,7 @@ func takes(kind string) []string {
 
 func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }
 
-// index returns a segment of a path as an index of a list.
+// index parses a segment of a path as an index.
 func index(segment string) (int, bool) {
 	n, err := strconv.Atoi(segment)
 	return n, err == nil && n >= 0
@@ -203,7 +203,7 @@ func (r Rule) in(line []byte) iter.Seq[[]byte] {
 	}
 }
 
-// has reports whether value has all the values that are wanted, by path.
+// has reports whether value has all wanted values, by path.
 func has(value []byte, want map[string]any) bool {
 	for path, wanted := range want {
 		found := lookup(value, path)
@@ -214,7 +214,7 @@ func has(value []byte, want map[string]any) bool {
 	return true
 }
 
-// hasAt reports whether value has something at each of the paths.
+// hasAt reports whether value has a value at each of the paths.
 func hasAt(value []byte, paths map[string]any) bool {
 	for path := range paths {
 		if lookup(value, path) == nil {
@@ -224,8 +224,8 @@ func hasAt(value []byte, paths map[string]any) bool {
 	return true
 }
 
-// lookup returns the value at a path in valid JSON; nil if there is none or the path is empty. Of
-// a key that comes twice the last value counts.
+// lookup returns the value at a path in valid JSON, or nil if there is none or the path is
+// empty. If a key is repeated, the last value counts.
 func lookup(value []byte, path string) json.RawMessage {
 	if path == "" {
 		return nil
@@ -256,7 +256,7 @@ func step(value []byte, segment string) (found []byte) {
 	return found
 }
 
-// scalar returns a string, or a number as it is written; empty for anything else.
+// scalar returns a string, or a number as written, or "" for anything else.
 func scalar(raw []byte) string {
 	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
 		return string(raw)

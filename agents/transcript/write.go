@@ -8,9 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Writer writes events as JSON, one a line, each when it happens. The first
-// failed write is remembered and ends the writing; see [Writer.Err]. It is not
-// safe for concurrent use.
+// Writer writes events as JSON, one per line, as they happen. After a failed write it writes
+// nothing more; see [Writer.Err]. It is not safe for concurrent use.
 type Writer struct {
 	events *json.Encoder
 	calls  int
@@ -24,30 +23,30 @@ func NewWriter(out io.Writer) *Writer {
 	return &Writer{events: events}
 }
 
-// Prompt records what the agent was asked.
+// Prompt records a prompt.
 func (w *Writer) Prompt(text string) {
 	w.write(evidence.TranscriptEvent{Type: "user.message", Content: text})
 }
 
-// Say records what the agent answered.
+// Say records a message of the agent.
 func (w *Writer) Say(text string) {
 	w.write(evidence.TranscriptEvent{Type: evidence.AssistantMessage, Content: text})
 }
 
-// Call is a tool call that was started.
+// Call is a tool call in progress.
 type Call struct {
 	writer *Writer
 	id     string
 	tool   string
 }
 
-// Start records the start of a call. Ids count from call-1.
+// Start records the start of a call, with ids call-1, call-2 and so on.
 func (w *Writer) Start(tool string, arguments json.RawMessage) Call {
 	w.calls++
 	return w.StartAs(fmt.Sprintf("call-%d", w.calls), tool, arguments)
 }
 
-// StartAs records the start of a call under an id that no other call has.
+// StartAs records the start of a call with the given id, which must be unique.
 func (w *Writer) StartAs(id, tool string, arguments json.RawMessage) Call {
 	call := Call{writer: w, id: id, tool: tool}
 	w.write(evidence.TranscriptEvent{
@@ -64,7 +63,7 @@ func (c Call) Complete(success bool, result json.RawMessage) {
 	})
 }
 
-// Err returns the first error of any write.
+// Err returns the first write error.
 func (w *Writer) Err() error { return w.err }
 
 func (w *Writer) write(e evidence.TranscriptEvent) {

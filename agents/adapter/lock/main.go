@@ -1,6 +1,6 @@
-// Command lock resolves the packages of the agents that come with waza and writes the lock
-// that package adapter embeds. What the lock has already stays as it is. Its argument is a
-// waza that scripts/build has built, which becomes process 1 of the engine's containers.
+// Command lock resolves the packages of the built-in adapters and writes the lock that package
+// adapter embeds. Existing entries are kept. Its argument is a waza executable built by
+// scripts/build, which becomes process 1 of containers.
 package main
 
 import (
@@ -70,7 +70,7 @@ func run(ctx context.Context, guest string) (err error) {
 	return os.WriteFile(adapter.LockFile, lock.Only(wanted).Bytes(), 0o644)
 }
 
-// readLock reads the lock in the working directory.
+// readLock reads the lock file in the working directory.
 func readLock() (*images.Lock, error) {
 	data, err := os.ReadFile(adapter.LockFile)
 	if err != nil {
@@ -79,7 +79,7 @@ func readLock() (*images.Lock, error) {
 	return images.ParseLock(data)
 }
 
-// certificates are those that the environment names, for an engine behind a proxy.
+// certificates returns the CA bundle that the environment names, for an engine behind a proxy.
 func certificates() ([]byte, error) {
 	path := os.Getenv("NODE_EXTRA_CA_CERTS")
 	if path == "" {

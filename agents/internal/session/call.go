@@ -14,18 +14,17 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Call is one call of a tool. Arguments is an object. Meta goes into the request's
-// _meta; nil for none.
+// Call is a call of a tool. Arguments is an object. Meta is the request's _meta; may be nil.
 type Call struct {
 	Server, Tool string
 	Arguments    json.RawMessage
 	Meta         map[string]any
 }
 
-// Answer is the end of a call, as the agent sees it.
+// Answer is the result of a call, as the agent sees it.
 type Answer struct {
 	Outcome evidence.Outcome
-	Result  json.RawMessage // the MCP result as it came; nil without one
+	Result  json.RawMessage // the MCP result as received; nil if there is none
 	Code    int             // of a protocol error
 	Message string          // of an error, unless the tool reports it
 }
@@ -57,7 +56,7 @@ func withTimeout(ctx context.Context, timeout time.Duration) (context.Context, c
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
 }
 
-// failed returns the answer to a call that got none.
+// failed returns the answer to a call without response.
 func failed(ctx context.Context, err error) Answer {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return Answer{Outcome: evidence.OutcomeTimeout, Message: context.Cause(ctx).Error()}
@@ -70,8 +69,8 @@ func failed(ctx context.Context, err error) Answer {
 }
 
 // answered returns the answer to a call from the response on the wire and the client's error. A
-// response without an error in it, and an error of the client's, are a result that is not the
-// protocol's, or one that asks for input that nobody can give.
+// response without error that the client rejects is an invalid result, or one that asks for
+// input, which nobody can give.
 func answered(ctx context.Context, response *transport.JSONRPCResponse, err error) Answer {
 	switch {
 	case response == nil || response.Error == nil && response.Result == nil:
@@ -94,8 +93,8 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is no boolean"}
 }
 
-// refused returns the outcome of a call that was answered with an error: the server's own, or the
-// proxy's in place of the server's answer.
+// refused returns the outcome of a call that was answered with an error, which may be the
+// server's, or one that the proxy sent instead of the server's response.
 func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
 	data, _ := e.Data.(map[string]any)
 	switch outcome := evidence.Outcome(fmt.Sprint(data["waza"])); outcome {
@@ -105,7 +104,7 @@ func refused(e *mcp.JSONRPCErrorDetails) evidence.Outcome {
 	return evidence.OutcomeProtocolError
 }
 
-// Bounds of what a server may list.
+// Limits of a server's list of tools.
 const (
 	maxTools = 4096
 	maxPages = 256
@@ -115,10 +114,10 @@ const (
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
-	InputSchema json.RawMessage `json:"inputSchema"` // as it came
+	InputSchema json.RawMessage `json:"inputSchema"` // as received
 }
 
-// ListError says that a server's tools could not be listed.
+// ListError means that a server's tools could not be listed.
 type ListError struct {
 	Outcome evidence.Outcome
 	Message string
@@ -168,8 +167,8 @@ func (s *Servers) list(ctx context.Context, server string) ([]Tool, error) {
 	}
 }
 
-// page returns the usable tools of the last page, as they came: the client's types lose the digits
-// of numbers.
+// page returns the usable tools of the last page as received, because the client's types lose
+// digits of numbers.
 func (c conversation) page(usable *mcp.ListToolsResult) ([]Tool, error) {
 	var raw struct {
 		Tools []Tool `json:"tools"`

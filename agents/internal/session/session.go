@@ -1,7 +1,7 @@
-// Package session holds an agent's MCP sessions with the servers of its mcp.json.
+// Package session manages an agent's MCP sessions with the servers of its mcp.json.
 //
-// It does not answer what a server asks of its client (sampling, elicitation, roots),
-// does not retry, and does not judge what servers answer.
+// It does not answer requests of servers (sampling, elicitation, roots), does not retry, and
+// does not evaluate responses.
 package session
 
 import (
@@ -21,16 +21,16 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// ErrConfig is the class of errors of mcp.json: it cannot be read, or lacks a server.
+// ErrConfig is wrapped by errors about mcp.json: it cannot be read, or lacks a server.
 var ErrConfig = errors.New("mcp.json")
 
-// Servers holds one session for each server from its first use on. It is not safe for concurrent
+// Servers keeps one session for each server after its first use. It is not safe for concurrent
 // use.
 type Servers struct {
 	client     string
 	configPath string
-	early      []string          // servers that do not answer server/discover
-	urls       map[string]string // by server; nil until mcp.json was read
+	early      []string          // servers that do not support server/discover
+	urls       map[string]string // by server; nil before mcp.json was read
 	http       *http.Client
 	open       map[string]conversation
 }
@@ -41,9 +41,9 @@ type conversation struct {
 	wire   *wire
 }
 
-// New returns the servers of the mcp.json at configPath, which it reads when it is first needed.
-// The agent calls itself client. Those that early names are known not to answer
-// server/discover: their sessions begin with initialize at once.
+// New returns the servers of the mcp.json at configPath, which is read on first use. client is
+// the agent's name. The servers in early are known not to support server/discover: their
+// sessions start with initialize.
 func New(configPath, client string, early []string) *Servers {
 	return &Servers{
 		client:     client,
@@ -67,7 +67,7 @@ func (s *Servers) Names() ([]string, error) {
 	return slices.Sorted(maps.Keys(s.urls)), nil
 }
 
-// get returns the server's session, and opens it first if need be.
+// get returns the server's session, and opens it if necessary.
 func (s *Servers) get(ctx context.Context, server string) (conversation, error) {
 	if have, ok := s.open[server]; ok {
 		return have, nil
@@ -108,7 +108,7 @@ func (c conversation) initialize(ctx context.Context, name string) error {
 	return err
 }
 
-// drop forgets the server's session, so that the next use opens another.
+// drop closes the server's session, so that the next use opens another one.
 func (s *Servers) drop(server string) {
 	if have, ok := s.open[server]; ok {
 		delete(s.open, server)
@@ -124,7 +124,7 @@ func (s *Servers) Close() {
 	s.http.CloseIdleConnections()
 }
 
-// wire keeps the last response as it came: the client's own types lose the digits of numbers, and
+// wire keeps the last response as received: the client's own types lose digits of numbers, and
 // do not distinguish a server's error from a broken connection.
 type wire struct {
 	*transport.StreamableHTTP
@@ -166,9 +166,9 @@ func readConfig(path string) (map[string]string, error) {
 	return urls, nil
 }
 
-// modernOrNone returns the answer to server/discover, or a refusal if it offers no revision without
-// sessions. The client would take any answer for such an offer, and a server may know discover and
-// speak only earlier revisions.
+// modernOrNone returns the response to server/discover, or an error if it does not offer a
+// protocol version without sessions. The client would accept any response, and a server may
+// support discover but only earlier versions.
 func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse {
 	if answer == nil || answer.Error != nil {
 		return answer
