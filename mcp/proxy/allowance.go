@@ -11,34 +11,33 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// errServerShare says that a server has used up its share of the evidence, and errAgentShare
-// that an answer does not fit into the share of the agent that asked for it.
+// Errors of messages that are not recorded because a share of the evidence is full: the
+// server's own, or that of the agent, which also pays for the answers to its requests.
 var (
 	errServerShare = fmt.Errorf("its share of the evidence is full: %w", transport.ErrFlooded)
 	errAgentShare  = errors.New("its answer does not fit into the agent's share of the evidence")
 )
 
-// refusedKept and refusedKeptBytes bound what is recorded of messages beyond an allowance, for each
-// server.
+// Limits on the refused messages of the agent that are recorded, per server.
 const (
 	refusedKept      = 200
 	refusedKeptBytes = 16 << 20
 )
 
-// tally counts messages in one direction against their limits.
+// tally counts the messages sent in one direction and compares them with the limits.
 type tally struct {
 	maxFrames, maxBytes int64
 	frames, bytes       atomic.Int64
-	share               *bounded.Budget // of the sender
+	share               *bounded.Budget // evidence that the sender may use
 }
 
-// take counts messages of n bytes, and reports whether they are within the limits.
+// take counts messages of n bytes in total and reports whether they are within the limits.
 func (t *tally) take(frames, n int64) bool {
 	sum, bytes := t.frames.Add(frames), t.bytes.Add(n)
 	return !defence.CountedMessages || sum <= t.maxFrames && bytes <= t.maxBytes && !t.share.Over()
 }
 
-// keep counts the cost of recording a message, and reports whether there is room.
+// keep charges the cost of recording a message and reports whether it fits into the share.
 func (t *tally) keep(cost int64) bool { return t.share.Take(cost) || !defence.CountedMessages }
 
 // over reports whether a limit was exceeded.
@@ -46,15 +45,15 @@ func (t *tally) over() bool {
 	return t.frames.Load() > t.maxFrames || t.bytes.Load() > t.maxBytes || t.share.Over()
 }
 
-// allowance is how much may cross between the agent and one server in a trial. Each direction has
-// limits of its own, so that neither end is blamed for the other.
+// allowance limits the traffic between the agent and one server in a trial. Each direction
+// has its own limits, so that neither side is blamed for the other.
 type allowance struct {
-	fromAgent   tally        // messages of the agent
-	fromServer  tally        // messages of the server
-	emptyEvents tally        // events of the server without a message, such as comments
-	answers     atomic.Int64 // of the agent, to requests of the server
-	unasked     atomic.Int64 // messages of the server that answer nothing
-	refused     tally        // messages of the agent beyond the limits that are recorded
+	fromAgent   tally        // messages from the agent
+	fromServer  tally        // messages from the server
+	emptyEvents tally        // events from the server without a message, such as comments
+	answers     atomic.Int64 // responses from the agent to the server's requests
+	unasked     atomic.Int64 // messages from the server that answer no request
+	refused     tally        // messages from the agent over the limits that are recorded anyway
 }
 
 func newAllowance(s Server, agent *bounded.Budget) *allowance {
@@ -64,7 +63,7 @@ func newAllowance(s Server, agent *bounded.Budget) *allowance {
 	return &allowance{fromAgent: limits(agent), fromServer: limits(s.Share), emptyEvents: tally{maxFrames: transport.DefaultFrames, maxBytes: transport.DefaultTraffic}, refused: tally{maxFrames: refusedKept, maxBytes: refusedKeptBytes}}
 }
 
-// takeEvent counts an event of the server's, and reports whether it is within the limits.
+// takeEvent counts an event from the server and reports whether it is within the limits.
 func (a *allowance) takeEvent(e transport.Event) bool {
 	if len(e.Data) == 0 {
 		return a.emptyEvents.take(1, int64(len(e.Raw)))
@@ -72,16 +71,16 @@ func (a *allowance) takeEvent(e transport.Event) bool {
 	return a.fromServer.take(1, int64(len(e.Raw)))
 }
 
-// keepFromServer counts the cost of recording a message of the server's: against the agent's
-// share if the agent asked for it, and else against the server's. It fails if that share is
-// full.
+// keepFromServer charges the cost of recording a message from the server: to the agent's
+// share if the agent asked for it, otherwise to the server's. It returns errAgentShare or
+// errServerShare if that share is full.
 func (s *server) keepFromServer(raw []byte, asked bool) error {
 	if s.allowed.fromAgent.share == nil && s.allowed.fromServer.share == nil {
 		return nil
 	}
 	cost := evidence.CostOf(raw)
 	if s.tools != nil || len(s.injects) > 0 {
-		cost *= 2 // it may be recorded as each end has it
+		cost *= 2 // the versions of server and agent may both be recorded
 	}
 	switch {
 	case !asked:
@@ -102,12 +101,12 @@ func (s *server) agentShareIsFull() string {
 	return fmt.Sprintf("the agent's messages, and the answers to them, take more than %d bytes of evidence, which is its share", s.allowed.fromAgent.share.Max())
 }
 
-// answerCost is how much of the agent's answer counts against the share of the server that
-// asked: about as much as its question. The rest counts against the agent's share.
+// answerCost is the number of bytes of an agent's answer that are charged to the server
+// that sent the request, about the cost of the request itself. The agent pays for the rest.
 const answerCost = 2 << 10
 
-// keepFromAgent counts the cost of recording a message of the agent's, and reports whether there is
-// room.
+// keepFromAgent charges the cost of recording a message from the agent and reports whether
+// it fits into the shares.
 func (a *allowance) keepFromAgent(raw []byte, answers int64) bool {
 	if a.fromAgent.share == nil {
 		return true
@@ -121,9 +120,9 @@ func (a *allowance) keepFromAgent(raw []byte, answers int64) bool {
 	return a.fromAgent.keep(cost)
 }
 
-// spend counts a message of the agent's, and returns why it exceeds a limit; empty if it does
-// not. Answers to a server's requests count only if they are more than the messages that the
-// server has sent, since a server could send requests without end.
+// spend counts a message from the agent and returns which limit it exceeds, or "". Answers
+// to the server's requests count only once there are more of them than messages from the
+// server, since a server can send requests without end.
 func (s *server) spend(in inbound) (why string) {
 	if len(in.raw) == 0 {
 		return ""

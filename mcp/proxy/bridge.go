@@ -16,17 +16,16 @@ var (
 	errLaunches = errors.New("too many processes were started")
 )
 
-// bridge serves a server on stdio, or one on HTTP+SSE that is made to look like it, over streamable
-// HTTP.
+// bridge exposes a server on stdio or on HTTP+SSE as streamable HTTP.
 type bridge struct {
 	*server
 	mirrors mirrors
 
-	sharing sync.Mutex // held to look for or launch the shared process
+	sharing sync.Mutex // held while the shared process is looked up or started
 
 	mu       sync.Mutex
 	sessions map[string]*stdioSession // by session id; nil while launching; guarded by mu
-	shared   *stdioSession            // of requests without sessions; guarded by mu
+	shared   *stdioSession            // for requests without a session; guarded by mu
 	launches int                      // guarded by mu
 }
 
@@ -47,7 +46,7 @@ func (b *bridge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowsOrigin applies the rule against DNS rebinding; 2025-11-25 basic/transports.
+// allowsOrigin applies the check against DNS rebinding; 2025-11-25 basic/transports.
 func (b *bridge) allowsOrigin(origin string) bool {
 	if origin == "" {
 		return true
@@ -56,7 +55,7 @@ func (b *bridge) allowsOrigin(origin string) bool {
 	return ok && (hostName(host) == b.hostKey() || transport.IsLocal(host))
 }
 
-// get opens a session's stream for messages that belong to no request.
+// get opens a session's stream of messages that belong to no request.
 func (b *bridge) get(w http.ResponseWriter, r *http.Request) {
 	if !parseAccept(r.Header.Values("Accept")).stream {
 		http.Error(w, "A GET must accept text/event-stream.", http.StatusNotAcceptable)
@@ -103,7 +102,7 @@ func (b *bridge) resumeStream(w http.ResponseWriter, r *http.Request, s *stdioSe
 		defer s.leave(again.ex)
 	}
 	defer again.release()
-	// The replay buffer may drop them while they wait for the agent.
+	// The replay buffer may drop these events while they wait for the agent.
 	missed := again.size()
 	if !b.proxy.memory.Take(missed) {
 		b.events.Add("limit", "a stream was not resumed: it is "+transport.ErrNoMemory.Error(), map[string]any{"conn": s.conn})
@@ -138,7 +137,8 @@ func (b *bridge) delete(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// sessionOf returns the session that a request names, or the status and text of an error.
+// sessionOf returns the session that a request names, or the HTTP status and text of an
+// error.
 func (b *bridge) sessionOf(r *http.Request) (s *stdioSession, status int, text string) {
 	session := r.Header.Get(headerSession)
 	if session == "" {
@@ -153,7 +153,7 @@ func (b *bridge) sessionOf(r *http.Request) (s *stdioSession, status int, text s
 	return s, http.StatusOK, ""
 }
 
-// newSession starts a session and its process.
+// newSession creates a session and starts its process.
 func (b *bridge) newSession() (*stdioSession, error) {
 	session := rand.Text()
 	b.mu.Lock()
@@ -163,7 +163,7 @@ func (b *bridge) newSession() (*stdioSession, error) {
 	}
 	b.mu.Unlock()
 	if full {
-		b.events.Add("limit", fmt.Sprintf("%d sessions at once are the most", b.proxy.limits.Sessions), nil)
+		b.events.Add("limit", fmt.Sprintf("no more than %d sessions at once are allowed", b.proxy.limits.Sessions), nil)
 		return nil, errSessions
 	}
 	s, err := b.launch(session)
@@ -179,7 +179,7 @@ func (b *bridge) newSession() (*stdioSession, error) {
 	return s, nil
 }
 
-// session returns a session that has not ended, or nil.
+// session returns the session with an ID, or nil if there is none or it has ended.
 func (b *bridge) session(session string) *stdioSession {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,13 +189,13 @@ func (b *bridge) session(session string) *stdioSession {
 	return nil
 }
 
-// endSession ends a session now, and its process soon.
+// endSession ends a session now; its process ends soon after.
 func (b *bridge) endSession(s *stdioSession) {
 	b.drop(s)
 	s.lines.Stop()
 }
 
-// drop removes a session that has ended or is unwanted.
+// drop removes a session.
 func (b *bridge) drop(s *stdioSession) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -205,7 +205,7 @@ func (b *bridge) drop(s *stdioSession) {
 	}
 }
 
-// sharedSession returns the session that all requests without a session share, and launches its
+// sharedSession returns the session shared by all requests without a session, starting its
 // process if necessary.
 func (b *bridge) sharedSession() (*stdioSession, error) {
 	b.sharing.Lock()
@@ -228,7 +228,7 @@ func (b *bridge) sharedSession() (*stdioSession, error) {
 	return s, nil
 }
 
-// launch starts a process for a session, or for the shared one if session is empty.
+// launch starts the process of a session, or of the shared session if the ID is empty.
 func (b *bridge) launch(session string) (*stdioSession, error) {
 	if b.allowed.fromServer.over() {
 		return nil, transport.ErrFlooded
@@ -253,7 +253,7 @@ func (b *bridge) nextConn() (string, error) {
 	}
 	b.mu.Unlock()
 	if launches >= b.proxy.limits.Launches {
-		b.events.Add("limit", fmt.Sprintf("%d processes in all are the most", b.proxy.limits.Launches), nil)
+		b.events.Add("limit", fmt.Sprintf("no more than %d processes may be started", b.proxy.limits.Launches), nil)
 		return "", errLaunches
 	}
 	return fmt.Sprintf("%s/%d", b.Name, launches+1), nil

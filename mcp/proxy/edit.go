@@ -10,14 +10,14 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// answers says what a message of the server's answers, by the ids in it.
+// answers looks up the requests that a message from the server answers, by ID.
 type answers struct {
-	lists  func(jsonrpc.ID) bool       // the request was for tools
-	called func(jsonrpc.ID) injections // what is to be added to the result of a call
+	lists  func(jsonrpc.ID) bool       // reports whether the request was tools/list
+	called func(jsonrpc.ID) injections // returns the injections for the result of a tools/call
 }
 
-// change records a message of the server's, and returns what the agent gets in its
-// place. Where that is another message both are on record.
+// change records a message from the server and returns the message for the agent. If the
+// two differ, both are recorded.
 func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
 	if s.tools == nil && len(s.injects) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
@@ -34,7 +34,7 @@ func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.
 	return seen
 }
 
-// recordInjected records which injections the agent is about to find.
+// recordInjected records an event for each injection added to a result.
 func (s *server) recordInjected(numbers []int) {
 	for _, number := range numbers {
 		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
@@ -43,7 +43,7 @@ func (s *server) recordInjected(numbers []int) {
 	}
 }
 
-// objects yields the messages of a body: its elements where it is a batch, or itself.
+// objects yields the elements of a batch, or the body itself if it is not a batch.
 func objects(raw []byte, batch bool) iter.Seq[[]byte] {
 	if batch {
 		return jsontext.Elements(raw)
@@ -51,19 +51,20 @@ func objects(raw []byte, batch bool) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) { yield(raw) }
 }
 
-// edit replaces the bytes of a message from one to before another by text.
+// edit replaces the bytes [from, to) of a message with text.
 type edit struct {
 	from, to int
 	text     []byte
 }
 
-// place returns where part lies in whole, of which it is a slice.
+// place returns the range of part within whole. part must be a slice of whole.
 func place(whole, part []byte) edit {
 	from := cap(whole) - cap(part)
 	return edit{from: from, to: from + len(part)}
 }
 
-// edited returns raw after edits that do not overlap. It keeps raw where there are none.
+// edited returns raw with edits applied, which must not overlap. Without edits it returns
+// raw itself.
 func edited(raw []byte, edits []edit) []byte {
 	if len(edits) == 0 {
 		return raw

@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// eventWriter writes an event stream to one response. Each write has the agent's time
-// limit; after a failed one the stream is of no use.
+// eventWriter writes an event stream to one response. Each write must complete within
+// limit; after a failed write the stream is broken.
 type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -23,10 +23,11 @@ type eventWriter struct {
 	broken  bool
 }
 
-// retry is how long an agent waits before it resumes a stream.
+// retry is how long an agent should wait before it resumes a stream.
 const retry = time.Second
 
-// openStream returns a writer of an event stream. Its headers are sent with the first write.
+// openStream returns a writer for an event stream. The headers are sent with the first
+// write.
 func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
 	h := w.Header()
 	h.Set("Content-Type", sse.ContentType)
@@ -35,13 +36,13 @@ func openStream(w http.ResponseWriter, limit time.Duration) *eventWriter {
 	return newEventWriter(w, http.StatusOK, limit)
 }
 
-// newEventWriter returns a writer of a response with a status and the headers of w. They are
-// sent with the first write.
+// newEventWriter returns a writer for a response with the given status and the headers of
+// w, which are sent with the first write.
 func newEventWriter(w http.ResponseWriter, status int, limit time.Duration) *eventWriter {
 	return &eventWriter{w: w, control: http.NewResponseController(w), limit: limit, status: status}
 }
 
-// start sends the headers alone, to an agent that waits for them.
+// start sends the headers, for an agent that waits for them.
 func (e *eventWriter) start() { e.write(nil) }
 
 // next sends the next message of a stream.
@@ -51,16 +52,16 @@ func (e *eventWriter) next(stream *agentStream, it item) bool {
 		id = stream.sending(it).String()
 	}
 	m := e.event(id, it.raw)
-	if it.last && !e.sent { // the whole response: it has a length in place of chunks
+	if it.last && !e.sent { // the whole response: send its length rather than chunks
 		size, _ := m.WriteTo(io.Discard)
 		e.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	return e.send(m)
 }
 
-// silent shows the agent that the stream is alive. The first time, if the stream can be
-// resumed, it also sends the event id to resume after. The specification asks for that at the
-// beginning of a stream, but nearly all streams end before.
+// silent sends a keepalive on an idle stream. On a resumable stream that has sent no event
+// yet, it sends the event ID to resume from instead. The specification asks for that at the
+// start of a stream, but nearly all streams end before it would be useful.
 func (e *eventWriter) silent(stream *agentStream) bool {
 	if stream.replay == nil || e.begun || !stream.primes {
 		return e.keepalive()
@@ -68,7 +69,7 @@ func (e *eventWriter) silent(stream *agentStream) bool {
 	return e.send(e.first(sse.Message{ID: stream.prime().String()}))
 }
 
-// message sends raw as one event, with an id where it is not "".
+// message sends raw as one event. An empty ID is omitted.
 func (e *eventWriter) message(id string, raw []byte) bool {
 	return e.send(e.event(id, raw))
 }
@@ -78,7 +79,7 @@ func (e *eventWriter) event(id string, raw []byte) sse.Message {
 	return e.first(sse.Message{ID: id, Type: "message", Data: raw})
 }
 
-// first adds the time to wait before resuming to the first event of a stream that can be resumed.
+// first adds the retry delay to the first event with an ID.
 func (e *eventWriter) first(m sse.Message) sse.Message {
 	if m.ID != "" && !e.begun {
 		e.begun = true
@@ -105,15 +106,15 @@ func (e *eventWriter) send(what io.WriterTo) bool {
 	return !e.broken
 }
 
-// close lifts the time limit, so that the connection can serve again.
+// close removes the write deadline so that the connection can be reused.
 func (e *eventWriter) close() {
 	if !e.broken {
 		_ = e.control.SetWriteDeadline(time.Time{})
 	}
 }
 
-// copy sends the messages of a stream until that is closed, and a keepalive after each idle time of
-// silence. It reports whether it sent all.
+// copy sends the messages of a stream until it is closed, and a keepalive whenever it has
+// been idle for that long. It reports whether everything was sent.
 func (e *eventWriter) copy(ctx context.Context, stream *agentStream, idle time.Duration) bool {
 	for {
 		it, how := stream.queue.next(ctx, idle)

@@ -12,22 +12,22 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// Codes of the errors the proxy answers with itself. The last three are from the
-// range that JSON-RPC leaves to implementations.
+// Error codes of the proxy's own answers. The last three are in the range that JSON-RPC
+// reserves for implementations.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeInvalidParams  = -32602
 	codeNoMethod       = -32601
 	codeHeaderMismatch = -32020 // 2026-07-28 basic/index
-	codeCapability     = -32021 // the same
-	codeVersion        = -32022 // the same
+	codeCapability     = -32021 // also
+	codeVersion        = -32022 // also
 	codeTransport      = -32000
 	codeTimeout        = -32001
 	codeBudget         = -32003
 )
 
-// inbound is one HTTP request of the agent's, with its body read.
+// inbound is an HTTP request from the agent whose body has been read.
 type inbound struct {
 	ctx     context.Context // of the HTTP request
 	raw     []byte
@@ -36,23 +36,23 @@ type inbound struct {
 	accepts accepts
 }
 
-// exchange is the requests of one POST, and the stream with their answers.
+// exchange holds the requests of one POST and the stream of their answers.
 type exchange struct {
 	*agentStream
-	streams bool // the agent accepts a stream, and so messages before the answer
-	endless bool // a subscription: no time limit
+	streams bool // the agent accepts a stream, and so messages before the response
+	endless bool // a subscription, which has no time limit
 	tokens  []string
 	asked   []message // the requests
-	held    int64     // bytes of the memory budget, until it is settled
+	held    int64     // bytes of the memory budget, held until settled
 
-	ctx     context.Context // until it is settled
+	ctx     context.Context // ends when settled
 	settled func()
 
-	open     map[string]jsonrpc.ID // ids still to be answered; guarded by the stdioSession's mu
+	open     map[string]jsonrpc.ID // ids not yet answered; guarded by the stdioSession's mu
 	detached bool                  // messages go to the replay buffer until the stream is resumed; guarded by the stdioSession's mu
 	left     bool                  // the response to the POST is over; guarded by the stdioSession's mu
 
-	abandoned bool // the agent left before its end; guarded by the stdioSession's mu
+	abandoned bool // the agent disconnected before the end; guarded by the stdioSession's mu
 
 	timer *time.Timer // guarded by the stdioSession's mu
 }
@@ -68,7 +68,7 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
 		ex.asked[i].injects = s.bridge.injects.of(m)
-		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is away
+		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is disconnected
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)
 		ex.endless = ex.endless || s.isShared() && m.method == methodListen
@@ -79,11 +79,12 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 	return ex
 }
 
-// messageCost is an upper bound of the memory for one request, besides its ids.
+// messageCost is an upper bound on the memory of one request without its ids.
 const messageCost = 512
 
-// status returns the HTTP status of a response that answers ex alone. Revisions without sessions
-// prescribe one for some errors; 2026-07-28 basic/transports/streamable-http and basic/index.
+// status returns the HTTP status of a response that is the only answer of ex. Revisions
+// without sessions require a status other than 200 for some errors; 2026-07-28
+// basic/transports/streamable-http and basic/index.
 func (ex *exchange) status(s *stdioSession, answer message) int {
 	if !s.isShared() || !answer.isError {
 		return http.StatusOK
@@ -101,8 +102,8 @@ func (ex *exchange) status(s *stdioSession, answer message) int {
 	return http.StatusOK
 }
 
-// errorResponse returns a JSON-RPC error for the request with this id; nil if no id could be
-// read. Its data distinguishes an answer in the server's place from the server's own.
+// errorResponse returns a JSON-RPC error response; a nil id becomes null. The error's data
+// marks an answer that comes from the proxy, not from the server.
 func errorResponse(id json.RawMessage, code int, text string) []byte {
 	quoted, _ := json.Marshal(text)
 	data := ""

@@ -10,15 +10,15 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// outgoing returns the agent's request as the server gets it. isOwn reports whether a host
-// is the server's name, as the agent knows it.
+// outgoing returns the request to the server for a request from the agent. isOwn reports
+// whether a host is the name by which the agent addresses the server.
 func outgoing(ctx context.Context, u *transport.Upstream, r *http.Request, isOwn func(host string) bool) *http.Request {
 	out := u.Request(ctx, r.Method)
 	out.URL.RawQuery = joinQueries(u.URL.RawQuery, r.URL.RawQuery)
 	out.Header = web.EndToEnd(r.Header)
-	out.Header.Del("Expect") // the body is here
+	out.Header.Del("Expect") // the body has been read already
 	if r.Header.Get("User-Agent") == "" {
-		out.Header.Set("User-Agent", "") // or net/http sets its own
+		out.Header.Set("User-Agent", "") // otherwise net/http sets its own
 	}
 	if !u.Remote && !isOwn(r.Host) {
 		out.Host = r.Host
@@ -39,9 +39,9 @@ func joinQueries(own, agents string) string {
 	return own + "&" + agents
 }
 
-// isRecoded reports whether a body is declared as text of another encoding than UTF-8. A
-// server that goes by that reads another message than is on record: quotes and braces
-// of UTF-7 are plain letters to everybody else.
+// isRecoded reports whether the body is declared to have a charset other than UTF-8. A
+// server that honors the charset would read a different message than the one recorded: in
+// UTF-7, for instance, letters can stand for quotes and braces.
 func isRecoded(h http.Header) bool {
 	for _, kind := range h.Values("Content-Type") {
 		if !strings.Contains(strings.ToLower(kind), "charset") {
@@ -55,16 +55,17 @@ func isRecoded(h http.Header) bool {
 	return false
 }
 
-// remoteOnly returns the headers with which a remote server addresses browsers and authorization
-// clients of its own origin. The agent knows the server under another origin, and the runner does
-// the authorization. Headers with URLs often repeat the request's, and so secrets in its query.
+// remoteOnly returns the response headers that are not forwarded from a remote server. They
+// address browsers and authorization clients of the server's own origin, but the agent sees
+// another origin, and the runner handles authorization. Headers that hold URLs often repeat
+// the request URL, and so secrets in its query.
 func remoteOnly() []string {
 	return []string{
 		"Set-Cookie", "Alt-Svc", "Strict-Transport-Security", "Www-Authenticate", "Location", "Content-Location", "Refresh",
 	}
 }
 
-// copyHeaders copies the headers of a response that the agent gets.
+// copyHeaders copies the response headers that the agent may see.
 func copyHeaders(u *transport.Upstream, to, from http.Header) {
 	for name, values := range web.EndToEnd(from) {
 		to[name] = values

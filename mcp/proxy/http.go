@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// endpoint is the path of every server.
+// endpoint is the URL path of the MCP endpoint of every server.
 const endpoint = "/mcp"
 
 // Headers of streamable HTTP.
@@ -23,13 +23,13 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// maxUserAgent is how much of a User-Agent is kept.
+// maxUserAgent is the number of bytes of a User-Agent that are recorded.
 const maxUserAgent = 256
 
-// Handler serves the MCP endpoints of all servers, told apart by Host, or that of
-// only, where it names one. There, a Host that is neither its name nor local is
-// refused as a server on loopback would (2025-11-25 basic/transports), and left to
-// the server where that speaks HTTP itself.
+// Handler serves the MCP endpoints of all servers, selected by Host. If only names a
+// server, requests whose Host names no server go to that one, provided that the Host is
+// local, as for a server on loopback (2025-11-25 basic/transports), or that the server
+// speaks HTTP and so checks the Host itself.
 func (p *Proxy) Handler(only string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := p.servers[hostName(r.Host)]
@@ -45,7 +45,7 @@ func (p *Proxy) Handler(only string) http.Handler {
 	})
 }
 
-// named returns the server of a name; nil where there is none.
+// named returns the server with a name, or nil.
 func (p *Proxy) named(name string) *server {
 	for _, s := range p.servers {
 		if s.Name == name {
@@ -60,22 +60,21 @@ func refuseMethod(w http.ResponseWriter, allow string) {
 	http.Error(w, "The endpoint does not know this method.", http.StatusMethodNotAllowed)
 }
 
-// hostName returns the server name in a Host header: without the port of http, in
-// lower case.
+// hostName returns the server name in a Host header, in lower case and without port 80.
 func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, ":80"))
 }
 
-// isListener reports whether a Host header is the address that a request came to.
+// isListener reports whether host is the address that the request was received on.
 func isListener(r *http.Request, host string) bool {
 	addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return ok && strings.EqualFold(host, addr.String())
 }
 
-// accepts is what the agent takes as the answer to a POST.
+// accepts holds the media types that the agent accepts in response to a POST.
 type accepts struct{ json, stream bool }
 
-// parseAccept is lenient: no header, and a range, accept both.
+// parseAccept parses Accept headers leniently: without a header, both types are accepted.
 func parseAccept(values []string) accepts {
 	all := strings.Join(values, ",")
 	if strings.TrimSpace(all) == "" {

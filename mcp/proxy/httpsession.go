@@ -9,25 +9,25 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// httpSession is a conversation with a server on streamable HTTP: a session of the server's, or
-// requests without a session.
+// httpSession is a conversation with a server on streamable HTTP: one of the server's
+// sessions, or requests without a session.
 type httpSession struct {
 	conn string
-	id   string // of the server; empty where there is none
+	id   string // the server's session id; empty without a session
 
-	open   map[string][]*asked // not answered, by id key, oldest first; guarded by httpSessions.mu
-	active int                 // requests that wait for their response; guarded by httpSessions.mu
+	open   map[string][]*asked // unanswered requests by id key, oldest first; guarded by httpSessions.mu
+	active int                 // requests that wait for a response; guarded by httpSessions.mu
 }
 
-// asked is a request of the agent's that the server has not answered.
+// asked is a request from the agent that the server has not answered.
 type asked struct {
 	id      jsonrpc.ID
 	method  string
-	injects injections // what is to be added to the result of a call
-	kept    bool       // its response is over; guarded by httpSessions.mu
+	injects injections // for the result of a call
+	kept    bool       // its response ended without an answer; guarded by httpSessions.mu
 }
 
-// httpSessions are the conversations with one server.
+// httpSessions holds the conversations with one server.
 type httpSessions struct {
 	server *server
 
@@ -35,15 +35,15 @@ type httpSessions struct {
 	sessions map[string]*httpSession // by the server's session id; guarded by mu
 	loose    []*httpSession          // conversations without a session; guarded by mu
 	count    int                     // of all conversations so far; guarded by mu
-	kept     int                     // unanswered requests whose responses are over; guarded by mu
+	kept     int                     // unanswered requests whose responses have ended; guarded by mu
 }
 
 func newHTTPSessions(s *server) *httpSessions {
 	return &httpSessions{server: s, sessions: map[string]*httpSession{}}
 }
 
-// join finds or begins the conversation that a request belongs to, and notes the messages that the
-// server has to answer.
+// join returns the conversation that a request belongs to, starting one if necessary, and
+// registers the requests in env as unanswered.
 func (hs *httpSessions) join(id string, env envelope) (*httpSession, []*asked, error) {
 	limits := hs.server.proxy.limits
 	hs.mu.Lock()
@@ -54,7 +54,7 @@ func (hs *httpSessions) join(id string, env envelope) (*httpSession, []*asked, e
 	}
 	requests := env.of(request)
 	if len(requests) > 0 && session.active >= limits.InFlight {
-		hs.server.events.Add("limit", fmt.Sprintf("%d requests at once are the most", limits.InFlight), map[string]any{"conn": session.conn})
+		hs.server.events.Add("limit", fmt.Sprintf("no more than %d requests at once are allowed", limits.InFlight), map[string]any{"conn": session.conn})
 		return nil, nil, errBusy
 	}
 	var waiting []*asked
@@ -74,7 +74,7 @@ func (hs *httpSessions) find(id string, env envelope) (*httpSession, error) {
 		return session, nil
 	}
 	if len(env.messages) > 0 && env.isInitialize() {
-		return hs.begin() // learn gets its id from the response
+		return hs.begin() // learn sets its id from the response
 	}
 	free := func(session *httpSession) bool {
 		return !slices.ContainsFunc(env.of(request), func(m message) bool { return len(session.open[m.id.Key]) > 0 })
@@ -92,14 +92,14 @@ func (hs *httpSessions) find(id string, env envelope) (*httpSession, error) {
 func (hs *httpSessions) begin() (*httpSession, error) {
 	max := hs.server.proxy.limits.Launches
 	if hs.count >= max {
-		hs.server.events.Add("limit", fmt.Sprintf("%d conversations in all are the most", max), nil)
+		hs.server.events.Add("limit", fmt.Sprintf("no more than %d conversations are allowed", max), nil)
 		return nil, errSessions
 	}
 	hs.count++
 	return &httpSession{conn: fmt.Sprintf("%s/%d", hs.server.Name, hs.count), open: map[string][]*asked{}}, nil
 }
 
-// learn notes the session that a response opened, and forgets one that has ended.
+// learn registers the session that a response opened, and removes one that has ended.
 func (hs *httpSessions) learn(session *httpSession, method string, initialize bool, response *http.Response) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -115,7 +115,7 @@ func (hs *httpSessions) learn(session *httpSession, method string, initialize bo
 	}
 }
 
-// forget drops the requests of a session that has ended.
+// forget drops the kept requests of a session that has ended.
 func (hs *httpSessions) forget(session *httpSession) {
 	for key, open := range session.open {
 		for i := len(open) - 1; i >= 0; i-- {
@@ -126,8 +126,7 @@ func (hs *httpSessions) forget(session *httpSession) {
 	}
 }
 
-// answer removes and returns the oldest request with an id, which the server has answered; nil if
-// there is none.
+// answer removes and returns the oldest unanswered request with an id, or nil.
 func (hs *httpSessions) answer(session *httpSession, key string) *asked {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -139,7 +138,7 @@ func (hs *httpSessions) answer(session *httpSession, key string) *asked {
 	return waiting[0]
 }
 
-// awaits reports whether a request with an id is not answered yet.
+// awaits reports whether a request with an id is unanswered.
 func (hs *httpSessions) awaits(session *httpSession, key string) bool {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -156,7 +155,7 @@ func (hs *httpSessions) drop(session *httpSession, key string, i int) {
 	}
 }
 
-// unanswered returns those of waiting that the server has not answered yet.
+// unanswered returns the requests in waiting that the server has not answered.
 func (hs *httpSessions) unanswered(session *httpSession, waiting []*asked) []*asked {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -169,8 +168,8 @@ func (hs *httpSessions) unanswered(session *httpSession, waiting []*asked) []*as
 	return left
 }
 
-// leave is called when a response is over. With keep, requests that it did not answer are
-// remembered, since they may be answered on a stream that is resumed.
+// leave is called when a response has ended. If keep is set, unanswered requests are kept,
+// since they may be answered on a resumed stream.
 func (hs *httpSessions) leave(session *httpSession, waiting []*asked, keep bool) {
 	if len(waiting) == 0 {
 		return
@@ -191,6 +190,6 @@ func (hs *httpSessions) leave(session *httpSession, waiting []*asked, keep bool)
 	}
 }
 
-// maxKept is how many unanswered requests of one server are remembered after their responses are
-// over.
+// maxKept limits the unanswered requests of one server that are kept after their responses
+// have ended.
 const maxKept = 1024

@@ -8,22 +8,21 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// Injection is a text that the agent finds in results of a tool, where an attacker would
-// have put it.
+// Injection is an attacker's text that the proxy adds to the results of a tool.
 type Injection struct {
-	Number int // in the frames and events that tell of it
+	Number int // identifies it in frames and events
 	Tool   string
 	Text   string
-	Match  string // what some text of a result must contain; empty for every result
+	Match  string // text that a result must contain; empty for every result
 }
 
-// injection is an Injection with the block of content that it adds.
+// injection is an Injection with the content block that it adds.
 type injection struct {
 	Injection
 	block []byte
 }
 
-// injections are those of a server, or of one call.
+// injections holds the injections of a server or of one call.
 type injections []injection
 
 func newInjections(all []Injection) (prepared injections) {
@@ -37,7 +36,7 @@ func newInjections(all []Injection) (prepared injections) {
 	return prepared
 }
 
-// of returns those for the result of a request.
+// of returns the injections for the result of a request.
 func (in injections) of(m message) injections {
 	if m.kind != request || m.method != methodCallTool {
 		return nil
@@ -51,8 +50,8 @@ func (in injections) of(m message) injections {
 	return own
 }
 
-// inject adds to the results in a message what called says of their ids, and returns the
-// numbers of what it added. Every other byte stays.
+// inject adds to each result in a message the injections that called returns for its id,
+// and returns their numbers. All other bytes are unchanged.
 func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte, []int) {
 	var added []edit
 	var numbers []int
@@ -75,8 +74,8 @@ func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte,
 	return edited(raw, added), numbers
 }
 
-// contentOf returns the list of content of a tool's result that is no error. Where a key is
-// there twice the last one counts, as most parsers have it.
+// contentOf returns the content array of a tool result, and false if there is none or the
+// result is an error. The last of duplicate keys counts, as in most parsers.
 func contentOf(result []byte) (content []byte, ok bool) {
 	failed := false
 	for key, value := range jsontext.Members(result) {
@@ -84,14 +83,14 @@ func contentOf(result []byte) (content []byte, ok bool) {
 		case "content":
 			content = value
 		case "isError":
-			failed = string(value) != "false" // else it is no result
+			failed = string(value) != "false" // anything other than false is treated as an error
 		}
 	}
 	return content, !failed && len(content) > 0 && content[0] == '['
 }
 
-// blocks returns those that belong into a list of content, as they are to stand before its
-// end.
+// blocks returns the text to insert at the end of a content array, and the numbers of the
+// injections in it.
 func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 	first := true
 	for range jsontext.Elements(content) {
@@ -112,7 +111,7 @@ func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 	return text, numbers
 }
 
-// says reports whether some text of a list of content contains what.
+// says reports whether a text block of a content array contains what.
 func says(content []byte, what string) bool {
 	for block := range jsontext.Elements(content) {
 		for key, value := range jsontext.Members(block) {

@@ -8,34 +8,34 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Limits bound what agent and servers can cost the runner. A zero field takes
-// its default; there is no unlimited. Memory counts a message once: while it is
-// written or recorded there may be copies of it.
+// Limits bounds the resources that the agent and the servers can use. A zero field means
+// its default, never unlimited. Memory counts each message once; there may be copies while
+// it is written or recorded.
 type Limits struct {
-	Message  int64 // bytes of one message, either way; default 64 MiB
-	Memory   int64 // bytes of messages held at once in the whole proxy; default 256 MiB
-	Sessions int   // sessions of one server at once; default 64
-	Launches int   // processes of one server in all; default 1000
-	InFlight int   // requests of one session at once; default 64
-	Queue    int   // messages that wait for one stream to take them; default 1024
-	Conns    int   // connections that [Proxy.Serve] keeps at once; default 256
-	Replay   int64 // bytes of messages kept after they were sent, for streams that are resumed; default 32 MiB
-	Stderr   int64 // bytes kept of all a server's stderr; default 16 MiB
-	Calls    int64 // requests of the agent's to call a tool, in all; default 10,000
-	Frames   int64 // messages between the agent and one server in all, each way; default 100,000
-	Traffic  int64 // bytes of them, each way; default 256 MiB
+	Message  int64 // bytes of one message, in either direction; default 64 MiB
+	Memory   int64 // bytes of messages held at once by the proxy; default 256 MiB
+	Sessions int   // concurrent sessions per server; default 64
+	Launches int   // processes started per server; default 1000
+	InFlight int   // concurrent requests per session; default 64
+	Queue    int   // messages queued per stream; default 1024
+	Conns    int   // concurrent connections in [Proxy.Serve]; default 256
+	Replay   int64 // bytes of sent messages kept for resumed streams; default 32 MiB
+	Stderr   int64 // bytes kept of a server's stderr; default 16 MiB
+	Calls    int64 // tool calls of the agent in total; default 10,000
+	Frames   int64 // messages between the agent and a server, per direction; default 100,000
+	Traffic  int64 // bytes of messages between the agent and a server, per direction; default 256 MiB
 
-	// Share is what recording the agent's messages, and the answers to them, may take; nil for
+	// Share limits the evidence of the agent's messages and of the answers to them; nil for
 	// no limit.
 	Share *bounded.Budget
 
-	Body  time.Duration // until a request's body is in; default 60 s
-	Write time.Duration // until the agent has taken one message; default 30 s
-	Idle  time.Duration // of silence until a response becomes a stream, and between keepalives; default 10 s
-	Grace time.Duration // a process gets after its stdin closed, and again after SIGTERM; default 2 s
+	Body  time.Duration // to receive a request's body; default 60 s
+	Write time.Duration // to write one message to the agent; default 30 s
+	Idle  time.Duration // without a message until a response becomes a stream, and between keepalives; default 10 s
+	Grace time.Duration // for a process to exit after its stdin is closed, and again after SIGTERM; default 2 s
 }
 
-// DefaultCalls is how many calls of tools an agent may make.
+// DefaultCalls is the default number of tool calls that an agent may make.
 const DefaultCalls = 10_000
 
 func (l Limits) withDefaults() Limits {

@@ -29,26 +29,25 @@ const (
 	response
 )
 
-// message is what the proxy needs to know of one JSON-RPC message to route it.
-// Where a key is given twice the last one counts, as most parsers have it.
+// message holds what the proxy needs to route one JSON-RPC message. The last of duplicate
+// keys counts, as in most parsers.
 type message struct {
 	kind         kind
-	id           jsonrpc.ID // of requests and responses; empty on an error for no request
+	id           jsonrpc.ID // of a request or response; empty in an error that belongs to no request
 	method       string
-	name         string     // params.name, else params.uri
-	token        jsonrpc.ID // the progress token asked for or reported on
+	name         string     // params.name, or else params.uri
+	token        jsonrpc.ID // the progress token requested or reported on
 	cancels      jsonrpc.ID // params.requestId
 	subscription jsonrpc.ID // _meta's subscription id
 	version      string     // _meta's protocol version
 	capabilities bool       // _meta has client capabilities
-	errorCode    int        // of a response that is an error
+	errorCode    int        // of an error response
 	isError      bool
-	injects      injections // what is to be added to the result, where it is a call
-	ambiguous    bool       // another parser could read the envelope otherwise
+	injects      injections // for the result, if this is a call
+	ambiguous    bool       // another parser may read the envelope differently
 }
 
-// envelope is one line or one HTTP body: a message, or a batch of them
-// (2025-03-26 only).
+// envelope is one line or HTTP body: a message or a batch (2025-03-26 only).
 type envelope struct {
 	messages []message
 	batch    bool
@@ -73,13 +72,13 @@ func (e envelope) ambiguous() bool {
 	return false
 }
 
-// isInitialize reports whether the envelope is a lone initialize request.
+// isInitialize reports whether the envelope is a single initialize request.
 func (e envelope) isInitialize() bool {
 	return !e.batch && e.messages[0].kind == request && e.messages[0].method == methodInitialize
 }
 
-// parse reads raw, and fails as [jsonrpc.Parse] does. What it returns else has at least one
-// message.
+// parse parses raw into an envelope with at least one message. It returns the errors of
+// [jsonrpc.Parse].
 func parse(raw []byte) (envelope, error) {
 	all, batch, err := jsonrpc.Parse(raw)
 	if err != nil {

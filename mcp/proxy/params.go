@@ -12,12 +12,11 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// headerParam is what the names of headers that mirror arguments begin with;
-// 2026-07-28 basic/transports/streamable-http, "Custom Headers from Tool
-// Parameters".
+// headerParam is the prefix of headers that mirror arguments; 2026-07-28
+// basic/transports/streamable-http, "Custom Headers from Tool Parameters".
 const headerParam = "Mcp-Param-"
 
-// What one server's tools may have the proxy remember.
+// Limits on what is remembered about the tools of one server.
 const (
 	maxMirroringTools = 1024
 	maxMirrored       = 64
@@ -25,24 +24,23 @@ const (
 	maxSchemaDepth    = 32
 )
 
-// maxSafeInteger is the largest integer that an argument with a header may be.
+// maxSafeInteger is the largest integer allowed in a mirrored argument.
 const maxSafeInteger = 1<<53 - 1
 
-// mirrored is an argument that a header must repeat.
+// mirrored is an argument that must be repeated in a header.
 type mirrored struct {
-	path   []string // keys of objects, from the arguments down
+	path   []string // object keys from the arguments down
 	header string
 }
 
-// mirrors are the arguments with headers of a server's tools, as the server last
-// listed them.
+// mirrors holds the mirrored arguments of a server's tools, as last listed by the server.
 type mirrors struct {
 	mu    sync.Mutex
-	tools map[string][]mirrored // by tool; guarded by mu
-	size  int                   // of their text; guarded by mu
+	tools map[string][]mirrored // by tool name; guarded by mu
+	size  int                   // bytes of text in tools; guarded by mu
 }
 
-// learn reads the answer to a tools/list request.
+// learn reads the mirrored arguments from a tools/list response.
 func (m *mirrors) learn(answer []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +67,7 @@ func (m *mirrors) forget(name string) {
 	}
 }
 
-// sizeOf returns how many bytes of text are kept of a tool.
+// sizeOf returns the bytes of text kept for a tool.
 func sizeOf(name string, found []mirrored) int {
 	size := len(name)
 	for _, one := range found {
@@ -81,15 +79,15 @@ func sizeOf(name string, found []mirrored) int {
 	return size
 }
 
-// of returns what the headers of a call to tool must repeat.
+// of returns the arguments that a call of tool must repeat in headers.
 func (m *mirrors) of(tool string) []mirrored {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.tools[tool]
 }
 
-// mirroredIn adds to found what a schema annotates. Annotations count where they
-// are reached by nothing but "properties".
+// mirroredIn appends the arguments annotated in a schema to found. Only annotations reached
+// through "properties" alone count.
 func mirroredIn(schema []byte, path []string, found []mirrored) []mirrored {
 	if len(path) == maxSchemaDepth {
 		return found
@@ -107,8 +105,7 @@ func mirroredIn(schema []byte, path []string, found []mirrored) []mirrored {
 	return found
 }
 
-// check holds the headers of a call against its arguments. It returns what is
-// wrong, or "".
+// check compares the header of a call with its argument. It returns what is wrong, or "".
 func (m mirrored) check(h http.Header, arguments []byte) string {
 	name := headerParam + m.header
 	values := h.Values(name)
@@ -119,13 +116,13 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 	where := strings.Join(m.path, ".")
 	switch given := argument != nil && string(argument) != "null"; {
 	case !given && len(values) > 0:
-		return fmt.Sprintf("%s is there and the argument %q is not", name, where)
+		return fmt.Sprintf("%s is present but the argument %q is not", name, where)
 	case !given:
 		return ""
 	case len(values) == 0:
 		return fmt.Sprintf("%s is missing for the argument %q", name, where)
 	case len(values) > 1:
-		return fmt.Sprintf("%s is there %d times", name, len(values))
+		return fmt.Sprintf("%s is present %d times", name, len(values))
 	}
 	value, ok := decodeHeader(values[0])
 	if !ok {
@@ -137,8 +134,8 @@ func (m mirrored) check(h http.Header, arguments []byte) string {
 	return ""
 }
 
-// mirrorsArgument reports whether a header's value is what an argument must be
-// written as. Integers are compared as numbers.
+// mirrorsArgument reports whether a header value represents an argument. Integers are
+// compared as numbers.
 func mirrorsArgument(value string, argument []byte) bool {
 	switch argument[0] {
 	case '"':
@@ -151,7 +148,7 @@ func mirrorsArgument(value string, argument []byte) bool {
 	return ok && fine && got == want
 }
 
-// safeInteger reads a number that is an integer, however it is written.
+// safeInteger parses a number that is an integer in any notation, such as 1e3.
 func safeInteger(number string) (int64, bool) {
 	f, err := strconv.ParseFloat(number, 64)
 	if err != nil || f != math.Trunc(f) || math.Abs(f) > maxSafeInteger {

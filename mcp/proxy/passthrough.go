@@ -22,28 +22,28 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// passThrough serves a server that speaks streamable HTTP itself.
+// passThrough serves a server that speaks streamable HTTP.
 type passThrough struct {
 	*server
 	sessions *httpSessions
 }
 
-// proxiedRequest is one HTTP request of the agent's to a server on streamable HTTP, and its
-// response. Bytes pass through unchanged; a copy is recorded.
+// proxiedRequest is one HTTP request from the agent to a server on streamable HTTP, with
+// its response. Bytes are forwarded unchanged, and a copy is recorded.
 type proxiedRequest struct {
 	*passThrough
-	ctx     context.Context // ends with the agent's request, the time limit, and the proxy
+	ctx     context.Context // ends with the agent's request, the time limit or the proxy
 	w       http.ResponseWriter
 	r       *http.Request
 	inbound inbound
 	session *httpSession
 
 	waiting   []*asked // requests that the response has to answer
-	stateless bool     // of a revision without sessions
+	stateless bool     // of a protocol revision without sessions
 	resumable bool     // the response was a stream with event ids
 }
 
-// ServeHTTP hands a request on to the server.
+// ServeHTTP forwards a request to the server.
 func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(passedMethods(), r.Method) {
 		refuseMethod(w, strings.Join(passedMethods(), ", "))
@@ -76,18 +76,17 @@ func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// passedMethods returns the HTTP methods that reach a server. TRACE is not among them: a
-// server answers it with the request as it came, and so with the headers that the
-// runner added; RFC 9110, section 9.3.8.
+// passedMethods returns the HTTP methods that are forwarded. TRACE is not: its response
+// repeats the request (RFC 9110, section 9.3.8), including the headers that the runner
+// added.
 func passedMethods() []string {
 	return []string{
 		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPatch, http.MethodPost, http.MethodPut,
 	}
 }
 
-// readEnvelope parses a body of the agent's. A body that is unreadable, or can be read in two
-// ways, is still passed on to the server, unless tools are hidden from the agent: it might call
-// one of them.
+// readEnvelope parses a body from the agent. An unreadable or ambiguous body is still
+// forwarded, unless tools are hidden from the agent, since it might call one of them.
 func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 	if len(raw) == 0 {
 		return envelope{}, nil
@@ -136,7 +135,7 @@ func (x *proxiedRequest) run() {
 	x.answer(response)
 }
 
-// limit sets the time limit of x, except for streams without an end of their own.
+// limit applies the time limit to x, except for streams without an end.
 func (x *proxiedRequest) limit() context.CancelCauseFunc {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	x.ctx = ctx
@@ -165,7 +164,7 @@ func (x *proxiedRequest) isEndless() bool {
 }
 
 func (x *proxiedRequest) answer(response *http.Response) {
-	if response.StatusCode < http.StatusOK { // 101 answers what was not asked for; net/http panics at what is below 100
+	if response.StatusCode < http.StatusOK { // 101 was not requested; net/http panics below 100
 		x.fail(errStatus)
 		return
 	}
@@ -197,11 +196,11 @@ func (x *proxiedRequest) answer(response *http.Response) {
 	x.passBody(response, body)
 }
 
-// passMessages passes a JSON body of unknown length on message by message: it may be used like a
-// stream.
+// passMessages forwards a JSON body of unknown length message by message, since it may be
+// used as a stream.
 func (x *proxiedRequest) passMessages(response *http.Response) {
 	in := transport.NewMessageReader(response.Body, x.Message, x.proxy.memory)
-	var out *eventWriter // once something is out
+	var out *eventWriter // set once something has been sent
 	for more := true; more; {
 		body, err := in.Next()
 		raw := body.Bytes
@@ -233,7 +232,7 @@ func (x *proxiedRequest) passMessages(response *http.Response) {
 	}
 }
 
-// passBody passes a response with its whole body on.
+// passBody forwards a response whose body has been read completely.
 func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer) {
 	raw, err := x.recordBody(body.Bytes, response.StatusCode)
 	if err != nil {
@@ -253,9 +252,9 @@ func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer)
 	}
 }
 
-// recordBody records the body of a response, and returns the body that the agent gets. A body
-// that is no message is recorded only if the response is a success that had requests to answer.
-// It fails if there is no room for the record, or the server has used up its allowance.
+// recordBody records the body of a response, and returns the body for the agent. A body
+// that is not a message is recorded only in a successful response to requests. It fails if
+// the record does not fit or the server has exceeded its allowance.
 func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 	if len(raw) > 0 && !x.allowed.fromServer.take(1, int64(len(raw))) {
 		return nil, transport.ErrFlooded
@@ -277,17 +276,17 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 	return raw, nil
 }
 
-// isAsked reports whether a body holds nothing but answers that the agent waits for.
+// isAsked reports whether env holds only answers to unanswered requests.
 func (x *proxiedRequest) isAsked(env envelope) bool {
 	return !slices.ContainsFunc(env.messages, func(m message) bool { return m.kind != response || !x.sessions.awaits(x.session, m.id.Key) })
 }
 
-// recordMessage records a message of the server's, and returns the message that the agent gets.
+// recordMessage records a message from the server, and returns the message for the agent.
 func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	listed, injects := map[string]bool{}, map[string]injections{}
 	for _, m := range env.of(response) {
-		// An answer without a waiting request may still be one to tools/list, repeated on a
-		// stream that is resumed.
+		// An answer to no unanswered request may be a tools/list result repeated on a
+		// resumed stream.
 		a := x.sessions.answer(x.session, m.id.Key)
 		if a == nil || a.method == methodListTools {
 			listed[m.id.Key] = true
@@ -312,8 +311,8 @@ func (x *proxiedRequest) note(kind, message string) {
 	x.events.Add(kind, message, map[string]any{"conn": x.session.conn})
 }
 
-// isOwnHost reports whether a Host header names the server as the agent knows it: by its name,
-// or by the address that the proxy listens on.
+// isOwnHost reports whether a Host header names the server as the agent knows it: by its
+// name or by the proxy's address.
 func (x *proxiedRequest) isOwnHost(host string) bool {
 	return hostName(host) == x.hostKey() || isListener(x.r, host)
 }

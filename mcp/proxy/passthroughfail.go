@@ -10,16 +10,15 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Why the proxy ends a request to a server that speaks HTTP.
+// Reasons why the proxy ends a request to a server that speaks HTTP.
 var (
 	errOverdue = errors.New("no answer in time")
 	errLeft    = errors.New("the agent left")
 	errCut     = errors.New("its stream ended without an answer")
-	errStatus  = errors.New("its response has a status that is no final one")
+	errStatus  = errors.New("its response does not have a final status")
 )
 
-// recordUnanswered records an error as the answer to each request that is not answered yet, and
-// returns the errors.
+// recordUnanswered records an error response to each unanswered request, and returns them.
 func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text string) (answers [][]byte) {
 	for _, a := range x.sessions.unanswered(x.session, x.waiting) {
 		raw := errorResponse(a.id.Raw, code, text)
@@ -29,7 +28,7 @@ func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text
 	return answers
 }
 
-// fail answers in the server's place. Nothing of a response has been sent yet.
+// fail responds in place of the server. Nothing of a response may have been sent yet.
 func (x *proxiedRequest) fail(err error) {
 	cause := x.reason(err)
 	if errors.Is(cause, errLeft) {
@@ -52,7 +51,7 @@ func (x *proxiedRequest) fail(err error) {
 	x.writeJSON(x.w, status, answers[0])
 }
 
-// reason returns why a request failed.
+// reason returns why the request failed, given an error of its transport.
 func (x *proxiedRequest) reason(err error) error {
 	if x.ctx.Err() != nil {
 		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, errClosed) {
@@ -79,8 +78,8 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
 }
 
-// describe returns the message for the agent. It leaves network errors at a remote server out,
-// which hold names and addresses of the runner's.
+// describe returns the message for the agent. It omits network errors of a remote server,
+// which contain names and addresses from the runner's network.
 func (x *proxiedRequest) describe(cause error) string {
 	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
 		if errors.Is(cause, own) {
@@ -94,9 +93,9 @@ func (x *proxiedRequest) describe(cause error) string {
 	return fmt.Sprintf("server %q: %v", x.Name, cause)
 }
 
-// abandon is called when the agent has closed the connection, or its time is over. Up to
-// 2025-11-25 that cancels nothing, and the agent may come back for the rest; from 2026-07-28
-// it cancels the requests.
+// abandon is called when the agent has disconnected or its time is over. Up to 2025-11-25
+// this cancels nothing, and the agent may resume the stream; from 2026-07-28 it cancels the
+// requests.
 func (x *proxiedRequest) abandon() {
 	why := evidence.SyntheticCancelled
 	if !x.stateless {
@@ -110,7 +109,7 @@ func (x *proxiedRequest) abandon() {
 	}
 }
 
-// httpText describes a response without an answer.
+// httpText describes a response that does not answer the request.
 func httpText(status int, body []byte) string {
 	text := fmt.Sprintf("HTTP %d %s without an answer", status, http.StatusText(status))
 	if len(body) > 0 && status >= 400 {

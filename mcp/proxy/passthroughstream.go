@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// passStream passes an event stream on, event by event, with a comment whenever the server is
-// silent for long.
+// passStream forwards an event stream event by event, and sends a keepalive comment
+// whenever the server is idle.
 func (x *proxiedRequest) passStream(response *http.Response) {
 	copyHeaders(x.Upstream, x.w.Header(), response.Header)
 	out := newEventWriter(x.w, response.StatusCode, x.proxy.limits.Write)
@@ -62,11 +62,11 @@ func (x *proxiedRequest) passStream(response *http.Response) {
 	}
 }
 
-// source reads an event stream in a goroutine of its own.
+// source reads an event stream in its own goroutine.
 type source struct {
 	events chan transport.Event
 	stop   chan struct{}
-	err    error // why it ended; set before events is closed
+	err    error // why the stream ended; set before events is closed
 }
 
 func (x *proxiedRequest) readEvents(body io.Reader) *source {
@@ -91,7 +91,7 @@ func (x *proxiedRequest) readEvents(body io.Reader) *source {
 	return s
 }
 
-// discard ends the reader, whose stream is closed, and drops what it has read.
+// discard stops the reader, whose body must be closed, and releases the remaining events.
 func (s *source) discard() {
 	close(s.stop)
 	for e := range s.events {
@@ -99,8 +99,8 @@ func (s *source) discard() {
 	}
 }
 
-// recordEvent records the message of an event, and returns the event that the agent gets. It
-// fails if there is no room for the record.
+// recordEvent records the message in an event, and returns the event for the agent. It
+// fails if the record does not fit.
 func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	x.resumable = x.resumable || e.HasID
 	if len(e.Data) == 0 {
@@ -128,8 +128,9 @@ func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	return e.Raw, nil
 }
 
-// finish answers the requests that a response did not of which a part has been sent, unless they can
-// still be answered on a resumed stream. It only records the answers if stream is nil.
+// finish answers the unanswered requests of a partly sent response with an error, unless
+// they may still be answered on a resumed stream. If stream is nil the answers are only
+// recorded.
 func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
@@ -143,7 +144,7 @@ func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 		x.note("undelivered", "the server's stream ended inside an event")
 	}
 	if ended && x.resumable && !x.stateless {
-		return // the agent may fetch the rest
+		return // the agent may resume the stream
 	}
 	if ended {
 		cause = errCut

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// post takes one message of the agent, or one batch.
+// post handles a POST with one message from the agent, or a batch.
 func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
@@ -37,7 +37,7 @@ func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// forward sends the messages to their process and answers the agent, unless it returns a refusal.
+// forward sends the messages to the server and answers the agent, or returns a refusal.
 func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *refusal {
 	s, no := b.sessionFor(r, in)
 	if no != nil {
@@ -64,7 +64,7 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 	return nil
 }
 
-// sessionFor returns the session that a message belongs to. An initialize starts a new one;
+// sessionFor returns the session of a message. An initialize request starts a new one;
 // messages of revisions without sessions use the shared one.
 func (b *bridge) sessionFor(r *http.Request, in inbound) (*stdioSession, *refusal) {
 	if isSessionless(r.Header, in.env) {
@@ -100,19 +100,19 @@ func refusalFor(err error) *refusal {
 	}
 }
 
-// forwardNotice forwards messages that get no answer.
+// forwardNotice forwards a POST without requests, which gets no answer.
 func (b *bridge) forwardNotice(w http.ResponseWriter, s *stdioSession, in inbound) *refusal {
 	if err := s.sendNotice(in); err != nil {
 		no := refusalFor(err)
 		b.writeJSON(w, no.status, errorResponse(nil, no.code, no.text))
-		return nil // it is on record already
+		return nil // already recorded
 	}
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
 
-// respond answers the requests of ex: with a JSON body if the first message of the server's
-// completes them, else with a stream.
+// respond answers the requests of ex: with a JSON body if the first message from the server
+// completes them, otherwise with a stream.
 func (b *bridge) respond(w http.ResponseWriter, r *http.Request, s *stdioSession, ex *exchange, in inbound) {
 	first, how := b.firstItem(r.Context(), ex, in.accepts)
 	defer func() { ex.queue.done(first) }()
@@ -135,8 +135,8 @@ func (b *bridge) respond(w http.ResponseWriter, r *http.Request, s *stdioSession
 	}
 }
 
-// firstItem waits for the message that decides the form of the response. An agent that accepts
-// no stream gets only answers, all at once: those to a batch become an array.
+// firstItem waits for the message that decides the form of the response. For an agent that
+// does not accept streams it collects all answers; those to a batch become an array.
 func (b *bridge) firstItem(ctx context.Context, ex *exchange, a accepts) (item, waitResult) {
 	var answers [][]byte
 	var held int64
@@ -159,7 +159,7 @@ func (b *bridge) firstItem(ctx context.Context, ex *exchange, a accepts) (item, 
 	}
 }
 
-// joined returns the last of several answers, with all of them as a batch.
+// joined returns the last of several answers as a batch of them all.
 func (b *bridge) joined(it item, answers [][]byte) (item, waitResult) {
 	size := int64(batchSize(answers))
 	if !b.proxy.memory.Take(size) {

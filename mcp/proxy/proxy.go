@@ -22,32 +22,32 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Recorder takes what the proxy sees. [evidence.Recorder] is one. Frame does not
-// keep f.Raw and does not change it.
+// Recorder records the traffic of the proxy; [evidence.Recorder] implements it. Frame must
+// not keep or change f.Raw.
 type Recorder interface {
 	Frame(f evidence.Frame) int64
 	Event(e evidence.Event)
 }
 
-// Watcher is an optional interface of a [Recorder]. It is informed of tool calls while they are in
-// progress. It must return at once, since the agent waits.
+// Watcher is an optional interface of a [Recorder] that observes tool calls while they are
+// in progress. It must return at once, since the agent waits.
 type Watcher interface {
-	// Called is called when the agent calls a tool. The function that it returns is called when the
-	// agent has the answer, or has given up.
+	// Called is called when the agent calls a tool. The returned function is called when
+	// the agent has received the answer or has disconnected.
 	Called(server, tool string) (over func())
 }
 
 // Server is one MCP server behind the proxy.
 type Server struct {
 	transport.Server
-	Host   string      // its host name; default Name
-	Tools  []string    // the tools that the agent sees; nil for all
-	Inject []Injection // what is added to results on their way to the agent
-	// Share limits the evidence of messages that the server sends unasked; nil for no limit.
+	Host   string      // host name; default Name
+	Tools  []string    // tools visible to the agent; nil for all
+	Inject []Injection // added to results sent to the agent
+	// Share limits the evidence of unsolicited messages from the server; nil for no limit.
 	Share *bounded.Budget
 }
 
-// withDefaults fills limits that the server does not set from those of the proxy.
+// withDefaults fills unset limits of the server from those of the proxy.
 func (s Server) withDefaults(l Limits) (Server, error) {
 	s.Message = cmp.Or(s.Message, l.Message)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
@@ -57,13 +57,13 @@ func (s Server) withDefaults(l Limits) (Server, error) {
 	return s, err
 }
 
-// hostKey returns the server's name in a Host header, in lower case.
+// hostKey returns the server's host name in lower case.
 func (s Server) hostKey() string { return strings.ToLower(cmp.Or(s.Host, s.Name)) }
 
-// errClosed is the error of requests to a closed proxy.
+// errClosed is returned for requests to a closed proxy.
 var errClosed = errors.New("the proxy is closed")
 
-// Proxy serves the agent of one trial, on any number of listeners.
+// Proxy serves the agent of one trial on any number of listeners.
 type Proxy struct {
 	limits  Limits
 	rec     Recorder
@@ -71,25 +71,25 @@ type Proxy struct {
 	memory  *bounded.Budget
 	replay  *bounded.Budget
 
-	calls     atomic.Int64           // requests to call a tool
-	overspent atomic.Pointer[string] // which limit the agent exceeded first
+	calls     atomic.Int64           // tool calls so far
+	overspent atomic.Pointer[string] // the first limit that the agent exceeded
 
-	ctx     context.Context // of every process
+	ctx     context.Context // of all processes
 	cancel  context.CancelFunc
-	serving context.Context // ends when Close begins
+	serving context.Context // ends when Close is called
 	shut    context.CancelFunc
-	drained chan struct{} // closed when every process has ended after Close
-	done    chan struct{} // closed when every handler has too
+	drained chan struct{} // closed when, after Close, all processes have ended
+	done    chan struct{} // closed when all handlers have returned too
 
 	mu       sync.Mutex
 	closed   bool                       // guarded by mu
-	sessions map[*stdioSession]struct{} // with a process; guarded by mu
+	sessions map[*stdioSession]struct{} // sessions that have a process; guarded by mu
 	handlers sync.WaitGroup             // Add guarded by mu
 	once     sync.Once
 }
 
-// New returns a proxy for servers. Nothing is started before the agent asks.
-// Its processes end with [Proxy.Close], which must be called.
+// New returns a proxy for servers. Servers are started on demand. The caller must call
+// [Proxy.Close] to end their processes.
 func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	if rec == nil {
 		return nil, errors.New("proxy: no recorder")
@@ -120,8 +120,8 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	return p, nil
 }
 
-// begin reports whether the proxy is still open. If it is, the caller must call p.handlers.Done
-// at the end of its work.
+// begin reports whether the proxy is open. If so, the caller must call p.handlers.Done when
+// it is finished.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,7 +132,8 @@ func (p *Proxy) begin() bool {
 	return true
 }
 
-// adopt makes Close end s. If the proxy is closed already, s is stopped at once.
+// adopt registers s to be ended by Close. If the proxy is already closed it stops s at
+// once.
 func (p *Proxy) adopt(s *stdioSession) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,10 +149,10 @@ func (p *Proxy) forget(s *stdioSession) {
 	delete(p.sessions, s)
 }
 
-// Close ends every process: its stdin is closed, then it is sent SIGTERM, then
-// SIGKILL, each after [Limits.Grace]. Requests still in flight are answered with
-// an error. It returns when all has ended and been recorded, or with ctx's error,
-// having sent SIGKILL to what was left. Closing twice is allowed.
+// Close ends every process: it closes stdin, then sends SIGTERM and then SIGKILL, each
+// after [Limits.Grace]. Requests in flight are answered with an error. Close returns when
+// all processes have ended and been recorded; if ctx ends first, it kills the remaining
+// ones and returns ctx's error. It may be called more than once.
 func (p *Proxy) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -176,8 +177,8 @@ func (p *Proxy) Close(ctx context.Context) error {
 	return fmt.Errorf("proxy: close: %w", context.Cause(ctx))
 }
 
-// finish waits until no process and no handler is left. Handlers that are still running may start a
-// process after the first round; new ones do not begin.
+// finish waits for all processes and handlers. Handlers that are still running may start a
+// process after the first round.
 func (p *Proxy) finish() {
 	defer close(p.done)
 	p.drain()
@@ -209,16 +210,16 @@ const (
 	shutdownGrace = 2 * time.Second
 )
 
-// Serve serves h on l, within limits that a hostile peer cannot widen, until ctx ends or
-// the proxy is closed. It closes l. It returns nil where it ended so, else the listener's
-// error. h is the proxy's own handler, or one that hands requests on to it.
+// Serve serves h on l, with limits on headers, connections and idle time, until ctx ends or
+// the proxy is closed, and then returns nil. It closes l. If the listener fails, Serve
+// returns its error. h is the proxy's own handler or one that wraps it.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	srv := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(io.Discard, "", 0), // a peer can fill any log
+		ErrorLog:          log.New(io.Discard, "", 0), // a peer can flood any log
 	}
 	if !defence.HeaderTimeout {
 		srv.ReadHeaderTimeout = 100 * headerTimeout
@@ -250,7 +251,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener, h http.Handler) error
 	return err
 }
 
-// Overspent returns which limit the agent exceeded; empty if none.
+// Overspent returns which limit the agent exceeded, or "".
 func (p *Proxy) Overspent() string {
 	if why := p.overspent.Load(); why != nil {
 		return *why

@@ -14,34 +14,34 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 )
 
-// item is a message on its way to the agent.
+// item is a message to be sent to the agent.
 type item struct {
 	raw    []byte
-	last   bool // completes the exchange it is queued for
+	last   bool // completes its exchange
 	failed bool // is an error
-	status int  // of HTTP, where it is the whole response; 0 is OK
+	status int  // HTTP status if it is the whole response; 0 is OK
 
-	// late is the agent's side of an answer to a call that it had left: recorded once the
-	// agent comes back for it. Guarded by the stdioSession's mu.
+	// late is the frame of an answer to a call that the agent abandoned. It is recorded
+	// once the agent resumes the stream. Guarded by the stdioSession's mu.
 	late *evidence.Frame
 
-	held int64 // bytes of the memory budget, given back by queue.done
+	held int64 // bytes of the memory budget, released by queue.done
 }
 
-// streams reports whether a response with this item alone is sent as a stream, to an agent that
-// accepts a. It is if that is possible, as by the SDKs' servers; an HTTP status other than 200,
-// or a carriage return, cannot be sent in a stream.
+// streams reports whether a response with only this item is sent as a stream to an agent
+// that accepts a. Like the SDKs' servers, the proxy prefers a stream, which cannot carry an
+// HTTP status other than 200 or a carriage return.
 func (it item) streams(a accepts) bool {
 	return a.stream && it.httpStatus() == http.StatusOK && !bytes.ContainsRune(it.raw, '\r')
 }
 
 func (it item) httpStatus() int { return cmp.Or(it.status, http.StatusOK) }
 
-// queue holds messages until one of the agent's streams takes them.
+// queue holds messages until a stream to the agent sends them.
 type queue struct {
 	max    int
 	memory *bounded.Budget
-	wake   chan struct{} // holds a token if there may be something to take
+	wake   chan struct{} // holds a token if there may be an item
 
 	mu     sync.Mutex
 	items  []item // guarded by mu
@@ -52,8 +52,8 @@ func newQueue(max int, memory *bounded.Budget) *queue {
 	return &queue{max: max, memory: memory, wake: make(chan struct{}, 1)}
 }
 
-// push adds a message, and reports whether there was room. It counts against the memory budget
-// until [queue.done].
+// push adds a message and reports whether there was room. It counts against the memory
+// budget until [queue.done].
 func (q *queue) push(it item) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,10 +66,10 @@ func (q *queue) push(it item) bool {
 	return true
 }
 
-// done gives the memory of a message back that was taken.
+// done releases the memory of a message that was taken.
 func (q *queue) done(it item) { q.memory.Give(it.held) }
 
-// close ends the queue: messages in it can be taken, but none added.
+// close closes the queue: remaining messages can be taken, but none added.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,8 +105,8 @@ const (
 	waitCancelled // the context ended
 )
 
-// next waits for a message or the end of the queue, for at most idle. The caller must call
-// [queue.done] with the message.
+// next waits up to idle for a message or the end of the queue. The caller must pass the
+// message to [queue.done].
 func (q *queue) next(ctx context.Context, idle time.Duration) (item, waitResult) {
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
@@ -129,7 +129,7 @@ func (q *queue) take() (item, waitResult) {
 	defer q.mu.Unlock()
 	if len(q.items) == 0 {
 		if q.closed {
-			q.signal() // for whoever waits next
+			q.signal() // for the next waiter
 			return item{}, waitClosed
 		}
 		return item{}, waitIdle
@@ -149,12 +149,12 @@ func (q *queue) isClosed() bool {
 	return q.closed
 }
 
-// replayBuffer keeps what was sent on the streams of a session, for an agent whose connection
-// broke; 2025-11-25 basic/transports, "Resumability and Redelivery". New events replace the
-// oldest.
+// replayBuffer keeps events sent on the streams of a session, so that an agent can resume a
+// broken stream; 2025-11-25 basic/transports, "Resumability and Redelivery". New events
+// replace the oldest.
 type replayBuffer struct {
 	max    int             // events
-	memory *bounded.Budget // of the replay buffers of all sessions
+	memory *bounded.Budget // shared by the replay buffers of all sessions
 
 	mu     sync.Mutex
 	events []sentEvent // oldest first; guarded by mu
@@ -165,18 +165,18 @@ type replayBuffer struct {
 type sentEvent struct {
 	id   eventID
 	raw  []byte
-	late *evidence.Frame // see item
+	late *evidence.Frame // see item.late
 }
 
-// eventID identifies an event within a session: its stream, and its number in that, from 1.
-// Number 0 is before the first.
+// eventID is the ID of an event: the number of its stream in the session, and its number in
+// the stream, counting from 1. Number 0 stands for the start of the stream.
 type eventID struct{ stream, number uint64 }
 
 func (id eventID) String() string {
 	return strconv.FormatUint(id.stream, 10) + "-" + strconv.FormatUint(id.number, 10)
 }
 
-// parseEventID parses the Last-Event-ID of an agent.
+// parseEventID parses a Last-Event-ID header.
 func parseEventID(s string) (eventID, bool) {
 	stream, number, ok := strings.Cut(s, "-")
 	var id eventID
@@ -186,20 +186,20 @@ func parseEventID(s string) (eventID, bool) {
 	return id, ok && err == nil && err2 == nil && id.String() == s
 }
 
-// agentStream is one stream to the agent, which may outlive a connection: the messages that
-// wait to be sent, and how many were sent.
+// agentStream is a stream of messages to the agent, which may outlive a connection.
 type agentStream struct {
 	queue  *queue
-	replay *replayBuffer // nil where streams cannot be resumed
+	replay *replayBuffer // nil if the stream cannot be resumed
 	stream uint64        // unique in its session
-	primes bool          // agents of its revision accept an event without data
+	primes bool          // the agent's protocol revision allows events without data
 
-	sent   uint64  // events; guarded by the replay buffer's mu
-	primed bool    // an id was sent before the first event; guarded by the replay buffer's mu
+	sent   uint64  // number of events sent; guarded by the replay buffer's mu
+	primed bool    // an ID was sent before the first event; guarded by the replay buffer's mu
 	holder *holder // guarded by the stdioSession's mu
 }
 
-// sending numbers a message that is about to be sent, and adds it to the replay buffer.
+// sending assigns an ID to a message that is about to be sent, and adds it to the replay
+// buffer.
 func (s *agentStream) sending(it item) eventID {
 	j := s.replay
 	j.mu.Lock()
@@ -210,7 +210,7 @@ func (s *agentStream) sending(it item) eventID {
 	return e.id
 }
 
-// prime returns the id after which the stream is resumed if nothing was sent yet.
+// prime returns the event ID from which the agent can resume the stream as it is now.
 func (s *agentStream) prime() eventID {
 	s.replay.mu.Lock()
 	defer s.replay.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *agentStream) prime() eventID {
 	return eventID{s.stream, s.sent}
 }
 
-// canResume reports whether the agent may have an id of the stream's.
+// canResume reports whether the agent may have received an event ID of the stream.
 func (s *agentStream) canResume() bool {
 	if s.replay == nil {
 		return false
@@ -228,8 +228,8 @@ func (s *agentStream) canResume() bool {
 	return s.primed || s.sent > 0
 }
 
-// keep adds an event. One that is too large for the buffer empties it, so that no gap goes
-// unnoticed.
+// keep adds an event, dropping the oldest ones to make room. An event that is too large
+// empties the buffer, so that no gap goes unnoticed.
 func (j *replayBuffer) keep(e sentEvent) {
 	if j.closed {
 		return
@@ -245,8 +245,9 @@ func (j *replayBuffer) keep(e sentEvent) {
 	j.events = append(j.events, e)
 }
 
-// since returns what was sent on a stream after an event; live is the stream if it has not
-// ended. It is false if some of that is no longer in the buffer, or there was no such event.
+// since returns the events of a stream after the given one. live is the stream, or nil if
+// it has ended. It returns false if the buffer no longer has all of them, or has no such
+// event.
 func (j *replayBuffer) since(after eventID, live *agentStream) ([]sentEvent, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -270,7 +271,7 @@ func (j *replayBuffer) since(after eventID, live *agentStream) ([]sentEvent, boo
 	return missed, known
 }
 
-// close drops all events, and ignores further ones.
+// close drops all events. Later ones are ignored.
 func (j *replayBuffer) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -5,22 +5,22 @@ import (
 	"errors"
 )
 
-// headerLastEvent is the header with the last event that an agent received of a broken stream.
+// headerLastEvent is the header with the ID of the last event received on a broken stream.
 const headerLastEvent = "Last-Event-ID"
 
-// ownStream is the number of a session's stream for messages that belong to no request.
+// ownStream is the number of a session's stream of messages that belong to no request.
 const ownStream = 0
 
 var errNoEvent = errors.New("no stream can be resumed after this event")
 
-// holder is the HTTP response that an agentStream is being sent on.
+// holder is the HTTP response on which an agentStream is being sent.
 type holder struct {
 	end  context.CancelFunc
-	gone chan struct{} // closed when it sends no more
+	gone chan struct{} // closed when it has stopped sending
 }
 
-// hold makes the caller the holder of a stream, after the previous one has ended. The context it
-// returns ends when another caller takes over; release must be called.
+// hold makes the caller the holder of a stream once the previous holder has stopped. The
+// returned context ends when another caller takes over. The caller must call release.
 func (s *stdioSession) hold(ctx context.Context, stream *agentStream) (_ context.Context, release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mine := &holder{end: cancel, gone: make(chan struct{})}
@@ -37,7 +37,7 @@ func (s *stdioSession) hold(ctx context.Context, stream *agentStream) (_ context
 	return ctx, func() { s.release(stream, mine) }, nil
 }
 
-// await releases the lock until h has ended.
+// await releases the lock until h has stopped sending.
 func (s *stdioSession) await(ctx context.Context, h *holder) error {
 	h.end()
 	s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *stdioSession) release(stream *agentStream, h *holder) {
 	}
 }
 
-// leave is called when a response with the stream of ex is over.
+// leave is called when the response with the stream of ex has ended.
 func (s *stdioSession) leave(ex *exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,15 +72,15 @@ func (s *stdioSession) leave(ex *exchange) {
 	s.retire(ex)
 }
 
-// retire forgets ex once all that will be sent on its stream is in the replay buffer.
+// retire removes ex once everything sent on its stream is in the replay buffer.
 func (s *stdioSession) retire(ex *exchange) {
 	if ex.left && ex.holder == nil && len(ex.open) == 0 {
 		delete(s.streams, ex.stream)
 	}
 }
 
-// detach makes messages for ex go to the replay buffer, from which the agent can resume the
-// stream. It reports whether the agent can. The caller holds mu.
+// detach redirects the messages of ex to the replay buffer, from which the agent can resume
+// the stream. It reports whether the agent can do so. The caller holds mu.
 func (s *stdioSession) detach(ex *exchange) bool {
 	if !ex.agentStream.canResume() {
 		return false
@@ -96,7 +96,8 @@ func (s *stdioSession) detach(ex *exchange) bool {
 	}
 }
 
-// resume makes the caller the holder of a broken stream, and returns what it must send first.
+// resume makes the caller the holder of a broken stream, and returns the events that it
+// missed.
 func (s *stdioSession) resume(ctx context.Context, after eventID) (r resumption, err error) {
 	r = resumption{ctx: ctx, release: func() {}, stream: s.own}
 	if after.stream != ownStream {
@@ -126,8 +127,8 @@ func (s *stdioSession) resume(ctx context.Context, after eventID) (r resumption,
 	return r, nil
 }
 
-// reattach makes messages for r's stream wait in its queue again, and sets what r missed. It is
-// false if the replay buffer does not have all of that.
+// reattach directs the messages of r's stream to its queue again, and sets r.missed. It
+// returns false if the replay buffer does not have all the missed events.
 func (s *stdioSession) reattach(r *resumption, after eventID) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,16 +138,16 @@ func (s *stdioSession) reattach(r *resumption, after eventID) (known bool) {
 	return known
 }
 
-// resumption is a stream that is resumed.
+// resumption is a stream that is being resumed.
 type resumption struct {
 	ctx     context.Context
 	release func()
-	ex      *exchange    // nil for the session's own stream, and for one that has ended
-	stream  *agentStream // nil for one that has ended
+	ex      *exchange    // nil for the session's own stream and for an ended one
+	stream  *agentStream // nil if it has ended
 	missed  []sentEvent
 }
 
-// size returns how many bytes were missed.
+// size returns the number of bytes missed.
 func (r resumption) size() (n int64) {
 	for _, e := range r.missed {
 		n += int64(cap(e.raw))

@@ -12,9 +12,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// receive records a line of the server's stdout, and passes it to the stream that it belongs
-// to. A line that is no message counts against the allowance, and is recorded as an event. It
-// fails if the server has used up its allowance.
+// receive records a line of the server's stdout and routes it to a stream. A line that is
+// not a message counts against the allowance and is recorded as an event. It fails if the
+// server has exceeded its allowance.
 func (s *stdioSession) receive(line []byte) error {
 	if !s.bridge.allowed.fromServer.take(1, int64(len(line))) {
 		return transport.ErrFlooded
@@ -48,8 +48,8 @@ func (s *stdioSession) receive(line []byte) error {
 	return nil
 }
 
-// isAsked reports whether a line holds nothing but answers that the agent asked for, even if it
-// no longer waits for them.
+// isAsked reports whether a line holds only answers to requests of the agent, including
+// requests that were given up.
 func (s *stdioSession) isAsked(env envelope) bool {
 	late := 0
 	for _, m := range env.messages {
@@ -67,7 +67,8 @@ func (s *stdioSession) isAsked(env envelope) bool {
 	return true
 }
 
-// withhold answers the agent with an error, since the server's answers cannot be recorded.
+// withhold answers the agent with an error, because the server's answers cannot be
+// recorded.
 func (s *stdioSession) withhold(answers []message, why error) {
 	for _, answer := range answers {
 		if ex := s.pending[answer.id.Key]; ex != nil {
@@ -77,7 +78,7 @@ func (s *stdioSession) withhold(answers []message, why error) {
 	}
 }
 
-// isUnheard reports whether the agent has left all calls that a message answers.
+// isUnheard reports whether the agent has abandoned all the calls that a message answers.
 func (s *stdioSession) isUnheard(answers []message) bool {
 	waited := false
 	for _, answer := range answers {
@@ -94,8 +95,8 @@ func (s *stdioSession) isUnheard(answers []message) bool {
 	return waited
 }
 
-// recordUnheard records a message that the server sent and the agent did not receive. It sets
-// late to the frame that is recorded if the agent comes back for it.
+// recordUnheard records a message that the server sent and the agent did not receive. It
+// sets late to the frame to record if the agent resumes the stream.
 func (s *stdioSession) recordUnheard(f evidence.Frame, late *evidence.Frame) {
 	*late = f
 	late.Side = evidence.SideAgent
@@ -105,7 +106,7 @@ func (s *stdioSession) recordUnheard(f evidence.Frame, late *evidence.Frame) {
 	}
 }
 
-// recordLate records, once, that the agent received an answer late.
+// recordLate records, once, that the agent received an answer after resuming the stream.
 func (s *stdioSession) recordLate(late *evidence.Frame) {
 	if late == nil {
 		return
@@ -118,7 +119,7 @@ func (s *stdioSession) recordLate(late *evidence.Frame) {
 	}
 }
 
-// change records a line, and returns the line that the agent gets.
+// change records a line, and returns the line for the agent.
 func (s *stdioSession) change(line []byte, env envelope, record func(evidence.Frame)) []byte {
 	return s.bridge.change(line, env.batch, answers{
 		lists:  func(key jsonrpc.ID) bool { return s.asked(key).method == methodListTools },
@@ -126,7 +127,7 @@ func (s *stdioSession) change(line []byte, env envelope, record func(evidence.Fr
 	}, record)
 }
 
-// asked returns the request in flight with an id; empty if there is none.
+// asked returns the request in flight with an id, or a zero message.
 func (s *stdioSession) asked(key jsonrpc.ID) message {
 	if ex := s.pending[key.Key]; ex != nil {
 		for _, m := range ex.asked {
@@ -138,8 +139,8 @@ func (s *stdioSession) asked(key jsonrpc.ID) message {
 	return message{}
 }
 
-// routeAnswers passes line to the exchanges whose requests it answers. An answer without a waiting
-// request, because it is late, repeated or made up, is recorded and not passed on.
+// routeAnswers routes line to the exchanges whose requests it answers. An answer to no
+// pending request is recorded but not forwarded.
 func (s *stdioSession) routeAnswers(line []byte, answers []message, late *evidence.Frame) {
 	var touched []*exchange
 	var status int
@@ -166,8 +167,8 @@ func (s *stdioSession) routeAnswers(line []byte, answers []message, late *eviden
 	s.wake()
 }
 
-// learn notes the protocol version that initialize negotiated, and which arguments of tools
-// have headers.
+// learn stores the protocol version negotiated by initialize, and the mirrored arguments in
+// a tools/list result.
 func (s *stdioSession) learn(ex *exchange, line []byte, answer message) {
 	if answer.isError || len(ex.asked) != 1 {
 		return
@@ -180,8 +181,8 @@ func (s *stdioSession) learn(ex *exchange, line []byte, answer message) {
 	}
 }
 
-// deliver queues a message for the agent's stream. If the queue is full the stream ends, as if the
-// connection broke; the message is recorded all the same.
+// deliver queues a message on the agent's stream. If the queue is full the stream is
+// closed, as if the connection broke; the message has been recorded already.
 func (s *stdioSession) deliver(ex *exchange, it item) {
 	switch {
 	case ex.detached:
@@ -197,27 +198,27 @@ func (s *stdioSession) deliver(ex *exchange, it item) {
 
 func (s *stdioSession) overflow(ex *exchange) {
 	if ex.queue.isClosed() {
-		return // the agent left
+		return // the agent disconnected
 	}
 	s.note("limit", "the agent did not take its messages; its stream ends")
 	ex.queue.close()
 }
 
-// route hands on a notification, or a request of the server's, on exactly one
-// stream. stdio does not tell which request it relates to, so the rule is:
+// route sends a notification or request from the server on exactly one stream. stdio does
+// not show which request a message relates to, so these rules apply:
 //
-//   - what names a request (progress token, subscription) goes to that request;
-//   - what is about no request (lists that changed) goes to the session's own
-//     stream where it is open;
-//   - a request of the server's goes to the session's own stream, where it is open
-//     and several requests are in flight: clients may drop their answer when the
-//     stream that it came on ends;
-//   - all else goes to the newest request in flight, and without one to the
-//     session's own stream, where it waits until the agent opens it.
+//   - A message that names a request (by progress token or subscription) goes to the stream
+//     of that request.
+//   - A message about the server's state (such as list_changed) goes to the session's own
+//     stream if that is open.
+//   - A request goes to the session's own stream if that is open and several requests are
+//     in flight, since clients may drop their answer when the stream that carried it ends.
+//   - Anything else goes to the newest request in flight; without one, it waits in the
+//     session's own stream until the agent opens it.
 func (s *stdioSession) route(line []byte, m message) {
 	if s.isShared() && m.method == methodCancelled {
 		if ex := s.pending[m.cancels.Key]; ex != nil && ex.endless {
-			s.giveUp(ex) // the server tears a subscription down: its stream closes
+			s.giveUp(ex) // the server ended a subscription: close its stream
 			ex.queue.close()
 			return
 		}
@@ -233,7 +234,7 @@ func (s *stdioSession) route(line []byte, m message) {
 	}
 }
 
-// target returns the exchange that a message of the server's belongs to, or nil.
+// target returns the exchange that a message from the server belongs to, or nil.
 func (s *stdioSession) target(m message) *exchange {
 	if m.subscription.Key != "" {
 		if ex := s.pending[m.subscription.Key]; ex != nil {
@@ -262,8 +263,8 @@ func (s *stdioSession) target(m message) *exchange {
 	return newest
 }
 
-// progressing returns the exchange that asked for progress under a token, or nil if there is
-// none or it accepts no stream.
+// progressing returns the exchange that requested progress with a token, or nil if there is
+// none or it does not accept a stream.
 func (s *stdioSession) progressing(token string) *exchange {
 	for _, ex := range s.order {
 		if slices.Contains(ex.tokens, token) && ex.streams && !ex.queue.isClosed() {
@@ -273,7 +274,8 @@ func (s *stdioSession) progressing(token string) *exchange {
 	return nil
 }
 
-// isAboutNoRequest reports whether a notification is about the server's state.
+// isAboutNoRequest reports whether a notification concerns the server's state rather than a
+// request.
 func isAboutNoRequest(method string) bool {
 	return method == "notifications/resources/updated" || strings.HasSuffix(method, "/list_changed")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// server is what the proxy has of a declared server, whatever its transport.
+// server is the proxy's state for a declared server of any transport.
 type server struct {
 	Server
 	proxy   *Proxy
@@ -29,7 +29,7 @@ type server struct {
 	injects injections
 	allowed *allowance
 
-	refused sync.Mutex // held to record a refused request and its answer next to each other
+	refused sync.Mutex // held to record a refused request and its answer consecutively
 }
 
 func newServer(p *Proxy, s Server) *server {
@@ -47,24 +47,24 @@ func newServer(p *Proxy, s Server) *server {
 // serveHTTP serves the server's endpoint.
 func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != endpoint {
-		http.Error(w, "The MCP endpoint is "+endpoint+"; there is nothing else here.", http.StatusNotFound)
+		http.Error(w, "Not found. The MCP endpoint is "+endpoint+".", http.StatusNotFound)
 		return
 	}
 	s.handler.ServeHTTP(w, r)
 }
 
-// refusedConn returns the name of the conversation of messages that reached no process.
+// refusedConn returns the conversation name of messages that reached no process.
 func (s *server) refusedConn() string { return s.Name + "/0" }
 
-// refusal is why a request is not forwarded.
+// refusal is the error response to a request that is not forwarded.
 type refusal struct {
 	status int // HTTP
 	code   int // JSON-RPC
 	text   string
 }
 
-// withBody reads a request's body and calls handle with it. If the body exceeds a limit, or the
-// proxy is closed, it answers the request itself.
+// withBody reads a request's body and calls handle with it. If the body exceeds a limit or
+// the proxy is closed, it sends an error response instead.
 func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
 	body, ok := s.readPost(w, r)
 	defer body.Release()
@@ -79,8 +79,8 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 	handle(body.Bytes)
 }
 
-// readPost reads a request's body within the limits. If that fails, it has answered the
-// request. The caller must release the body.
+// readPost reads a request's body within the limits. If that fails, it sends an error
+// response and returns false. The caller must release the body in either case.
 func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buffer, bool) {
 	limits := s.proxy.limits
 	control := http.NewResponseController(w)
@@ -107,8 +107,8 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buff
 	return body, false
 }
 
-// understand parses a body. It refuses one that can be read in two ways: the server might do
-// something else than the record shows.
+// understand parses a body and refuses an ambiguous one: the server might do something
+// other than the record shows.
 func (s *server) understand(raw []byte) (envelope, *refusal) {
 	env, err := parse(raw)
 	switch {
@@ -119,10 +119,10 @@ func (s *server) understand(raw []byte) (envelope, *refusal) {
 		s.events.Add("gap", "the agent sent what is "+err.Error(), nil)
 		return envelope{}, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the body is " + err.Error()}
 	case env.ambiguous():
-		s.events.Add("gap", "the agent sent a message with a key twice or in other case", nil)
-		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: a key of the envelope is there twice or in other case"}
+		s.events.Add("gap", "the agent sent a message with a duplicate key, or a key in the wrong case", nil)
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: the envelope has a duplicate key, or a key in the wrong case"}
 	case repeatsID(env):
-		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests of the batch have one id"}
+		return env, &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: two requests in the batch have the same id"}
 	}
 	return env, nil
 }
@@ -138,7 +138,7 @@ func repeatsID(env envelope) bool {
 	return false
 }
 
-// refuse answers a request that reaches no server with an HTTP status, and records both.
+// refuse answers a request that is not forwarded with an HTTP status, and records both.
 func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
 	answers := s.recordRefusal(in, s.recordRefused, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
 	if len(answers) != 1 {
@@ -147,7 +147,7 @@ func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
 	s.writeJSON(w, no.status, answers[0])
 }
 
-// refuseSpent answers a message beyond the allowance, which reaches no server.
+// refuseSpent answers and does not forward a message that exceeds the allowance.
 func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	s.proxy.overspent.CompareAndSwap(nil, &why)
 	s.events.Add("limit", why+"; it was refused", nil)
@@ -163,7 +163,7 @@ func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	s.writeAnswers(w, in, answers)
 }
 
-// refuseHidden answers a message that calls a hidden tool as a server without that tool does.
+// refuseHidden answers a call of a hidden tool as a server without that tool would.
 func (s *server) refuseHidden(w http.ResponseWriter, in inbound, record func(evidence.Frame)) {
 	answers := s.recordRefusal(in, agentSide(record), evidence.SyntheticHidden, codeInvalidParams, func(m message) string { return unknownTool(m.name) })
 	if len(answers) == 0 {
@@ -173,8 +173,8 @@ func (s *server) refuseHidden(w http.ResponseWriter, in inbound, record func(evi
 	s.writeAnswers(w, in, answers)
 }
 
-// recordRefusal records a message that reaches no server and, next to it, an error
-// for each of its requests. It returns the errors.
+// recordRefusal records a message that is not forwarded, followed by an error for each of
+// its requests. It returns the errors.
 func (s *server) recordRefusal(in inbound, record func(evidence.Frame), why evidence.Synthetic, code int, text func(message) string) (answers [][]byte) {
 	s.refused.Lock()
 	defer s.refused.Unlock()
@@ -192,7 +192,7 @@ func (s *server) recordRefused(f evidence.Frame) {
 	s.proxy.rec.Frame(f)
 }
 
-// agentSide returns a function that records frames as seen by the agent alone.
+// agentSide returns a function that records frames as seen only by the agent.
 func agentSide(record func(evidence.Frame)) func(evidence.Frame) {
 	return func(f evidence.Frame) {
 		f.Side = evidence.SideAgent
@@ -200,7 +200,7 @@ func agentSide(record func(evidence.Frame)) func(evidence.Frame) {
 	}
 }
 
-// writeAnswers sends answers to the requests of in: an array if that is a batch.
+// writeAnswers sends the answers to the requests of in, as an array if in is a batch.
 func (s *server) writeAnswers(w http.ResponseWriter, in inbound, answers [][]byte) {
 	raw := answers[0]
 	if in.env.batch {
@@ -223,8 +223,8 @@ func batchSize(messages [][]byte) int {
 	return size
 }
 
-// unknownTool returns the text of the error for an unknown tool; 2025-11-25 server/tools, Error
-// Handling.
+// unknownTool returns the error text for an unknown tool; 2025-11-25 server/tools, "Error
+// Handling".
 func unknownTool(name string) string { return "Unknown tool: " + strings.ToValidUTF8(name, "\uFFFD") }
 
 func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
@@ -238,8 +238,8 @@ func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
 	}
 }
 
-// watchCalls reports the calls in a message of the agent's to the recorder, if that is a
-// [Watcher], and returns a function that reports their end.
+// watchCalls reports the tool calls in a message to the recorder if that is a [Watcher],
+// and returns a function that reports their end.
 func (s *server) watchCalls(in inbound) (over func()) {
 	watcher, ok := s.proxy.rec.(Watcher)
 	if !ok {

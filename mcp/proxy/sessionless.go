@@ -10,22 +10,21 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// statelessVersion is the first revision without sessions.
+// statelessVersion is the first protocol revision without sessions.
 const statelessVersion = "2026-07-28"
 
-// lastSessionVersion is the last revision with sessions.
+// lastSessionVersion is the last protocol revision with sessions.
 const lastSessionVersion = "2025-11-25"
 
-// isStateless reports whether version is a revision without sessions. Revisions are
-// dates, so they compare as text.
+// isStateless reports whether version is a revision without sessions. Revisions are dates,
+// so they can be compared as text.
 func isStateless(version string) bool {
 	_, err := time.Parse(time.DateOnly, version)
 	return err == nil && version >= statelessVersion
 }
 
-// isSessionVersion reports whether version is a revision with sessions. 2024-11-05
-// has no streamable HTTP, but clients that negotiated it over this transport
-// name it.
+// isSessionVersion reports whether version is a revision with sessions. 2024-11-05 has no
+// streamable HTTP, but clients that negotiated it over this transport send it.
 func isSessionVersion(version string) bool {
 	switch version {
 	case "2024-11-05", "2025-03-26", "2025-06-18", lastSessionVersion:
@@ -34,10 +33,10 @@ func isSessionVersion(version string) bool {
 	return false
 }
 
-// isSessionless reports whether a message is of a revision without sessions. A
-// version in _meta decides, and so does the header of a revision that requires
-// one; 2026-07-28 basic/versioning. A lone initialize that has no such version in
-// _meta begins a session, whatever the header says.
+// isSessionless reports whether a message belongs to a revision without sessions. That is
+// decided by a version in _meta, or by the header of a revision that requires one;
+// 2026-07-28 basic/versioning. A single initialize request without such a version in _meta
+// begins a session, whatever the header says.
 func isSessionless(h http.Header, env envelope) bool {
 	version := env.messages[0].version
 	if env.isInitialize() {
@@ -49,8 +48,8 @@ func isSessionless(h http.Header, env envelope) bool {
 	return !env.batch && (isStateless(version) || version != "" && h.Get(headerSession) == "")
 }
 
-// checkSessionless holds the headers against the body, as 2026-07-28
-// basic/transports/streamable-http (Server Validation) asks of every server.
+// checkSessionless compares the headers with the body, as 2026-07-28
+// basic/transports/streamable-http (Server Validation) requires of every server.
 func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 	env := in.env
 	m := env.messages[0]
@@ -58,9 +57,9 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 	case env.batch:
 		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: this protocol version has no batches"}
 	case m.kind == response:
-		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: in this protocol version clients send no responses"}
+		return &refusal{http.StatusBadRequest, codeInvalidRequest, "Invalid request: clients send no responses in this protocol version"}
 	case m.kind == notification:
-		return nil // header rules for notifications are not defined
+		return nil // there are no header rules for notifications
 	case m.version == "":
 		return &refusal{http.StatusBadRequest, codeInvalidParams, "Invalid params: _meta lacks " + metaVersion}
 	}
@@ -86,8 +85,8 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 	return b.checkMirrored(h, in.raw, m)
 }
 
-// checkMirrored holds the headers of a call to a tool against its arguments, as
-// far as the server's list of tools has been seen.
+// checkMirrored compares the headers of a tool call with its arguments, if the server's
+// list of tools has been seen.
 func (b *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 	if m.method != methodCallTool {
 		return nil
@@ -104,7 +103,7 @@ func mismatch(what string) *refusal {
 	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
 }
 
-// mirroredName returns what Mcp-Name must repeat, empty where the method needs none.
+// mirroredName returns the value that Mcp-Name must have, or "" if the method needs none.
 func mirroredName(m message) string {
 	switch m.method {
 	case methodCallTool, "resources/read", "prompts/get":
@@ -113,9 +112,9 @@ func mirroredName(m message) string {
 	return ""
 }
 
-// decodeHeader undoes the encoding of values that no header can hold as they
-// are. It is false where the encoding is wrong, or a character that only the
-// encoding may hold is there without it.
+// decodeHeader decodes a header value, which is base64 if plain text cannot represent it.
+// It returns false if the encoding is invalid, or if an unencoded value has characters that
+// must be encoded.
 func decodeHeader(value string) (string, bool) {
 	inner, ok := strings.CutPrefix(value, "=?base64?")
 	if ok {
@@ -131,7 +130,7 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), true
 }
 
-// isPlainHeader reports whether a value is of visible ASCII, spaces and tabs.
+// isPlainHeader reports whether a value consists of visible ASCII, spaces and tabs.
 func isPlainHeader(value string) bool {
 	return strings.IndexFunc(value, func(r rune) bool {
 		return r != '\t' && (r < ' ' || r > '~')

@@ -22,32 +22,32 @@ var (
 	errTimeout = errors.New("the server did not take the message in time")
 )
 
-// stdioSession is a conversation with one process: a session, or all requests without one, which
-// share a process.
+// stdioSession is a conversation with one process: a session, or all requests without a
+// session, which share a process.
 type stdioSession struct {
 	bridge *bridge
 	conn   string
-	id     string // empty where shared
+	id     string // empty if shared
 	lines  *transport.Lines
 	own    *agentStream  // messages for the agent that belong to no request
-	replay *replayBuffer // nil where shared
+	replay *replayBuffer // nil if shared
 
 	mu      sync.Mutex
 	version string               // negotiated by initialize; guarded by mu
 	pending map[string]*exchange // by id key; guarded by mu
 	order   []*exchange          // in flight, oldest first; guarded by mu
-	waiting int                  // requests that wait for their ids; guarded by mu
-	lateIDs lateIDs              // ids whose answer may still come; guarded by mu
-	late    int                  // requests that were given up and are not answered yet; guarded by mu
+	waiting int                  // requests waiting for their ids to become free; guarded by mu
+	lateIDs lateIDs              // ids that may still be answered; guarded by mu
+	late    int                  // requests given up and not yet answered; guarded by mu
 	changed chan struct{}        // closed and replaced when an id becomes free; guarded by mu
-	over    bool                 // no answer will come any more; guarded by mu
+	over    bool                 // the process has ended; guarded by mu
 
-	streams    map[uint64]*exchange // in flight, by the number of their stream; guarded by mu
+	streams    map[uint64]*exchange // in flight, by stream number; guarded by mu
 	lastStream uint64               // guarded by mu
 }
 
-// startStdioSession launches a process and begins the conversation with it. An empty session is the
-// shared one.
+// startStdioSession starts a process and a conversation with it. An empty session ID is the
+// shared session.
 func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 	p := b.proxy
 	s := &stdioSession{
@@ -64,7 +64,7 @@ func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 		s.replay = &replayBuffer{max: p.limits.Queue, memory: p.replay}
 		s.own.replay = s.replay
 	}
-	started := make(chan struct{}) // before it lines is not set
+	started := make(chan struct{}) // closed when s.lines is set
 	lines, err := transport.Open(p.ctx, b.Server.Server, b.Launcher(p.memory), transport.Handler{
 		Memory: p.memory,
 		Stderr: transport.NewStderr(b.stderr),
@@ -80,8 +80,8 @@ func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 	return s, nil
 }
 
-// open records the requests of a POST, and returns the exchange that receives their answers. It
-// waits while another request uses one of their ids.
+// open records the requests of a POST, and returns the exchange for their answers. It waits
+// while one of their ids is in use.
 func (s *stdioSession) open(in inbound) (*exchange, error) {
 	ex := newExchange(s, in)
 	ctx, cancel := context.WithTimeout(in.ctx, s.bridge.Timeout)
@@ -89,7 +89,7 @@ func (s *stdioSession) open(in inbound) (*exchange, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.order)+s.waiting >= s.bridge.proxy.limits.InFlight {
-		s.note("limit", fmt.Sprintf("%d requests at once are the most", s.bridge.proxy.limits.InFlight))
+		s.note("limit", fmt.Sprintf("no more than %d requests at once are allowed", s.bridge.proxy.limits.InFlight))
 		return nil, errBusy
 	}
 	s.waiting++
@@ -113,8 +113,8 @@ func (s *stdioSession) open(in inbound) (*exchange, error) {
 	return ex, nil
 }
 
-// conflict reports whether an id of ex is in use, and for how long: turn is 0 if a request in
-// flight has it, and else how long the id of a request that was given up stays reserved.
+// conflict reports whether an id of ex is in use. turn is 0 if a request in flight has it,
+// otherwise how long the id of a request that was given up stays reserved.
 func (s *stdioSession) conflict(ex *exchange) (turn time.Duration, taken bool) {
 	for key := range ex.open {
 		if s.pending[key] != nil {
@@ -127,7 +127,8 @@ func (s *stdioSession) conflict(ex *exchange) (turn time.Duration, taken bool) {
 	return 0, false
 }
 
-// wait releases the lock until an id becomes free, turn has passed if it is not 0, or ctx ends.
+// wait releases the lock until an id becomes free, turn has passed (unless it is 0), or ctx
+// ends.
 func (s *stdioSession) wait(ctx context.Context, turn time.Duration) error {
 	changed := s.changed
 	s.mu.Unlock()
@@ -167,7 +168,7 @@ func (s *stdioSession) begin(ex *exchange, in inbound) {
 	}
 }
 
-// giveUp makes ex accept no more answers, and returns the ids that it still waited for.
+// giveUp stops ex from accepting answers, and returns the ids that were unanswered.
 func (s *stdioSession) giveUp(ex *exchange) []jsonrpc.ID {
 	var given []jsonrpc.ID
 	for key, id := range ex.open {
@@ -197,8 +198,8 @@ func (s *stdioSession) settle(ex *exchange, key string) {
 	ex.settled()
 }
 
-// answerRest gives up ex, and answers the ids that it still waited for with an error. It
-// returns them.
+// answerRest gives up ex and answers its unanswered ids with an error. It returns those
+// ids.
 func (s *stdioSession) answerRest(ex *exchange, why evidence.Synthetic, code int, text string) []jsonrpc.ID {
 	given := s.giveUp(ex)
 	for i, id := range given {
@@ -207,7 +208,7 @@ func (s *stdioSession) answerRest(ex *exchange, why evidence.Synthetic, code int
 	return given
 }
 
-// answer gives ex an error of the proxy's own, and records it as synthetic.
+// answer sends ex an error from the proxy itself, and records it as synthetic.
 func (s *stdioSession) answer(ex *exchange, id jsonrpc.ID, why evidence.Synthetic, code int, text string, last bool) {
 	raw := errorResponse(id.Raw, code, text)
 	s.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
@@ -242,8 +243,9 @@ func (s *stdioSession) sendNotice(in inbound) error {
 	return err
 }
 
-// sendRequests writes the requests of ex to the server. If there is no memory for that it answers
-// them itself; after any other failure the end of the process or the time limit does.
+// sendRequests writes the requests of ex to the server. If there is no memory for them it
+// answers them with an error; after any other failure the exit of the process or the time
+// limit does.
 func (s *stdioSession) sendRequests(ex *exchange, in inbound) {
 	ctx, cancel := context.WithCancel(ex.ctx)
 	defer cancel()
@@ -255,7 +257,7 @@ func (s *stdioSession) sendRequests(ex *exchange, in inbound) {
 	}
 }
 
-// refuse answers the requests of ex, which did not reach the server.
+// refuse answers the requests of ex, which did not reach the server, with an error.
 func (s *stdioSession) refuse(ex *exchange, why error) {
 	s.note("limit", "a request was "+why.Error())
 	s.mu.Lock()
@@ -263,17 +265,17 @@ func (s *stdioSession) refuse(ex *exchange, why error) {
 	s.answerRest(ex, evidence.SyntheticTransport, codeTransport, "the message is "+why.Error())
 }
 
-// reasonLeft is the reason why a request is cancelled or abandoned.
+// reasonLeft is the recorded reason of a request that was cancelled or abandoned.
 const reasonLeft = "the client closed the response stream"
 
-// abandon is called when the agent has closed the connection of ex. Up to
-// 2025-11-25 that cancels nothing, and the agent may come back for the rest. From
-// 2026-07-28 it cancels the requests, which on stdio is a message of its own.
+// abandon is called when the agent has closed the connection of ex. Up to 2025-11-25 this
+// cancels nothing, and the agent may resume the stream. From 2026-07-28 it cancels the
+// requests, for which stdio has a notification.
 func (s *stdioSession) abandon(ex *exchange) {
 	s.mu.Lock()
 	s.recordLeft(ex)
 	if !s.detach(ex) {
-		ex.queue.discard() // nothing is pushed to a closed queue: routing passes it by
+		ex.queue.discard() // routing skips closed queues
 	}
 	if !s.isShared() {
 		s.mu.Unlock()
@@ -287,8 +289,8 @@ func (s *stdioSession) abandon(ex *exchange) {
 	s.cancelOnStdio(given, reasonLeft)
 }
 
-// expire answers what ex still waits for with a timeout. In revisions without sessions that also
-// cancels the requests at the server.
+// expire answers the unanswered requests of ex with a timeout. In revisions without
+// sessions it also cancels the requests at the server.
 func (s *stdioSession) expire(ex *exchange) {
 	reason := fmt.Sprintf("server %q did not answer within %v", s.bridge.Name, s.bridge.Timeout)
 	s.mu.Lock()
@@ -302,7 +304,7 @@ func (s *stdioSession) expire(ex *exchange) {
 	}
 }
 
-// recordLeft records, once, that the agent has left before the answers that ex waits for.
+// recordLeft records, once, that the agent disconnected before the answers to ex.
 func (s *stdioSession) recordLeft(ex *exchange) {
 	if ex.abandoned {
 		return
@@ -315,14 +317,14 @@ func (s *stdioSession) recordLeft(ex *exchange) {
 	s.recordCancel(slices.Collect(maps.Values(ex.open)), why, reasonLeft)
 }
 
-// recordCancel records cancellations as synthetic; cancelOnStdio writes them to the server.
+// recordCancel records cancellations as synthetic frames; cancelOnStdio sends them.
 func (s *stdioSession) recordCancel(given []jsonrpc.ID, why evidence.Synthetic, reason string) {
 	for _, id := range given {
 		s.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(id, reason), Synthetic: why})
 	}
 }
 
-// cancelOnStdio cancels requests at the server.
+// cancelOnStdio sends cancellations to the server.
 func (s *stdioSession) cancelOnStdio(given []jsonrpc.ID, reason string) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), s.bridge.Grace, errTimeout)
 	defer cancel()
@@ -331,7 +333,7 @@ func (s *stdioSession) cancelOnStdio(given []jsonrpc.ID, reason string) {
 	}
 }
 
-// end is called once, after the process has ended and all of its output was routed.
+// end is called once, after the process has ended and all its output was routed.
 func (s *stdioSession) end(e transport.Ending) {
 	text := fmt.Sprintf("server %q %s", s.bridge.Name, e)
 	s.mu.Lock()
@@ -388,12 +390,12 @@ func (s *stdioSession) recordClient(in inbound) {
 	}
 }
 
-// lateGrace is how long the id of a request that was given up stays reserved, so that its late
-// answer does not reach another request.
+// lateGrace is how long the id of a request that was given up stays reserved, so that a
+// late answer does not reach another request.
 const lateGrace = 5 * time.Second
 
-// lateIDs are the ids of requests that were given up. If the memory budget is used up, an id is not
-// remembered: that happens only to an agent that floods.
+// lateIDs holds the ids of requests that were given up. If the memory budget is exhausted
+// an id is not remembered, which happens only to an agent that floods.
 type lateIDs struct {
 	memory *bounded.Budget
 	until  map[string]time.Time
@@ -433,5 +435,5 @@ func (ids *lateIDs) clear() {
 	}
 }
 
-// idCost returns an upper bound of the memory for an id.
+// idCost returns an upper bound on the memory of an id.
 func idCost(key string) int64 { return int64(len(key)) + 128 }

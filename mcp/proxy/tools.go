@@ -16,10 +16,11 @@ const (
 	methodCallTool  = "tools/call"
 )
 
-// toolFilter is which of a server's tools the agent sees; nil is all of them.
+// toolFilter is the set of tools that the agent sees; nil means all.
 type toolFilter map[string]bool
 
-// newToolFilter keeps nil apart from an empty list, which shows no tool.
+// newToolFilter returns nil for nil, and an empty filter, which hides every tool, for an
+// empty list.
 func newToolFilter(tools []string) toolFilter {
 	if tools == nil {
 		return nil
@@ -31,8 +32,8 @@ func newToolFilter(tools []string) toolFilter {
 	return f
 }
 
-// hides reports whether a tool's object, or the parameters of a call, name a tool that
-// the agent does not see. Every key that any parser may take for the name counts.
+// hides reports whether a tool object, or the parameters of a call, name a hidden tool.
+// Every key that some parser may read as the name counts.
 func (f toolFilter) hides(object []byte) bool {
 	named := false
 	for key, value := range jsontext.Members(object) {
@@ -50,9 +51,8 @@ func (f toolFilter) hides(object []byte) bool {
 	return !named
 }
 
-// hidden returns the calls in a message of the agent's that the filter refuses. Where
-// there is one in a batch the whole batch is: its parts cannot be told apart on
-// the way.
+// hidden reports whether a message from the agent calls a hidden tool. A batch with such a
+// call is refused as a whole.
 func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	if !defence.HiddenTools || f == nil {
 		return false
@@ -77,15 +77,14 @@ func (f toolFilter) hidden(raw []byte, env envelope) bool {
 	return false
 }
 
-// mayCall reports whether some parser takes a method for a call of a tool.
+// mayCall reports whether some parser may read method as tools/call.
 func mayCall(method string) bool {
 	return !isText(method) || jsontext.FoldKey(method) == methodCallTool
 }
 
-// hiddenByHeader reports whether the headers of a call name a tool that the agent does
-// not see. A server holds them against the body (2026-07-28
-// basic/transports/streamable-http, Server Validation), and one that does not may
-// go by them.
+// hiddenByHeader reports whether the headers of a call name a hidden tool. Servers must
+// compare them with the body (2026-07-28 basic/transports/streamable-http, Server
+// Validation), but one that does not may use them instead.
 func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
 	if !defence.HiddenInHeaders || f == nil || len(env.messages) == 0 {
 		return false
@@ -98,9 +97,9 @@ func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
 	})
 }
 
-// cut takes the hidden tools out of the tools/list results in a message. asked says
-// which answers are such results. Every byte but those of the tools and the commas
-// between them stays, and the message itself does where nothing is hidden.
+// cut removes hidden tools from the tools/list results in a message. asked reports whether
+// an id belongs to such a result. All bytes other than those of the tools and the commas
+// between them are unchanged; if nothing is hidden, cut returns raw itself.
 func (f toolFilter) cut(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []byte {
 	if f == nil {
 		return raw
@@ -114,8 +113,8 @@ func (f toolFilter) cut(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []b
 	return edited(raw, gone)
 }
 
-// listed returns where the hidden tools of a result lie in raw. Keys that differ in case
-// alone count too, since some clients read them.
+// listed returns the ranges in raw of the hidden tools of a result. Keys that differ only
+// in case count too, since some clients read them.
 func (f toolFilter) listed(raw, object []byte) (gone []edit) {
 	for key, result := range jsontext.Members(object) {
 		if jsontext.FoldKey(key) != "result" {
@@ -130,22 +129,22 @@ func (f toolFilter) listed(raw, object []byte) (gone []edit) {
 	return gone
 }
 
-// unseen returns where the hidden elements of a list lie in raw, each with one of the
-// commas beside it. What lies side by side is one span, so that a list of many
-// small elements costs no more than its bytes.
+// unseen returns the ranges in raw of the hidden elements of a list, each with an adjacent
+// comma. Adjacent ranges are merged, so that a list of many small elements takes little
+// memory.
 func (f toolFilter) unseen(raw, tools []byte) (gone []edit) {
-	var before edit // the element before
+	var before edit // the previous element
 	kept, any := false, false
 	for tool := range jsontext.Elements(tools) {
 		here := place(raw, tool)
 		shown := !f.hides(tool)
 		switch last := len(gone) - 1; {
-		case shown && any && !kept: // those before go up to here
+		case shown && any && !kept: // the range of the previous ones extends to here
 			gone[last].to = here.from
 		case shown:
 		case !any:
 			gone = append(gone, here)
-		case kept && (last < 0 || gone[last].to != before.to): // from the end of the one before
+		case kept && (last < 0 || gone[last].to != before.to): // from the end of the previous one
 			gone = append(gone, edit{from: before.to, to: here.to})
 		default:
 			gone[last].to = here.to
@@ -155,6 +154,6 @@ func (f toolFilter) unseen(raw, tools []byte) (gone []edit) {
 	return gone
 }
 
-// isText reports whether text was UTF-8. Some parsers leave out the bytes that are not, and
-// so read a word that is not there.
+// isText reports whether text was valid UTF-8. Some parsers drop invalid bytes, and so read
+// a different word.
 func isText(text string) bool { return !strings.ContainsRune(text, utf8.RuneError) }
