@@ -14,18 +14,18 @@ type Outcome string
 const (
 	OutcomeOK             Outcome = "ok"
 	OutcomeToolError      Outcome = "tool_error"      // result with isError
-	OutcomeProtocolError  Outcome = "protocol_error"  // a JSON-RPC error, or what MCP has no such result for
+	OutcomeProtocolError  Outcome = "protocol_error"  // a JSON-RPC error, or a result that MCP does not define
 	OutcomeTransportError Outcome = "transport_error" // no reply
 	OutcomeTimeout        Outcome = "timeout"
-	OutcomeCancelled      Outcome = "cancelled" // even when a late reply came
-	OutcomeAbandoned      Outcome = "abandoned" // the client had gone when the reply came, or none did
+	OutcomeCancelled      Outcome = "cancelled" // even if a late reply arrived
+	OutcomeAbandoned      Outcome = "abandoned" // the client had disconnected before a reply, or there was none
 )
 
-// GivenUp reports whether the client gave the call up before it was answered. Such a call
-// neither failed nor succeeded, and the server may have carried it out.
+// GivenUp reports whether the client gave up on the call before the reply. Such a call
+// neither failed nor succeeded; the server may have executed it.
 func (o Outcome) GivenUp() bool { return o == OutcomeCancelled || o == OutcomeAbandoned }
 
-// Failed reports whether a call that ended so went wrong.
+// Failed reports whether the outcome is a failure.
 func (o Outcome) Failed() bool {
 	switch o {
 	case OutcomeToolError, OutcomeProtocolError, OutcomeTransportError, OutcomeTimeout:
@@ -50,50 +50,50 @@ type Call struct {
 	RequestFrame  int64           `json:"request_frame"`
 	ResponseFrame int64           `json:"response_frame,omitempty"`
 	Rounds        int             `json:"rounds,omitempty"` // input_required rounds, 2026-07-28
-	Notes         []string        `json:"notes,omitempty"`  // oddities: duplicate keys, late answers
+	Notes         []string        `json:"notes,omitempty"`  // irregularities such as duplicate keys or late replies
 
-	// What the server's catalog said when the request came: the lists that its own conversation
-	// had received by then, or else those of any other conversation with the server. Tools that
-	// are hidden from the agent are not in it.
-	Known    *bool    `json:"known_tool,omitempty"`      // it was listed; false if a complete list lacks it, absent if that is not known
-	ReadOnly *bool    `json:"read_only,omitempty"`       // its readOnlyHint; absent where it gave none
-	Valid    *bool    `json:"valid_arguments,omitempty"` // they match its input schema; absent if that is not known, which a note explains
-	Invalid  []string `json:"invalid,omitempty"`         // where they do not match: the first few places
-	// SameAs is the first call with the same server, tool and arguments, compared as by
-	// capture.Equal; 0 if this is the first.
+	// The following compare the call with the server's catalog at the time of the request:
+	// the lists received by then in the same conversation, or else those of any other
+	// conversation with the server. Tools hidden from the agent are not in it.
+	Known    *bool    `json:"known_tool,omitempty"`      // whether the tool was listed; nil if unknown, which includes an incomplete list without it
+	ReadOnly *bool    `json:"read_only,omitempty"`       // the tool's readOnlyHint; nil if it has none
+	Valid    *bool    `json:"valid_arguments,omitempty"` // whether the arguments match the input schema; nil if unknown, with a note why
+	Invalid  []string `json:"invalid,omitempty"`         // the first few places that do not match
+	// SameAs is the number of the first call with the same server, tool and arguments, as
+	// compared by capture.Equal; 0 if this is the first.
 	SameAs int `json:"same_as,omitempty"`
-	// Incident numbers the trial's incidents from 1. An incident is a failed call with the calls
-	// of the same server and tool that failed at the same time or were made after the failure
-	// was known, up to the first that succeeded. 0 is none. A call that was given up is no
-	// failure.
+	// Incident numbers the trial's incidents from 1; 0 means none. An incident is a failed
+	// call together with the calls of the same server and tool that failed at the same time
+	// or were made after the failure was known, up to the first success. A call that was
+	// given up is not a failure.
 	Incident int `json:"incident,omitempty"`
 
-	// Origin says whether a model asked for the call. If one did, Turn is the number of the
-	// model call whose answer did, and ToolUse the id of the tool use there; Google's models
-	// give none.
+	// Origin is whether a model asked for the call. If so, Turn is the number of the model
+	// call whose response did, and ToolUse the ID of the tool use in it, which Google's
+	// models do not provide.
 	Origin  Origin `json:"origin,omitempty"`
 	Turn    int    `json:"turn,omitempty"`
 	ToolUse string `json:"tool_use,omitempty"`
 }
 
-// ErrorCode returns the code of the JSON-RPC error that answered the call, and false where there is
-// none that is an integer.
+// ErrorCode returns the code of the JSON-RPC error response; ok is false if there is none
+// or it is not an integer.
 func (c Call) ErrorCode() (code int64, ok bool) {
 	code, err := strconv.ParseInt(string(jsontext.Member(c.Error, "code")), 10, 64)
 	return code, err == nil
 }
 
-// Origin says who asked for a call, by the record of what models were asked and
-// answered.
+// Origin is whether a model asked for a call, according to the recorded model calls.
 type Origin string
 
 const (
-	// OriginModel is a call that a model asked for.
+	// OriginModel means that a model asked for the call.
 	OriginModel Origin = "model"
-	// OriginOutOfBand is a call that no model asked for: the record of their answers is
-	// complete, and every matching tool use belongs to another call.
+	// OriginOutOfBand means that no model asked for the call: the record of model responses
+	// is complete, and every matching tool use belongs to another call.
 	OriginOutOfBand Origin = "out_of_band"
-	// OriginUnknown is a call whose origin is not known: the agent's models were not asked
-	// through the gateway, the record is incomplete, or several calls match one tool use.
+	// OriginUnknown means that the origin cannot be determined: the agent's models were not
+	// called through the gateway, the record is incomplete, or several calls match one tool
+	// use.
 	OriginUnknown Origin = "unknown"
 )

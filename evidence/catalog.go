@@ -5,20 +5,21 @@ import (
 	"fmt"
 )
 
-// Catalog is one line of catalogs.jsonl: what a server listed in the course of a trial,
-// to the agent or, where tools are kept from it, to the proxy.
+// Catalog is one line of catalogs.jsonl: what a server listed during a trial, to the agent
+// or, if tools are hidden from it, to the proxy.
 type Catalog struct {
 	Server string `json:"server"`
-	// SHA256 is over the digests of the tools that the server had at last, in the order of
-	// their names: it tells apart what servers say of their tools, and not in which order.
+	// SHA256 is the digest of the digests of the server's final tools, in order of their
+	// names. It does not depend on the order in which the server lists them.
 	SHA256 string `json:"sha256"`
-	// Complete says that all pages of a list were seen: the server had no other tools.
+	// Complete reports that all pages of a list were seen, so that the server had no other
+	// tools.
 	Complete bool     `json:"complete"`
-	Tools    []Tool   `json:"tools"`             // every one that it listed, in the order first seen
-	Changes  []Change `json:"changes,omitempty"` // in their order, of each kind the first 1,000
+	Tools    []Tool   `json:"tools"`             // every tool listed, in the order first seen
+	Changes  []Change `json:"changes,omitempty"` // in order, at most the first 1,000 of each kind
 }
 
-// RugPulls returns the changes that are rug pulls.
+// RugPulls returns the changes for which [Change.RugPull] is true.
 func (c Catalog) RugPulls() []Change {
 	var pulls []Change
 	for _, change := range c.Changes {
@@ -35,40 +36,40 @@ type Tool struct {
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-	First       int64           `json:"first_frame"`       // that listed it first
-	Frame       int64           `json:"frame"`             // that listed it last
-	Removed     int64           `json:"removed,omitempty"` // frame that ended a list without it
+	First       int64           `json:"first_frame"`       // frame that first listed it
+	Frame       int64           `json:"frame"`             // frame that last listed it
+	Removed     int64           `json:"removed,omitempty"` // frame that completed a list without it
 	Digest      string          `json:"digest"`            // SHA-256 of its whole entry in canonical form
-	Hidden      bool            `json:"hidden,omitempty"`  // it was kept from the agent
+	Hidden      bool            `json:"hidden,omitempty"`  // hidden from the agent
 }
 
-// ChangeKind says what of a server's tools changed.
+// ChangeKind is the kind of a change to a server's tools.
 type ChangeKind string
 
-// What may change of a server's tools, once it has listed them.
+// Kinds of changes to tools after they were first listed.
 const (
-	ToolAdded          ChangeKind = "added"   // to a list that was complete
-	ToolRemoved        ChangeKind = "removed" // the next complete list has it no more
+	ToolAdded          ChangeKind = "added"   // a complete list did not have it
+	ToolRemoved        ChangeKind = "removed" // the next complete list does not have it
 	ChangedDescription ChangeKind = "description"
 	ChangedInputSchema ChangeKind = "input_schema"
 	ChangedAnnotations ChangeKind = "annotations"
-	ChangedOther       ChangeKind = "other" // of the entry, and none of the above
+	ChangedOther       ChangeKind = "other" // another part of the entry
 )
 
-// Change is a difference between what a server said of a tool to the agent and what it had
-// said before.
+// Change is a difference between two descriptions of a tool that the server sent to the
+// agent.
 type Change struct {
 	Server string     `json:"server"`
 	Tool   string     `json:"tool"`
 	What   ChangeKind `json:"what"`
-	Frame  int64      `json:"frame"` // that showed it
-	// Before and After are what changed, cut to the part that differs.
+	Frame  int64      `json:"frame"` // frame that shows the change
+	// Before and After hold the changed part, shortened to where it differs.
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// RugPull reports whether what a tool does or takes was described to the agent in another
-// way than when the tool was first listed.
+// RugPull reports whether the description or the input schema of a tool changed after the
+// tool was first listed.
 func (c Change) RugPull() bool {
 	return c.What == ChangedDescription || c.What == ChangedInputSchema
 }

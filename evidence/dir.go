@@ -37,12 +37,12 @@ const (
 	ModelsFile     = "models.jsonl"
 	ObservedFile   = "observed.jsonl"
 	ServersDir     = "servers"
-	AttemptsDir    = "attempts"    // earlier ones, each laid out like the trial
-	InterruptedDir = "interrupted" // what was there when runs ended in the midst of it, likewise
+	AttemptsDir    = "attempts"    // earlier attempts, each laid out like a trial
+	InterruptedDir = "interrupted" // partial evidence of interrupted attempts, laid out likewise
 )
 
-// CheckpointsDir holds a directory for each checkpoint, by the number of its turn: the trial
-// as it stood then, laid out like a trial, with the checkpoint's graders.
+// CheckpointsDir has a directory for each checkpoint, named by the number of its turn: the
+// trial at that time, laid out like a trial, with the checkpoint's graders.
 const CheckpointsDir = "checkpoints"
 
 // Dir reads one trial's directory.
@@ -59,11 +59,11 @@ func (d Dir) Trial() (Trial, error) { return readJSON[Trial](d, TrialFile) }
 // Verdicts reads verdicts.json.
 func (d Dir) Verdicts() (Verdicts, error) { return readJSON[Verdicts](d, VerdictsFile) }
 
-// Frames reads frames.jsonl in order. It stops at the first error, which a torn
-// last line is too.
+// Frames reads frames.jsonl in order. It stops at the first error, such as an incomplete
+// last line.
 func (d Dir) Frames() iter.Seq2[Frame, error] { return readLines[Frame](d, FramesFile) }
 
-// FramesFrom reads the frames whose number is seq or more, and none before them.
+// FramesFrom reads the frames with numbers from seq on, without reading those before.
 func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		from, err := offsetOf(d, FramesFile, func(f Frame) bool { return f.Seq >= seq })
@@ -75,20 +75,20 @@ func (d Dir) FramesFrom(seq int64) iter.Seq2[Frame, error] {
 	}
 }
 
-// Calls reads calls.jsonl. Large results stay there.
+// Calls reads calls.jsonl. Large results are left in the file; see [Result].
 func (d Dir) Calls() ([]Call, error) { return collect[Call](d, CallsFile) }
 
 // Catalogs reads catalogs.jsonl.
 func (d Dir) Catalogs() ([]Catalog, error) { return collect[Catalog](d, CatalogsFile) }
 
-// Narration reads narration.json. The error is [io/fs.ErrNotExist] for a trial
-// without a transcript.
+// Narration reads narration.json. It returns [io/fs.ErrNotExist] for a trial without a
+// transcript.
 func (d Dir) Narration() (Narration, error) { return readJSON[Narration](d, NarrationFile) }
 
 // Events reads events.jsonl.
 func (d Dir) Events() ([]Event, error) { return collect[Event](d, EventsFile) }
 
-// Transcript reads transcript.jsonl; an agent that leaves none has an empty one.
+// Transcript reads transcript.jsonl. It returns an empty transcript if there is none.
 func (d Dir) Transcript() ([]TranscriptEvent, error) {
 	events, err := collect[TranscriptEvent](d, TranscriptFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -97,8 +97,8 @@ func (d Dir) Transcript() ([]TranscriptEvent, error) {
 	return events, err
 }
 
-// ModelCalls reads models.jsonl in the order of its lines; a trial in which no model was asked
-// has no such file.
+// ModelCalls reads models.jsonl line by line. The file does not exist if no model was
+// called.
 func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
 	return func(yield func(ModelCall, error) bool) {
 		for call, err := range readLines[ModelCall](d, ModelsFile) {
@@ -109,7 +109,7 @@ func (d Dir) ModelCalls() iter.Seq2[ModelCall, error] {
 	}
 }
 
-// Observed reads observed.jsonl; a trial in which nothing was observed has no such file.
+// Observed reads observed.jsonl. The file does not exist if nothing was observed.
 func (d Dir) Observed() ([]Observed, error) {
 	all, err := collect[Observed](d, ObservedFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -118,7 +118,7 @@ func (d Dir) Observed() ([]Observed, error) {
 	return all, err
 }
 
-// Steps reads steps.jsonl; a trial that took none has no such file.
+// Steps reads steps.jsonl. The file does not exist if the trial has no steps.
 func (d Dir) Steps() ([]Step, error) {
 	steps, err := collect[Step](d, StepsFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -127,13 +127,13 @@ func (d Dir) Steps() ([]Step, error) {
 	return steps, err
 }
 
-// Workspace opens workspace.tar, the agent's workspace after it stopped.
+// Workspace opens workspace.tar, the workspace after the agent stopped.
 func (d Dir) Workspace() (io.ReadCloser, error) {
 	return Open(string(d), WorkspaceFile)
 }
 
-// Earlier returns the attempts at a trial before its last one, in order. Their classes include
-// what graders decided.
+// Earlier returns the previous attempts at a trial, in order, with the outcome that grading
+// gave them.
 func (d Dir) Earlier() ([]Trial, error) {
 	at := filepath.Join(string(d), AttemptsDir)
 	entries, err := os.ReadDir(at)
@@ -164,9 +164,9 @@ func (d Dir) Earlier() ([]Trial, error) {
 	return found, nil
 }
 
-// Gateway reports whether the trial's models were asked through the runner's gateway, which
-// records every request: its plan says so, or there is a record. Requests by any other way are
-// not recorded.
+// Gateway reports whether the trial's models were called through the runner's gateway,
+// which records every request: the plan says so, or there is a record. Other requests to
+// models are not recorded.
 func (d Dir) Gateway(t Trial) bool {
 	var plan struct {
 		Models json.RawMessage `json:"models"`
@@ -178,11 +178,10 @@ func (d Dir) Gateway(t Trial) bool {
 	return err == nil
 }
 
-// maxLastWords is how many bytes of an output's end are looked at for its last line.
+// maxLastWords is the number of bytes at the end of stderr that LastWords searches.
 const maxLastWords = 2 << 10
 
-// LastWords returns the last line that the agent wrote to stderr, looked for in its last 2 KiB;
-// empty if there is none.
+// LastWords returns the last line in the final 2 KiB of the agent's stderr, or "".
 func (d Dir) LastWords() string {
 	file, err := os.OpenFile(filepath.Join(string(d), StderrFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -203,7 +202,7 @@ func (d Dir) LastWords() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
 }
 
-// ServerWrote returns how much of a server's stderr was recorded, in bytes and lines.
+// ServerWrote returns the bytes and lines recorded of a server's stderr.
 func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
 	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -226,15 +225,15 @@ func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
 	}
 }
 
-// Echo counts how often a server sent or wrote one secret.
+// Echo counts how often a server sent or wrote a secret.
 type Echo struct {
-	Secret string `json:"secret"`           // as SERVER/NAME; it need not be the server's own
-	Frames int    `json:"frames,omitempty"` // times in messages to the client
-	Stderr int    `json:"stderr,omitempty"` // times in what it wrote there
+	Secret string `json:"secret"`           // as SERVER/NAME; may belong to another server
+	Frames int    `json:"frames,omitempty"` // occurrences in messages to the client
+	Stderr int    `json:"stderr,omitempty"` // occurrences in stderr
 }
 
-// Echoes returns which secrets each server of a trial sent or wrote, by server and in the
-// order of the secrets' names.
+// Echoes returns the secrets that each server sent or wrote, by server and sorted by
+// secret.
 func (d Dir) Echoes(t Trial) (map[string][]Echo, error) {
 	said := map[string]map[string]Echo{}
 	add := func(server, secret string, frames, stderr int) {

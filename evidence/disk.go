@@ -14,7 +14,7 @@ func DiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// explained returns an error of writing with what a person has to mend.
+// explained adds to a write error what the user has to fix.
 func explained(err error) error {
 	if DiskFull(err) {
 		return fmt.Errorf("the disk is full: %w", err)
@@ -22,14 +22,14 @@ func explained(err error) error {
 	return err
 }
 
-// roomFile reserves disk space while a trial runs, so that trial.json and verdicts.json can be
-// written at its end even if the disk has filled up.
+// roomFile reserves disk space during a trial, so that trial.json and verdicts.json can be
+// written even if the disk has filled up.
 const (
 	roomFile = ".room"
 	roomSize = 128 << 10
 )
 
-// keepRoom reserves the space in dir. If the disk has not that much, it leaves no file.
+// keepRoom reserves the space in dir. If there is not enough, it leaves no file.
 func keepRoom(dir string) error {
 	path := filepath.Join(dir, roomFile)
 	err := os.WriteFile(path, make([]byte, roomSize), 0o644)
@@ -39,7 +39,7 @@ func keepRoom(dir string) error {
 	return nil
 }
 
-// CheckRoom fails if the disk of dir has not the space that a trial reserves.
+// CheckRoom returns an error if the disk of dir lacks the space that a trial reserves.
 func CheckRoom(dir string) error {
 	if err := keepRoom(dir); err != nil {
 		return err
@@ -47,7 +47,7 @@ func CheckRoom(dir string) error {
 	return dropRoom(dir)
 }
 
-// dropRoom gives the reserved space back.
+// dropRoom frees the reserved space.
 func dropRoom(dir string) error {
 	err := os.Remove(filepath.Join(dir, roomFile))
 	if errors.Is(err, fs.ErrNotExist) {

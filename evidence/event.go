@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Event is something that happened and is no frame.
+// Event is anything recorded that is not a frame.
 type Event struct {
 	Time    time.Time      `json:"t"`
 	Kind    string         `json:"kind"`            // dns, health, limit, oom, pids, disk, mcp_config, stdout_noise, server_exit, service_exit, container_exit, gap, cancelled, undelivered, …
@@ -17,44 +17,44 @@ type Event struct {
 	Data    map[string]any `json:"data,omitempty"`
 }
 
-// Egress is the data of an event of kind egress: one connection that a container tried to open
-// to a host outside of its sandbox.
+// Egress is the data of an egress event: one connection that a container tried to open to a
+// host outside of its sandbox.
 type Egress struct {
-	Name    string `json:"name"` // of the host that was asked for
+	Name    string `json:"name"` // of the requested host
 	Port    int    `json:"port"`
-	By      string `json:"by"` // where the name was read: tls, http or connect
+	By      string `json:"by"` // where the name was found: tls, http or connect
 	Allowed bool   `json:"allowed"`
-	Address string `json:"address,omitempty"` // that was dialled
-	Why     string `json:"why,omitempty"`     // why it was refused, or ended early
+	Address string `json:"address,omitempty"` // that was dialed
+	Why     string `json:"why,omitempty"`     // why it was refused or ended early
 	Out     int64  `json:"bytes_out"`
 	In      int64  `json:"bytes_in"`
 	MS      int64  `json:"ms"`
 }
 
-// Observed is one line of observed.jsonl: what the programs of one container did besides
-// answering, as reported by its guest and the runner. Programs in the container may have taken
-// over the guest, so only what the runner saw itself is certain.
+// Observed is one line of observed.jsonl: what the programs of one container did, as
+// reported by its guest and the runner. Programs in the container may have taken over the
+// guest, so only what the runner observed itself is certain.
 type Observed struct {
 	Container string `json:"container"` // "agent", a server's name, or SERVER/SERVICE
 	observe.Seen
 }
 
-// What is seen of a container.
+// Observations of a container.
 type (
 	FileChange = observe.FileChange
 	Program    = observe.Program
 	Connection = observe.Connection
 )
 
-// Types of events of a transcript that have a name here.
+// Types of transcript events that the code refers to.
 const (
-	AssistantMessage = "assistant.message" // what the agent says
-	AssistantUsage   = "assistant.usage"   // what models took
+	AssistantMessage = "assistant.message" // what the agent said
+	AssistantUsage   = "assistant.usage"   // tokens that models used
 	UserMessage      = "user.message"      // what the agent was asked
 )
 
-// TranscriptEvent is one line of transcript.jsonl in waza's event format: what
-// the agent says it did.
+// TranscriptEvent is one line of transcript.jsonl in waza's event format: what the agent
+// reports that it did.
 type TranscriptEvent struct {
 	Type       string          `json:"type"` // user.message, assistant.message, assistant.usage, tool.execution_start, tool.execution_complete
 	Content    string          `json:"content,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Direction says which way a frame crossed the proxy.
+// Direction is the direction of a frame through the proxy.
 type Direction string
 
 const (
@@ -23,20 +23,20 @@ const (
 	ToClient Direction = "to_client"
 )
 
-// Synthetic names the reason for a frame that the proxy wrote itself, because
-// the peer that should have did not. An empty Synthetic is a peer's own frame.
+// Synthetic is the reason for a frame that the proxy wrote in place of a peer. It is empty
+// for frames written by the peers.
 type Synthetic string
 
 const (
 	SyntheticTimeout   Synthetic = "timeout"         // the server did not answer within its limit
-	SyntheticTransport Synthetic = "transport_error" // the server ended, or never took the message
-	SyntheticCancelled Synthetic = "cancelled"       // the client gave the request up by leaving
-	SyntheticAbandoned Synthetic = "abandoned"       // the client left, which up to 2025-11-25 cancels nothing
-	SyntheticHidden    Synthetic = "hidden_tool"     // the server was not asked: the client may not see the tool
-	SyntheticBudget    Synthetic = "budget"          // the server was not asked: the client has sent all that it may
+	SyntheticTransport Synthetic = "transport_error" // the server ended, or did not accept the message
+	SyntheticCancelled Synthetic = "cancelled"       // the client cancelled the request by disconnecting
+	SyntheticAbandoned Synthetic = "abandoned"       // the client disconnected, which up to 2025-11-25 does not cancel a request
+	SyntheticHidden    Synthetic = "hidden_tool"     // not forwarded: the tool is hidden from the client
+	SyntheticBudget    Synthetic = "budget"          // not forwarded: the client exceeded its limits
 )
 
-// Side is one of the two ends of a conversation.
+// Side is one of the two sides of a conversation.
 type Side string
 
 const (
@@ -44,43 +44,45 @@ const (
 	SideServer Side = "server"
 )
 
-// Frame is one JSON-RPC message (or batch) as it crossed the proxy, or one that the proxy sent
-// in its place. Raw holds the exact bytes; see [Frame.MarshalJSON] for how they are kept.
+// Frame is one JSON-RPC message (or batch) that crossed the proxy, or one that the proxy
+// sent in its place. Raw holds the exact bytes; [Frame.MarshalJSON] describes how they are
+// stored.
 type Frame struct {
 	Seq       int64     // from 1, without gaps within a trial
-	Time      time.Time // when the proxy had all of it, UTC
-	Server    string    // server name as the eval declares it
+	Time      time.Time // when the proxy had received it completely, UTC
+	Server    string    // server name as declared in the eval
 	Conn      string    // one client's conversation with one server, unique in the trial
 	Dir       Direction
 	Raw       []byte // without the transport's framing (no newline, no "data: ")
-	Truncated int64  // bytes of the message that were not kept
+	Truncated int64  // bytes of the message that were dropped
 	Redacted  int    // number of secret spans replaced in Raw
-	// Secrets counts them by secret, as SERVER/NAME, where the eval names it.
+	// Secrets counts the replaced spans by secret, as SERVER/NAME, for secrets named in the
+	// eval.
 	Secrets map[string]int
-	// RedactedEnvelope reports that one of them was in the message's id, method or tool name,
-	// so that it is no longer known what was called.
+	// RedactedEnvelope reports that a secret was replaced in the message's id, method or
+	// tool name, so that it is unknown what was called.
 	RedactedEnvelope bool
 	Synthetic        Synthetic
-	// Side is the end that alone saw the message, if the other end saw a changed one or none,
-	// as with tools that are hidden from the agent. Empty is both.
+	// Side is the only side that saw the message, if the other saw a changed message or
+	// none, for example because tools are hidden from the agent. Empty means both.
 	Side Side
 	Peer *Peer // on frames from a client over HTTP
 
-	// Injected are the attack's injections that are in Raw, by their numbers from 1.
+	// Injected lists the numbers of the attack's injections in Raw, counting from 1.
 	Injected []int
 
-	line *line // where it was read; nil unless it is large
+	line *line // where it was read; nil unless the frame is large
 }
 
-// Peer is what is known from HTTP about the client of a frame.
+// Peer is what HTTP shows about the client that sent a frame.
 type Peer struct {
 	Addr      string `json:"addr,omitempty"`
 	UserAgent string `json:"user_agent,omitempty"`
 	Session   string `json:"session,omitempty"`
 }
 
-// frameJSON is a line of frames.jsonl. Raw is a JSON string, not an embedded
-// value: an encoder would compact an embedded one, and the bytes are the point.
+// frameJSON is a line of frames.jsonl. Raw is a JSON string rather than an embedded value,
+// which an encoder would compact.
 type frameJSON struct {
 	frameHead
 	Raw    *string `json:"raw,omitempty"`
@@ -107,8 +109,8 @@ type frameTail struct {
 	Injected  []int          `json:"injected,omitempty"`
 }
 
-// MarshalJSON keeps Raw to the byte: as a string in "raw" where it is valid
-// UTF-8, else in "raw_b64".
+// MarshalJSON preserves Raw exactly: as a string in "raw" if it is valid UTF-8, otherwise
+// in base64 in "raw_b64".
 func (f Frame) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	_, err := f.write(&out, nil, len(f.Raw))
@@ -138,8 +140,8 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// write writes f as JSON with the secrets taken out of Raw, of which limit bytes are
-// kept. It returns what it replaced.
+// write writes f as JSON, with secrets in Raw replaced and Raw truncated to limit bytes. It
+// returns what it replaced.
 func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, err error) {
 	head, err := Marshal(frameHead{f.Seq, f.Time, f.Server, f.Conn, f.Dir})
 	if err != nil {
@@ -155,8 +157,8 @@ func (f Frame) write(w io.Writer, secrets *redact.Set, limit int) (found redact.
 	return found, err
 }
 
-// redacted returns p without secrets, which a client may have put into its headers, and a
-// server into the name of a session.
+// redacted returns p without secrets, which a client may have put into its headers and a
+// server into a session ID.
 func (p *Peer) redacted(secrets *redact.Set) (*Peer, redact.Found) {
 	if p == nil {
 		return nil, redact.Found{}
@@ -170,16 +172,16 @@ func (p *Peer) redacted(secrets *redact.Set) (*Peer, redact.Found) {
 	return &clean, all
 }
 
-// payload is bytes that a line keeps as they came.
+// payload is a member of a line whose bytes are preserved exactly.
 type payload struct {
 	name string
 	raw  []byte
 }
 
-// writeLine writes one JSON object: the members of head, then the payloads, and then the members
-// that tail returns. Secrets are replaced in payloads, and limit bytes of each are kept; tail is
-// given what was replaced and how many bytes were dropped. A payload may be large, so it is
-// written piece by piece and never copied. writeLine returns what it replaced.
+// writeLine writes one JSON object: the members of head, the payloads, and the members that
+// tail returns. Secrets in payloads are replaced, and each payload is truncated to limit
+// bytes; tail receives what was replaced and how many bytes were dropped. Payloads may be
+// large, so they are streamed, not copied. writeLine returns what it replaced.
 func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payloads []payload, tail func(found redact.Found, over int64) any) (all redact.Found, err error) {
 	if _, err := w.Write(head[:len(head)-1]); err != nil {
 		return all, err
@@ -206,9 +208,9 @@ func writeLine(w io.Writer, secrets *redact.Set, limit int, head []byte, payload
 	return all, err
 }
 
-// write writes p as a further member of a JSON object: as text if it is UTF-8, and else in
-// base64 under its name with _b64. It returns what it replaced, and how many bytes exceed the
-// limit.
+// write writes p as a further member of a JSON object: as text if it is UTF-8, otherwise in
+// base64 with the suffix _b64 in the name. It returns what it replaced and how many bytes
+// exceed the limit.
 func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redact.Found, over int64, err error) {
 	name, inside := p.name, io.WriteCloser(jsontext.NewEscaper(w, false))
 	if !utf8.Valid(p.raw) {
@@ -217,7 +219,7 @@ func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redac
 	if _, err := io.WriteString(w, `,"`+name+`":"`); err != nil {
 		return found, 0, err
 	}
-	kept := &bounded.Head{W: inside, Limit: int64(limit)} // only behind the redaction: a cut secret is not found
+	kept := &bounded.Head{W: inside, Limit: int64(limit)} // after the redaction, since a truncated secret would not be found
 	found, err = secrets.WriteJSON(kept, p.raw)
 	if err = errors.Join(err, inside.Close()); err != nil {
 		return found, kept.Over(), err
@@ -226,21 +228,21 @@ func (p payload) write(w io.Writer, secrets *redact.Set, limit int) (found redac
 	return found, kept.Over(), err
 }
 
-// frameCost is an upper bound of the bytes that a frame and its call take besides the message,
-// modelCost of those that a model call takes besides request and response.
+// Upper bounds on the bytes that a frame and its call need besides the message, and a model
+// call besides its request and response.
 const (
 	frameCost = 1 << 10
 	modelCost = 1 << 10
 )
 
-// CostOf returns how many bytes of disk a message takes at most: in its frame, and in the call,
-// the results and the report that are made of it.
+// CostOf returns an upper bound on the disk space for a message in its frame, its call, the
+// results and the report.
 func CostOf(message []byte) int64 { return 2*(quoted(message)+int64(len(message))) + frameCost }
 
-// ModelCost returns how many bytes of disk a model call takes at most.
+// ModelCost returns an upper bound on the disk space for a model call.
 func ModelCost(c ModelCall) int64 { return quoted(c.Request) + quoted(c.Response) + modelCost }
 
-// quoted returns an upper bound of the length of text in a frame.
+// quoted returns an upper bound on the length of text in a frame.
 func quoted(text []byte) int64 {
 	if !utf8.Valid(text) {
 		return int64(base64.StdEncoding.EncodedLen(len(text)))
@@ -251,7 +253,7 @@ func quoted(text []byte) int64 {
 		case c == '"' || c == '\\':
 			n++
 		case c < ' ':
-			n += 5 // as \u0000
+			n += 5 // \u0000
 		}
 	}
 	return n

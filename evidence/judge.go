@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Judge is the model that graders ask, and how it is reached. Its key is on no record:
-// the runner reads it from the variable that APIKeyEnv names.
+// Judge configures the model that graders ask. Its API key is not recorded: the runner
+// reads it from the environment variable APIKeyEnv.
 type Judge struct {
 	BaseURL        string   `json:"base_url"`
-	APIKeyEnv      string   `json:"api_key_env,omitempty"`      // empty where the endpoint takes no key
-	Model          string   `json:"model,omitempty"`            // for graders that name none
-	Override       string   `json:"judge_model,omitempty"`      // in place of every other
-	TimeoutSeconds int      `json:"timeout_seconds"`            // for one answer
-	MaxTokens      int      `json:"max_tokens,omitempty"`       // of one answer; 0 leaves it to the endpoint
-	Temperature    *float64 `json:"temperature,omitempty"`      // nil leaves it to the endpoint
-	Effort         string   `json:"reasoning_effort,omitempty"` // for graders that name none; empty leaves it to the endpoint
+	APIKeyEnv      string   `json:"api_key_env,omitempty"`      // empty if the endpoint needs no key
+	Model          string   `json:"model,omitempty"`            // for graders without one
+	Override       string   `json:"judge_model,omitempty"`      // replaces the model of every grader
+	TimeoutSeconds int      `json:"timeout_seconds"`            // per answer
+	MaxTokens      int      `json:"max_tokens,omitempty"`       // per answer; 0 for the endpoint's default
+	Temperature    *float64 `json:"temperature,omitempty"`      // nil for the endpoint's default
+	Effort         string   `json:"reasoning_effort,omitempty"` // for graders without one; empty for the endpoint's default
 }
 
-// Endpoint reads the base URL: over https, or over http to this machine, and without
-// credentials. Errors go on behind the name of what holds the URL.
+// Endpoint parses the base URL, which must use https, or http on this machine, and have no
+// credentials. Callers prefix the error with the name of the setting.
 func (j Judge) Endpoint() (*url.URL, error) {
 	u, err := url.Parse(j.BaseURL)
 	switch {
@@ -33,7 +33,7 @@ func (j Judge) Endpoint() (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("must not have a query or a fragment")
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, errors.New("must begin with https://: over http the key can be read on the way; only this machine (localhost, 127.0.0.1, ::1) is asked over http")
+		return nil, errors.New("must begin with https://: http would expose the key and is allowed only for this machine (localhost, 127.0.0.1, ::1)")
 	}
 	return u, nil
 }
@@ -50,8 +50,8 @@ type JudgeAsk struct {
 	MaxTokens   int             `json:"max_tokens,omitempty"`
 	Temperature *float64        `json:"temperature,omitempty"`
 	Effort      string          `json:"reasoning_effort,omitempty"`
-	Schema      json.RawMessage `json:"schema"` // of the JSON object that is to be answered
-	Sample      int             `json:"sample"` // of the same question, from 1
+	Schema      json.RawMessage `json:"schema"` // of the JSON object to answer with
+	Sample      int             `json:"sample"` // number of the sample of the same question, from 1
 }
 
 // JudgeMessage is one message of a chat.
@@ -60,13 +60,12 @@ type JudgeMessage struct {
 	Content string `json:"content"`
 }
 
-// JudgeAnswer is the Answer of a step of kind [StepJudge]. What it says is a
-// stranger's text.
+// JudgeAnswer is the Answer of a step of kind [StepJudge]. Its text is untrusted.
 type JudgeAnswer struct {
 	Text         string `json:"text"`
-	Refusal      string `json:"refusal,omitempty"`       // what the model said in place of an answer
+	Refusal      string `json:"refusal,omitempty"`       // why the model refused to answer
 	Model        string `json:"model,omitempty"`         // as the endpoint names it
-	Finish       string `json:"finish_reason,omitempty"` // such as stop, or length where it was cut off
-	InputTokens  int64  `json:"input_tokens"`            // 0 where the endpoint does not say
-	OutputTokens int64  `json:"output_tokens"`           // likewise
+	Finish       string `json:"finish_reason,omitempty"` // such as stop, or length if truncated
+	InputTokens  int64  `json:"input_tokens"`            // 0 if unknown
+	OutputTokens int64  `json:"output_tokens"`           // 0 if unknown
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// maxLine is how many bytes a line may have: the largest frame, each byte escaped as \u00XX,
-// and its other fields.
+// maxLine is the maximum length of a line in bytes: the largest frame with each byte
+// escaped as \u00XX, and its other fields.
 const maxLine = 8 * maxFrame
 
 func readJSON[T any](d Dir, name string) (v T, err error) {
@@ -25,14 +25,15 @@ func readJSON[T any](d Dir, name string) (v T, err error) {
 	return v, err
 }
 
-// readLines yields the records of a file of lines one by one, however large the file is.
+// readLines yields the records of a file of JSON lines one at a time.
 func readLines[T any](d Dir, name string) iter.Seq2[T, error] {
 	return linesFrom[T](d, name, 0, math.MaxInt64)
 }
 
-// offsetOf returns where the first record begins that is wanted, of a file of lines in which all
-// behind it are; the file's size where none is. It reads a few lines of it, and takes one that it
-// cannot read for wanted: who reads on is told.
+// offsetOf returns the offset of the first record for which wanted is true, by binary
+// search: wanted must be true for all records after it. Without one it returns the file's
+// size. A record that cannot be read counts as wanted, so that the caller gets the error
+// when it reads on.
 func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 	file, err := Open(string(d), name)
 	if err != nil {
@@ -43,7 +44,7 @@ func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// first returns where the first line begins that does so at an offset or behind it.
+	// first returns the offset of the first line that begins at offset or after it.
 	first := func(offset int64) (int64, *bufio.Reader, error) {
 		if offset == 0 {
 			return 0, bufio.NewReader(io.NewSectionReader(file, 0, info.Size())), nil
@@ -71,7 +72,8 @@ func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 	return begin, nil
 }
 
-// linesFrom is readLines for a file of at most most bytes, from where a line begins.
+// linesFrom is like readLines, but starts at offset, where a line must begin, and fails if
+// the file exceeds most bytes.
 func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -120,7 +122,7 @@ func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error
 	}
 }
 
-// collect reads all lines of a file of at most 1 GiB.
+// collect reads all lines of a file of up to 1 GiB.
 func collect[T any](d Dir, name string) ([]T, error) {
 	var all []T
 	for v, err := range linesFrom[T](d, name, 0, maxRecords) {
@@ -132,8 +134,8 @@ func collect[T any](d Dir, name string) ([]T, error) {
 	return all, nil
 }
 
-// readLine reads a line of at most most bytes into a buffer of its own. The last line may lack
-// its line break; after it readLine returns [io.EOF].
+// readLine reads a line of up to most bytes into a new buffer. The last line may lack a
+// line break; after it readLine returns [io.EOF].
 func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	var pieces [][]byte
 	size := 0
@@ -153,8 +155,8 @@ func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	}
 }
 
-// decodeLine decodes a line, and refuses one of so many small values that it would take many
-// times its size in memory.
+// decodeLine decodes a line. It rejects a line with so many small values that it would take
+// many times its size in memory.
 func decodeLine(line []byte, v any) error {
 	if len(line) > jsontext.MaxValues && jsontext.MoreThan(jsontext.MaxValues, line) {
 		return fmt.Errorf("it has more than %d values", jsontext.MaxValues)
@@ -162,7 +164,7 @@ func decodeLine(line []byte, v any) error {
 	return decode(line, v)
 }
 
-// decode is [json.Unmarshal], but faster, and matches keys with their case.
+// decode is like [json.Unmarshal], but faster and with case-sensitive keys.
 func decode(line []byte, v any) error {
 	if own, ok := v.(json.Unmarshaler); ok {
 		return own.UnmarshalJSON(line)

@@ -14,45 +14,45 @@ import (
 const (
 	ModelOK        = "ok"
 	ModelRefused   = "provider_error"  // the provider answered with an error
-	ModelTransport = "transport_error" // no whole answer came: refused, reset, cut off, or timed out
-	ModelCancelled = "cancelled"       // the agent left before the answer's end
-	ModelBudget    = "budget"          // a limit of the trial's was reached: the provider was not asked, or the call cut off
+	ModelTransport = "transport_error" // no complete response: refused, reset, cut off or timed out
+	ModelCancelled = "cancelled"       // the agent disconnected before the end of the response
+	ModelBudget    = "budget"          // a limit of the trial was exceeded: the request was not sent, or was cut off
 )
 
-// ModelCall is one line of models.jsonl: a request that the agent sent to a model
-// through the gateway, and the whole answer. Keys are in none of it.
+// ModelCall is one line of models.jsonl: a request from the agent to a model through the
+// gateway, and the whole response. API keys are removed.
 type ModelCall struct {
 	Seq      int          `json:"seq"` // from 1, in order of the requests, without gaps
 	Provider string       `json:"provider"`
 	Method   string       `json:"method"`
-	Path     string       `json:"path"`              // below the provider's base URL, with its query less keys
-	Dialect  dialect.Name `json:"dialect,omitempty"` // empty for what is no model's turn, such as a list of models
-	Model    string       `json:"model,omitempty"`   // as the request names it
-	// RequestSHA256 is the same for requests with the same meaning: of method, path and body, whose
-	// JSON is taken in canonical form without what differs each time.
+	Path     string       `json:"path"`              // below the provider's base URL, with the query without keys
+	Dialect  dialect.Name `json:"dialect,omitempty"` // empty for requests other than turns, such as a list of models
+	Model    string       `json:"model,omitempty"`   // as named in the request
+	// RequestSHA256 is a digest of method, path and body that is the same for equivalent
+	// requests: a JSON body is canonicalized, without the parts that differ each time.
 	RequestSHA256 string         `json:"request_sha256"`
-	Request       []byte         `json:"-"`                // as it came
-	Status        int            `json:"status,omitempty"` // of HTTP; 0 where no answer came
+	Request       []byte         `json:"-"`                // exact bytes
+	Status        int            `json:"status,omitempty"` // HTTP status; 0 without a response
 	ContentType   string         `json:"content_type,omitempty"`
-	Response      []byte         `json:"-"` // as the agent got it, all of a stream
+	Response      []byte         `json:"-"` // as sent to the agent, including all of a stream
 	Start         time.Time      `json:"start"`
-	FirstByte     time.Time      `json:"first_byte,omitzero"`  // of the answer's body
-	FirstToken    time.Time      `json:"first_token,omitzero"` // the first that says something
+	FirstByte     time.Time      `json:"first_byte,omitzero"`  // of the response body
+	FirstToken    time.Time      `json:"first_token,omitzero"` // first content
 	End           time.Time      `json:"end"`
 	Usage         *dialect.Usage `json:"usage,omitempty"`
-	Cost          *float64       `json:"cost,omitempty"` // US dollars; nil where the model has no price
+	Cost          *float64       `json:"cost,omitempty"` // US dollars; nil if the model's price is unknown
 	Outcome       string         `json:"outcome"`
 	Error         string         `json:"error,omitempty"`
-	Truncated     int64          `json:"truncated,omitempty"` // bytes of the answer that were not kept
-	Redacted      int            `json:"redacted,omitempty"`  // secrets replaced in what was kept
+	Truncated     int64          `json:"truncated,omitempty"` // bytes of the response that were dropped
+	Redacted      int            `json:"redacted,omitempty"`  // number of secrets replaced
 }
 
-// IsTurn reports whether the request asked a model for a turn, rather than for a list of models,
-// for example.
+// IsTurn reports whether the request asked a model for a turn, as opposed to a list of
+// models, for example.
 func (c ModelCall) IsTurn() bool { return c.Dialect != "" }
 
-// modelCallJSON is a line of models.jsonl. Like those of frames, bytes are kept as text if they
-// are UTF-8, else in base64.
+// modelCallJSON is a line of models.jsonl. As in frames, bytes are stored as text if they
+// are UTF-8, otherwise in base64.
 type modelCallJSON struct {
 	modelHead
 	Request     *string `json:"request,omitempty"`
@@ -61,18 +61,18 @@ type modelCallJSON struct {
 	ResponseB64 []byte  `json:"response_b64,omitempty"`
 }
 
-// modelHead is a call without its bytes.
+// modelHead is a call without the bytes of request and response.
 type modelHead ModelCall
 
-// MarshalJSON keeps Request and Response to the byte.
+// MarshalJSON preserves Request and Response exactly.
 func (c ModelCall) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
 	_, err := c.write(&out, nil, max(len(c.Request), len(c.Response)))
 	return out.Bytes(), err
 }
 
-// write writes c as JSON with the secrets taken out of it, and limit bytes kept of its request
-// and of its response. It returns what it replaced.
+// write writes c as JSON without secrets, with request and response truncated to limit
+// bytes each. It returns what it replaced.
 func (c ModelCall) write(w io.Writer, secrets *redact.Set, limit int) (all redact.Found, err error) {
 	truncated, redacted := c.Truncated, c.Redacted
 	c.Truncated, c.Redacted = 0, 0
@@ -109,7 +109,7 @@ func (c *ModelCall) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// bytesOf returns the bytes that a line has as text or in base64.
+// bytesOf returns the bytes that a line stores as text or in base64.
 func bytesOf(text *string, b []byte) []byte {
 	if text != nil {
 		return []byte(*text)

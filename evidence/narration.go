@@ -6,40 +6,41 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Narration is narration.json: the MCP calls of the agent's transcript, compared with those
-// that were captured. It is there for trials with a transcript.
+// Narration is narration.json: the MCP calls in the agent's transcript compared with the
+// captured calls. Trials without a transcript have none.
 type Narration struct {
-	// Reported is how many MCP calls the transcript has.
+	// Reported is the number of MCP calls in the transcript.
 	Reported int `json:"reported"`
-	// Unbacked are in the transcript and were never made. None is listed where calls may
-	// have gone unseen.
+	// Unbacked lists the reported calls that were not made. It is empty if calls may have
+	// been missed.
 	Unbacked []Claim `json:"unbacked,omitempty"`
-	// Unreported are the numbers of calls that were made and are not in the transcript. None
-	// is listed where the transcript is not whole.
+	// Unreported lists the numbers of the calls that the transcript lacks. It is empty if
+	// the transcript is incomplete.
 	Unreported []int `json:"unreported,omitempty"`
-	// Differs lists where the transcript contradicts the call it was paired with.
+	// Differs lists where the transcript contradicts the captured call.
 	Differs []Difference `json:"differs,omitempty"`
-	// Ambiguous have a name that may be one of several tools, or a tool of the agent's own.
+	// Ambiguous lists the reported calls whose name may stand for several tools, or for a
+	// tool of the agent itself.
 	Ambiguous []Claim `json:"ambiguous,omitempty"`
-	// Tokens is how many tokens the agent says it used; nil if it says nothing. It is not
-	// judged: agents count differently.
+	// Tokens is the token usage reported by the agent; nil if it reports none. It is not
+	// evaluated, since agents count differently.
 	Tokens *Tokens `json:"tokens,omitempty"`
-	// Gaps says which evidence is missing; what depends on it is not listed.
+	// Gaps lists missing evidence; what depends on it is not listed.
 	Gaps []string `json:"gaps,omitempty"`
-	// Tools are the names that those in the transcript were compared with, by declared server:
-	// those it listed and those that were called.
+	// Tools lists, by declared server, the tool names that the transcript was compared
+	// with: those listed by the server and those called.
 	Tools map[string][]string `json:"tools,omitempty"`
 }
 
-// Agrees reports whether the transcript contradicts no call, and leaves none out.
+// Agrees reports whether the transcript contradicts no call and omits none.
 func (n Narration) Agrees() bool {
 	return len(n.Unbacked)+len(n.Unreported)+len(n.Differs)+len(n.Ambiguous) == 0
 }
 
-// Tokens is how many tokens models took, as the agent reports it and as the gateway saw it.
+// Tokens is token usage as reported by the agent and as seen by the gateway.
 type Tokens struct {
 	Reported dialect.Usage  `json:"reported"`
-	Wire     *dialect.Usage `json:"wire,omitempty"` // nil where that is not known
+	Wire     *dialect.Usage `json:"wire,omitempty"` // nil if unknown
 }
 
 // ToolRef is one tool of one server.
@@ -48,20 +49,21 @@ type ToolRef struct {
 	Tool   string `json:"tool"`
 }
 
-// Claim is one call as the transcript has it.
+// Claim is one call as reported in the transcript.
 type Claim struct {
-	Number    int             `json:"number"`       // among the tool uses of the transcript, from 1
-	ID        string          `json:"id,omitempty"` // the agent's own
-	Name      string          `json:"name"`         // of the tool, in the agent's words
+	Number    int             `json:"number"`       // among the tool uses in the transcript, from 1
+	ID        string          `json:"id,omitempty"` // assigned by the agent
+	Name      string          `json:"name"`         // of the tool, as written by the agent
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Tools are what the name stands for: one, or several where that is not clear.
+	// Tools lists the tools that the name may stand for: one, or several if it is
+	// ambiguous.
 	Tools []ToolRef `json:"tools"`
-	// Call is the number of the captured call that the claim was paired with; of an
-	// ambiguous one, of a call that it may be. 0 is none.
+	// Call is the number of the captured call that the claim was paired with or, if the
+	// claim is ambiguous, that it may refer to; 0 if none.
 	Call int `json:"call,omitempty"`
 }
 
-// What a claim and its call differ in.
+// Kinds of differences between a claim and its call.
 const (
 	DiffersArguments = "arguments"
 	DiffersOutcome   = "outcome"
@@ -72,6 +74,6 @@ const (
 type Difference struct {
 	Claim
 	In   string `json:"in"`   // arguments, outcome or result
-	Says string `json:"says"` // the claim, from shortly before where they part
-	Was  string `json:"was"`  // the call, likewise
+	Says string `json:"says"` // an excerpt of the claim around the difference
+	Was  string `json:"was"`  // the same of the call
 }

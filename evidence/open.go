@@ -15,13 +15,13 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// ErrNotPlain is the class of what no run directory holds: links, pipes, devices, and
-// names that lead elsewhere.
+// ErrNotPlain is the error for anything that a run directory must not hold: links, pipes,
+// devices, and names that lead outside.
 var ErrNotPlain = errors.New("a run directory holds regular files only")
 
-// Open opens a regular file of dir, which may be a stranger's: no link in name is
-// followed, nothing outside of dir is opened, and nothing is waited for. Other errors are
-// [*fs.PathError].
+// Open opens a regular file in dir, which may come from someone else: it follows no link in
+// name, opens nothing outside dir, and does not block on pipes. Errors other than
+// ErrNotPlain are [*fs.PathError].
 func Open(dir, name string) (*os.File, error) {
 	file, err := openPlain(dir, name)
 	if err == nil || errors.Is(err, ErrNotPlain) {
@@ -30,7 +30,7 @@ func Open(dir, name string) (*os.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir, name), Err: files.Cause(err)}
 }
 
-// ReadFile reads a file that [Open] opens.
+// ReadFile reads the file that [Open] opens.
 func ReadFile(dir, name string) ([]byte, error) {
 	file, err := Open(dir, name)
 	if err != nil {
@@ -40,15 +40,15 @@ func ReadFile(dir, name string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// Limits of what is read of a run directory into memory at once: its writer may be a
-// stranger.
+// Limits on what is read from a run directory into memory at once, since the directory may
+// come from someone else.
 const (
 	maxDocument = 256 << 20 // bytes of a JSON document
-	maxRecords  = 1 << 30   // bytes of a file of lines that are held together
+	maxRecords  = 1 << 30   // bytes of a file of lines that is read as a whole
 )
 
-// ReadJSON decodes the JSON document that a file of dir is, opened as by [Open], into v. It
-// refuses a document of more than 256 MiB, or of more values than anybody holds.
+// ReadJSON opens a file as [Open] does and decodes its JSON document into v. It rejects
+// documents of more than 256 MiB or with too many values.
 func ReadJSON(dir, name string, v any) error {
 	file, err := Open(dir, name)
 	if err != nil {
@@ -71,11 +71,11 @@ func ReadJSON(dir, name string, v any) error {
 	return nil
 }
 
-// sizeUpTo fails for a file of more than most bytes.
+// sizeUpTo returns an error if the file is larger than most bytes.
 func sizeUpTo(file *os.File, most int64) error {
 	size, err := regularSize(file)
 	if err == nil && size > most {
-		err = fmt.Errorf("%s has %d bytes, and at most %d are read", file.Name(), size, most)
+		err = fmt.Errorf("%s has %d bytes, more than the maximum of %d", file.Name(), size, most)
 	}
 	return err
 }
@@ -84,7 +84,7 @@ func openPlain(dir, name string) (*os.File, error) {
 	if !filepath.IsLocal(name) {
 		return nil, fmt.Errorf("%s names %q, which is not in it: %w", dir, name, ErrNotPlain)
 	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // to open a pipe is to wait for who writes to it
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() { // opening a pipe would block until something writes to it
 		return nil, errors.Join(err, syscall.ENOTDIR)
 	}
 	root, err := os.OpenRoot(dir)
@@ -109,7 +109,7 @@ func openPlain(dir, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat() // it may have become another
+	info, err := file.Stat() // it may have been replaced
 	if err == nil && info.IsDir() {
 		err = syscall.EISDIR
 	} else if err == nil {
@@ -121,12 +121,12 @@ func openPlain(dir, name string) (*os.File, error) {
 	return file, nil
 }
 
-// CheckPlain fails with [ErrNotPlain] where something in dir is neither a regular file nor
-// a directory.
+// CheckPlain returns [ErrNotPlain] if dir contains anything other than regular files and
+// directories.
 func CheckPlain(dir string) error {
 	return filepath.WalkDir(strings.TrimRight(dir, "/")+"/", func(path string, entry fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it went while this looked
+		case errors.Is(err, fs.ErrNotExist): // removed during the walk
 			return nil
 		case err != nil:
 			return err
@@ -135,7 +135,7 @@ func CheckPlain(dir string) error {
 	})
 }
 
-// plain fails for what is neither a regular file nor a directory.
+// plain returns an error for anything other than a regular file or a directory.
 func plain(path string, mode fs.FileMode) error {
 	what := "neither a file nor a directory"
 	switch {

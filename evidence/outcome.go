@@ -15,20 +15,20 @@ const (
 	ClassAgentError Class = "agent_error"
 	ClassError      Class = "error" // a grader lacked the evidence it needs
 	ClassInfra      Class = "infra"
-	// ClassServerError is that an MCP server exited by itself before it first answered.
+	// ClassServerError means that an MCP server exited before its first answer.
 	ClassServerError Class = "server_error"
 )
 
-// Classes returns all of them, the best first.
+// Classes returns all classes, the best first.
 func Classes() []Class {
 	return []Class{ClassPass, ClassFail, ClassTimeout, ClassAgentError, ClassError, ClassServerError, ClassInfra}
 }
 
-// OfAgent reports whether a trial that ended so, or has not ended, says something about the
-// agent. One that does not is not graded and counts in no rate of the agent's.
+// OfAgent reports whether the outcome depends on the agent. Otherwise the trial is not
+// graded and is excluded from the agent's rates. It is true for a trial that has not ended.
 func (c Class) OfAgent() bool { return c != ClassInfra && c != ClassServerError }
 
-// With returns the class with its reason, which is left out if the class implies it.
+// With returns the class followed by its reason, which is omitted if the class implies it.
 func (c Class) With(r Reason) string {
 	if r == "" || c != ClassAgentError && c != ClassInfra {
 		return string(c)
@@ -36,55 +36,54 @@ func (c Class) With(r Reason) string {
 	return fmt.Sprintf("%s (%s)", c, r)
 }
 
-// Reason says in one word why a trial has its class.
+// Reason is a one-word reason for a trial's class.
 type Reason string
 
-// Reasons of timeout and agent_error: what the agent did, or what became of its
-// container.
+// Reasons of timeout and agent_error.
 const (
-	ReasonTimeLimit Reason = "time_limit"  // it ran longer than it may
-	ReasonNoEvent   Reason = "first_event" // it did nothing in the time in which it must begin
-	ReasonExitCode  Reason = "exit_code"   // it exited with another code than 0
-	ReasonSignal    Reason = "signal"      // a signal ended it
+	ReasonTimeLimit Reason = "time_limit"  // it exceeded its time limit
+	ReasonNoEvent   Reason = "first_event" // it produced no event within the time for the first
+	ReasonExitCode  Reason = "exit_code"   // it exited with a code other than 0
+	ReasonSignal    Reason = "signal"      // it was killed by a signal
 	ReasonOOM       Reason = "oom"         // its container ran out of memory
 	ReasonPids      Reason = "pids"        // its container ran out of processes
 	ReasonDisk      Reason = "disk"        // a writable directory of its container was full
-	ReasonOutput    Reason = "output"      // it wrote more than it may, or left no final output
-	ReasonBudget    Reason = "budget"      // it made more calls, sent more messages, or caused more evidence, than it may
-	ReasonGuest     Reason = "guest"       // process 1 of its container ended or froze
-	ReasonMux       Reason = "mux"         // what came from process 1 broke the rules
+	ReasonOutput    Reason = "output"      // it exceeded its output limit, or left no final output
+	ReasonBudget    Reason = "budget"      // it exceeded a limit on calls, messages or evidence
+	ReasonGuest     Reason = "guest"       // process 1 of its container exited or stopped responding
+	ReasonMux       Reason = "mux"         // process 1 of its container violated the protocol
 )
 
 // Reasons of fail and error.
 const (
-	ReasonGraders  Reason = "graders"  // a grader says so
-	ReasonEvidence Reason = "evidence" // what a grader needs is missing
-	// ReasonResponder is that nobody answered the agent in its user's place.
+	ReasonGraders  Reason = "graders"  // a grader failed
+	ReasonEvidence Reason = "evidence" // a grader lacks evidence
+	// ReasonResponder means that no answer in place of the user could be obtained.
 	ReasonResponder Reason = "responder"
 )
 
 // Reasons of infra.
 const (
-	ReasonSandbox Reason = "sandbox" // it did not come up
-	ReasonServer  Reason = "server"  // an MCP server did not come up; with server_error it exited by itself
-	ReasonModel   Reason = "model"   // a model provider cannot be asked
-	ReasonPin     Reason = "pin"     // an MCP server is not as it is pinned, and has to be
-	ReasonEngine  Reason = "engine"  // it went away, or did not do what it was asked to
-	ReasonKilled  Reason = "killed"  // somebody outside ended a container, or took a network away
-	ReasonRunner  Reason = "runner"  // evidence could not be kept, or the sandbox not taken down
+	ReasonSandbox Reason = "sandbox" // it did not start
+	ReasonServer  Reason = "server"  // an MCP server did not start; with server_error: it exited by itself
+	ReasonModel   Reason = "model"   // a model provider cannot be reached
+	ReasonPin     Reason = "pin"     // an MCP server does not match its pin, as required
+	ReasonEngine  Reason = "engine"  // the engine is gone or failed
+	ReasonKilled  Reason = "killed"  // a container was killed, or a network removed, from outside
+	ReasonRunner  Reason = "runner"  // evidence could not be written, or the sandbox not removed
 )
 
-// VerdictResult is what a grader says.
+// VerdictResult is the result of a grader.
 type VerdictResult string
 
 const (
 	VerdictPass  VerdictResult = "pass"
 	VerdictFail  VerdictResult = "fail"
-	VerdictError VerdictResult = "error" // the evidence it needs is missing
+	VerdictError VerdictResult = "error" // evidence is missing
 )
 
-// Verdict is one grader's result. It holds no time: grading the same evidence
-// again gives the same bytes.
+// Verdict is one grader's result. It contains no times, so that grading the same evidence
+// again yields the same bytes.
 type Verdict struct {
 	Name     string         `json:"name"`
 	Type     string         `json:"type"`
@@ -95,39 +94,40 @@ type Verdict struct {
 	Details  map[string]any `json:"details,omitempty"`
 }
 
-// DetailCalls is the key in a verdict's details of the numbers of the captured calls that its feedback
-// is about.
+// DetailCalls is the key in a verdict's details for the numbers of the captured calls that
+// its feedback concerns.
 const DetailCalls = "about_calls"
 
-// DetailChecks is the key in a verdict's details of what the grader checked, each a [Check].
+// DetailChecks is the key in a verdict's details for what the grader checked, each a
+// [Check].
 const DetailChecks = "checks"
 
-// Check is a part of what a grader checked. Expected and Got are what two columns of a table show, and
-// parts of a sentence.
+// Check is one of the things that a grader checked. Expected and Got are shown in table
+// columns and within sentences.
 type Check struct {
 	Key      string `json:"key"`    // of the grader's config
 	Result   string `json:"result"` // pass, warn or fail
 	Expected string `json:"expected"`
-	Got      string `json:"got,omitempty"`   // left out where there is nothing to say
-	Calls    []int  `json:"calls,omitempty"` // that Got names
+	Got      string `json:"got,omitempty"`   // may be empty
+	Calls    []int  `json:"calls,omitempty"` // numbers of the calls that Got refers to
 }
 
-// Verdicts is verdicts.json: a trial's class and the verdicts it rests on.
+// Verdicts is verdicts.json: a trial's class and the verdicts it is based on.
 type Verdicts struct {
 	Class    Class     `json:"class"`
-	Reason   Reason    `json:"reason,omitempty"` // none with pass
+	Reason   Reason    `json:"reason,omitempty"` // empty with pass
 	Message  string    `json:"message,omitempty"`
-	Score    float64   `json:"score"` // mean over graders weighted by Weight; 1 without graders
+	Score    float64   `json:"score"` // mean over graders, weighted by Weight; 1 without graders
 	Verdicts []Verdict `json:"verdicts"`
 
-	// Checkpoints are those that were reached. They do not change Class, unless one of them
-	// stopped the conversation.
+	// Checkpoints holds the checkpoints that were reached. They do not affect Class, unless
+	// one of them stopped the conversation.
 	Checkpoints []CheckpointVerdicts `json:"checkpoints,omitempty"`
-	// Attack is nil where the trial has none, or it was withheld.
+	// Attack is nil if the trial has no attack or it was withheld.
 	Attack *AttackVerdict `json:"attack,omitempty"`
 }
 
-// CheckpointVerdicts is what a checkpoint came to.
+// CheckpointVerdicts is the result of a checkpoint.
 type CheckpointVerdicts struct {
 	Checkpoint
 	Verdicts

@@ -15,28 +15,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProgressFile is in a run's directory: what its trials came to, as it happened.
+// ProgressFile is the file in a run's directory that records the phases of its trials as
+// they happen.
 const ProgressFile = "progress.jsonl"
 
-// Progress is a line of progress.jsonl: a trial came into another phase.
+// Progress is a line of progress.jsonl, written when a trial enters another phase.
 type Progress struct {
 	Time    time.Time `json:"t"`
 	Task    string    `json:"task"`
 	Number  int       `json:"number"`            // from 1
 	Attempt int       `json:"attempt"`           // from 1
-	Phase   string    `json:"phase"`             // as Phase has it
-	Class   Class     `json:"outcome,omitempty"` // with phases that end an attempt
+	Phase   string    `json:"phase"`             // a Phase
+	Class   Class     `json:"outcome,omitempty"` // for phases that end an attempt
 	Reason  Reason    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"` // its first line
+	Message string    `json:"message,omitempty"` // first line only
 }
 
-// valid reports whether the line has a phase of some trial.
+// valid reports whether the line names a trial and a phase.
 func (p Progress) valid() bool { return p.Task != "" && p.Number > 0 && p.Phase != "" }
 
 const (
-	// maxProgressLine is how long a line that is read can be.
+	// maxProgressLine is the maximum length of a line that is read, in bytes.
 	maxProgressLine = 16 << 10
-	// maxProgressMessage is how much of a message is kept.
+	// maxProgressMessage is the length to which messages are shortened.
 	maxProgressMessage = 500
 )
 
@@ -49,8 +50,8 @@ type ProgressLog struct {
 	file *os.File // guarded by mu
 }
 
-// OpenProgress goes on with the progress.jsonl of the run in dir, or begins it. What an
-// earlier process did not write to the end stays a line of its own.
+// OpenProgress opens the progress.jsonl of the run in dir for appending, creating it if
+// necessary. An incomplete line left by an earlier process is terminated.
 func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
 	file, err := os.OpenFile(filepath.Join(dir, ProgressFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -62,7 +63,7 @@ func OpenProgress(dir string, secrets *redact.Set) (*ProgressLog, error) {
 	return &ProgressLog{secrets: secrets, clock: StartClock(time.Now()), file: file}, nil
 }
 
-// endLine ends the last line of a file that is open for appending.
+// endLine terminates the last line of a file that is open for appending.
 func endLine(file *os.File) error {
 	size, err := regularSize(file)
 	if err != nil || size == 0 {
@@ -76,8 +77,8 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// Append writes p as a line, with the time, and of its message the first line without
-// secrets.
+// Append writes p as a line with the current time. Of its message it writes the first line,
+// without secrets.
 func (l *ProgressLog) Append(p Progress) error {
 	p.Message, _ = l.secrets.Cut(text.Shorten(text.FirstLine(p.Message), maxProgressMessage))
 	l.mu.Lock()
@@ -91,11 +92,11 @@ func (l *ProgressLog) Append(p Progress) error {
 	return explained(err)
 }
 
-// Close ends the log.
+// Close closes the log.
 func (l *ProgressLog) Close() error { return l.file.Close() }
 
-// ParseProgress reads lines of progress.jsonl. Lines without a phase, as a torn one is, and
-// lines of more than 16 KiB are left out.
+// ParseProgress parses lines of progress.jsonl. It skips lines without a phase, such as
+// incomplete ones, and lines of more than 16 KiB.
 func ParseProgress(lines []byte) (all []Progress) {
 	for line := range bytes.SplitSeq(lines, []byte("\n")) {
 		var p Progress
@@ -106,19 +107,19 @@ func ParseProgress(lines []byte) (all []Progress) {
 	return all
 }
 
-// regularSize returns the size of an open file, which fails for what is no file.
+// regularSize returns the size of an open file, or an error if it is not a regular file.
 func regularSize(file *os.File) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return 0, &fs.PathError{Op: "read", Path: file.Name(), Err: errors.New("is no regular file")}
+		return 0, &fs.PathError{Op: "read", Path: file.Name(), Err: errors.New("not a regular file")}
 	}
 	return info.Size(), nil
 }
 
-// Phase is where a trial is in its life.
+// Phase is the phase of a trial.
 type Phase string
 
 const (
@@ -127,6 +128,6 @@ const (
 	PhaseAgent   Phase = "agent at work"
 	PhaseCollect Phase = "collecting"
 	PhaseJudge   Phase = "asking the judge"
-	PhaseAgain   Phase = "once more" // it ended as infra, or failed and has attempts left
+	PhaseAgain   Phase = "once more" // after infra, or after a failure with attempts left
 	PhaseDone    Phase = "done"
 )

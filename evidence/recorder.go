@@ -17,34 +17,34 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// maxFrame is how many bytes of one frame are kept.
+// maxFrame is the maximum number of bytes stored of one frame.
 const maxFrame = 64 << 20
 
-// Recorder writes one trial's evidence as it happens. It is safe for concurrent
-// use. A failed write does not disturb the trial that is recorded: the first one is remembered
-// and returned by Close, and the trial then ends as infra.
+// Recorder writes one trial's evidence as it happens. It is safe for concurrent use. A
+// failed write does not interrupt the trial: Close returns the first one, and the trial
+// then ends as infra.
 type Recorder struct {
 	dir     string
 	secrets *redact.Set
 	clock   *Clock
-	limit   int // bytes kept of one frame
+	limit   int // maximum bytes stored of one frame
 	frames  *os.File
 	events  *os.File
 
 	mu     sync.Mutex
-	out    *bufio.Writer // to frames, flushed behind each; guarded by mu
-	steps  *os.File      // nil before the first; guarded by mu
-	models *os.File      // likewise; guarded by mu
+	out    *bufio.Writer // to frames, flushed after each; guarded by mu
+	steps  *os.File      // nil before the first step; guarded by mu
+	models *os.File      // nil before the first model call; guarded by mu
 	seq    int64         // guarded by mu
 	err    error         // guarded by mu
 
 	redacted map[string]redact.Found   // by file; guarded by mu
-	inTrees  map[string]map[string]int // of those that are trees; guarded by mu
+	inTrees  map[string]map[string]int // by file, for files that are trees; guarded by mu
 }
 
-// Create makes dir, which must not hold evidence already, reserves disk space for what is
-// written at the trial's end, and starts recording. Every secret in secrets is replaced in all
-// that is written. Times are those of clock; a nil clock starts now.
+// Create creates dir, which must not contain evidence, reserves disk space for the files
+// written at the end of the trial, and starts recording. Secrets are replaced in everything
+// written. Times are taken from clock; nil means a clock that starts now.
 func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if clock == nil {
 		clock = StartClock(time.Now())
@@ -69,18 +69,18 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	}, nil
 }
 
-// newFile makes a file of a trial, which must not be there yet.
+// newFile creates a file of a trial, which must not exist.
 func newFile(dir, name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 }
 
-// Now returns the time by the trial's clock.
+// Now returns the time of the trial's clock.
 func (r *Recorder) Now() time.Time { return r.clock.Now() }
 
 // Dir returns the trial's directory.
 func (r *Recorder) Dir() string { return r.dir }
 
-// Frame records f under the next number and the time. It returns the number.
+// Frame records f with the next number and the current time. It returns the number.
 func (r *Recorder) Frame(f Frame) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,12 +91,12 @@ func (r *Recorder) Frame(f Frame) int64 {
 	f.Seq, f.Time = r.seq, r.clock.Now()
 	found, err := f.write(r.out, r.secrets, r.limit)
 	r.noteRedactedLocked(FramesFile, found, nil)
-	_ = r.out.WriteByte('\n') // what fails fails at Flush
+	_ = r.out.WriteByte('\n') // a failure is reported by Flush
 	r.noteLocked(errors.Join(err, r.out.Flush()))
 	return f.Seq
 }
 
-// Event records e under the time. Texts of strangers in it may have been cut short, by
+// Event records e with the current time. Untrusted texts in it may have been shortened with
 // [text.Shorten].
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
@@ -110,8 +110,8 @@ func (r *Recorder) Event(e Event) {
 	r.noteLocked(err)
 }
 
-// ModelCall records c, whose number and times are its caller's. Lines stand in the order
-// in which calls ended.
+// ModelCall records c, whose number and times are set by the caller. Calls are written in
+// the order in which they end.
 func (r *Recorder) ModelCall(c ModelCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -127,11 +127,11 @@ func (r *Recorder) modelCallLocked(c ModelCall) (err error) {
 	out := bufio.NewWriterSize(r.models, 64<<10)
 	found, err := c.write(out, r.secrets, r.limit)
 	r.noteRedactedLocked(ModelsFile, found, nil)
-	_ = out.WriteByte('\n') // what fails fails at Flush
+	_ = out.WriteByte('\n') // a failure is reported by Flush
 	return errors.Join(err, out.Flush())
 }
 
-// Observed writes observed.jsonl, redacted.
+// Observed writes observed.jsonl without secrets.
 func (r *Recorder) Observed(all []Observed) error {
 	out, err := r.Raw(ObservedFile)
 	if err != nil {
@@ -151,8 +151,8 @@ func (r *Recorder) Observed(all []Observed) error {
 	return r.note(errors.Join(err, out.Close()))
 }
 
-// Step records a step. Its Ask and its Answer are JSON. The Ask is not redacted: it comes from a
-// grader's config, which trial.json has too, and graders find their answer by it.
+// Step records a step. Its Ask and Answer are JSON. The Ask is not redacted: it comes from
+// a grader's config, which is also in trial.json, and graders find their answer by it.
 func (r *Recorder) Step(s Step) error {
 	answer, found := r.secrets.JSON(s.Answer)
 	failure, inError := r.secrets.Bytes([]byte(s.Error))
@@ -176,7 +176,7 @@ func (r *Recorder) Step(s Step) error {
 	return explained(err)
 }
 
-// WriteTranscript writes e, which the agent reported, to out as a line of transcript.jsonl, redacted.
+// WriteTranscript writes e to out as a line of transcript.jsonl without secrets.
 func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent) error {
 	line, found, err := cleanLine(e, r.secrets.JSON)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Recorder) WriteTranscript(out io.Writer, e TranscriptEvent) error {
 	return err
 }
 
-// cleanLine returns v as a line of JSON, cleaned of secrets, and what that replaced.
+// cleanLine returns v as a line of JSON without secrets, and what was replaced.
 func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact.Found, error) {
 	made, err := Marshal(v)
 	if err != nil {
@@ -197,7 +197,7 @@ func cleanLine(v any, clean func([]byte) ([]byte, redact.Found)) ([]byte, redact
 	return append(made, '\n'), found, nil
 }
 
-// Raw opens a file of the trial for bytes that must not be changed.
+// Raw creates a file of the trial for bytes that must not be changed.
 func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
 	file, err := os.OpenFile(filepath.Join(r.dir, name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -206,8 +206,8 @@ func (r *Recorder) Raw(name string) (io.WriteCloser, error) {
 	return recordedFile{file, r}, nil
 }
 
-// recordedFile is a file of a trial. The recorder remembers its first failed write, even if
-// the writer ignores the error.
+// recordedFile is a file of a trial whose first failed write is remembered by the recorder,
+// even if the caller ignores the error.
 type recordedFile struct {
 	file *os.File
 	rec  *Recorder
@@ -222,7 +222,7 @@ func (f recordedFile) Write(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (f recordedFile) Close() error { return f.rec.note(f.file.Close()) }
 
-// Text opens a file of the trial for text, redacted on the way.
+// Text creates a file of the trial for text, from which secrets are removed.
 func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 	file, err := r.Raw(name)
 	if err != nil {
@@ -232,8 +232,8 @@ func (r *Recorder) Text(name string) (io.WriteCloser, error) {
 	return redactedFile{out, func() { r.noteRedacted(filepath.ToSlash(name), out.Found(), nil) }}, nil
 }
 
-// Tree opens a file of the trial for a tree as tar, with asterisks in place of
-// secrets.
+// Tree creates a file of the trial for a tar archive, in which secrets are replaced by
+// asterisks.
 func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
 	file, err := r.Raw(name)
 	if err != nil {
@@ -246,7 +246,7 @@ func (r *Recorder) Tree(name string) (io.WriteCloser, error) {
 // redactedFile is a file of a trial whose writer removes secrets.
 type redactedFile struct {
 	io.WriteCloser
-	closed func() // notes what was redacted
+	closed func() // records what was redacted
 }
 
 // Close implements [io.Closer].
@@ -256,35 +256,34 @@ func (f redactedFile) Close() error {
 	return err
 }
 
-// ServerLog opens the file for what server name writes to its stderr.
+// ServerLog creates the file for the stderr of a server.
 func (r *Recorder) ServerLog(name string) (io.WriteCloser, error) {
 	return r.Text(filepath.Join(ServersDir, name+".stderr"))
 }
 
-// ServiceLog opens the file for what a service of a server writes to its stdout or
-// stderr.
+// ServiceLog creates the file for the stdout or stderr of a server's service.
 func (r *Recorder) ServiceLog(server, service, stream string) (io.WriteCloser, error) {
 	return r.Text(filepath.Join(ServersDir, server+"."+service+"."+stream))
 }
 
-// Clean writes a text, or a JSON document, to w with secrets replaced as in all evidence.
+// Clean writes a text or a JSON document to w with secrets replaced.
 func (r *Recorder) Clean(w io.Writer, doc []byte) error {
 	_, err := r.secrets.WriteJSON(w, doc)
 	return err
 }
 
-// Redaction counts what was removed from one file of a trial.
+// Redaction counts the secrets replaced in one file of a trial.
 type Redaction struct {
 	Spans int `json:"spans"`
-	// Secrets counts the spans by secret, as SERVER/NAME. Secrets without a name count in Spans
-	// alone.
+	// Secrets counts spans by secret, as SERVER/NAME. Unnamed secrets are counted only in
+	// Spans.
 	Secrets map[string]int `json:"secrets,omitempty"`
-	// Files counts the spans in the files of a tree by name, as [redact.TarWriter.Files]
-	// has it.
+	// Files counts the spans in the files of a tree by name, as returned by
+	// [redact.TarWriter.Files].
 	Files map[string]int `json:"files,omitempty"`
 }
 
-// noteRedacted records what was found in a file of the trial.
+// noteRedacted adds to what was replaced in a file of the trial.
 func (r *Recorder) noteRedacted(name string, found redact.Found, files map[string]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,8 +306,8 @@ func (r *Recorder) noteRedactedLocked(name string, found redact.Found, files map
 	}
 }
 
-// Redacted returns what was removed from the trial's files so far, by their names. Files that
-// are still open as text or trees are not counted yet.
+// Redacted returns what was replaced in the trial's files so far, by name. Open text and
+// tree files are not counted yet.
 func (r *Recorder) Redacted() map[string]Redaction {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -319,7 +318,7 @@ func (r *Recorder) Redacted() map[string]Redaction {
 	return all
 }
 
-// note remembers the first error of any write, and returns err explained.
+// note remembers the first write error, and returns err explained.
 func (r *Recorder) note(err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -333,8 +332,8 @@ func (r *Recorder) noteLocked(err error) {
 	}
 }
 
-// CopyTo copies the frames, model calls and events recorded so far into the files of another
-// recorder, which are empty. It fails if they do not fit into the share.
+// CopyTo copies the frames, model calls and events recorded so far into the empty files of
+// another recorder. It returns an error if they do not fit into share.
 func (r *Recorder) CopyTo(to *Recorder, share *bounded.Budget) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -364,7 +363,7 @@ func copyInto(to, from string, share *bounded.Budget) error {
 	if info, err := in.Stat(); err != nil {
 		return err
 	} else if !share.Take(info.Size()) {
-		return fmt.Errorf("%s does not fit into the agent's share of the disk once more", filepath.Base(from))
+		return fmt.Errorf("a copy of %s does not fit into the agent's share of the disk", filepath.Base(from))
 	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -374,8 +373,8 @@ func copyInto(to, from string, share *bounded.Budget) error {
 	return errors.Join(err, out.Close())
 }
 
-// Close syncs what was recorded, gives the reserved disk space back, and returns the first
-// error of any write.
+// Close syncs and closes the files, frees the reserved disk space, and returns all errors,
+// including the first write error.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -392,18 +391,18 @@ func (r *Recorder) Close() error {
 	return errors.Join(append(errs, dropRoom(r.dir))...)
 }
 
-// Clock gives the times of one trial or run: the machine's time at its start plus the monotonic
-// time since then. Times are in order, and differences are real durations, even if the machine's
-// clock is set meanwhile.
+// Clock is the clock of a trial or run: the wall time at its start plus the monotonic time
+// since. Times are in order and differences are real durations, even if the system clock is
+// changed.
 type Clock struct {
 	start time.Time
-	began time.Time // the start too, as the monotonic clock has it
+	began time.Time // monotonic time of start
 }
 
-// StartClock starts a clock at wall, which is what the machine's clock says.
+// StartClock returns a clock that now shows wall.
 func StartClock(wall time.Time) *Clock {
 	return &Clock{start: wall.UTC(), began: time.Now()}
 }
 
-// Now returns the time by the clock, in UTC.
+// Now returns the clock's time in UTC.
 func (c *Clock) Now() time.Time { return c.start.Add(time.Since(c.began)) }

@@ -11,17 +11,18 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// maxHeld is how many bytes of JSON a [Result] holds. Few results of real servers have more.
+// maxHeld is the number of bytes of JSON that a [Result] holds in memory. Few real results
+// are larger.
 const maxHeld = 16 << 10
 
-// Result is what a tool answered: JSON, or nothing. A large one that was read from a file of
-// its trial stays in that file: only where it is there is held.
+// Result is a tool's result: JSON, or nothing. A large result read from a file of the trial
+// is not held in memory, only its position in the file.
 type Result struct {
-	raw json.RawMessage // nil where it is in a file
-	at  *place          // nil where it is held
+	raw json.RawMessage // nil if it is in a file
+	at  *place          // nil if it is in memory
 }
 
-// NewResult returns a result that is held, however large.
+// NewResult returns a result held in memory, whatever its size.
 func NewResult(raw json.RawMessage) Result { return Result{raw: raw} }
 
 // IsZero reports whether there is no result.
@@ -35,8 +36,7 @@ func (r Result) Equal(other Result) bool {
 	return *r.at == *other.at
 }
 
-// Raw returns the whole result. It reads the file of one that is not held, each time, so
-// whoever goes through many results holds one of them at a time.
+// Raw returns the whole result. If it is in a file, each call reads it again.
 func (r Result) Raw() (json.RawMessage, error) {
 	if r.at == nil {
 		return r.raw, nil
@@ -53,13 +53,13 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return raw, nil
 }
 
-// UnmarshalJSON holds a copy of raw.
+// UnmarshalJSON stores a copy of raw.
 func (r *Result) UnmarshalJSON(raw []byte) error {
 	*r = Result{raw: bytes.Clone(raw)}
 	return nil
 }
 
-// line is where a record of a trial is: a line of one of its files.
+// line is the position of a record: a line in a file of a trial.
 type line struct {
 	dir    Dir
 	file   string
@@ -67,13 +67,14 @@ type line struct {
 	size   int
 }
 
-// place is a part of a line: bytes of a frame's message, or of the line itself.
+// place is part of a line: bytes of a frame's message or of the line itself.
 type place struct {
 	line
 	from, to int
 }
 
-// part returns raw, which is a part of whole and stays in the line of which whole was read.
+// part returns raw as a Result. raw must be part of whole, which was read from line l. A
+// large raw is left in the file.
 func (l *line) part(whole, raw []byte) Result {
 	if l != nil && len(raw) > maxHeld {
 		if from := bytes.Index(whole, raw); from >= 0 {
@@ -86,7 +87,7 @@ func (l *line) part(whole, raw []byte) Result {
 func (p *place) read() (_ json.RawMessage, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: the result at byte %d cannot be read again: %w", filepath.Join(string(p.dir), p.file), p.offset, err)
+			err = fmt.Errorf("%s: cannot read the result at byte %d again: %w", filepath.Join(string(p.dir), p.file), p.offset, err)
 		}
 	}()
 	file, err := Open(string(p.dir), p.file)
@@ -106,12 +107,12 @@ func (p *place) read() (_ json.RawMessage, err error) {
 		whole = f.Raw
 	}
 	if p.to > len(whole) || !jsontext.Valid(whole[p.from:p.to]) {
-		return nil, errors.New("it was changed meanwhile")
+		return nil, errors.New("the file was changed meanwhile")
 	}
 	return slices.Clip(whole[p.from:p.to]), nil
 }
 
-// located is a record that keeps where it was read.
+// located is a record that remembers where it was read.
 type located interface {
 	readAt(at line, text []byte)
 }
@@ -119,7 +120,7 @@ type located interface {
 // readAt implements located.
 func (f *Frame) readAt(at line, _ []byte) { f.line = &at }
 
-// Result returns raw, a part of f.Raw, as the result of a call.
+// Result returns raw, which must be part of f.Raw, as the result of a call.
 func (f Frame) Result(raw json.RawMessage) Result { return f.line.part(f.Raw, raw) }
 
 // readAt implements located.

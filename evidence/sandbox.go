@@ -6,7 +6,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Guarantees is what was really enforced for a trial, never what was asked for.
+// Guarantees is what was enforced for a trial, as opposed to what was requested.
 type Guarantees struct {
 	Backend  string   `json:"backend"` // docker, process
 	Network  string   `json:"network"` // bridge, airtight, none
@@ -14,47 +14,47 @@ type Guarantees struct {
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// Limits of a container, and of the agent or the server that lives there. What is 0 is not
-// limited.
+// Limits are the limits of a container and of the agent or server in it. Zero means
+// unlimited.
 type Limits struct {
 	CPUs       float64 `json:"cpus,omitempty"`
 	Memory     int64   `json:"memory,omitempty"` // bytes
 	Pids       int64   `json:"pids,omitempty"`
-	OpenFiles  int64   `json:"open_files,omitempty"`  // of each process
-	Disk       int64   `json:"disk,omitempty"`        // bytes, of the workspace or of each writable directory
-	Scratch    int64   `json:"scratch,omitempty"`     // bytes, each of /tmp and home
-	Seconds    float64 `json:"seconds,omitempty"`     // the agent may take
-	MaxOutput  int64   `json:"max_output,omitempty"`  // bytes, each of the agent's stdout and stderr
-	MaxCalls   int64   `json:"max_calls,omitempty"`   // of tools, by the agent
-	MaxMessage int64   `json:"max_message,omitempty"` // bytes, either way
-	MaxFrames  int64   `json:"max_frames,omitempty"`  // messages, each way
-	MaxTraffic int64   `json:"max_traffic,omitempty"` // bytes of messages, each way
-	Evidence   int64   `json:"evidence,omitempty"`    // bytes that may be recorded of what it causes
+	OpenFiles  int64   `json:"open_files,omitempty"`  // per process
+	Disk       int64   `json:"disk,omitempty"`        // bytes, of the workspace or each writable directory
+	Scratch    int64   `json:"scratch,omitempty"`     // bytes, of /tmp and of home each
+	Seconds    float64 `json:"seconds,omitempty"`     // time limit of the agent
+	MaxOutput  int64   `json:"max_output,omitempty"`  // bytes, of the agent's stdout and stderr each
+	MaxCalls   int64   `json:"max_calls,omitempty"`   // tool calls by the agent
+	MaxMessage int64   `json:"max_message,omitempty"` // bytes, in either direction
+	MaxFrames  int64   `json:"max_frames,omitempty"`  // messages per direction
+	MaxTraffic int64   `json:"max_traffic,omitempty"` // bytes of messages per direction
+	Evidence   int64   `json:"evidence,omitempty"`    // bytes recorded on behalf of the agent or server
 }
 
-// Resource is what a container may use, and what it used.
+// Resource is the limits and the usage of a container.
 type Resource struct {
 	Limits Limits `json:"limits"`
 	Used   *Usage `json:"used,omitempty"`
 	Unseen string `json:"unseen,omitempty"` // why Used is missing
 }
 
-// Usage is what a container used.
+// Usage is the resource usage of a container.
 type Usage = observe.Usage
 
-// ImageRecords is the images of a run, by reference.
+// ImageRecords holds the images of a run by reference.
 type ImageRecords map[string]ImageRecord
 
-// ImageRecord is what an image of a run was.
+// ImageRecord identifies an image used in a run.
 type ImageRecord struct {
-	ID string `json:"id"` // on the engine: the digest of its configuration
-	// Digests are the image's in the repositories it was pulled from, as
-	// name@sha256:…; none for one that was built here.
+	ID string `json:"id"` // on the engine: digest of the image's configuration
+	// Digests are the repository digests of the image (name@sha256:…); none if it was built
+	// locally.
 	Digests []string `json:"digests,omitempty"`
 }
 
-// Certificate is the result of attacking a sandbox from inside: one of the kind that a run's
-// trials have, on the same engine and with the same build of waza.
+// Certificate is the result of attacks from inside a sandbox of the kind that a run's
+// trials use, on the same engine and with the same build of waza.
 type Certificate struct {
 	Probed  Probed            `json:"probed"`
 	At      time.Time         `json:"at"` // UTC
@@ -63,7 +63,7 @@ type Certificate struct {
 	Attacks []Attack          `json:"attacks"`
 }
 
-// With lists the attacks that came to a result.
+// With returns the attacks with a result.
 func (c *Certificate) With(result AttackResult) []Attack {
 	var all []Attack
 	for _, a := range c.Attacks {
@@ -74,39 +74,39 @@ func (c *Certificate) With(result AttackResult) []Attack {
 	return all
 }
 
-// Probed says whether a run's certificate was made for it.
+// Probed is when a run's certificate was made.
 type Probed string
 
-// A certificate is made for the run, or was made for one before it.
+// A certificate is made for the run, or taken from an earlier run.
 const (
 	ProbedNow    Probed = "now"
 	ProbedCached Probed = "cached"
 )
 
-// SandboxKind is what the walls of a sandbox depend on. A certificate holds for all sandboxes of
-// its kind.
+// SandboxKind is what the isolation of a sandbox depends on. A certificate applies to all
+// sandboxes of its kind.
 type SandboxKind struct {
 	Network   string `json:"network"` // bridge or airtight
 	Subnets   string `json:"subnets,omitempty"`
-	Runtime   string `json:"runtime,omitempty"` // empty for the engine's own
+	Runtime   string `json:"runtime,omitempty"` // empty for the engine's default
 	Workspace string `json:"workspace"`         // tmpfs or volume
 }
 
-// Attack is one attempt to get out of a sandbox, made from the agent's container and from a
+// Attack is one attempt to escape a sandbox, made from the agent's container and from a
 // server's.
 type Attack struct {
 	Name    string       `json:"name"`
 	Tries   string       `json:"tries"`
 	Result  AttackResult `json:"result"`
 	Detail  string       `json:"detail,omitempty"`
-	Allowed bool         `json:"allowed,omitempty"` // it got out, and the command line lets it
+	Allowed bool         `json:"allowed,omitempty"` // it got out, which a flag allows
 }
 
-// AttackResult is what came of an attack.
+// AttackResult is the result of an attack.
 type AttackResult string
 
 const (
 	AttackHeld     AttackResult = "held"      // it was refused, or nothing arrived
-	AttackGotOut   AttackResult = "got_out"   // a wall is missing
-	AttackNotTried AttackResult = "not_tried" // it could not be carried out, or not be seen arriving
+	AttackGotOut   AttackResult = "got_out"   // the sandbox did not stop it
+	AttackNotTried AttackResult = "not_tried" // it could not be tried, or its result not be observed
 )

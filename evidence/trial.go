@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Trial is trial.json. Attempt counts the attempts at the trial from 1: it is run again after
-// infra, and after a failure if the eval allows more attempts.
+// Trial is trial.json. Attempt counts the attempts from 1: a trial is repeated after infra,
+// and after a failure if the eval allows more attempts.
 type Trial struct {
 	Run        string          `json:"run"`
 	Task       string          `json:"task"`
@@ -20,45 +20,47 @@ type Trial struct {
 	Servers    []ServerRecord  `json:"servers"`
 	Shared     []SharedServer  `json:"shared_servers,omitempty"`
 	Graders    []GraderSpec    `json:"graders"`
-	Judge      *Judge          `json:"judge,omitempty"` // where a grader asks one
-	Plan       json.RawMessage `json:"plan,omitempty"`  // the trial's plan, as --dry-run prints it
+	Judge      *Judge          `json:"judge,omitempty"` // nil if no grader asks a model
+	Plan       json.RawMessage `json:"plan,omitempty"`  // as printed by --dry-run
 	Started    time.Time       `json:"started"`
 	AgentStart time.Time       `json:"agent_started,omitzero"`
 	AgentEnd   time.Time       `json:"agent_ended,omitzero"`
-	// BetweenTurns is how long the agent waited for the runner between AgentStart and AgentEnd.
+	// BetweenTurns is the time between AgentStart and AgentEnd that the agent waited for
+	// the runner.
 	BetweenTurns time.Duration `json:"between_turns_ns,omitempty"`
 	Ended        time.Time     `json:"ended"`
 	ExitCode     *int          `json:"exit_code,omitempty"`
 	Signal       string        `json:"signal,omitempty"`
-	Class        Class         `json:"class,omitempty"`   // set before grading only where the agent or we broke: timeout, agent_error, infra
+	Class        Class         `json:"class,omitempty"`   // before grading only timeout, agent_error, server_error or infra
 	Reason       Reason        `json:"reason,omitempty"`  // with Class
-	Message      string        `json:"message,omitempty"` // the reason for a person
-	// FailedServer is the server that a server_error is of.
+	Message      string        `json:"message,omitempty"` // explanation for the user
+	// FailedServer is the server that caused a server_error.
 	FailedServer string      `json:"failed_server,omitempty"`
 	FinalOutput  string      `json:"final_output"`
 	Guarantees   *Guarantees `json:"guarantees,omitempty"`
-	Gaps         []string    `json:"gaps,omitempty"` // evidence that is missing and why
-	// Redacted is what was taken out of the trial's files, by their names.
+	Gaps         []string    `json:"gaps,omitempty"` // missing evidence and why it is missing
+	// Redacted is what was replaced in the trial's files, by name.
 	Redacted map[string]Redaction `json:"redacted,omitempty"`
-	// Resources is what each container may use and what it used, by container: "agent", a
-	// server's name, or SERVER/SERVICE.
+	// Resources has the limits and usage of each container: "agent", a server's name, or
+	// SERVER/SERVICE.
 	Resources map[string]Resource `json:"resources,omitempty"`
 
-	// Baseline is the same trial without skills, where a grader compares the two.
+	// Baseline is the same trial without skills, if a grader compares the two.
 	Baseline *BaselineTrial `json:"baseline,omitempty"`
 
 	Attack   *TaskAttack `json:"attack,omitempty"`
 	Canaries []Canary    `json:"canaries,omitempty"`
-	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were looked for
+	Watched  []string    `json:"watched,omitempty"` // ways in which canaries were watched for
 
-	Checkpoints []Checkpoint `json:"checkpoints,omitempty"` // that were reached, in order
+	Checkpoints []Checkpoint `json:"checkpoints,omitempty"` // reached, in order
 	Responder   *Responder   `json:"responder,omitempty"`
 
 	Commands  []CommandInvocation `json:"command_invocations,omitempty"` // of command_mocks, in order
-	Miscalled string              `json:"miscalled,omitempty"`           // which of them were not called as often as expected; empty where all were
+	Miscalled string              `json:"miscalled,omitempty"`           // which command_mocks were not called as often as expected; empty if all were
 }
 
-// Kinds of missing evidence. Each entry of [Trial.Gaps] begins with one of them and a colon.
+// Kinds of missing evidence. Each entry of [Trial.Gaps] begins with one of them and a
+// colon.
 const (
 	GapFrames      = "frames"
 	GapModels      = "models"
@@ -67,67 +69,67 @@ const (
 	GapFinalOutput = "final output"
 )
 
-// GraderSpec is one grader as the eval asks for it, defaults filled in.
+// GraderSpec is a grader as configured in the eval, with defaults filled in.
 type GraderSpec struct {
 	Name   string          `json:"name"`
 	Type   string          `json:"type"`
 	Weight float64         `json:"weight"` // > 0
 	Config json.RawMessage `json:"config,omitempty"`
-	// Files holds what is in the files that Config names, by the names it has for them.
+	// Files holds the contents of the files named in Config, by those names.
 	Files map[string][]byte `json:"files,omitempty"`
 }
 
-// ServerRecord is what grading and reports need to know of a declared server.
+// ServerRecord is what grading and reports need to know about a declared server.
 type ServerRecord struct {
 	Name      string `json:"name"`
 	Transport string `json:"transport"` // stdio, http or sse
 	Image     string `json:"image,omitempty"`
-	Mocked    bool   `json:"mocked,omitempty"` // the runner answered in its place, from the eval's mcp_mocks
+	Mocked    bool   `json:"mocked,omitempty"` // answered by the runner from the eval's mcp_mocks
 }
 
-// SharedServer is a server that outlives trials, as one of them found it.
+// SharedServer is a server shared by trials, as seen by one of them.
 type SharedServer struct {
 	Name     string `json:"name"`
-	Instance int    `json:"instance"`       // lives of it in the run so far, from 1
-	Died     string `json:"died,omitempty"` // why it ended while the trial ran
+	Instance int    `json:"instance"`       // number of its starts in the run so far, from 1
+	Died     string `json:"died,omitempty"` // why it ended during the trial
 }
 
-// BaselineTrial is what the same trial of a run without skills came to.
+// BaselineTrial is the result of the same trial without skills.
 type BaselineTrial struct {
 	FinalOutput string `json:"final_output"`
 	Missing     string `json:"missing,omitempty"` // why there is none
 }
 
-// CommandInvocation records that the agent started a program of command_mocks.
+// CommandInvocation records that the agent ran a program of command_mocks.
 type CommandInvocation struct {
 	Command       string   `json:"command"`
 	Args          []string `json:"args,omitempty"`
 	ExitCode      int      `json:"exit_code"`
-	ResponseIndex int      `json:"response_index"` // -1 where none matched
+	ResponseIndex int      `json:"response_index"` // -1 if none matched
 }
 
 // Checkpoint records that a trial was graded between two turns of its conversation.
 type Checkpoint struct {
-	AfterTurn int  `json:"after_turn"`        // from 1, the prompt's own
-	Stopped   bool `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
+	AfterTurn int  `json:"after_turn"`        // from 1, which is the prompt
+	Stopped   bool `json:"stopped,omitempty"` // it did not pass, which ended the conversation
 }
 
-// Responder is what came of a conversation in which a model was the agent's user.
+// Responder records the conversation with a model that played the user.
 type Responder struct {
 	FollowupsSent int    `json:"followups_sent"`
 	Outcome       string `json:"outcome"`
-	Reason        string `json:"reason,omitempty"` // of abstained and error
+	Reason        string `json:"reason,omitempty"` // with abstained and error
 }
 
-// Outcomes of a [Responder], in waza's words.
+// Outcomes of a [Responder], in waza's terms.
 const (
-	ResponderStopped   = "stopped"       // the agent was done, or a checkpoint stopped it
-	ResponderAbstained = "abstained"     // it did not know what the agent asked
-	ResponderExhausted = "cap_exhausted" // it had given all its replies
-	ResponderError     = "error"         // there was no answer that can be read
+	ResponderStopped   = "stopped"       // the agent was done, or a checkpoint ended the conversation
+	ResponderAbstained = "abstained"     // the responder did not know the answer
+	ResponderExhausted = "cap_exhausted" // the responder reached its maximum number of replies
+	ResponderError     = "error"         // no usable answer
 )
 
-// AgentTime returns how long the agent was at work; ok is false where that is not known.
+// AgentTime returns how long the agent worked; ok is false if that is unknown.
 func (t Trial) AgentTime() (took time.Duration, ok bool) {
 	if t.AgentStart.IsZero() || t.AgentEnd.IsZero() {
 		return 0, false
@@ -135,7 +137,7 @@ func (t Trial) AgentTime() (took time.Duration, ok bool) {
 	return t.AgentEnd.Sub(t.AgentStart) - t.BetweenTurns, true
 }
 
-// AllGraders returns the trial's graders and those of its attack's success.
+// AllGraders returns the trial's graders and those of its attack, unless that was withheld.
 func (t Trial) AllGraders() []GraderSpec {
 	if t.Attack == nil || t.Attack.Withheld {
 		return t.Graders
@@ -143,7 +145,7 @@ func (t Trial) AllGraders() []GraderSpec {
 	return slices.Concat(t.Graders, t.Attack.Success)
 }
 
-// Lost reports whether evidence of a kind is missing, and returns the gap that says why.
+// Lost reports whether evidence of a kind is missing, and returns the gap that explains it.
 func (t Trial) Lost(kind string) (why string, lost bool) {
 	i := slices.IndexFunc(t.Gaps, func(gap string) bool { return strings.HasPrefix(gap, kind+":") })
 	if i < 0 {

@@ -35,8 +35,8 @@ func (d Dir) writeJSON(name string, v any) error {
 	return WriteFile(filepath.Join(string(d), name), data)
 }
 
-// AddStep appends a step to a trial whose recorder is closed. After a crash the file is as
-// before or has the whole step. An earlier step with the same Ask is superseded.
+// AddStep appends a step to a trial whose recorder is closed, atomically even if the runner
+// crashes. It supersedes an earlier step with the same Ask.
 func (d Dir) AddStep(s Step) error {
 	line, err := Marshal(s)
 	if err != nil {
@@ -49,12 +49,12 @@ func (d Dir) AddStep(s Step) error {
 	return WriteFile(filepath.Join(string(d), StepsFile), append(append(before, line...), '\n'))
 }
 
-// newAbove is how many parent directories may have been created with a trial's: those of the task, of
-// all trials, and of the run.
+// newAbove is the number of parent directories that may have been created with a trial's:
+// those of the task, of all trials, and of the run.
 const newAbove = 3
 
-// Sync syncs all files of a trial's directory, the directory itself and the directories above it
-// that may be new, so that they survive a loss of power.
+// Sync syncs the files of a trial's directory, the directory itself and parent directories
+// that may be new, so that they survive a power failure.
 func (d Dir) Sync() error {
 	err := filepath.WalkDir(string(d), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
@@ -70,18 +70,18 @@ func (d Dir) Sync() error {
 	return err
 }
 
-// Marshal encodes v as a JSON line of a run directory: without HTML escaping, so that captured
-// text stays readable.
+// Marshal encodes v as one line of JSON, without HTML escaping so that captured text stays
+// readable.
 func Marshal(v any) ([]byte, error) { return jsontext.Marshal(v) }
 
-// MarshalIndent encodes v as a JSON document of a run directory: indented by two spaces,
-// without HTML escaping, with a newline at the end.
+// MarshalIndent encodes v as a JSON document, indented by two spaces and without HTML
+// escaping, ending with a newline.
 func MarshalIndent(v any) ([]byte, error) {
 	return jsontext.MarshalIndent(v)
 }
 
-// WriteFile replaces the file at path in one step and syncs it, so that a crash
-// leaves the old content or the new and nothing between.
+// WriteFile replaces the file at path atomically and syncs it, so that after a crash it has
+// either the old or the new content.
 func WriteFile(path string, data []byte) error {
 	return WriteFileBy(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -89,8 +89,9 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// WriteFileBy is [WriteFile] for content that write writes. If write fails, the file at path
-// stays as it is. If the file cannot be created, the error is a [fs.PathError] with path.
+// WriteFileBy is like [WriteFile], with the content written by a function. If that fails
+// the file at path is unchanged. If the file cannot be created the error is a
+// [fs.PathError] with path.
 func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	defer func() { err = explained(err) }()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -115,10 +116,10 @@ func WriteFileBy(path string, write func(io.Writer) error) (err error) {
 	return syncPath(filepath.Dir(path))
 }
 
-// halfWritten returns the pattern of the temporary names of a file that is being written.
+// halfWritten returns the pattern of the names of temporary files for name.
 func halfWritten(name string) string { return "." + name + "-*" }
 
-// RemoveHalfWritten removes the temporary files in dir that a crash during [WriteFile] left.
+// RemoveHalfWritten removes the temporary files in dir left by a crash during [WriteFile].
 func RemoveHalfWritten(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +133,7 @@ func RemoveHalfWritten(dir string) error {
 	return err
 }
 
-// syncPath syncs a directory, so that names in it are kept, or a file.
+// syncPath syncs a file, or a directory so that its entries are kept.
 func syncPath(path string) error {
 	file, err := os.Open(path)
 	if err != nil {

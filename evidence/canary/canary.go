@@ -1,12 +1,11 @@
-// Package canary finds canaries, planted values that should stay where they are, in bytes
-// that leave.
+// Package canary finds canaries, planted marker values, in data that leaves a sandbox.
 //
-// A value is found as it is, in base64 at any alignment (both alphabets), in hex and in
-// base32; each of these also behind escapes of JSON, two deep, and of URLs. Letters of
-// either case count, except in base64. That is all: a value that is compressed, encrypted,
-// reversed, encoded twice or sent in several messages is not found.
+// A value is found verbatim, in base64 at any alignment (both alphabets), in hexadecimal
+// and in base32, each also behind JSON escapes (two levels) or URL escapes. Matching
+// ignores case, except in base64. Values that are compressed, encrypted, reversed, encoded
+// twice or split across messages are not found.
 //
-// The package knows neither servers nor trials.
+// The package knows nothing about servers or trials.
 package canary
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/scan"
 )
 
-// Bounds of values and of how many there may be.
+// Limits on the length of values and on their number.
 const (
 	minValue = 12
 	maxValue = 256
@@ -28,8 +27,7 @@ const (
 // Value is a canary.
 type Value struct{ Name, Value string }
 
-// Encodings of a value, as [Found] names them. Escapes come before them, as in
-// "percent+hex".
+// Encodings of a value in [Found]. They are prefixed by the escapes, as in "percent+hex".
 const (
 	Exact  = scan.Exact
 	Base64 = scan.Base64
@@ -37,33 +35,33 @@ const (
 	Hex    = scan.Hex
 )
 
-// Found is a canary that was found, and its encoding.
+// Found is a canary that was found, with its encoding.
 type Found struct{ Canary, Encoding string }
 
-// Make returns a value for the canary of a name in a run: the same each time, and no other's.
+// Make returns the value of a named canary in a run. It is deterministic and unique.
 func Make(run, name string) string {
 	sum := sha256.Sum256([]byte(run + "\x00" + name))
 	return "waza-canary-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:15]))
 }
 
-// Check returns an error if a value cannot be a canary.
+// Check returns an error if value cannot be used as a canary.
 func Check(value string) error {
 	if len(value) < minValue || len(value) > maxValue {
-		return fmt.Errorf("a canary is from %d to %d characters long", minValue, maxValue)
+		return fmt.Errorf("a canary must be from %d to %d characters long", minValue, maxValue)
 	}
 	if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("a canary has letters, digits and signs of ASCII, and no blanks")
+		return fmt.Errorf("a canary must consist of printable ASCII characters without spaces")
 	}
 	return nil
 }
 
 // Set finds canaries. It is safe for concurrent use.
 type Set struct {
-	// cased finds base64, and folded what is written in letters of either case.
+	// cased finds base64; folded finds the other encodings, ignoring case.
 	cased, folded needles
 }
 
-// needles are texts, each with what it is found as.
+// needles holds the texts to find, each with the result to report.
 type needles struct {
 	texts []string
 	found []Found
@@ -76,7 +74,7 @@ func (n *needles) add(name string, forms ...scan.Form) {
 	}
 }
 
-// New returns a set of values, each as [Check] wants it.
+// New returns a set of values, which must pass [Check].
 func New(values ...Value) (*Set, error) {
 	if len(values) > MaxCount {
 		return nil, fmt.Errorf("canary: %d are more than %d", len(values), MaxCount)
@@ -95,14 +93,14 @@ func New(values ...Value) (*Set, error) {
 	return s, nil
 }
 
-// In returns the canaries in b, each once for each encoding.
+// In returns the canaries in b, once per encoding.
 func (s *Set) In(b []byte) []Found {
 	var all []Found
 	_, _ = s.Writer(func(f Found) { all = append(all, f) }).Write(b)
 	return all
 }
 
-// InName is [Set.In] for a DNS name. A value that is divided into labels is found too.
+// InName is like [Set.In] for a DNS name, and also finds values split across labels.
 func (s *Set) InName(name string) []Found {
 	all := s.In([]byte(name))
 	seen := map[Found]bool{}

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonDecoder takes the escapes of JSON strings out of a text, in and out of strings.
-// What is no escape stays.
+// jsonDecoder decodes the escapes of JSON strings anywhere in a text. Invalid escapes are
+// kept.
 type jsonDecoder struct{ open []byte }
 
 const longestJSONEscape = len(`\u0041`)
@@ -37,7 +37,8 @@ func (d *jsonDecoder) decode(p []byte) []byte {
 	return out
 }
 
-// jsonEscape returns the text of the escape that p begins with, and how long that is.
+// jsonEscape decodes the escape at the beginning of p. It returns the text and the length
+// of the escape.
 func jsonEscape(p []byte) (text []byte, length int) {
 	switch c := p[1]; c {
 	case '"', '\\', '/':
@@ -60,7 +61,7 @@ func jsonEscape(p []byte) (text []byte, length int) {
 	return p[:1], 1
 }
 
-// percentDecoder takes the escapes of URLs out of a text. What is no escape stays.
+// percentDecoder decodes URL escapes in a text. Invalid escapes are kept.
 type percentDecoder struct{ open []byte }
 
 func (*percentDecoder) escapes(p []byte) bool { return bytes.IndexByte(p, '%') >= 0 }

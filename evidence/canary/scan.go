@@ -1,27 +1,28 @@
 package canary
 
-// Writer scans what is written to it, in whatever pieces, and reports each canary once for
-// each encoding, with the escapes it was first seen behind. It never fails, and keeps a few
-// bytes.
+// Writer returns a writer that scans everything written to it, across writes, and reports
+// each canary once per encoding, with the escapes it was first found behind. It never fails
+// and buffers only a few bytes.
 func (s *Set) Writer(found func(Found)) *Writer {
 	w := &Writer{set: s, found: found, seen: map[Found]bool{}}
 	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
 	return w
 }
 
-// Writer searches the bytes as they are, and in a lane for each kind of escape the unescaped bytes.
+// Writer searches the bytes as written and, in a lane per kind of escape, the unescaped
+// bytes.
 type Writer struct {
 	set   *Set
 	found func(Found)
-	seen  map[Found]bool // without escapes
+	seen  map[Found]bool // keyed without escapes
 
 	plain   states
 	json    lane // of plain
-	deeper  lane // of json: JSON in a string of JSON
+	deeper  lane // of json: JSON within a JSON string
 	percent lane // of json
 }
 
-// states are the states of both automata.
+// states holds the states of both automata.
 type states struct{ cased, folded int32 }
 
 // Write implements io.Writer.
@@ -34,27 +35,27 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Again makes w report canaries again that it has reported.
+// Again makes w report each canary once more.
 func (w *Writer) Again() { clear(w.seen) }
 
-// lane searches a text with its escapes decoded. Until the first escape it equals the text that it
-// comes from, and takes no work.
+// lane searches a text with its escapes decoded. Before the first escape it is identical to
+// its source and costs nothing.
 type lane struct {
 	decoder
 	states
 	parted bool
 }
 
-// decoder decodes the escapes of a text that comes in pieces. It keeps an incomplete escape at
-// the end of a piece for the next one.
+// decoder decodes the escapes of a text that arrives in pieces. It keeps an incomplete
+// escape at the end of a piece until the next.
 type decoder interface {
 	// escapes reports whether an escape begins in p.
 	escapes(p []byte) bool
 	decode(p []byte) []byte
 }
 
-// feed gives a lane the next piece p of the text that it comes from, and the states of that
-// text before p. It returns the next piece of the lane's own text, and its states before that.
+// feed passes a lane the next piece p of its source, whose states before p are given. It
+// returns the next piece of the lane's own text, and the lane's states before that.
 func (w *Writer) feed(l *lane, p []byte, before states, escape string) ([]byte, states) {
 	if !l.parted {
 		if !l.escapes(p) {
@@ -77,7 +78,7 @@ func (w *Writer) scan(at states, b []byte, escape string) states {
 	return at
 }
 
-// report reports the canaries that end in a state, unless they were reported before.
+// report reports the canaries that end in a state, once each.
 func (w *Writer) report(n *needles, at int32, escape string) {
 	for _, i := range n.Ends(at) {
 		if found := n.found[i]; !w.seen[found] {

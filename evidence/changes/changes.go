@@ -1,7 +1,7 @@
-// Package changes compares a tree of files before and after, from two tars.
+// Package changes compares two trees of files, given as tar archives.
 //
-// Both may be hostile, so entries, bytes and lines are limited, and what is left out is
-// counted. The package judges nothing.
+// Both archives may be hostile, so entries, bytes and lines are limited, and what is
+// omitted is counted.
 package changes
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// What became of an entry.
+// Kinds of changes.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
 )
 
-// Bounds limits what is compared and returned. A zero bound returns nothing.
+// Bounds limits the work and the result of a comparison. A zero bound allows nothing.
 type Bounds struct {
-	Entries int   // of each tar
-	Read    int64 // bytes of each tar
-	Files   int   // that are listed one by one
-	Text    int64 // bytes of a file whose lines are compared
+	Entries int   // bytes per tar
+	Read    int64 // listed individually
+	Files   int   // bytes of a file whose lines are compared
+	Text    int64 // bytes of lines in the result
 	Total   int64 // bytes of lines that are returned
 }
 
@@ -44,36 +44,37 @@ type Entry struct {
 	sum uint64
 }
 
-// Change is how one entry changed.
+// Change is a change of one entry.
 type Change struct {
 	Path           string
 	What           string
 	Old, New       Entry
 	Hunks          []Hunk
 	Added, Removed int    // lines
-	Unshown        string // why lines are missing, or some of them
+	Unshown        string // why some or all lines are missing
 }
 
-// Hunk is changed lines with some unchanged ones around them, as in a unified diff. Old and New
-// are the numbers, from 1, of its first line before and after. Each line begins with a space, -
-// or +, and has no line break.
+// Hunk is a hunk of a unified diff: changed lines with unchanged context. Old and New are
+// its first line numbers before and after, counting from 1. Each line begins with a space,
+// - or +, and has no line break.
 type Hunk struct {
 	Old, New int
 	Lines    []string
 }
 
-// Tree is how a tree changed.
+// Tree is the difference between two trees.
 type Tree struct {
-	Changes                 []Change // in order of their paths
+	Changes                 []Change // sorted by path
 	Added, Removed, Changed int
-	More                    int      // changes that are not listed
+	More                    int      // number of changes not listed
 	Gaps                    []string // what was not compared, and why
 }
 
-// Opener opens a tar, each time from its beginning.
+// Opener opens a tar, from the beginning on each call.
 type Opener func() (io.ReadCloser, error)
 
-// Of compares two trees. It fails if one cannot be opened; an error in a tar becomes a gap.
+// Of compares two trees. It returns an error if one cannot be opened; errors within a tar
+// become gaps.
 func Of(before, after Opener, most Bounds) (Tree, error) {
 	var t Tree
 	seed := newSeed()
@@ -96,7 +97,7 @@ func Of(before, after Opener, most Bounds) (Tree, error) {
 	return t, t.addLines(before, after, most)
 }
 
-// compare lists what differs.
+// compare adds the changes between two trees.
 func (t *Tree) compare(before, after map[string]Entry) {
 	for path, old := range before {
 		if now, still := after[path]; !still {
@@ -116,7 +117,7 @@ func (t *Tree) compare(before, after map[string]Entry) {
 	slices.SortFunc(t.Changes, func(a, b Change) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// addLines adds the changed lines of files, up to the bounds.
+// addLines adds the changed lines of files, within the bounds.
 func (t *Tree) addLines(before, after Opener, most Bounds) error {
 	wanted, room := map[string]bool{}, most.Total
 	for i := range t.Changes {
@@ -127,7 +128,7 @@ func (t *Tree) addLines(before, after Opener, most Bounds) error {
 		case c.Old.Size > most.Text || c.New.Size > most.Text:
 			c.Unshown = fmt.Sprintf("a file of more than %d KiB", most.Text>>10)
 		case size > room:
-			c.Unshown = "more than is shown of a workspace"
+			c.Unshown = "the limit for a workspace is reached"
 		default:
 			room -= size
 			wanted[c.Path] = true
@@ -165,7 +166,7 @@ func (c *Change) compare(before, after []byte) {
 			c.Hunks = append(c.Hunks, Hunk{Old: max(old, 1), New: max(now, 1)})
 			continue
 		}
-		if len(c.Hunks) == 0 { // in the head, which names the files
+		if len(c.Hunks) == 0 { // in the header, which names the files
 			continue
 		}
 		switch line[0] {
@@ -178,6 +179,6 @@ func (c *Change) compare(before, after []byte) {
 		last.Lines = append(last.Lines, line)
 	}
 	if endsLine(before) != endsLine(after) {
-		c.Unshown = "one of the two has no line break at its end"
+		c.Unshown = "one of the two has no line break at the end"
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// maxPath is how many bytes the path of an entry that is compared may have, and the
-// target of a link.
+// maxPath is the maximum length in bytes of the path of a compared entry, and of a link's
+// target.
 const maxPath = 4096
 
 // newSeed returns a random seed, so that an agent cannot construct files with equal sums.
 func newSeed() maphash.Seed { return maphash.MakeSeed() }
 
-// list reads a tar's entries. The gap says why some are missing.
+// list reads a tar's entries. gap says why some are missing.
 func list(open Opener, seed maphash.Seed, most Bounds) (entries map[string]Entry, gap string, err error) {
 	entries = map[string]Entry{}
 	err = walk(open, most.Read, func(found tree.Entry) error {
@@ -51,7 +51,7 @@ func entryOf(e tree.Entry) Entry {
 	case tree.File:
 		entry.Size = e.Size
 	case tree.Link:
-		// A link's own mode means nothing.
+		// The mode of a link has no meaning.
 		entry.Mode, entry.Target = 0, e.Linkname[:min(len(e.Linkname), maxPath)]
 	}
 	return entry
@@ -70,7 +70,7 @@ func contents(open Opener, wanted map[string]bool, most Bounds) (map[string][]by
 	})
 	var broken *brokenError
 	if errors.As(err, &broken) {
-		err = nil // list has told of it
+		err = nil // reported by list
 	}
 	return found, err
 }
@@ -78,8 +78,8 @@ func contents(open Opener, wanted map[string]bool, most Bounds) (map[string][]by
 // brokenError is the reason why a tar was not read to its end.
 type brokenError struct{ error }
 
-// walk calls take for each entry of a tar except its root. All errors except that of opening
-// the tar are a [brokenError].
+// walk calls take for each entry of a tar except its root. Errors other than from opening
+// the tar are of type brokenError.
 func walk(open Opener, most int64, take func(tree.Entry) error) error {
 	file, err := open()
 	if err != nil {
@@ -107,14 +107,14 @@ func walk(open Opener, most int64, take func(tree.Entry) error) error {
 	return nil
 }
 
-// isBinary returns git's rule, and what no line can show.
+// isBinary reports whether content has a zero byte, as git decides, or is not UTF-8.
 func isBinary(content []byte) bool {
 	return bytes.IndexByte(content, 0) >= 0 || !utf8.Valid(content)
 }
 
 func endsLine(content []byte) bool { return len(content) == 0 || content[len(content)-1] == '\n' }
 
-// ended returns content with a line break at its end.
+// ended returns content with a line break at the end.
 func ended(content []byte) []byte {
 	if endsLine(content) {
 		return content

@@ -12,22 +12,22 @@ import (
 	"github.com/waza-isolate/waza/evidence/scan"
 )
 
-// minLower is the shortest value that is also looked for in small letters. Shorter ones
-// are too often words of their own then.
+// minLower is the minimum length of values that are also searched for in lower case.
+// Shorter ones would too often match ordinary words.
 const minLower = 8
 
-// form is one way in which a secret is written.
+// form is one encoding of a secret.
 type form struct {
 	of *value
 	scan.Form
-	wraps bool // line breaks may stand in it, as in base64
+	wraps bool // may contain line breaks, as base64 does
 }
 
-// formsOf lists the forms in which a value is looked for.
+// formsOf returns the encodings in which a value is searched for.
 func formsOf(value string) (all []form) {
 	inHex := scan.InHex(value).Text
 	texts := slices.Concat([]string{value, inHex, strings.ToUpper(inHex)}, inJSON(value), inURL(value), inURL(quoted(value, false)))
-	if lower := strings.ToLower(value); len(lower) >= minLower { // as names of hosts are written
+	if lower := strings.ToLower(value); len(lower) >= minLower { // as host names are written
 		texts = append(texts, lower)
 	}
 	for _, text := range distinct(texts...) {
@@ -48,18 +48,18 @@ func formsOf(value string) (all []form) {
 	return all
 }
 
-// distinct returns texts, each once.
+// distinct returns texts without duplicates, sorted.
 func distinct(texts ...string) []string {
 	slices.Sort(texts)
 	return slices.Compact(texts)
 }
 
-// nesting is how many JSON strings within each other a secret is looked for in.
+// nesting is the number of nested JSON strings in which a secret is searched for.
 const nesting = 3
 
-// inJSON returns value as JSON's strings have it: escaped as little as can be, as HTML
-// wants it, with slashes escaped, in ASCII, and escaped all over; and in strings
-// within strings, as tool results hold JSON.
+// inJSON returns value in all forms it may have in a JSON string: minimally escaped,
+// escaped for HTML, with escaped slashes, in ASCII, and fully escaped; also in nested
+// strings, as in tool results that contain JSON.
 func inJSON(value string) (all []string) {
 	everything := func(rune) bool { return true }
 	beyondASCII := func(r rune) bool { return r >= utf8.RuneSelf }
@@ -76,7 +76,7 @@ func inJSON(value string) (all []string) {
 	return all
 }
 
-// quoted returns value as it stands between a JSON string's quotes.
+// quoted returns value as it appears between the quotes of a JSON string.
 func quoted(value string, escapeHTML bool) string {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -88,7 +88,7 @@ func quoted(value string, escapeHTML bool) string {
 	return string(text[1 : len(text)-1])
 }
 
-// escaped returns value with those characters escaped that which says, in units of UTF-16.
+// escaped returns value with the characters selected by which escaped as UTF-16 units.
 func escaped(value string, which func(rune) bool, format string) string {
 	var b strings.Builder
 	for _, r := range value {
@@ -103,8 +103,9 @@ func escaped(value string, which func(rune) bool, format string) string {
 	return b.String()
 }
 
-// inURL returns value in a URL's path or query, or in a form: escaped as far as encoders
-// do, in either case, a space as a plus too; and escaped all over.
+// inURL returns value in all forms it may have in a URL's path or query, or in a form:
+// escaped as by common encoders, with upper and lower case digits and with a plus for a
+// space, and fully escaped.
 func inURL(value string) (all []string) {
 	const always = "-_." // besides letters and digits
 	for _, plain := range []string{
@@ -124,7 +125,7 @@ func inURL(value string) (all []string) {
 	return append(all, percent(value, "%%%02X", nothing), percent(value, "%%%02x", nothing))
 }
 
-// percent returns value with every byte escaped that is not plain.
+// percent returns value with every byte escaped for which isPlain is false.
 func percent(value, format string, isPlain func(byte) bool) string {
 	var b strings.Builder
 	for _, c := range []byte(value) {

@@ -8,14 +8,14 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// finder finds secrets in bytes, in all their forms. It is immutable.
+// finder finds secrets in bytes, in all their encodings. It is immutable.
 type finder struct {
 	plain, wrapping texts
-	left            [256]bool            // digits that a wrapping form may share with the bytes before it
-	begin           [1 << 16 / 64]uint64 // bit set of the pairs of bytes that a form begins with
+	left            [256]bool            // base64 digits that a form may share with preceding bytes
+	begin           [1 << 16 / 64]uint64 // bit set of the byte pairs with which forms begin
 }
 
-// texts are forms with the automaton that finds them.
+// texts holds forms and the automaton that finds them.
 type texts struct {
 	forms []form
 	*scan.Automaton
@@ -52,7 +52,7 @@ func (t texts) needles() (all []string) {
 	return all
 }
 
-// begins adds the pairs of bytes that a form begins with.
+// begins adds the byte pairs with which a form begins.
 func (f *finder) begins(one form) {
 	firsts, seconds := []byte{one.Text[0]}, []byte{one.Text[1]}
 	if one.wraps {
@@ -78,23 +78,24 @@ func inEitherAlphabet(c byte) (all []byte) {
 	return all
 }
 
-// next returns the first place from i on at which a form may begin, or the length of b.
+// next returns the first index from i on where a form may begin, or len(b).
 func (f *finder) next(b []byte, i int) int {
 	for ; i+1 < len(b); i++ {
 		if f.begin[int(b[i])<<2|int(b[i+1]>>6)]&(1<<(b[i+1]&63)) != 0 {
 			return i
 		}
 	}
-	return min(i, len(b)) // what follows the last byte is not known
+	return min(i, len(b)) // what follows the last byte is unknown
 }
 
-// maxBreak is how many bytes a line break has at most, as \r\n.
+// maxBreak is the maximum length of a line break, \r
+// .
 const maxBreak = 2
 
 func isBreak(c byte) bool { return c == '\n' || c == '\r' }
 
-// pieces yields b piece by piece, with the secrets that begin in each. Unless last is set, more
-// bytes will follow b, and the end of b that they may belong to is not yielded.
+// pieces yields b in pieces, each with the secrets that begin in it. Unless last is set,
+// more bytes will follow b, and a tail of b that may belong to a secret is not yielded.
 func (f *finder) pieces(b []byte, last bool) iter.Seq2[[]byte, []match] {
 	return func(yield func([]byte, []match) bool) {
 		if f == nil {
@@ -114,7 +115,7 @@ func (f *finder) pieces(b []byte, last bool) iter.Seq2[[]byte, []match] {
 	}
 }
 
-// in reports whether there is a secret in b.
+// in reports whether b contains a secret.
 func (f *finder) in(b []byte) bool {
 	for _, found := range f.pieces(b, true) {
 		if len(found) > 0 {
@@ -124,9 +125,9 @@ func (f *finder) in(b []byte) bool {
 	return false
 }
 
-// find returns the secrets that begin in b, ordered by position and the longest first, and how
-// many bytes of b are done: all if last says that nothing follows b, else those in which no
-// further secret can begin.
+// find returns the secrets that begin in b, sorted by position and then longest first, and
+// how many bytes of b are done: all if last is set, otherwise those in which no further
+// secret can begin.
 func (f *finder) find(b []byte, last bool) (found []match, done int) {
 	done = len(b)
 	hold := func(from int) {
@@ -177,8 +178,8 @@ func (f *finder) find(b []byte, last bool) (found []match, done int) {
 	return found, done
 }
 
-// undecided returns where the last digits of b begin that may belong to a secret, including the
-// digit before them that a secret may share.
+// undecided returns the index of the last digits of b that may belong to a secret,
+// including the preceding digit if a secret may share it.
 func (f *finder) undecided(b []byte, digits int) int {
 	from := back(b, len(b), digits)
 	if left := back(b, from, 1); left < from && f.left[b[left]] {
@@ -187,7 +188,7 @@ func (f *finder) undecided(b []byte, digits int) int {
 	return from
 }
 
-// back returns where the last digits of b[:end] begin, as many as that, line breaks aside.
+// back returns the index of the last digits of b[:end], skipping line breaks.
 func back(b []byte, end, digits int) int {
 	at := end
 	for i := end - 1; i >= 0 && digits > 0 && at-i <= maxBreak+1; i-- {
@@ -199,9 +200,9 @@ func back(b []byte, end, digits int) int {
 	return at
 }
 
-// at returns the match of a form whose text ends at b[:end], including the digits that it
-// shares with its neighbours. whole reports whether these fit the secret, and open that the
-// bytes after b decide.
+// at returns the match of a form whose text ends at b[:end], including digits shared with
+// adjacent bytes. whole reports whether those fit the secret; open reports that this
+// depends on the bytes after b.
 func (f form) at(b []byte, end int) (m match, whole, open bool) {
 	m = match{back(b, end, len(f.Text)), end, f.of}
 	if f.Left.There() {

@@ -12,10 +12,10 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// JSON is Bytes for one JSON document. It changes strings and nothing else: the
-// letters of a secret may stand in a literal, its digits in a number. Keys and
-// methods that are plain words stay too, or a secret such as "tools" would take
-// the meaning out of every message. What is no JSON is treated as Bytes does.
+// JSON is like Bytes for a JSON document. It changes only strings, since the letters of a
+// secret may occur in a literal and its digits in a number. Keys and methods that are plain
+// words are kept, since otherwise a secret such as "tools" would make every message
+// meaningless. Invalid JSON is processed as by Bytes.
 func (s *Set) JSON(doc []byte) ([]byte, Found) {
 	if !s.concerns(doc) {
 		return doc, Found{}
@@ -25,8 +25,8 @@ func (s *Set) JSON(doc []byte) ([]byte, Found) {
 	return out.Bytes(), found
 }
 
-// WriteJSON writes what JSON makes of doc to w, and holds no copy of it. The error
-// is w's.
+// WriteJSON writes the result of JSON to w without holding a copy of it. It returns write
+// errors.
 func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 	if !s.concerns(doc) {
 		_, err := w.Write(doc)
@@ -35,8 +35,8 @@ func (s *Set) WriteJSON(w io.Writer, doc []byte) (Found, error) {
 	return s.writeJSON(w, doc, s.clean)
 }
 
-// CutJSON is JSON for a document in whose strings parts were cut off, as [Set.Cut] has it;
-// in strings of more than [jsontext.Piece] bytes it does not look for that.
+// CutJSON is like JSON for a document whose strings may have been shortened, as described
+// at [Set.Cut]. It does not check strings of more than [jsontext.Piece] bytes for that.
 func (s *Set) CutJSON(doc []byte) ([]byte, Found) {
 	if s == nil || !bytes.Contains(doc, []byte(text.Ellipsis)) {
 		return s.JSON(doc)
@@ -46,7 +46,7 @@ func (s *Set) CutJSON(doc []byte) ([]byte, Found) {
 	return out.Bytes(), found
 }
 
-// writeJSON is WriteJSON with what clean makes of each string that is not long.
+// writeJSON is like WriteJSON, with clean applied to each string that is not long.
 func (s *Set) writeJSON(w io.Writer, doc []byte, clean func(string) (string, Found)) (Found, error) {
 	if !jsontext.Valid(doc) {
 		found, err := s.pass(w, slices.Values([][]byte{doc}))
@@ -60,24 +60,24 @@ func (s *Set) writeJSON(w io.Writer, doc []byte, clean func(string) (string, Fou
 	return r.found, r.out.Flush()
 }
 
-// concerns reports whether doc may hold a secret: as it is, or behind an escape.
+// concerns reports whether doc may contain a secret, possibly escaped.
 func (s *Set) concerns(doc []byte) bool {
 	f := s.find()
 	return f != nil && (bytes.Contains(doc, []byte(`\u`)) || f.in(doc))
 }
 
-// jsonRedactor copies a valid document, and knows by which keys it came to where
-// it is.
+// jsonRedactor copies a valid document and keeps track of the keys on the path to the
+// current value.
 type jsonRedactor struct {
 	set   *Set
-	clean func(string) (string, Found) // what becomes of a string that is not long
-	out   *bufio.Writer                // keeps its first error
+	clean func(string) (string, Found) // applied to strings that are not long
+	out   *bufio.Writer                // remembers its first error
 	found Found
-	path  []string // the key at hand of each object that is open
-	open  []byte   // '{' and '[' that are open
+	path  []string // current key of each open object
+	open  []byte   // the open brackets, '{' and '['
 }
 
-// step copies up to and with the next string or bracket, and returns the rest.
+// step copies doc up to and including the next string or bracket, and returns the rest.
 func (r *jsonRedactor) step(doc []byte) []byte {
 	i := bytes.IndexAny(doc, `"{}[]`)
 	if i < 0 {
@@ -131,13 +131,13 @@ func (r *jsonRedactor) text(quoted []byte, key bool) {
 	_, _ = r.out.Write(quoted)
 }
 
-// inEnvelope reports whether the value at hand is the message's id, method or tool.
+// inEnvelope reports whether the current value is the message's id, method or tool.
 func (r *jsonRedactor) inEnvelope() bool {
 	return len(r.path) <= 2 && slices.Contains([]string{"id", "method", "params.name"}, strings.Join(r.path, "."))
 }
 
-// long is text for a string that is too long for a key or a method that means
-// something, and too long to be held twice.
+// long is like text for a string too long to hold twice, and too long to be a meaningful
+// key or method.
 func (r *jsonRedactor) long(quoted []byte, key bool) {
 	if key {
 		r.path[len(r.path)-1] = "a long key"
@@ -163,7 +163,8 @@ func (r *jsonRedactor) long(quoted []byte, key bool) {
 	_ = r.out.WriteByte('"')
 }
 
-// isWord reports whether text is letters alone, as the protocol's own words are.
+// isWord reports whether text has only the characters of the protocol's own keys and
+// methods.
 func isWord(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '_' && c != '/' && c != '$'

@@ -1,8 +1,8 @@
-// Package redact removes known secrets from bytes before they are written.
+// Package redact removes known secrets from data before it is written.
 //
-// It finds known values and their common encodings; it does not guess what might be a secret.
-// Values that are compressed, encrypted, split, or encoded in another way than [Set.Add] lists
-// are not found.
+// It finds known values and their common encodings, and does not guess what may be a
+// secret. Values that are compressed, encrypted, split, or encoded in ways that [Set.Add]
+// does not list are not found.
 package redact
 
 import (
@@ -15,31 +15,30 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "[REDACTED]"
 
-// blank replaces each byte of a secret where the length must not change.
+// blank replaces each byte of a secret if the length must not change.
 const blank = '*'
 
-// MinLength is the shortest value taken as a secret, in bytes. Shorter ones ("1",
-// "on") would blank out unrelated text everywhere.
+// MinLength is the minimum length of a secret in bytes. Shorter values ("1", "on") would
+// match unrelated text everywhere.
 const MinLength = 4
 
-// Set is a growing set of secrets, safe for concurrent use. The zero Set is
-// empty and ready; a nil *Set redacts nothing.
+// Set is a growing set of secrets. It is safe for concurrent use. The zero Set is empty and
+// ready to use; a nil *Set redacts nothing.
 type Set struct {
 	mu     sync.Mutex
 	values map[string]*value // guarded by mu; each is immutable
-	finder *finder           // of all values; nil until it is needed; guarded by mu
+	finder *finder           // of all values; built on demand; guarded by mu
 }
 
-// value is a secret, by the names under which it is counted.
+// value is a secret, with the names under which it is counted.
 type value struct{ names []string }
 
-// Add adds a secret, to be counted under the names if there are any. It is found as it is, in
-// JSON strings (and in JSON within those), in URLs, in hexadecimal digits and in base64, also
-// in the middle of other bytes and broken into lines. Values shorter than [MinLength] are
-// ignored.
+// Add adds a secret, counted under the given names if any. It is found verbatim, in JSON
+// strings (also nested), in URLs, in hexadecimal and in base64, including within other
+// bytes and across line breaks. Values shorter than [MinLength] are ignored.
 func (s *Set) Add(text string, names ...string) {
 	if !defence.Redaction || len(text) < MinLength {
 		return
@@ -59,7 +58,7 @@ func (s *Set) Add(text string, names ...string) {
 	s.finder = nil
 }
 
-// find returns the finder of the set's secrets; nil where there are none.
+// find returns the finder of the set's secrets, or nil if there are none.
 func (s *Set) find() *finder {
 	if s == nil {
 		return nil
@@ -72,18 +71,18 @@ func (s *Set) find() *finder {
 	return s.finder
 }
 
-// Bytes returns b with every secret replaced by [Mark], and what it replaced. Overlapping
-// secrets are replaced by a single Mark. The result is not searched again. If there is no
+// Bytes returns b with every secret replaced by [Mark], and counts what it replaced.
+// Overlapping secrets become a single Mark. The result is not searched again. Without a
 // secret, Bytes returns b itself.
 func (s *Set) Bytes(b []byte) ([]byte, Found) { return s.redact(b, &redaction{}) }
 
-// String is Bytes for a string.
+// String is like Bytes for a string.
 func (s *Set) String(text string) string {
 	out, _ := s.clean(text)
 	return out
 }
 
-// Blank returns text with asterisks in place of secrets, one for each byte.
+// Blank returns text with each byte of a secret replaced by an asterisk.
 func (s *Set) Blank(text string) string {
 	blanked, _ := s.redact([]byte(text), &redaction{blank: true})
 	return string(blanked)
@@ -99,7 +98,7 @@ func (s *Set) redact(b []byte, r *redaction) ([]byte, Found) {
 	return r.out, r.found
 }
 
-// clean is Bytes for a string.
+// clean is like Bytes for a string.
 func (s *Set) clean(text string) (string, Found) {
 	clean, found := s.Bytes([]byte(text))
 	if found.Spans == 0 {
@@ -108,9 +107,9 @@ func (s *Set) clean(text string) (string, Found) {
 	return string(clean), found
 }
 
-// Cut is [Set.Bytes] for a text that was shortened before: it also removes what may be the
-// beginning of a secret before an ellipsis. That leaves no mark and is not counted, since most
-// often it is no secret.
+// Cut is like [Set.Bytes] for a shortened text: it also removes what may be the beginning
+// of a secret before an ellipsis. That leaves no mark and is not counted, since it is
+// rarely a secret.
 func (s *Set) Cut(shortened string) (string, Found) {
 	clean, found := s.clean(shortened)
 	if !strings.Contains(clean, text.Ellipsis) {
@@ -129,10 +128,10 @@ func (s *Set) Cut(shortened string) (string, Found) {
 // Found counts what was replaced.
 type Found struct {
 	Spans int
-	// Secrets counts the spans by the names of their secrets; nil if none has a name.
+	// Secrets counts the spans by secret name; nil if none has a name.
 	Secrets map[string]int
-	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in the name
-	// of the tool that it calls.
+	// Envelope reports that a secret was in the id or method of a JSON-RPC message, or in
+	// the name of the called tool.
 	Envelope bool
 }
 
@@ -152,21 +151,21 @@ func (f *Found) count(name string, spans int) {
 	f.Secrets[name] += spans
 }
 
-// minKey is the length of the shortest accepted API key, in bytes: a shorter one would be found
-// in other words by chance.
+// minKey is the minimum length of an API key in bytes. A shorter one would match other text
+// by chance.
 const minKey = 8
 
-// CheckKey returns an error if the API key in an environment variable is missing, or could not be
-// redacted. The phrase of says what the key is for.
+// CheckKey returns an error if the API key in an environment variable is missing or could
+// not be redacted. of describes what the key is for.
 func CheckKey(variable, key, of string) error {
 	printable := strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 	switch {
 	case key == "":
 		return fmt.Errorf("the environment variable %s is not set; set it to the key of %s", variable, of)
 	case len(key) < minKey:
-		return fmt.Errorf("the environment variable %s holds no key: it is shorter than %d characters", variable, minKey)
+		return fmt.Errorf("the environment variable %s does not hold a key: it is shorter than %d characters", variable, minKey)
 	case !printable:
-		return fmt.Errorf("the environment variable %s holds no key: there is a blank, a line break or another character in it that no key has", variable)
+		return fmt.Errorf("the environment variable %s does not hold a key: it contains a space, a line break or another character that keys do not have", variable)
 	}
 	return nil
 }

@@ -11,16 +11,16 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// redaction is the state of redacting a text that comes in pieces.
+// redaction is the state of redacting a text that arrives in pieces.
 type redaction struct {
 	out     []byte
 	found   Found
-	covered int  // bytes to come that belong to secrets already counted
-	blank   bool // a secret keeps its length
+	covered int  // bytes to come that belong to counted secrets
+	blank   bool // replace secrets without changing the length
 }
 
-// redact appends the redacted b to r.out, and returns how many bytes of b are done: all if last
-// is set, else those that do not depend on what follows.
+// redact appends the redacted b to r.out, and returns how many bytes of b are done: all if
+// last is set, otherwise those that do not depend on what follows.
 func (r *redaction) redact(f *finder, b []byte, last bool) (done int) {
 	for piece, found := range f.pieces(b, last) {
 		at := 0
@@ -38,7 +38,7 @@ func (r *redaction) redact(f *finder, b []byte, last bool) (done int) {
 	return done
 }
 
-// count begins a span with a secret.
+// count starts a span for a secret.
 func (r *redaction) count(of *value) {
 	if !r.blank {
 		r.out = append(r.out, Mark...)
@@ -49,7 +49,8 @@ func (r *redaction) count(of *value) {
 	}
 }
 
-// pass appends bytes in which no further secret begins, without those that belong to one.
+// pass appends bytes in which no further secret begins, omitting those that belong to an
+// earlier one.
 func (r *redaction) pass(b []byte) {
 	n := min(r.covered, len(b))
 	r.covered -= n
@@ -59,9 +60,9 @@ func (r *redaction) pass(b []byte) {
 	r.out = append(r.out, b[n:]...)
 }
 
-// Writer redacts a stream as [Set.Bytes] would redact the whole, however it is divided into
-// writes: it holds back what may be the beginning of a secret. Close writes that, and closes
-// the underlying writer.
+// Writer redacts a stream with the same result as [Set.Bytes] for the whole, however it is
+// divided into writes. It buffers what may be the beginning of a secret. Close flushes the
+// buffer and closes the underlying writer.
 type Writer struct {
 	set *Set
 	out io.WriteCloser
@@ -71,20 +72,20 @@ type Writer struct {
 	done redaction // guarded by mu
 }
 
-// NewWriter returns a Writer that passes redacted bytes to out.
+// NewWriter returns a Writer that writes redacted bytes to out.
 func NewWriter(set *Set, out io.WriteCloser) *Writer {
 	return &Writer{set: set, out: out}
 }
 
-// NewBlanker returns a Writer that replaces each byte of a secret by an asterisk, so that the
-// length does not change.
+// NewBlanker returns a Writer that replaces each byte of a secret with an asterisk, which
+// preserves the length.
 func NewBlanker(set *Set, out io.WriteCloser) *Writer {
 	w := NewWriter(set, out)
 	w.done.blank = true
 	return w
 }
 
-// Found returns what was replaced so far.
+// Found returns the counts so far.
 func (w *Writer) Found() Found {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +94,7 @@ func (w *Writer) Found() Found {
 	return found
 }
 
-// Write redacts what was held back before it, and p.
+// Write redacts p after any buffered bytes.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +105,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back.
+// Close flushes the buffer and closes the underlying writer.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

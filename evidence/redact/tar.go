@@ -11,35 +11,35 @@ import (
 
 const (
 	tarBlock = 512
-	// maxTarHead is about how many bytes of headers a file may have.
+	// maxTarHead is the approximate maximum size of a file's headers.
 	maxTarHead = 4 << 20
-	// maxTarFiles is how many files are counted by their names.
+	// maxTarFiles is the maximum number of files counted by name.
 	maxTarFiles = 1000
-	// maxFileName is how many bytes of a file's name are kept with what was found.
+	// maxFileName is the number of bytes kept of a file's name.
 	maxFileName = 256
 )
 
-// TarWriter blanks secrets in a tree as tar, with an asterisk for each byte: in what is in
-// files, in their names and in what links lead to. Sizes of files stay as they are, and a tar
-// without secrets stays as it is to the byte. The tree may be a stranger's: from where it is
-// no tar, or one with holes, it is blanked as a text is.
+// TarWriter replaces each byte of a secret in a tar archive with an asterisk, in file
+// contents, names and link targets. File sizes do not change, and an archive without
+// secrets is copied unchanged. The archive may be untrusted: from where it is not a valid
+// tar, or has sparse files, it is redacted as text.
 type TarWriter struct {
 	set  *Set
-	in   *bufio.Writer // to pipe, which takes long for few bytes
+	in   *bufio.Writer // to pipe, which is slow for small writes
 	pipe *io.PipeWriter
-	done chan error // what came of reading
+	done chan error // the result of copy
 
 	found Found
 	files map[string]int
 }
 
-// NewTarWriter returns a TarWriter that passes blanked bytes to out. Close closes out.
+// NewTarWriter returns a TarWriter that writes to out. Close closes out.
 func NewTarWriter(set *Set, out io.WriteCloser) *TarWriter {
 	from, pipe := io.Pipe()
 	w := &TarWriter{set: set, in: bufio.NewWriterSize(pipe, 64<<10), pipe: pipe, done: make(chan error, 1), files: map[string]int{}}
 	go func() {
 		err := w.copy(from, out)
-		_ = from.CloseWithError(err) // a pipe's always closes
+		_ = from.CloseWithError(err) // always returns nil
 		w.done <- errors.Join(err, out.Close())
 	}()
 	return w
@@ -48,22 +48,21 @@ func NewTarWriter(set *Set, out io.WriteCloser) *TarWriter {
 // Write implements io.Writer.
 func (w *TarWriter) Write(p []byte) (int, error) { return w.in.Write(p) }
 
-// Close writes what was held back, whole or not.
+// Close flushes the remaining bytes and closes the underlying writer.
 func (w *TarWriter) Close() error {
-	_ = w.in.Flush() // where that fails, copying has
+	_ = w.in.Flush() // if it fails, copy has failed too
 	_ = w.pipe.Close()
 	return <-w.done
 }
 
-// Found returns what was replaced, once the writer is closed.
+// Found returns what was replaced. It may be called once the writer is closed.
 func (w *TarWriter) Found() Found { return w.found }
 
-// Files counts what was replaced by the names of files, which are blanked and cut to
-// 256 bytes; of the first thousand files in which there was something.
+// Files counts replacements by file name, blanked and truncated to 256 bytes, for the first
+// thousand files with secrets.
 func (w *TarWriter) Files() map[string]int { return w.files }
 
-// copy blanks a tar. Its error is that of writing: what cannot be read as a tar is copied
-// too.
+// copy redacts a tar. It returns write errors; what cannot be read as a tar is copied too.
 func (w *TarWriter) copy(from io.Reader, out io.Writer) error {
 	to, raw := &failing{w: out}, &recorded{in: from}
 	raw.bytes = []byte{}
@@ -84,8 +83,8 @@ func (w *TarWriter) copy(from io.Reader, out io.Writer) error {
 	return to.err
 }
 
-// header writes an entry's header, which came as the bytes head, without secrets in its
-// texts, and returns the name.
+// header writes an entry's header, given as bytes in head, with secrets in its texts
+// blanked. It returns the name.
 func (w *TarWriter) header(e tree.Entry, head []byte, to io.Writer) (name string) {
 	if !w.set.find().in(head) {
 		_, _ = to.Write(head)
@@ -95,7 +94,7 @@ func (w *TarWriter) header(e tree.Entry, head []byte, to io.Writer) (name string
 		*text = w.blank(*text)
 	}
 	for key, value := range e.PAXRecords {
-		if isField(key) { // which the entry has too, and that counts
+		if isField(key) { // the entry's field takes precedence
 			delete(e.PAXRecords, key)
 		} else {
 			e.PAXRecords[key] = w.blank(value)
@@ -109,7 +108,7 @@ func (w *TarWriter) header(e tree.Entry, head []byte, to io.Writer) (name string
 	return e.Name
 }
 
-// isField reports whether a record of PAX stands in a field of an entry.
+// isField reports whether a PAX record is also a field of the entry.
 func isField(key string) bool {
 	switch key {
 	case "path", "linkpath", "uname", "gname", "size", "uid", "gid", "mtime", "atime", "ctime":
@@ -124,10 +123,10 @@ func (w *TarWriter) blank(text string) string {
 	return string(clean)
 }
 
-// content blanks what is in a file; of what is in none the name is empty.
+// content redacts file content. name is empty for bytes outside of files.
 func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
 	out := NewBlanker(w.set, unclosed{to})
-	_, _ = io.Copy(out, from) // what cannot be read is not there, and to keeps its error
+	_, _ = io.Copy(out, from) // unreadable content is dropped; to remembers its error
 	_ = out.Close()
 	found := out.Found()
 	w.found.Add(found)
@@ -137,7 +136,7 @@ func (w *TarWriter) content(name string, from io.Reader, to io.Writer) {
 	}
 }
 
-// recorded keeps what is read from in for as long as bytes is not nil.
+// recorded records what is read from in while bytes is not nil.
 type recorded struct {
 	in    io.Reader
 	bytes []byte
@@ -154,7 +153,7 @@ func (r *recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failing keeps the first error of a writer, and writes nothing more then.
+// failing remembers the first error of a writer, and writes nothing after it.
 type failing struct {
 	w   io.Writer
 	err error

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// Encodings, by the names that evidence has them by.
+// Names of encodings in evidence.
 const (
 	Exact  = "exact"
 	Hex    = "hex"
@@ -14,32 +14,31 @@ const (
 	Base64 = "base64"
 )
 
-// Form is one way in which a value may stand between other bytes.
+// Form is an encoding of a value within other bytes.
 type Form struct {
 	Encoding string
-	// Text is the part that does not depend on the bytes beside the value.
+	// Text is the part that does not depend on the adjacent bytes.
 	Text string
-	// Left and Right stand before and behind Text where the value shares a digit of base64
-	// with the bytes beside it.
+	// Left and Right are the digits before and after Text, if the value shares a base64
+	// digit with the adjacent bytes.
 	Left, Right Digit
 }
 
-// InHex returns a value in hexadecimal digits, in small letters.
+// InHex returns a value in lower-case hexadecimal.
 func InHex(value string) Form { return Form{Encoding: Hex, Text: hex.EncodeToString([]byte(value))} }
 
-// InBase64 returns a value in base64, in the standard alphabet, behind zero, one and two
-// bytes of a group.
+// InBase64 returns a value in base64, standard alphabet, at each of the three alignments.
 func InBase64(value string) []Form {
 	return grouped(Base64, value, 3, 6, base64.RawStdEncoding.EncodeToString)
 }
 
-// InBase32 returns a value in base32, in capitals, behind zero to four bytes of a group.
+// InBase32 returns a value in base32, upper case, at each of the five alignments.
 func InBase32(value string) []Form {
 	return grouped(Base32, value, 5, 5, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString)
 }
 
-// grouped encodes a value whose encoding makes digits of so many bits out of groups of so
-// many bytes, behind each number of other bytes that a group may begin with.
+// grouped encodes a value at each alignment in an encoding that turns groups of group bytes
+// into digits of bits bits.
 func grouped(encoding, value string, group, bits int, encode func([]byte) string) (all []Form) {
 	for before := range group {
 		start, end := 8*before, 8*(before+len(value)) // in bits
@@ -56,8 +55,8 @@ func grouped(encoding, value string, group, bits int, encode func([]byte) string
 	return all
 }
 
-// Digit is a digit of base64 of which some bits are known: the value's. The zero Digit is
-// none.
+// Digit is a base64 digit of which the value determines some bits. The zero Digit stands
+// for no digit.
 type Digit struct{ mask, bits byte }
 
 func digit(c, mask byte) Digit {
@@ -65,7 +64,7 @@ func digit(c, mask byte) Digit {
 	return Digit{mask, value & mask}
 }
 
-// There reports whether the value shares a digit with what is beside it.
+// There reports whether the value shares a digit with the adjacent byte.
 func (d Digit) There() bool { return d.mask != 0 }
 
 // Fits reports whether c is such a digit, in either alphabet.
@@ -74,14 +73,14 @@ func (d Digit) Fits(c byte) bool {
 	return ok && value&d.mask == d.bits
 }
 
-// IsDigit reports whether c is a digit of base64, of either alphabet.
+// IsDigit reports whether c is a base64 digit of either alphabet.
 func IsDigit(c byte) bool {
 	_, ok := inBase64(c)
 	return ok
 }
 
-// StandardDigit maps a digit of base64 in the alphabet for URLs to that of the standard
-// one, and keeps all other bytes.
+// StandardDigit maps base64 digits of the URL alphabet to the standard alphabet, and
+// returns other bytes unchanged.
 func StandardDigit(c byte) byte {
 	switch c {
 	case '-':
@@ -92,7 +91,7 @@ func StandardDigit(c byte) byte {
 	return c
 }
 
-// SmallLetter maps capital letters of ASCII to small ones, and keeps all other bytes.
+// SmallLetter maps ASCII letters to lower case, and returns other bytes unchanged.
 func SmallLetter(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
 		return c | 0x20
@@ -100,8 +99,8 @@ func SmallLetter(c byte) byte {
 	return c
 }
 
-// inBase64 returns the value of a digit of base64, of either alphabet (RFC 4648, sections
-// 4 and 5).
+// inBase64 returns the value of a base64 digit of either alphabet (RFC 4648, sections 4 and
+// 5).
 func inBase64(c byte) (byte, bool) {
 	switch c = StandardDigit(c); {
 	case c >= 'A' && c <= 'Z':

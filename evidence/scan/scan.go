@@ -1,27 +1,27 @@
-// Package scan finds known texts in bytes, all in one pass and whatever pieces the bytes come
-// in, and lists the encodings in which a value is looked for.
+// Package scan finds known texts in a stream of bytes in a single pass, and lists the
+// encodings in which a value is searched for.
 //
-// The redaction of secrets and the search for canaries are built on it. It does not handle
-// escapes, which the two treat differently.
+// It is the basis for redacting secrets and finding canaries. It does not handle escapes,
+// which the two treat differently.
 package scan
 
-// Automaton finds all of its texts in one pass (Aho and Corasick, 1975). State 0 is the
-// state before the first byte. An Automaton is immutable.
+// Automaton finds a set of texts in one pass (Aho and Corasick, 1975). State 0 is the
+// initial state. An Automaton is immutable.
 type Automaton struct {
 	fold [256]byte // what each byte counts as
 	root [256]int32
 
-	// By state. All but state 0 are some state's children.
+	// Indexed by state. All states but 0 are the child of another.
 	label   []byte
-	child   []int32 // the first; 0 is none
+	child   []int32 // first child; 0 for none
 	sibling []int32
-	suffix  []int32 // the longest proper suffix that is a state too
+	suffix  []int32 // longest proper suffix that is a state
 	depth   []int32
 	ends    [][]int32
 }
 
-// New returns an automaton for texts, none of which is empty. fold maps bytes that count as
-// the same, in the texts and in what is scanned, to one of them; nil keeps them apart.
+// New returns an automaton for non-empty texts. fold maps bytes that are considered equal,
+// in the texts and in what is scanned, to one of them; nil compares bytes exactly.
 func New(texts []string, fold func(byte) byte) *Automaton {
 	a := &Automaton{}
 	for i := range a.fold {
@@ -48,7 +48,7 @@ func (a *Automaton) state(label byte, depth int32) int32 {
 	return int32(len(a.label) - 1)
 }
 
-// add returns the child of a state for a byte, which it makes where there is none.
+// add returns the child of a state for a byte, creating it if necessary.
 func (a *Automaton) add(at int32, c byte) int32 {
 	next := a.down(at, c)
 	if next == 0 {
@@ -61,7 +61,7 @@ func (a *Automaton) add(at int32, c byte) int32 {
 	return next
 }
 
-// down returns the child of a state for a byte; 0 where there is none.
+// down returns the child of a state for a byte, or 0.
 func (a *Automaton) down(at int32, c byte) int32 {
 	if at == 0 {
 		return a.root[c]
@@ -73,8 +73,8 @@ func (a *Automaton) down(at int32, c byte) int32 {
 	return next
 }
 
-// link sets the suffixes, breadth first, and adds to what ends in each state what ends in
-// its suffix.
+// link sets the suffixes in breadth-first order, and adds to the texts that end in each
+// state those that end in its suffix.
 func (a *Automaton) link() {
 	queue := []int32{0}
 	for len(queue) > 0 {
@@ -90,7 +90,7 @@ func (a *Automaton) link() {
 	}
 }
 
-// step is Step for a byte that is folded.
+// step is like Step for a folded byte.
 func (a *Automaton) step(at int32, c byte) int32 {
 	for {
 		if next := a.down(at, c); next != 0 || at == 0 {
@@ -100,12 +100,12 @@ func (a *Automaton) step(at int32, c byte) int32 {
 	}
 }
 
-// Step returns the state behind a byte.
+// Step returns the state after a byte.
 func (a *Automaton) Step(at int32, c byte) int32 { return a.step(at, a.fold[c]) }
 
-// Ends returns the texts that end where a state is reached, by their places in what [New]
-// was given.
+// Ends returns the texts that end when a state is reached, as indices into the argument of
+// [New].
 func (a *Automaton) Ends(at int32) []int32 { return a.ends[at] }
 
-// Depth returns how many of the last bytes may begin a text.
+// Depth returns the number of preceding bytes that may begin a text.
 func (a *Automaton) Depth(at int32) int { return int(a.depth[at]) }
