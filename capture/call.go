@@ -64,7 +64,7 @@ func (c *collector) call(f evidence.Frame, m jsonrpc.Message) *call {
 		k.note(f, NoteMalformed)
 	}
 	if key, as := folded(params, "name", "arguments"); defence.FoldedKeys && as != "" && m.Method == methodCallTool {
-		c.gap(f, fmt.Sprintf("key %q, which some read as %q", key, as))
+		c.gap(f, fmt.Sprintf("key %q, which some parsers read as %q", key, as))
 	}
 	k.oddities(f, m)
 	return k

@@ -87,8 +87,8 @@ func TestLimits(t *testing.T) {
 	_, calls := d.Calls()
 	_, verdicts := d.Verdicts()
 	for err, want := range map[error]string{
-		trial:    "trial.json has 1099511627776 bytes, and at most 268435456 are read",
-		calls:    "calls.jsonl has 1099511627776 bytes, and at most 1073741824 are read",
+		trial:    "trial.json has 1099511627776 bytes, more than the maximum of 268435456",
+		calls:    "calls.jsonl has 1099511627776 bytes, more than the maximum of 1073741824",
 		verdicts: "verdicts.json has more than 1048576 values",
 	} {
 		if err == nil || !strings.HasSuffix(err.Error(), want) {

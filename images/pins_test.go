@@ -42,7 +42,7 @@ func TestPinsAreChecked(t *testing.T) {
 	tests := map[string]string{
 		`{"a/b": {"lists": {}}}`:                                   `catalog of no server`,
 		`{"files": {"lists": {"tools": {"a": "12"}}}}`:             `"files": an entry of tools`,
-		`{"files": {"lists": {"roots": {"a": "` + digest + `"}}}}`: `"roots" is no kind of list`,
+		`{"files": {"lists": {"roots": {"a": "` + digest + `"}}}}`: `"roots" is not a kind of list`,
 		`{"files": {"list": {}}}`:                                  `unknown field "list"`,
 		`{"files": {"instructions": "yes", "lists": {}}}`:          `no SHA-256`,
 		`{"files": {"lists": {"tools": {"": "` + digest + `"}}}}`:  `a name of at most`,

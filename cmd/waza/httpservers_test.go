@@ -368,7 +368,7 @@ script: [{call: {server: far, tool: look}}]
 	if run := p.runOf("of-the-environment"); run.Outcome != evidence.ClassInfra || unasked.Load() > 0 {
 		t.Errorf("%s, and the environment's proxy was asked %d times", run.Outcome, unasked.Load())
 	}
-	if run := p.runOf("locked"); !strings.Contains(run.Message, `MCP server "far" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.far, such as "Bearer ${TOKEN}"`) || strings.Contains(run.Message, "hint:") {
+	if run := p.runOf("locked"); !strings.Contains(run.Message, `MCP server "far" requires authorization: HTTP 401; set headers.Authorization of mcp_servers.far, such as "Bearer ${TOKEN}"`) || strings.Contains(run.Message, "hint:") {
 		t.Errorf("%s %s", run.Outcome, run.Message)
 	}
 }

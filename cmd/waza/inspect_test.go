@@ -62,7 +62,7 @@ func TestInspect(t *testing.T) {
 		partial string
 	}{
 		"honest": {1, ""}, "poisoned": {1, ""}, "drift": {1, ""}, "everything": {13, ""}, "files": {14, ""},
-		"cycle": {2, "a cursor came twice"},
+		"cycle": {2, "the server sent the same cursor twice"},
 	}
 	for name, tt := range tests {
 		l := found[name].Offer.Of(catalog.Tools)

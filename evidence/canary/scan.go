@@ -49,7 +49,7 @@ type lane struct {
 // decoder decodes the escapes of a text that arrives in pieces. It keeps an incomplete
 // escape at the end of a piece until the next.
 type decoder interface {
-	// escapes reports whether an escape begins in p.
+	// escapes reports whether p contains the start of an escape.
 	escapes(p []byte) bool
 	decode(p []byte) []byte
 }

@@ -26,11 +26,11 @@ const (
 
 // Bounds limits the work and the result of a comparison. A zero bound allows nothing.
 type Bounds struct {
-	Entries int   // bytes per tar
-	Read    int64 // listed individually
-	Files   int   // bytes of a file whose lines are compared
-	Text    int64 // bytes of lines in the result
-	Total   int64 // bytes of lines that are returned
+	Entries int   // per tar
+	Read    int64 // bytes per tar
+	Files   int   // listed individually
+	Text    int64 // bytes of a file whose lines are compared
+	Total   int64 // bytes of lines in the result
 }
 
 // Entry is an entry of a tree.
@@ -179,6 +179,6 @@ func (c *Change) compare(before, after []byte) {
 		last.Lines = append(last.Lines, line)
 	}
 	if endsLine(before) != endsLine(after) {
-		c.Unshown = "one of the two has no line break at the end"
+		c.Unshown = "one of the two has no line break at its end"
 	}
 }

@@ -8,7 +8,7 @@ package scan
 // Automaton finds a set of texts in one pass (Aho and Corasick, 1975). State 0 is the
 // initial state. An Automaton is immutable.
 type Automaton struct {
-	fold [256]byte // what each byte counts as
+	fold [256]byte // canonical form of each byte
 	root [256]int32
 
 	// Indexed by state. All states but 0 are the child of another.

@@ -1,8 +1,8 @@
-// Package catalog holds what an MCP server lists (instructions, tools, resources,
-// prompts), the pins of that, and the differences between two lists.
+// Package catalog represents what an MCP server lists (instructions, tools, resources,
+// prompts), pins of it, and differences between two catalogs.
 //
-// It is pure. Every byte of a catalog is a claim of the server. Answers to calls are no part of it,
-// and neither is what a server does.
+// It is pure. Everything in a catalog is claimed by the server. Results of calls, and what
+// a server actually does, are not part of it.
 package catalog
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Kind is a kind of what servers list.
+// Kind is a kind of list.
 type Kind string
 
-// What a server may list.
+// Kinds of lists.
 const (
 	Tools     Kind = "tools"
 	Resources Kind = "resources"
@@ -25,7 +25,7 @@ const (
 // Kinds returns all kinds, in the order in which they are requested and reported.
 func Kinds() []Kind { return []Kind{Tools, Resources, Templates, Prompts} }
 
-// One returns the name of an entry of the kind.
+// One returns the singular name of the kind.
 func (k Kind) One() string {
 	switch k {
 	case Tools:
@@ -38,7 +38,7 @@ func (k Kind) One() string {
 	return "prompt"
 }
 
-// key returns the member that identifies entries of the kind.
+// key returns the name of the member that identifies an entry.
 func (k Kind) key() string {
 	switch k {
 	case Resources:
@@ -49,49 +49,49 @@ func (k Kind) key() string {
 	return "name"
 }
 
-// Server is the identity that a server reports.
+// Server is a server's self-reported identity.
 type Server struct {
 	Name     string `json:"name,omitempty"`
 	Version  string `json:"version,omitempty"`
-	Protocol string `json:"protocol"` // the revision that it speaks with the runner
+	Protocol string `json:"protocol"` // protocol revision negotiated with the runner
 }
 
-// Catalog is what a server lists.
+// Catalog is everything that a server lists.
 type Catalog struct {
 	Server       Server          `json:"server"`
 	Instructions string          `json:"instructions,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
-	Lists        []List          `json:"lists"` // one of each kind, in the order of [Kinds]
+	Lists        []List          `json:"lists"` // one per kind, in the order of [Kinds]
 }
 
-// List is one list of a server's, with all of its pages.
+// List is one list of a server, from all pages.
 type List struct {
 	Kind    Kind    `json:"kind"`
 	Entries []Entry `json:"entries"`
-	Bytes   int     `json:"bytes"` // of the entries as they came
-	// Partial says why there may be more than Entries. It is empty where the list is complete.
+	Bytes   int     `json:"bytes"` // size of the entries as received
+	// Partial says why Entries may be incomplete; empty if the list is complete.
 	Partial string `json:"partial,omitempty"`
-	// Absent is set where the server does not know the list at all, and so has nothing of the
-	// kind.
+	// Absent reports that the server does not implement the list, and so has no such
+	// entries.
 	Absent bool `json:"absent,omitempty"`
 }
 
 // Entry is one tool, resource, resource template or prompt.
 type Entry struct {
-	Key string          `json:"key"` // its name, or its URI
+	Key string          `json:"key"` // name or URI
 	Raw json.RawMessage `json:"raw"`
 }
 
-// NewEntry returns the entry of a list of kind k that raw is, which is valid JSON.
+// NewEntry returns raw, which must be valid JSON, as an entry of a list of kind k.
 func NewEntry(k Kind, raw json.RawMessage) Entry {
 	return Entry{Key: jsontext.Word(jsontext.Member(raw, k.key())), Raw: raw}
 }
 
-// Text returns the string of a member of the entry. It is empty where there is none.
+// Text returns the string value of a member, or "".
 func (e Entry) Text(name string) string { return jsontext.Text(e.Member(name)) }
 
-// Member returns a member of the entry as it was written, or nil. Of several of one name it is the
-// last, as with most parsers.
+// Member returns the raw value of a member, or nil. The last of duplicate members counts,
+// as in most parsers.
 func (e Entry) Member(name string) json.RawMessage { return jsontext.Member(e.Raw, name) }
 
 // Of returns the list of a kind.
@@ -101,5 +101,5 @@ func (o Catalog) Of(k Kind) List {
 			return l
 		}
 	}
-	return List{Kind: k, Partial: "it was not asked for"}
+	return List{Kind: k, Partial: "it was not requested"}
 }

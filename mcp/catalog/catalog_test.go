@@ -83,8 +83,8 @@ func TestChanges(t *testing.T) {
 
 func TestPinRefuses(t *testing.T) {
 	partial := offering(`{"name":"a"}`)
-	partial.Lists[0].Partial = "a cursor came twice"
-	for want, o := range map[string]Catalog{"not whole: a cursor came twice": partial, "has no name": offering(`{}`), "was not asked for": {}} {
+	partial.Lists[0].Partial = "the server sent the same cursor twice"
+	for want, o := range map[string]Catalog{"incomplete: the server sent the same cursor twice": partial, "has no name": offering(`{}`), "was not requested": {}} {
 		if _, err := o.Pin(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -12,24 +12,24 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// Pin holds digests of a catalog that somebody approved: enough to find out which entries of another
-// catalog are new, gone or changed, and not how.
+// Pin holds digests of an approved catalog. It shows which entries of another catalog are
+// added, removed or changed, but not how they changed.
 type Pin struct {
 	Server
-	// Instructions is the digest of the text; empty where there is none.
+	// Instructions is the digest of the text; empty without instructions.
 	Instructions string `json:"instructions,omitempty"`
-	// Lists has the digest of each entry, by its kind and key. Entries are compared by
-	// their value, not by how their JSON is written.
+	// Lists holds the digest of each entry by kind and key. Digests depend on JSON values,
+	// not on their formatting.
 	Lists map[Kind]map[string]string `json:"lists"`
 }
 
-// Most of what a pin holds.
+// Limits on a pin.
 const (
-	maxPinned = 10_000  // entries of a kind
-	maxKey    = 4 << 10 // bytes of an entry's key
+	maxPinned = 10_000  // entries per kind
+	maxKey    = 4 << 10 // bytes of a key
 )
 
-// Pin returns the pin of a catalog whose lists are complete.
+// Pin returns the pin of a catalog. It returns an error if a list is incomplete.
 func (o Catalog) Pin() (Pin, error) {
 	p := Pin{Server: o.Server, Lists: map[Kind]map[string]string{}}
 	if o.Instructions != "" {
@@ -38,11 +38,11 @@ func (o Catalog) Pin() (Pin, error) {
 	for _, k := range Kinds() {
 		l := o.Of(k)
 		if l.Partial != "" {
-			return Pin{}, fmt.Errorf("its list of %s is not whole: %s", strings.ReplaceAll(string(k), "_", " "), l.Partial)
+			return Pin{}, fmt.Errorf("its list of %s is incomplete: %s", strings.ReplaceAll(string(k), "_", " "), l.Partial)
 		}
 		digests := l.digests()
 		if _, nameless := digests[""]; nameless {
-			return Pin{}, fmt.Errorf("a %s of it has no %s", k.One(), k.key())
+			return Pin{}, fmt.Errorf("it has a %s without a %s", k.One(), k.key())
 		}
 		if len(digests) > 0 {
 			p.Lists[k] = digests
@@ -51,14 +51,14 @@ func (o Catalog) Pin() (Pin, error) {
 	return p, p.Check()
 }
 
-// digests returns the digests of a list's entries, by key. Entries with one key share a digest of all
-// of them in their order: clients differ in which of them counts.
+// digests returns the digests of a list's entries by key. Entries with the same key share
+// one digest of all of them in order, since clients differ in which one they use.
 func (l List) digests() map[string]string {
 	found := map[string]string{}
 	for _, e := range l.Entries {
 		one, ok := jsonvalue.Digest(e.Raw)
 		if !ok {
-			continue // an entry is an element of a JSON array
+			continue // cannot happen: an entry is an element of a JSON array
 		}
 		if first, twice := found[e.Key]; twice {
 			one = digest(first + one)
@@ -73,15 +73,15 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Check returns what is wrong with a pin that was read from a file.
+// Check reports what is wrong with a pin read from a file.
 func (p Pin) Check() error {
 	if p.Instructions != "" && !isDigest(p.Instructions) {
-		return errors.New("instructions are no SHA-256")
+		return errors.New("instructions is not a SHA-256 digest")
 	}
 	for k, digests := range p.Lists {
 		switch {
 		case !slices.Contains(Kinds(), k):
-			return fmt.Errorf("%q is no kind of list", k)
+			return fmt.Errorf("%q is not a kind of list", k)
 		case len(digests) > maxPinned:
 			return fmt.Errorf("more than %d %s", maxPinned, k)
 		}
@@ -99,7 +99,7 @@ func isDigest(s string) bool {
 	return err == nil && len(raw) == sha256.Size && strings.ToLower(s) == s
 }
 
-// Len returns how many entries are pinned.
+// Len returns the number of pinned entries.
 func (p Pin) Len() (n int) {
 	for _, digests := range p.Lists {
 		n += len(digests)
@@ -107,21 +107,22 @@ func (p Pin) Len() (n int) {
 	return n
 }
 
-// What became of something that was pinned.
+// Kinds of differences.
 const (
 	Added   = "added"
 	Removed = "removed"
 	Changed = "changed"
 )
 
-// Difference is an entry, or the instructions, that is not as it was pinned.
+// Difference is an entry, or the instructions, that differs from its pin.
 type Difference struct {
-	Kind Kind   `json:"kind,omitempty"` // none of instructions
-	Key  string `json:"key,omitempty"`  // the same
+	Kind Kind   `json:"kind,omitempty"` // empty for instructions
+	Key  string `json:"key,omitempty"`  // empty for instructions
 	What string `json:"what"`           // added, removed or changed
 }
 
-// String says which, in one phrase. The key is as the server wrote it.
+// String returns a phrase such as: tool "x" changed. The key is quoted as written by the
+// server.
 func (d Difference) String() string {
 	if d.Kind == "" {
 		return "instructions " + d.What
@@ -129,8 +130,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %q %s", d.Kind.One(), d.Key, d.What)
 }
 
-// Differences lists what in o is not as it is pinned, by kind and then key. What is missing from a
-// list that is not complete does not count as removed.
+// Differences returns how o differs from the pin, sorted by kind and key. Entries missing
+// from an incomplete list do not count as removed.
 func (p Pin) Differences(o Catalog) []Difference {
 	var all []Difference
 	if what := compare(p.Instructions, instructionsOf(o)); what != "" {
@@ -143,8 +144,8 @@ func (p Pin) Differences(o Catalog) []Difference {
 	return all
 }
 
-// Changes lists what differs between two catalogs. Of a list that is not complete in both, only what
-// both have is compared.
+// Changes returns the differences between two catalogs. If a list is incomplete in either,
+// only the entries in both are compared.
 func Changes(before, after Catalog) (all []Difference) {
 	for _, k := range Kinds() {
 		was, is := before.Of(k), after.Of(k)
@@ -158,8 +159,8 @@ func Changes(before, after Catalog) (all []Difference) {
 	return all
 }
 
-// Tools lists which tools, given by the digests of their entries, are not as they are pinned. whole
-// says that there are no others.
+// Tools returns which tools, given by the digests of their entries, differ from the pin.
+// whole reports that the list is complete.
 func (p Pin) Tools(digests map[string]string, whole bool) []Difference {
 	return p.inList(Tools, digests, whole)
 }

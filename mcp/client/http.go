@@ -17,12 +17,12 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// How a server that may still be starting is asked again. At first it refuses connections, and
-// then it may answer with errors for a moment.
+// Timing of retries while a server may still be starting. It first refuses connections, and
+// may then return errors for a moment.
 const (
 	firstPause = 20 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	settling   = 2 * time.Second // how long HTTP errors, and failures to reach a remote server, are not final
+	settling   = 2 * time.Second // period in which HTTP errors and failures to reach a remote server are retried
 )
 
 // Headers of streamable HTTP.
@@ -36,11 +36,11 @@ type httpConn struct {
 	*options
 	era      Era
 	session  string
-	version  string // that initialize agreed on
-	answered bool   // the server is there
+	version  string // negotiated by initialize
+	answered bool   // the server has answered before
 }
 
-// ask posts a request. It repeats the first one while the server may still be starting.
+// ask posts a request. The first one is retried while the server may still be starting.
 func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.Message, err error) {
 	c.log.sent([]byte(request))
 	try := func() error {
@@ -70,10 +70,10 @@ func (c *httpConn) notify(ctx context.Context, notification string) error {
 	return response.Body.Close()
 }
 
-// unasked implements conn: without a request there is nothing to hear.
+// unasked implements conn. Without a request the server cannot send messages.
 func (c *httpConn) unasked() <-chan []byte { return nil }
 
-// close ends the session at the server.
+// close deletes the session at the server.
 func (c *httpConn) close() {
 	if c.session == "" {
 		return
@@ -85,7 +85,7 @@ func (c *httpConn) close() {
 	}
 }
 
-// exchange posts a request and returns the answer to it.
+// exchange posts a request and returns its response.
 func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Message, error) {
 	response, err := c.post(ctx, request)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 	return jsonrpc.Message{}, transport.HTTPError{Status: response.StatusCode, Text: text}
 }
 
-// readStream finds the answer in an event stream.
+// readStream returns the response from an event stream.
 func (c *httpConn) readStream(ctx context.Context, response *http.Response, id string) (jsonrpc.Message, error) {
 	in := transport.NewEventReader(response.Body, c.server.Message, c.memory())
 	for {
@@ -150,8 +150,8 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 	}
 }
 
-// memory returns a budget for one message that is read, one that is parsed, and what growing
-// costs.
+// memory returns a budget for reading one message and parsing another, including buffer
+// growth.
 func (c *httpConn) memory() *bounded.Budget { return bounded.NewBudget(4 * c.server.Message) }
 
 func (c *httpConn) post(ctx context.Context, message string) (*http.Response, error) {
@@ -170,7 +170,7 @@ func (c *httpConn) post(ctx context.Context, message string) (*http.Response, er
 	return c.server.Upstream.Send(r, []byte(message))
 }
 
-// nameOf returns what Mcp-Name repeats; 2026-07-28 basic/transports/streamable-http.
+// nameOf returns the value of Mcp-Name; 2026-07-28 basic/transports/streamable-http.
 func nameOf(m jsonrpc.Message) string {
 	switch m.Method {
 	case "tools/call", "prompts/get":
@@ -193,7 +193,7 @@ func (c *httpConn) request(ctx context.Context, method string) *http.Request {
 	return r
 }
 
-// retry calls try until it succeeds, cannot succeed any more, or ctx ends. It returns the last
+// retry calls try until it succeeds, fails permanently, or ctx ends. It returns the last
 // error.
 func (o *options) retry(ctx context.Context, try func() error) error {
 	began := time.Now()
@@ -209,13 +209,13 @@ func (o *options) retry(ctx context.Context, try func() error) error {
 		case <-ctx.Done():
 			return err
 		}
-		if ctx.Err() != nil { // both may have ended, and another try would only fail with ctx
+		if ctx.Err() != nil { // another try would only fail with the error of ctx
 			return err
 		}
 	}
 }
 
-// isFinal reports whether an error stays, however often one tries.
+// isFinal reports whether retrying cannot help.
 func isFinal(err error) bool {
 	_, barred := errors.AsType[*transport.Barred](err)
 	return barred || errors.Is(err, transport.ErrRedirect) || errors.Is(err, transport.ErrEndpoint) || errors.Is(err, transport.ErrEncoded)
@@ -225,7 +225,7 @@ func isUnauthorized(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
-// mayRecover reports whether to try again after an error, since the first try.
+// mayRecover reports whether to retry after an error, given the time since the first try.
 func (o *options) mayRecover(err error, since time.Duration) bool {
 	answer, ok := errors.AsType[transport.HTTPError](err)
 	switch {
@@ -237,7 +237,7 @@ func (o *options) mayRecover(err error, since time.Duration) bool {
 	return !o.server.Upstream.Remote || since < settling
 }
 
-// failure returns why a server that speaks HTTP did not answer.
+// failure returns the error for a server that speaks HTTP and did not answer.
 func (o *options) failure(ctx context.Context, err error) error {
 	up := o.server.Upstream
 	if _, ended := o.program.Ended(); ended {
@@ -273,9 +273,9 @@ func (o *options) failure(ctx context.Context, err error) error {
 func (o *options) authorizationAdvice(status int) error {
 	switch up := o.server.Upstream; {
 	case up.Remote && len(up.Headers) > 0:
-		return fmt.Errorf("HTTP %d; the headers of mcp_servers.%s do not do, so check their values", status, o.server.Name)
+		return fmt.Errorf("HTTP %d; the headers of mcp_servers.%s are not accepted; check their values", status, o.server.Name)
 	case up.Remote:
 		return fmt.Errorf(`HTTP %d; set headers.Authorization of mcp_servers.%s, such as "Bearer ${TOKEN}"`, status, o.server.Name)
 	}
-	return fmt.Errorf("HTTP %d; in its own container it needs none, so configure it to do without", status)
+	return fmt.Errorf("HTTP %d; it runs in its own container and needs no authorization, so turn that off", status)
 }

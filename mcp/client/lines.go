@@ -9,20 +9,20 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// linesConn is a conversation with a process, or over HTTP+SSE.
+// linesConn is a conversation with a process or over HTTP+SSE.
 type linesConn struct {
 	*options
 	lines *transport.Lines
-	said  chan []byte // what the server says
+	said  chan []byte // lines from the server
 	left  chan struct{}
-	// release ends the process's context, once close has ended the process.
+	// release ends the process's context after close has ended the process.
 	release context.CancelFunc
 }
 
-// openLines opens a conversation with the process that launch starts; nil stands for the server's
-// own launcher. It tries again while a server over HTTP+SSE may still be starting.
+// openLines starts a conversation with the process that launch starts; nil means the
+// server's own launcher, with retries while a server on HTTP+SSE may still be starting.
 func openLines(ctx context.Context, o *options, launch transport.Launcher) (conn, error) {
-	// For one message that is read, one that is parsed, and what growing costs.
+	// Memory for reading one message and parsing another, including buffer growth.
 	memory := bounded.NewBudget(4 * o.server.Message)
 	if launch == nil {
 		launch = o.patiently(o.server.Launcher(memory))
@@ -51,7 +51,8 @@ func openLines(ctx context.Context, o *options, launch transport.Launcher) (conn
 	return nil, err
 }
 
-// patiently returns a launcher that tries again while a server over HTTP may still be starting.
+// patiently returns a launcher that retries while a server that speaks HTTP may still be
+// starting.
 func (o *options) patiently(launch transport.Launcher) transport.Launcher {
 	if o.server.Upstream == nil {
 		return launch
@@ -100,7 +101,7 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 	}
 }
 
-// notify writes a message. Where that fails the process ends, or time does.
+// notify writes a message. Failures show up as the end of the process or a timeout.
 func (c *linesConn) notify(ctx context.Context, message string) error {
 	c.log.sent([]byte(message))
 	_ = c.lines.Send(ctx, []byte(message))

@@ -13,21 +13,22 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// Bounds of one list. A list that exceeds them is partial.
+// Limits of one list. A list that exceeds them is partial.
 const (
 	maxPages       = 100
 	maxListed      = 10_000
 	maxListedBytes = 32 << 20
-	maxNested      = 100 // objects and arrays of one entry within each other
+	maxNested      = 100 // nesting depth of an entry
 )
 
-// grace is how long a server that answers may take to answer what it does not declare.
+// grace is the time that a server gets to answer a request for a list that it does not
+// declare.
 const grace = time.Second
 
-// List asks for a list, page by page, within patience and the bounds of this package. If the list
-// is partial it says why. A list that the server does not declare among its capabilities is absent
-// unless the server answers soon: some ignore methods that they do not know, and one that has
-// ignored such a list is not asked for another.
+// List requests all pages of a list, within patience and the limits of this package. If the
+// list is partial it says why. A list that is not among the server's capabilities is absent
+// unless the server answers soon: some servers ignore unknown methods. Once a server has
+// ignored such a request, other undeclared lists are not requested.
 func (s *Session) List(ctx context.Context, k catalog.Kind, patience time.Duration) catalog.List {
 	declared := k == catalog.Tools || s.declares(k)
 	if !declared {
@@ -51,7 +52,7 @@ func (s *Session) List(ctx context.Context, k catalog.Kind, patience time.Durati
 	return l
 }
 
-// declares reports whether the server declares the capability to which a list belongs.
+// declares reports whether the server declares the capability for a list.
 func (s *Session) declares(k catalog.Kind) bool {
 	_, at := methodOf(k)
 	if k == catalog.Templates {
@@ -60,8 +61,8 @@ func (s *Session) declares(k catalog.Kind) bool {
 	return jsontext.Member(capabilitiesOf(s.hello), at) != nil
 }
 
-// list returns a list of the server's. An error means that the conversation failed; why a list is
-// partial otherwise is in the list.
+// list requests a list. It returns an error if the conversation failed; other reasons for a
+// partial list are in the list.
 func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error) {
 	l := catalog.List{Kind: k, Entries: []catalog.Entry{}}
 	method, at := methodOf(k)
@@ -89,7 +90,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 			return l, nil
 		}
 		if seen[cursor] {
-			l.Partial = "a cursor came twice"
+			l.Partial = "the server sent the same cursor twice"
 			return l, nil
 		}
 		seen[cursor] = true
@@ -98,7 +99,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 	return l, nil
 }
 
-// methodOf returns the method of a list, and the key that it has in the result.
+// methodOf returns the method that requests a list, and the list's key in the result.
 func methodOf(k catalog.Kind) (method, at string) {
 	switch k {
 	case catalog.Resources:
@@ -111,11 +112,11 @@ func methodOf(k catalog.Kind) (method, at string) {
 	return "tools/list", "tools"
 }
 
-// addPage adds a page to l, and returns the cursor of the next one.
+// addPage adds a page to l and returns the cursor of the next page.
 func addPage(l *catalog.List, result []byte, at string) (cursor string) {
 	entries := jsontext.Member(result, at)
 	if len(entries) == 0 || entries[0] != '[' {
-		l.Partial = "an answer has no list"
+		l.Partial = "a response has no list"
 		return ""
 	}
 	for raw := range jsontext.Elements(entries) {
@@ -136,7 +137,7 @@ func addPage(l *catalog.List, result []byte, at string) (cursor string) {
 	return jsontext.Text(jsontext.Member(result, "nextCursor"))
 }
 
-// capabilitiesOf returns the capabilities of a server; nil if they are nested too deep.
+// capabilitiesOf returns the server's capabilities, or nil if they are nested too deeply.
 func capabilitiesOf(result []byte) json.RawMessage {
 	said := jsontext.Member(result, "capabilities")
 	if jsontext.Depth(said) > maxNested {

@@ -23,21 +23,21 @@ var (
 	ErrNoAnswer     = errors.New("did not answer in time")
 	ErrUnreachable  = errors.New("cannot be reached")
 	ErrRefused      = errors.New("answered with an error")
-	ErrUnauthorized = errors.New("wants authorization")
+	ErrUnauthorized = errors.New("requires authorization")
 	ErrTools        = errors.New("lacks tools that the agent is to see")
 )
 
-// Error says why a server is not usable.
+// Error is the reason why a server cannot be used.
 type Error struct {
 	Server string
 	Class  error         // one of the classes above
 	Cause  error         // may be nil
-	Exit   *process.Exit // of class ErrExited, if it is known; else nil
-	Stderr string        // the beginning and the end of what it wrote there
-	Stray  string        // likewise what it wrote to stdout that is no message, where stdout is for messages
+	Exit   *process.Exit // for class ErrExited, if known
+	Stderr string        // beginning and end of its stderr
+	Stray  string        // beginning and end of its stdout without messages, if stdout carries messages
 }
 
-// Error names the server and the reason, and quotes the first and last lines of what it printed.
+// Error names the server and the reason, and quotes the server's output.
 func (e *Error) Error() string {
 	said := fmt.Sprintf("MCP server %q %s", e.Server, e.reason())
 	if printed := strings.TrimSpace(e.Stderr); printed != "" {
@@ -68,10 +68,10 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Class, e.Cause}
 }
 
-// Probe checks that a server answers, and that it has the tools that the agent is to see; nil
-// stands for all. With discover it also learns whether the server answers server/discover, for
-// agents that begin with that. It opens a session as [Open] does, which has ended when Probe
-// returns. It records the messages as events of kind "health".
+// Probe checks that a server answers and has the tools that the agent uses; nil means all.
+// If discover is set it also checks whether the server supports server/discover, for agents
+// that start with it. Probe opens a session as [Open] does and closes it before it returns.
+// It records messages as events of kind "health".
 func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (ServerInfo, error) {
 	o, err := newOptions(s, rec)
 	if err != nil {
@@ -100,8 +100,8 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 	return info, nil
 }
 
-// checkTools checks that the server has the tools that the agent is to see: a misspelt name would
-// silently hide a tool.
+// checkTools checks that the server has the tools that the agent uses, since a misspelled
+// name would silently hide a tool.
 func (s *Session) checkTools(ctx context.Context, server string, tools []string) error {
 	if tools == nil {
 		return nil
@@ -125,7 +125,7 @@ func (s *Session) checkTools(ctx context.Context, server string, tools []string)
 	return nil
 }
 
-// maxQuoted is how many names a sentence lists.
+// maxQuoted is the maximum number of names listed in a message.
 const maxQuoted = 50
 
 func quoted(names []string) string {
@@ -135,13 +135,13 @@ func quoted(names []string) string {
 	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
 }
 
-// log takes the messages of a session. The session ends if received fails.
+// log receives the messages of a session. If received returns an error the session ends.
 type log interface {
 	sent(message []byte)
 	received(message []byte) error
 }
 
-// noLog keeps nothing.
+// noLog discards messages.
 type noLog struct{}
 
 func (noLog) sent([]byte)           {}
@@ -161,19 +161,19 @@ func (l healthLog) received(message []byte) error {
 	return nil
 }
 
-// Recorder takes the frames and the events of a session. [evidence.Recorder] is one.
+// Recorder records the frames and events of a session; [evidence.Recorder] implements it.
 type Recorder interface {
 	transport.EventRecorder
 	Frame(f evidence.Frame) int64
 }
 
-// frameLog records the messages of an inspection as frames, as many as the server may send.
+// frameLog records the messages of an inspection as frames, within the server's limits.
 type frameLog struct {
 	rec    Recorder
 	events *transport.Events
 	server transport.Server
 
-	frames, bytes int64 // that the server has sent
+	frames, bytes int64 // received from the server
 }
 
 func (l *frameLog) sent(message []byte) { l.record(evidence.ToServer, message) }

@@ -1,8 +1,8 @@
-// Package client holds the runner's own conversations with MCP servers: the probe of a trial,
-// the questions of graders once the agent has stopped, and the inspection of a server.
+// Package client implements the runner's own MCP sessions: the probe before a trial, tool
+// calls for graders after the agent has stopped, and the inspection of a server.
 //
-// A [Session] speaks both eras of the protocol, over every transport of package transport. It
-// refuses what a server asks of it, does not reconnect, and does not judge what servers answer.
+// A [Session] supports both eras of the protocol over every transport of package transport.
+// It rejects requests from the server, does not reconnect, and does not evaluate responses.
 package client
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Era is how a server begins a conversation.
+// Era is the way in which a conversation with a server begins.
 type Era string
 
 const (
@@ -29,55 +29,55 @@ const (
 )
 
 const (
-	sessionsVersion  = "2025-11-25" // the last revision with sessions
-	statelessVersion = "2026-07-28" // the first one without
+	sessionsVersion  = "2025-11-25" // last revision with sessions
+	statelessVersion = "2026-07-28" // first revision without sessions
 )
 
-// ServerInfo is what a server says of itself. None of it is verified.
+// ServerInfo is the server's self-description, which is not verified.
 type ServerInfo struct {
 	Name, Version   string
 	ProtocolVersion string
 	Era             Era
-	// NoDiscover says that it was asked server/discover in a session, and did not answer.
+	// NoDiscover reports that the server did not answer server/discover in a session.
 	NoDiscover bool
 }
 
-// Reply is what a server answered to a request: a result or an error, as it wrote them.
+// Reply is the result or error with which a server answered, as raw JSON.
 type Reply struct {
 	Result, Error json.RawMessage
 }
 
-// Session is a conversation that the runner has with a server on its own account. It is for
-// one caller at a time.
+// Session is a conversation of the runner with a server. It is not safe for concurrent use.
 type Session struct {
 	*options
 	conn    conn
 	era     Era
 	info    ServerInfo
-	hello   json.RawMessage // the result that began the conversation
-	asked   int             // requests
-	ignores bool            // requests that it does not know
+	hello   json.RawMessage // result of the first request
+	asked   int             // number of requests
+	ignores bool            // the server ignores unknown requests
 }
 
-// conn carries the messages of a session. Its errors are of type [*Error].
+// conn transports the messages of a session. Its errors are of type [*Error].
 type conn interface {
-	// ask sends a request and returns the answer to it.
+	// ask sends a request and returns its response.
 	ask(ctx context.Context, id, request string) (jsonrpc.Message, error)
 	notify(ctx context.Context, notification string) error
-	// unasked returns the messages of a server that is asked nothing; nil if it can send none.
+	// unasked returns messages that the server sends without a request; nil if it cannot.
 	unasked() <-chan []byte
 	close()
 }
 
 const (
 	agentHasStopped = "the agent has stopped, and nobody answers in its place"
-	nobodyAnswers   = "the server is inspected, and nobody answers it"
+	nobodyAnswers   = "the server is being inspected, and nobody answers its requests"
 )
 
-// Open opens a session with a server: in a process of its own, or over HTTP. A server that
-// refuses to initialize is asked to discover, in another process. s.Start bounds the time
-// until it has answered. Errors are of type [*Error], unless s cannot be a server. The caller
-// closes the session. Nothing of it is recorded: it is no part of what the agent did.
+// Open opens a session with a server, in a new process or over HTTP. If the server rejects
+// initialize, Open tries server/discover in another process. s.Start limits the time until
+// the first response. Errors are of type [*Error], unless s is invalid. The caller must
+// close the session. Nothing is recorded, since the session is not part of what the agent
+// did.
 func Open(ctx context.Context, s transport.Server) (*Session, error) {
 	o, err := newOptions(s, nil)
 	if err != nil {
@@ -87,8 +87,7 @@ func Open(ctx context.Context, s transport.Server) (*Session, error) {
 	return o.open(ctx)
 }
 
-// Continue resumes a conversation with a process of the server that somebody else began and has
-// left.
+// Continue takes over a conversation that someone else began with a process of the server.
 func Continue(ctx context.Context, s transport.Server, proc process.Process, era Era) (*Session, error) {
 	o, err := newOptions(s, nil)
 	if err != nil {
@@ -102,8 +101,8 @@ func Continue(ctx context.Context, s transport.Server, proc process.Process, era
 	return &Session{options: o, conn: c, era: era}, nil
 }
 
-// Inspect opens a session as [Open] does, for an inspection of the server, and records every
-// message as a frame. The server may send as many as to an agent.
+// Inspect opens a session as [Open] does and records every message as a frame. The limits
+// on the server's messages are those of a trial.
 func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
 	o, err := newOptions(s, rec)
 	if err != nil {
@@ -114,18 +113,18 @@ func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, e
 	return o.open(ctx)
 }
 
-// options are how a session is held.
+// options configures a session.
 type options struct {
 	server  transport.Server
 	events  *transport.Events
 	log     log
-	refusal string             // the answer to what the server asks; empty to answer nothing
-	program *transport.Program // the server's process; nil if that is not ours
-	stray   *bounded.Ends      // what it writes to stdout that is no message
+	refusal string             // error message for requests from the server; empty to ignore them
+	program *transport.Program // the server's process; nil if it is not ours
+	stray   *bounded.Ends      // lines on stdout that are not messages
 }
 
-// maxMessage is how many bytes one message may have, if the server's limit is not lower. Lists of
-// tools take far less.
+// maxMessage is the maximum size of a message in bytes, unless the server's limit is lower.
+// Tool lists are far smaller.
 const maxMessage = 16 << 20
 
 func newOptions(s transport.Server, rec transport.EventRecorder) (*options, error) {
@@ -150,10 +149,10 @@ func (o *options) open(ctx context.Context) (*Session, error) {
 			return s, nil
 		}
 	}
-	return s, err // the first error says more: few servers know discover alone
+	return s, err // the first error is more useful: few servers support only discover
 }
 
-// begin opens a session of an era, with options of its own.
+// begin opens a session of the given era.
 func (o options) begin(ctx context.Context, era Era) (_ *Session, err error) {
 	s := &Session{options: &o, era: era}
 	if o.server.Streamable() {
@@ -168,12 +167,12 @@ func (o options) begin(ctx context.Context, era Era) (_ *Session, err error) {
 	return s, nil
 }
 
-// fail returns the error that the session's server is not usable.
+// fail returns an error for the server of the session.
 func (o *options) fail(class, cause error) error {
 	return &Error{Server: o.server.Name, Class: class, Cause: cause, Stderr: o.program.Output(), Stray: o.stray.String()}
 }
 
-// exited returns the error that the server's program has ended.
+// exited returns the error for a server whose program has ended.
 func (o *options) exited() error {
 	end, _ := o.program.Ended()
 	return &Error{
@@ -181,12 +180,12 @@ func (o *options) exited() error {
 	}
 }
 
-// params are the parameters of a request.
+// params holds the parameters of a request.
 type params map[string]any
 
 func clientInfo() params { return params{"name": "waza", "version": "1"} }
 
-// handshake learns who the server is.
+// handshake sends the first request and reads the server's identity.
 func (s *Session) handshake(ctx context.Context) error {
 	method, given := "initialize", params{"protocolVersion": sessionsVersion, "capabilities": params{}, "clientInfo": clientInfo()}
 	if s.era == EraStateless {
@@ -206,7 +205,7 @@ func (s *Session) handshake(ctx context.Context) error {
 	return nil
 }
 
-// request makes a request. It changes given.
+// request sends a request. It may modify given.
 func (s *Session) request(ctx context.Context, method string, given params) (jsonrpc.Message, error) {
 	s.asked++
 	id := fmt.Sprintf("waza-%d", s.asked) // a string, so that no server takes it for an id of its own
@@ -224,7 +223,7 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 	return s.conn.ask(ctx, strconv.Quote(id), string(raw))
 }
 
-// readHello reads both eras' first answer.
+// readHello reads the response to the first request, in either era.
 func readHello(era Era, m jsonrpc.Message) (ServerInfo, error) {
 	switch {
 	case m.Error != nil:
@@ -250,7 +249,7 @@ func readHello(era Era, m jsonrpc.Message) (ServerInfo, error) {
 	return info, nil
 }
 
-// describe returns the code and the text of a JSON-RPC error.
+// describe returns the code and message of a JSON-RPC error.
 func describe(e []byte) string {
 	return fmt.Sprintf("%d %s", codeOf(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
@@ -260,18 +259,19 @@ func codeOf(e []byte) int {
 	return code
 }
 
-// Call calls a tool. Arguments are an object, or nothing. Errors are of type [*Error], or say
-// that the server wants input before it answers.
+// Call calls a tool. arguments is a JSON object or empty. Errors are of type [*Error], or
+// say that the server requires input before it answers.
 func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
 
-// Read reads a resource, and fails as [Session.Call] does.
+// Read reads a resource. Its errors are those of [Session.Call].
 func (s *Session) Read(ctx context.Context, uri string) (Reply, error) {
 	return s.get(ctx, "resources/read", params{"uri": uri}, nil)
 }
 
-// Get gets a prompt, and fails as [Session.Call] does. Arguments are an object, or nothing.
+// Get gets a prompt. arguments is a JSON object or empty. Its errors are those of
+// [Session.Call].
 func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
 	return s.get(ctx, "prompts/get", params{"name": prompt}, arguments)
 }
@@ -285,12 +285,13 @@ func (s *Session) get(ctx context.Context, method string, given params, argument
 		return Reply{}, err
 	}
 	if s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
-		return Reply{}, errors.New("the server wants input before it answers, and nobody gives it any")
+		return Reply{}, errors.New("the server requires input before it answers, which is not supported here")
 	}
 	return Reply{Result: m.Result, Error: m.Error}, nil
 }
 
-// Offer returns what the server said of itself when the conversation began. It has no lists.
+// Offer returns the server's description of itself from the start of the conversation,
+// without lists.
 func (s *Session) Offer() catalog.Catalog {
 	return catalog.Catalog{
 		Server:       catalog.Server{Name: s.info.Name, Version: s.info.Version, Protocol: s.info.ProtocolVersion},
@@ -299,14 +300,14 @@ func (s *Session) Offer() catalog.Catalog {
 	}
 }
 
-// Listen answers the server while nothing is asked of it, until ctx ends. If the server ends
-// before, the error says how.
+// Listen handles messages that the server sends without a request, until ctx ends. If the
+// server ends first it returns an error that says how.
 func (s *Session) Listen(ctx context.Context) error {
 	for {
 		select {
 		case message := <-s.conn.unasked():
 			if reply := s.reply(message); reply != "" {
-				_ = s.conn.notify(ctx, reply) // where it fails the process ends, or time does
+				_ = s.conn.notify(ctx, reply) // a failure shows up as the end of the process or a timeout
 			}
 		case <-s.program.Gone():
 			end, _ := s.program.Ended()
@@ -317,18 +318,19 @@ func (s *Session) Listen(ctx context.Context) error {
 	}
 }
 
-// Close ends the session. If it has a process of its own, Close returns when that has ended.
+// Close ends the session and waits for its process, if it has one.
 func (s *Session) Close() { s.conn.close() }
 
-// answers reports whether a message answers the request with an id. Both are JSON.
+// answers parses raw and reports whether it is the response to the request with an id,
+// which is JSON.
 func answers(raw []byte, id string) (jsonrpc.Message, bool) {
 	m, ok := parseOne(raw)
 	asked, _ := jsonrpc.ParseID([]byte(id))
 	return m, ok && m.Method == "" && m.ID.Key == asked.Key
 }
 
-// reply returns the answer to what a server asks of the runner; empty if it asks nothing or
-// nobody answers. It answers a ping and refuses anything else.
+// reply returns the response to a request from the server, or "" if there is none to send.
+// It answers ping and rejects everything else.
 func (o *options) reply(raw []byte) string {
 	m, ok := parseOne(raw)
 	if o.refusal == "" || !ok || !m.IsRequest() {
@@ -340,7 +342,7 @@ func (o *options) reply(raw []byte) string {
 	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
 }
 
-// parseOne reads a valid message that is no batch.
+// parseOne parses raw and reports whether it is a valid message other than a batch.
 func parseOne(raw []byte) (jsonrpc.Message, bool) {
 	all, batch, err := jsonrpc.Parse(raw)
 	if err != nil || batch {

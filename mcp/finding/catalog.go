@@ -13,20 +13,21 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
-// Findings are what was found in a server's texts. Unlooked says why not all of them were read; it
-// is empty where they were.
+// Findings are the findings in a server's texts. Unlooked says why some texts were not
+// read; it is empty if all were.
 type Findings struct {
 	Places   []Finding `json:"places"`
 	Unlooked string    `json:"unlooked,omitempty"`
 }
 
-// InCatalog looks at what a server lists: its instructions, every text of every entry, and entries
-// that are there more than once. others are the names of tools of other servers that the agent has.
+// InCatalog inspects what a server lists: its instructions, every text of every entry, and
+// duplicate entries. others holds the names of other servers' tools that the agent has.
 func InCatalog(o catalog.Catalog, others []string) Findings {
 	return inCatalog(o, newReader(others, maxAll))
 }
 
-// InCatalogBriefly is [InCatalog] for callers with many catalogs: it reads fewer bytes, and says so.
+// InCatalogBriefly is like [InCatalog] for callers with many catalogs: it reads fewer
+// bytes, and reports what it did not read.
 func InCatalogBriefly(o catalog.Catalog) Findings { return inCatalog(o, newReader(nil, maxBrief)) }
 
 func inCatalog(o catalog.Catalog, r *reader) Findings {
@@ -40,19 +41,19 @@ func inCatalog(o catalog.Catalog, r *reader) Findings {
 	return r.done()
 }
 
-// InResult looks at a server's answer to a call of a tool or another request.
+// InResult inspects a server's response to a tool call or another request.
 func InResult(of, key string, raw []byte) Findings {
 	r := newReader(nil, maxAll)
 	r.entry(Finding{Of: of + " result", Key: key}, raw)
 	return r.done()
 }
 
-// reader reads texts as far as the bounds allow.
+// reader inspects texts within the limits.
 type reader struct {
 	others   map[string]bool
 	left     int // bytes that may still be read
 	beyond   int // bytes that were not read
-	more     int // findings beyond the most
+	more     int // findings beyond the limit
 	findings []Finding
 	path     []string
 }
@@ -69,16 +70,16 @@ func (r *reader) done() Findings {
 	m := Findings{Places: r.findings}
 	var why []string
 	if r.beyond > 0 {
-		why = append(why, strconv.Itoa(r.beyond)+" bytes of its texts were not looked at")
+		why = append(why, strconv.Itoa(r.beyond)+" bytes of its texts were not inspected")
 	}
 	if r.more > 0 {
-		why = append(why, strconv.Itoa(r.more)+" more places are marked")
+		why = append(why, strconv.Itoa(r.more)+" more places were found")
 	}
 	m.Unlooked = strings.Join(why, "; ")
 	return m
 }
 
-// text looks at one text.
+// text inspects one text.
 func (r *reader) text(at Finding, text string) {
 	look := min(len(text), r.left, maxText)
 	r.left -= look
@@ -97,7 +98,7 @@ func (r *reader) add(m Finding) {
 	r.findings = append(r.findings, m)
 }
 
-// duplicates finds keys that several entries of a list have.
+// duplicates finds keys that occur more than once in a list.
 func (r *reader) duplicates(l catalog.List) {
 	entries := map[string][]catalog.Entry{}
 	for _, e := range l.Entries {
@@ -117,7 +118,7 @@ func (r *reader) duplicates(l catalog.List) {
 	}
 }
 
-// entry looks at all texts and keys of a JSON value, which is valid.
+// entry inspects all texts and keys of a valid JSON value.
 func (r *reader) entry(at Finding, raw []byte) {
 	r.value(at, jsontext.Decode(raw))
 }
@@ -146,10 +147,10 @@ func (r *reader) below(at Finding, step string, v any) {
 	r.path = r.path[:len(r.path)-1]
 }
 
-// maxSteps is how many steps of a place are reported.
+// maxSteps is the maximum number of path elements reported for a place.
 const maxSteps = 8
 
-// place returns where in the entry the reader is.
+// place returns the current path within the entry.
 func (r *reader) place() string {
 	steps := r.path
 	if len(steps) > maxSteps {

@@ -1,11 +1,11 @@
-// Package finding finds places in an MCP server's descriptions that a person should read:
-// orders to a model, text that people do not see, and ambiguous entries.
+// Package finding finds passages in an MCP server's descriptions that a person should
+// review: instructions to a model, invisible text and ambiguous entries.
 //
-// It does not judge. Descriptions of honest servers give orders too, and a malicious server can
-// use words that are not known here. So a finding is no verdict, and no findings are no promise.
+// Findings are not verdicts. Descriptions of honest servers contain instructions too, and a
+// malicious server can use other words, so no findings does not mean safe.
 //
-// It is pure, and bounded: time grows with the length of a text and no faster, and beyond a length
-// it says that it has not looked.
+// The package is pure and bounded: its running time is linear in the length of a text, and
+// it reports what it did not inspect beyond a limit.
 package finding
 
 import (
@@ -20,52 +20,52 @@ type Kind string
 
 // Kinds of findings.
 const (
-	Overrides Kind = "overrides"     // overrides instructions of the model
-	Secrecy   Kind = "secrecy"       // keeps something from the user
-	Orders    Kind = "orders"        // orders the model to do something at once, or besides the task
-	Poses     Kind = "poses"         // poses as a message of somebody else
-	Files     Kind = "files"         // names a file in which people keep secrets
+	Overrides Kind = "overrides"     // overrides the model's instructions
+	Secrecy   Kind = "secrecy"       // hides something from the user
+	Orders    Kind = "orders"        // tells the model to do something at once, or apart from the task
+	Poses     Kind = "poses"         // imitates a message from someone else
+	Files     Kind = "files"         // names a file that commonly holds secrets
 	Sends     Kind = "sends"         // asks to send something to an address, or to put secrets into arguments
 	Others    Kind = "other_servers" // names a tool of another server
-	Steers    Kind = "steers"        // turns the model away from other tools
-	Hidden    Kind = "hidden"        // characters that people do not see
-	Terminal  Kind = "terminal"      // controls a terminal
-	Pushed    Kind = "pushed"        // text behind so much space that it is out of sight
-	Comment   Kind = "comment"       // is not shown where the text is rendered
-	Lookalike Kind = "lookalike"     // a word of letters from several alphabets
-	Encoded   Kind = "encoded"       // a text is hidden in it by an encoding
-	Duplicate Kind = "duplicate"     // is in one list several times, and clients differ in which one counts
+	Steers    Kind = "steers"        // discourages the use of other tools
+	Hidden    Kind = "hidden"        // invisible characters
+	Terminal  Kind = "terminal"      // controls the terminal
+	Pushed    Kind = "pushed"        // text moved out of view by white space
+	Comment   Kind = "comment"       // not shown when the text is rendered
+	Lookalike Kind = "lookalike"     // a word with letters of several alphabets
+	Encoded   Kind = "encoded"       // encoded text
+	Duplicate Kind = "duplicate"     // occurs several times in a list; clients differ in which one they use
 )
 
-// Finding is a place that a person should read.
+// Finding is a passage that a person should review.
 type Finding struct {
 	Of      string `json:"of"`            // tool, resource, resource template, prompt, instructions or result
-	Key     string `json:"key,omitempty"` // of the tool, …, as the server writes it
-	At      string `json:"at,omitempty"`  // where in its entry
+	Key     string `json:"key,omitempty"` // name or URI, as written by the server
+	At      string `json:"at,omitempty"`  // path within the entry
 	Kind    Kind   `json:"kind"`
-	Excerpt string `json:"excerpt"` // of the text, on one line; what cannot be seen is written out
+	Excerpt string `json:"excerpt"` // excerpt on one line, with invisible characters escaped
 }
 
-// Bounds.
+// Limits.
 const (
-	maxText     = 64 << 10  // bytes of one text that are looked at
-	maxAll      = 512 << 10 // bytes of all texts of a server
-	maxBrief    = 128 << 10 // the same, where it is looked at for each trial
-	maxFindings = 200       // of a server
-	maxOfKind   = 3         // findings of one kind in one text
+	maxText     = 64 << 10  // bytes inspected of one text
+	maxAll      = 512 << 10 // bytes inspected of all texts of a server
+	maxBrief    = 128 << 10 // the same if done for each trial
+	maxFindings = 200       // per server
+	maxOfKind   = 3         // of one kind in one text
 	maxExcerpt  = 160       // bytes of the text
-	around      = 40        // of them on each side of the place
+	around      = 40        // bytes of context on each side
 )
 
-// found is a place in a text.
+// found is a passage in a text.
 type found struct {
 	kind       Kind
 	start, end int
-	says       string // text in place of an excerpt
+	says       string // replaces the excerpt
 }
 
-// inText looks at one text and returns what it finds, in order. others are names of tools of other
-// servers.
+// inText inspects one text and returns its findings in order. others holds the names of
+// other servers' tools.
 func inText(text string, others map[string]bool) []Finding {
 	text = text[:min(len(text), maxText)]
 	all := slices.Concat(hidden(text), lookalikes(text), pushed(text), encoded(text), phrases(text), named(text, others))
@@ -83,7 +83,7 @@ func inText(text string, others map[string]bool) []Finding {
 	return findings
 }
 
-// excerpt returns the place with some of the text around it.
+// excerpt returns the passage with some context.
 func (f found) excerpt(s string) string {
 	if f.says != "" {
 		return text.Visible(text.Shorten(f.says, maxExcerpt))

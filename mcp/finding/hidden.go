@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// hidden finds runs of characters that people do not see.
+// hidden finds runs of invisible characters.
 func hidden(s string) (all []found) {
 	var run []rune
 	start, last := 0, rune(0)
@@ -42,7 +42,8 @@ func hidden(s string) (all []found) {
 	return all
 }
 
-// asHidden says what a run of hidden characters between two others is.
+// asHidden returns the finding for a run of invisible characters between two others, if
+// any.
 func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 	f := found{kind: Hidden, start: start, end: end}
 	if isTerminal(run) {
@@ -50,17 +51,17 @@ func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 		return f, true
 	}
 	if reported := inTags(run); reported != "" {
-		if before == 0x1F3F4 { // a flag, which is written so
+		if before == 0x1F3F4 { // an emoji flag is encoded this way
 			return f, false
 		}
-		f.says = fmt.Sprintf("%d characters that are not shown, and say: %s", len(run), reported)
+		f.says = fmt.Sprintf("%d invisible characters that spell: %s", len(run), reported)
 		return f, true
 	}
 	if len(run) == 1 && joins(run[0], before, after) {
 		return f, false
 	}
 	if len(run) > 8 {
-		f.says = fmt.Sprintf("%d characters that are not shown, the first \\u{%X}", len(run), run[0])
+		f.says = fmt.Sprintf("%d invisible characters, the first is \\u{%X}", len(run), run[0])
 	}
 	return f, true
 }
@@ -74,7 +75,8 @@ func isTerminal(run []rune) bool {
 	return false
 }
 
-// inTags is what tag characters of a run say: each stands for a character of ASCII.
+// inTags returns the text that the tag characters of a run encode, each standing for an
+// ASCII character.
 func inTags(run []rune) string {
 	var b strings.Builder
 	for _, r := range run {
@@ -85,10 +87,10 @@ func inTags(run []rune) string {
 	return b.String()
 }
 
-// joins says whether a character belongs where it stands: joiners do in emoji and in
-// scripts that join, and so do marks of direction where right meets left.
+// joins reports whether an invisible character is legitimate: joiners in emoji and in
+// joining scripts, and direction marks between left-to-right and right-to-left text.
 func joins(r, before, after rune) bool {
-	const firstOfOthers = 0x0590 // Hebrew and all behind it
+	const firstOfOthers = 0x0590 // Hebrew and later scripts
 	switch r {
 	case 0x200C, 0x200D, 0x200E, 0x200F, 0x061C:
 		return before >= firstOfOthers || after >= firstOfOthers
@@ -96,12 +98,12 @@ func joins(r, before, after rune) bool {
 	return r == '\r'
 }
 
-// lookalikes finds words that mix letters of Latin with some that look like them.
+// lookalikes finds words that mix Latin letters with letters that look like them.
 func lookalikes(text string) (all []found) {
 	start, latin, other := -1, false, false
 	end := func(at int) {
 		if start >= 0 && latin && other {
-			all = append(all, found{kind: Lookalike, start: start, end: at, says: fmt.Sprintf("%s, which is written %s", text[start:at], spelled(text[start:at]))})
+			all = append(all, found{kind: Lookalike, start: start, end: at, says: fmt.Sprintf("%s, which is spelled %s", text[start:at], spelled(text[start:at]))})
 		}
 		start, latin, other = -1, false, false
 	}
@@ -120,7 +122,7 @@ func lookalikes(text string) (all []found) {
 	return all
 }
 
-// latinFor are letters of Cyrillic and Greek that look like one of Latin.
+// latinFor maps Cyrillic and Greek letters to the Latin letters they look like.
 var latinFor = map[rune]rune{
 	'а': 'a', 'в': 'b', 'с': 'c', 'е': 'e', 'һ': 'h', 'і': 'i', 'ј': 'j', 'к': 'k', 'м': 'm', 'о': 'o', 'р': 'p', 'ԛ': 'q', 'ѕ': 's', 'т': 't', 'у': 'y', 'х': 'x', 'ԝ': 'w',
 	'А': 'A', 'В': 'B', 'С': 'C', 'Е': 'E', 'Н': 'H', 'І': 'I', 'Ј': 'J', 'К': 'K', 'М': 'M', 'О': 'O', 'Р': 'P', 'Ѕ': 'S', 'Т': 'T', 'У': 'Y', 'Х': 'X',
@@ -128,7 +130,7 @@ var latinFor = map[rune]rune{
 	'Α': 'A', 'Β': 'B', 'Ε': 'E', 'Ζ': 'Z', 'Η': 'H', 'Ι': 'I', 'Κ': 'K', 'Μ': 'M', 'Ν': 'N', 'Ο': 'O', 'Ρ': 'P', 'Τ': 'T', 'Υ': 'Y', 'Χ': 'X',
 }
 
-// spelled writes out the letters of a word that are not Latin.
+// spelled returns word with its non-Latin letters escaped.
 func spelled(word string) string {
 	var b strings.Builder
 	for _, r := range word {
@@ -141,13 +143,13 @@ func spelled(word string) string {
 	return b.String()
 }
 
-// Space that puts what is behind it out of sight.
+// White space that moves the text after it out of view.
 const (
 	farSpaces = 60
 	farLines  = 8
 )
 
-// pushed finds text behind a long run of space.
+// pushed finds text after a long run of white space.
 func pushed(text string) (all []found) {
 	spaces, lines := 0, 0
 	for i, r := range text {
@@ -159,7 +161,7 @@ func pushed(text string) (all []found) {
 			spaces++
 		default:
 			if i > 0 && (lines >= farLines || spaces-lines >= farSpaces && lines == 0) {
-				all = append(all, found{kind: Pushed, start: i, end: min(len(text), i+around), says: fmt.Sprintf("behind %d spaces and line breaks: %s", spaces, text[i:min(len(text), i+maxExcerpt)])})
+				all = append(all, found{kind: Pushed, start: i, end: min(len(text), i+around), says: fmt.Sprintf("after %d spaces and line breaks: %s", spaces, text[i:min(len(text), i+maxExcerpt)])})
 			}
 			spaces, lines = 0, 0
 		}
@@ -167,10 +169,10 @@ func pushed(text string) (all []found) {
 	return all
 }
 
-// blob matches what may be a text in base64 or hexadecimal.
+// blob matches potential base64 or hexadecimal text.
 var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`) })
 
-// encoded finds texts that are hidden by an encoding.
+// encoded finds encoded texts.
 func encoded(s string) (all []found) {
 	for _, at := range blob().FindAllStringIndex(s, -1) {
 		if reported := decoded(s[at[0]:at[1]]); reported != "" {
@@ -180,7 +182,7 @@ func encoded(s string) (all []found) {
 	return all
 }
 
-// decoded is the text that a blob stands for; empty for none.
+// decoded returns the text that a blob encodes, or "".
 func decoded(blob string) string {
 	if raw, err := hex.DecodeString(blob); err == nil {
 		return asText(raw)
@@ -193,7 +195,7 @@ func decoded(blob string) string {
 	return asText(raw)
 }
 
-// asText is raw where it reads as a text of several words, or as an address.
+// asText returns raw if it reads as text of several words or as a URL, otherwise "".
 func asText(raw []byte) string {
 	if !utf8.Valid(raw) {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// phrase is a pattern over folded text. One of the words must be in the text, which is
-// looked for first, since it takes less time.
+// phrase is a pattern for folded text. At least one of words must occur in a text that
+// matches; they are searched for first because that is faster.
 type phrase struct {
 	kind    Kind
 	words   []string
@@ -20,7 +20,7 @@ type phrase struct {
 var allPhrases = sync.OnceValue(func() (all []phrase) {
 	for _, p := range []struct {
 		kind    Kind
-		words   string // apart by spaces
+		words   string // separated by spaces
 		pattern string
 	}{
 		{Overrides, "ignore disregard forget override bypass", `\b(ignore|disregard|forget|override|bypass)\b.{0,30}\b(previous|prior|above|earlier|preceding|other|system|existing|safety|all)\b.{0,20}\b(instructions?|prompts?|rules?|guidelines?|messages?|directions?|restrictions?|constraints?)`},
@@ -49,7 +49,7 @@ var allPhrases = sync.OnceValue(func() (all []phrase) {
 	return all
 })
 
-// phrases finds what words say.
+// phrases finds passages that match a phrase.
 func phrases(text string) (all []found) {
 	f := fold(text)
 	for _, p := range allPhrases() {
@@ -72,12 +72,12 @@ func (p phrase) mayBeIn(text string) bool {
 	return false
 }
 
-// folded is a text as it reads: in lower case, runs of space as one, without what is
-// hidden, and lookalikes as what they look like.
+// folded is a text in normalized form: lower case, single spaces, no invisible characters,
+// and lookalikes replaced by Latin letters.
 type folded struct {
 	text   string
-	places []int32 // in the text that was folded, of each byte
-	length int     // of that text
+	places []int32 // for each byte, its offset in the original text
+	length int     // of the original text
 }
 
 func fold(s string) folded {
@@ -113,7 +113,7 @@ func fold(s string) folded {
 	return f
 }
 
-// place is where a byte of the folded text stands in the other.
+// place returns the offset in the original text of a byte of the folded text.
 func (f folded) place(at int) int {
 	if at >= len(f.places) {
 		return f.length
@@ -123,7 +123,7 @@ func (f folded) place(at int) int {
 
 var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+)*`) })
 
-// named finds names of other servers' tools.
+// named finds the names of other servers' tools.
 func named(text string, others map[string]bool) (all []found) {
 	if len(others) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func named(text string, others map[string]bool) (all []found) {
 	return all
 }
 
-// isName says whether a tool's name is no word that a description may have by itself.
+// isName reports whether a tool's name is unlikely to occur as an ordinary word.
 func isName(name string) bool {
 	return strings.ContainsAny(name, "_-0123456789") || name != strings.ToLower(name) && strings.ToUpper(name[:1]) != name[:1]
 }

@@ -1,14 +1,13 @@
-// Package jsonrpc reads JSON-RPC 2.0 messages as MCP sends them: what kind a message is, its
-// id, and its params, result or error as they were written. All code reads messages through
-// this package, so that proxy, record and graders agree on which answer belongs to which
-// request:
+// Package jsonrpc reads JSON-RPC 2.0 messages of MCP: the kind of a message, its id, and
+// its raw params, result or error. All code reads messages through this package, so that
+// proxy, evidence and graders agree on which response belongs to which request:
 //
-//   - ids are equal where they have the same type and the same value, to the last digit;
-//   - the case of a key counts;
-//   - if a key is repeated the last value counts, and the message says so.
+//   - ids are equal if they have the same type and exactly the same value;
+//   - keys are case-sensitive;
+//   - the last of duplicate keys counts, and the message reports the duplicate.
 //
-// It writes our own requests and answers, and knows no methods. What others sent is passed on as
-// it came and never written again.
+// The package also writes the project's own requests and responses. It knows no methods.
+// Messages of others are forwarded as received and never re-encoded.
 package jsonrpc
 
 import (
@@ -24,10 +23,10 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
-// MaxBatch is how many messages a batch may have.
+// MaxBatch is the maximum number of messages in a batch.
 const MaxBatch = 1024
 
-// MaxName is how many bytes an id and a method may have.
+// MaxName is the maximum length of an id or method in bytes.
 const MaxName = 4 << 10
 
 var (
@@ -35,15 +34,15 @@ var (
 	ErrNotMessage = errors.New("not a JSON-RPC 2.0 message")
 )
 
-// ID is a request's id, or a progress token. The zero ID means that there is none.
+// ID is a request id or a progress token. The zero ID stands for none.
 type ID struct {
-	Key string          // equal for equal ids, not empty
-	Raw json.RawMessage // as it was written; a copy
+	Key string          // equal for equal ids; not empty
+	Raw json.RawMessage // copy of the raw JSON
 }
 
-// ParseID reports whether raw is a string or a number of up to [MaxName] bytes. A number is
-// the same id however it is written (1 and 1.0), since servers answer with the number and
-// not with its text.
+// ParseID parses an id, which must be a string or a number of up to [MaxName] bytes.
+// Different notations of a number (1 and 1.0) are the same id, since servers may answer
+// with another notation.
 func ParseID(raw []byte) (ID, bool) {
 	if len(raw) == 0 || len(raw) > MaxName {
 		return ID{}, false
@@ -62,24 +61,26 @@ func ParseID(raw []byte) (ID, bool) {
 	return ID{Key: string(key), Raw: bytes.Clone(raw)}, true
 }
 
-// Message is one message. Its slices, except those of ID, refer to the bytes it was read from.
+// Message is one message. Its slices, except those of ID, refer to the bytes from which it
+// was read.
 type Message struct {
 	Raw    json.RawMessage
-	ID     ID     // none where absent, null, or of a type that no id has
+	ID     ID     // zero if absent, null, or of an invalid type
 	Method string // empty for a response
 
-	Params, Result, Error json.RawMessage // nil where absent
+	Params, Result, Error json.RawMessage // nil if absent
 
-	// Repeated reports whether a key of the envelope is repeated.
+	// Repeated reports whether the envelope has a duplicate key.
 	Repeated bool
-	// Misread names a key that some parsers read as one of the envelope's: those that ignore case,
-	// end a string at a NUL, or drop bytes that are not UTF-8. It is nil if there is none.
+	// Misread describes a key that some parsers would read as a key of the envelope: those
+	// that ignore case, end strings at a NUL, or drop invalid UTF-8. It is nil if there is
+	// none.
 	Misread error
 
-	version, method, id []byte // as they were written
+	version, method, id []byte // raw values
 }
 
-// Split returns the messages of a batch (2025-03-26), or raw alone if it is not one.
+// Split returns the messages of a batch (2025-03-26), or raw alone if it is not a batch.
 func Split(raw []byte) (messages [][]byte, batch bool, err error) {
 	if !jsontext.Valid(raw) {
 		var value json.RawMessage
@@ -101,8 +102,8 @@ func Split(raw []byte) (messages [][]byte, batch bool, err error) {
 	return messages, true, nil
 }
 
-// Read reads one message of valid JSON, as a lenient server does: with or without a version.
-// Its errors wrap [ErrNotMessage], and come with the message as far as it was read.
+// Read reads one message of valid JSON leniently, with or without a version. Its errors
+// wrap [ErrNotMessage]; the message is returned as far as it was read.
 func Read(object []byte) (Message, error) {
 	m := Message{Raw: object}
 	for key, value := range jsontext.Members(object) {
@@ -125,7 +126,7 @@ func Read(object []byte) (Message, error) {
 	return m, nil
 }
 
-// ReadOne reads raw, which must be one message and no batch.
+// ReadOne reads raw, which must be a single message and not a batch.
 func ReadOne(raw []byte) (Message, error) {
 	all, batch, err := Split(raw)
 	switch {
@@ -137,8 +138,8 @@ func ReadOne(raw []byte) (Message, error) {
 	return Read(all[0])
 }
 
-// Parse reads a valid message, or the valid messages of a batch.
-// It fails as [Split], [Read] and [Message.Valid] do.
+// Parse reads and validates a message or all messages of a batch. It returns the errors of
+// [Split], [Read] and [Message.Valid].
 func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	objects, batch, err := Split(raw)
 	if err != nil {
@@ -156,7 +157,7 @@ func Parse(raw []byte) (messages []Message, batch bool, err error) {
 	return messages, batch, nil
 }
 
-// at returns the field for the value of a key; nil if the key is not of the envelope.
+// at returns the field for a key, or nil if it is not a key of the envelope.
 func (m *Message) at(key string) *[]byte {
 	switch key {
 	case "jsonrpc":
@@ -175,21 +176,21 @@ func (m *Message) at(key string) *[]byte {
 	return nil
 }
 
-// suspect sets Misread if a key that is not one of the envelope's may be read as one.
+// suspect sets Misread if some parsers would read key as a key of the envelope.
 func (m *Message) suspect(key string) {
 	switch known := jsontext.FoldKey(key); {
 	case m.Misread != nil:
 	case m.at(known) != nil:
-		m.Misread = fmt.Errorf("key %q, which some read as %q", key, known)
+		m.Misread = fmt.Errorf("key %q, which some parsers read as %q", key, known)
 	case strings.ContainsRune(key, utf8.RuneError):
 		m.Misread = fmt.Errorf("key %q, which is not UTF-8", key)
 	}
 }
 
-// IsRequest reports whether m asks for a response.
+// IsRequest reports whether m requires a response.
 func (m Message) IsRequest() bool { return m.Method != "" && m.ID.Key != "" }
 
-// Valid returns an error of class [ErrNotMessage] if m, which [Read] has read, is not a message of
+// Valid returns an error that wraps [ErrNotMessage] if m, as returned by [Read], violates
 // the specification.
 func (m Message) Valid() error {
 	hasID := m.ID.Key != ""
@@ -202,7 +203,7 @@ func (m Message) Valid() error {
 	case m.Method != "" && (m.Result != nil || m.Error != nil):
 		wrong = "both a call and a response"
 	case m.Method != "" && !hasID && m.id != nil:
-		wrong = fmt.Sprintf("an id is a string or a number, of %d KiB at the most", MaxName>>10)
+		wrong = fmt.Sprintf("an id must be a string or a number of at most %d KiB", MaxName>>10)
 	case m.Method != "":
 	case m.Result != nil && m.Error != nil:
 		wrong = "both a result and an error"
@@ -215,7 +216,7 @@ func (m Message) Valid() error {
 	return nil
 }
 
-// envelope is a message that is written.
+// envelope is an outgoing message.
 type envelope struct {
 	Version string `json:"jsonrpc"`
 	ID      any    `json:"id"`
@@ -225,19 +226,20 @@ type envelope struct {
 	Error   any    `json:"error,omitempty"`
 }
 
-// Codes of errors; section 5.1.
+// Error codes; section 5.1 of the JSON-RPC specification.
 const (
 	MethodNotFound = -32601
 	InvalidParams  = -32602
 	InternalError  = -32603
 )
 
-// Request returns a request whose id is a string.
+// Request returns a request with a string id.
 func Request(id, method string, params any) ([]byte, error) {
 	return jsontext.Marshal(envelope{Version: "2.0", ID: id, Method: method, Params: params})
 }
 
-// Answer returns the answer to a request. A result that cannot be encoded is an error of it.
+// Answer returns the response to a request. If the result cannot be encoded it returns an
+// error response.
 func Answer(id ID, result any) []byte {
 	answer, err := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Result: result})
 	if err != nil {
@@ -246,9 +248,9 @@ func Answer(id ID, result any) []byte {
 	return answer
 }
 
-// Refuse returns an error as the answer to a request.
+// Refuse returns an error response to a request.
 func Refuse(id ID, code int, message string) []byte {
 	failure := map[string]any{"code": code, "message": message}
-	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was read encodes
+	answer, _ := jsontext.Marshal(envelope{Version: "2.0", ID: id.Raw, Error: failure}) // an id that was read can be encoded
 	return answer
 }

@@ -1,8 +1,9 @@
-// Package mock answers MCP calls from a table, as an eval's mcp_mocks define it. The first
-// response whose conditions hold is the answer; a call that none matches is a tool error.
+// Package mock implements mock MCP servers as defined by mcp_mocks in an eval. A call is
+// answered with the first response whose conditions it meets; if there is none, with a tool
+// error.
 //
 // A mock server is a [process.Process] without a program: it runs in the runner, behind the
-// same proxy as any other server. The package knows nothing of trials.
+// same proxy as any other server. The package knows nothing about trials.
 package mock
 
 import (
@@ -25,14 +26,14 @@ type Server struct {
 	Tools map[string]*Tool `json:"tools"`
 }
 
-// Tool is one of its tools.
+// Tool is a tool of a mock server.
 type Tool struct {
 	Description string          `json:"description,omitempty" jsonschema:"description in the list of tools"`
 	InputSchema json.RawMessage `json:"input_schema,omitempty" jsonschema:"JSON Schema of the arguments in the list of tools; default any object"`
 	Responses   []*Response     `json:"responses" jsonschema:"answers; the first that matches a call is given"`
 }
 
-// Response is the answer to calls that meet all its conditions.
+// Response is the response to calls that meet all its conditions.
 type Response struct {
 	Match       json.RawMessage   `json:"match,omitempty" jsonschema:"the arguments, whole"`
 	MatchSchema json.RawMessage   `json:"match_schema,omitempty" jsonschema:"JSON Schema that the arguments fit"`
@@ -45,13 +46,13 @@ type Response struct {
 	regex  map[string]*regexp.Regexp
 }
 
-// Compile reports everything wrong with a server and makes it ready to be asked.
+// Compile prepares a server for use. It reports everything that is wrong with it.
 func (s *Server) Compile() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Tools)) {
 		tool := s.Tools[name]
 		if tool == nil || len(tool.Responses) == 0 {
-			errs = append(errs, fmt.Errorf("tool %q has no responses; give it one at least", name))
+			errs = append(errs, fmt.Errorf("tool %q has no responses; add at least one", name))
 			continue
 		}
 		if tool.InputSchema == nil {
@@ -72,9 +73,9 @@ func (s *Server) Compile() error {
 func (r *Response) compile() (err error) {
 	switch {
 	case r == nil || r.Return == nil && r.Error == "":
-		return errors.New("give it a return or an error")
+		return errors.New("set return or error")
 	case r.Return != nil && r.Error != "":
-		return errors.New("it has a return and an error; give it one of them")
+		return errors.New("set only one of return and error")
 	}
 	if r.Match != nil {
 		if r.match, err = jsonvalue.Parse(r.Match); err != nil {
@@ -98,7 +99,7 @@ func (r *Response) compile() (err error) {
 	return nil
 }
 
-// answer returns the response to a call; nil if none matches.
+// answer returns the response to a call, or nil if none matches.
 func (t *Tool) answer(arguments map[string]any) *Response {
 	for _, r := range t.Responses {
 		if r.matches(arguments) {
@@ -124,7 +125,7 @@ func (r *Response) matches(arguments map[string]any) bool {
 	return true
 }
 
-// textOf returns a string as it is, and any other value as JSON.
+// textOf returns a string unchanged, and any other value as JSON.
 func textOf(value any) string {
 	if s, ok := value.(string); ok {
 		return s
@@ -136,7 +137,8 @@ func textOf(value any) string {
 	return string(data)
 }
 
-// result returns the MCP result of a call: a text, and a mapping also as structured content.
+// result returns the MCP result of a call as text, and an object also as structured
+// content.
 func (r *Response) result() map[string]any {
 	if r.Error != "" {
 		return toolError(r.Error)

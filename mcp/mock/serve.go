@@ -16,10 +16,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// versions are the protocol versions of a mock, the newest last.
+// versions lists the supported protocol versions, the newest last.
 var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
 
-// Start begins a session with the server. It calls unmatched for each call that no response matches.
+// Start starts a session with the server. It calls unmatched for each call without a
+// matching response.
 func (s *Server) Start(unmatched func(message string)) process.Process {
 	in, stdin := io.Pipe()
 	stdout, out := io.Pipe()
@@ -28,7 +29,7 @@ func (s *Server) Start(unmatched func(message string)) process.Process {
 	return p
 }
 
-// session is one conversation on stdio.
+// session is a conversation over stdio.
 type session struct {
 	server    *Server
 	unmatched func(string)
@@ -42,9 +43,9 @@ func (p *session) Stdin() io.WriteCloser { return p.stdin }
 func (p *session) Stdout() io.Reader     { return p.stdout }
 func (p *session) Stderr() io.Reader     { return strings.NewReader("") }
 
-// Signal ends the session, whichever it is.
+// Signal ends the session, whatever the signal.
 func (p *session) Signal(process.Signal) error {
-	_ = p.in.Close() // neither fails
+	_ = p.in.Close() // closing a pipe does not fail
 	_ = p.stdout.Close()
 	return nil
 }
@@ -54,7 +55,7 @@ func (p *session) Wait() (process.Exit, error) {
 	return process.Exit{}, nil
 }
 
-// serve answers messages, a line each, until either side closes.
+// serve answers messages, one per line, until either side closes.
 func (p *session) serve(out *io.PipeWriter) {
 	defer close(p.done)
 	defer func() { _ = out.Close() }()
@@ -72,7 +73,7 @@ func (p *session) serve(out *io.PipeWriter) {
 	}
 }
 
-// handle returns the answer to one message; nil if it needs none.
+// handle returns the response to one message, or nil if it needs none.
 func (s *Server) handle(line []byte, unmatched func(string)) []byte {
 	r, err := jsonrpc.ReadOne(line)
 	if err != nil || !r.IsRequest() {
@@ -114,8 +115,8 @@ func (s *Server) list() []any {
 	return tools
 }
 
-// call returns the result of a call; nil if the server has no such tool or the arguments are not
-// an object.
+// call returns the result of a tool call, or nil if the tool does not exist or the
+// arguments are not an object.
 func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	name := jsontext.Word(jsontext.Member(params, "name"))
 	tool := s.Tools[name]
@@ -140,5 +141,5 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	return toolError(message)
 }
 
-// maxShown is how many bytes of a call's arguments a message has.
+// maxShown is the maximum length of the arguments in a message, in bytes.
 const maxShown = 2000

@@ -143,7 +143,7 @@ func TestHostileLists(t *testing.T) {
 		want   string
 	}{
 		"too many":    {func(string) string { return `"result":{"tools":[` + many + `{"name":"last"}]}` }, "more than 10000 entries"},
-		"a circle":    {func(string) string { return `"result":{"tools":[{"name":"a"}],"nextCursor":"same"}` }, "a cursor came twice"},
+		"a circle":    {func(string) string { return `"result":{"tools":[{"name":"a"}],"nextCursor":"same"}` }, "the server sent the same cursor twice"},
 		"without end": {func(string) string { pages++; return fmt.Sprintf(`"result":{"tools":[],"nextCursor":"%d"}`, pages) }, "more than 100 pages"},
 		"large": {func(string) string {
 			pages++
@@ -152,7 +152,7 @@ func TestHostileLists(t *testing.T) {
 		"nested deep": {func(string) string {
 			return `"result":{"tools":[{"name":"a"},{"name":"b","x":` + strings.Repeat("[", 9990) + strings.Repeat("]", 9990) + `}]}`
 		}, "an entry is nested more than 100 deep"},
-		"no list":       {func(string) string { return `"result":{"tools":{"name":"a"}}` }, "an answer has no list"},
+		"no list":       {func(string) string { return `"result":{"tools":{"name":"a"}}` }, "a response has no list"},
 		"never answers": {func(string) string { return "" }, "did not answer in time: patience is over"},
 	}
 	for name, tt := range tests {

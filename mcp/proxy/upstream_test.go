@@ -112,7 +112,7 @@ func TestRedirects(t *testing.T) {
 		{"GET", 302, "/there", 202, "", "GET Bearer secret"},
 		{"POST", 302, "/there", 302, "", ""},
 		{"POST", 307, "loop", 502, "more than 5", ""},
-		{"POST", 307, stranger.URL + "/there", 502, own.URL + " sends to another origin, " + stranger.URL, ""},
+		{"POST", 307, stranger.URL + "/there", 502, own.URL + " redirects to another origin, " + stranger.URL, ""},
 		{"POST", 303, stranger.URL + "/there", 502, "another origin", ""},
 		{"GET", 301, stranger.URL + "/there", 502, "another origin", ""},
 		{"POST", 307, "//" + stranger.Listener.Addr().String() + "/", 502, "another origin", ""},
@@ -202,8 +202,8 @@ func TestProbeOverHTTP(t *testing.T) {
 		"answers":       {answer, nil, nil, ""},
 		"has its tools": {answer, []string{"two", "one"}, nil, ""},
 		"lacks a tool":  {answer, []string{"one", "tow"}, client.ErrTools, `lacks tools that the agent is to see: mcp_servers.s.tools names "tow"; the server has "one", "two"`},
-		"unauthorized":  {status(401), nil, client.ErrUnauthorized, `MCP server "s" wants authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
-		"forbidden":     {status(403), nil, client.ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s do not do, so check their values"},
+		"unauthorized":  {status(401), nil, client.ErrUnauthorized, `MCP server "s" requires authorization: HTTP 401; set headers.Authorization of mcp_servers.s, such as "Bearer ${TOKEN}"`},
+		"forbidden":     {status(403), nil, client.ErrUnauthorized, "HTTP 403; the headers of mcp_servers.s are not accepted; check their values"},
 		"another path":  {status(404), nil, client.ErrRefused, "HTTP 404 Not Found without an answer; is /mcp the path of its endpoint?"},
 		"another origin": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://h.example/", http.StatusTemporaryRedirect)

@@ -1,10 +1,10 @@
-// Package sse reads and writes event streams (server-sent events) as the HTML standard
-// describes them in section 9.2. All code reads such streams through this package, so that what
-// is passed on and what is recorded agree.
+// Package sse reads and writes event streams (server-sent events) as specified in section
+// 9.2 of the HTML standard. All code reads such streams through this package, so that what
+// is forwarded and what is recorded agree.
 //
-// It does no I/O and no buffering: a [Scanner] finds the end of an event in bytes that come in
-// pieces, the caller buffers them within limits of its own, and [Parse] reads the event in
-// place. It does not reconnect.
+// The package does no I/O and no buffering: a [Scanner] finds the end of an event in bytes
+// that arrive in pieces, the caller buffers them within its own limits, and [Parse] parses
+// the event in place. It does not reconnect.
 package sse
 
 import (
@@ -27,21 +27,23 @@ func IsContentType(header string) bool {
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// Scanner splits a stream into parts: an event with the blank line that ends it, a comment
-// outside of any event, a blank line by itself, or the byte order mark that a stream may
-// begin with. Put together, the parts are the stream. The zero value is at its beginning.
+// Scanner splits a stream into parts: an event including the blank line that ends it, a
+// comment outside of an event, a single blank line, or the byte order mark that may start a
+// stream. Concatenated, the parts are the stream. The zero value is at the start of a
+// stream.
 type Scanner struct {
 	mark      int  // bytes of the byte order mark so far
-	begun     bool // past the place of the mark
+	begun     bool // past a possible mark
 	inLine    bool // the line has begun
 	inEvent   bool // the part has a line that has ended
 	inComment bool // the part is a comment
-	afterCR   bool // a line feed that comes next belongs to the end of the last line
+	afterCR   bool // a following line feed belongs to the last line
 }
 
-// Scan returns how many bytes of chunk belong to the current part, and whether the part ends
-// with them. The rest of chunk belongs to the next parts. If a chunk ends between the carriage
-// return and the line feed of a part's last line, the line feed belongs to the next part.
+// Scan returns how many bytes of chunk belong to the current part, and whether they
+// complete it. The rest of chunk belongs to the following parts. If a chunk ends between
+// the carriage return and the line feed of a part's last line, the line feed belongs to the
+// next part.
 func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 	if !s.begun {
 		if n, whole = s.scanMark(chunk); whole || n == len(chunk) {
@@ -82,8 +84,7 @@ func (s *Scanner) Scan(chunk []byte) (n int, whole bool) {
 	return n, false
 }
 
-// scanMark skips the byte order mark. Bytes that are only the beginning of one belong to the
-// first line.
+// scanMark scans the byte order mark. An incomplete mark belongs to the first line.
 func (s *Scanner) scanMark(chunk []byte) (n int, whole bool) {
 	for n < len(chunk) && s.mark < len(byteOrderMark) && chunk[n] == byteOrderMark[s.mark] {
 		n++
@@ -95,20 +96,20 @@ func (s *Scanner) scanMark(chunk []byte) (n int, whole bool) {
 	return n, whole
 }
 
-// Event is one part of a stream as a client sees it. It refers to the bytes it was read from.
+// Event is one part of a stream. It refers to the bytes from which it was parsed.
 type Event struct {
-	Type []byte // empty where the stream does not say
-	// HasID reports whether the event sets the stream's last event ID, so that the stream
-	// can be resumed after it.
+	Type []byte // empty if absent
+	// HasID reports whether the event sets the last event ID, from which the stream can be
+	// resumed.
 	HasID bool
 
 	raw   []byte
-	data  []byte // of the first data line
-	lines int    // of data
-	size  int    // of all data
+	data  []byte // first data line
+	lines int    // number of data lines
+	size  int    // total size of the data
 }
 
-// Parse reads one part of a stream without copying it.
+// Parse parses one part of a stream without copying it.
 func Parse(raw []byte) Event {
 	e := Event{raw: raw}
 	for line := range fields(raw) {
@@ -128,14 +129,14 @@ func Parse(raw []byte) Event {
 	return e
 }
 
-// IsMessage reports whether clients dispatch the event as a message: it has data, and the type
-// message or none.
+// IsMessage reports whether clients dispatch the event as a message: it has data, and its
+// type is message or absent.
 func (e Event) IsMessage() bool {
 	return e.size > 0 && (len(e.Type) == 0 || string(e.Type) == "message")
 }
 
-// Data returns the data of all data lines; nil if there is none. With a single line, as nearly
-// always, it is a slice of the parsed bytes.
+// Data returns the data of all data lines, or nil if there are none. In the usual case of a
+// single line it is a slice of the parsed bytes.
 func (e Event) Data() []byte {
 	if e.lines < 2 {
 		return e.data
@@ -157,7 +158,7 @@ func (e Event) DataCost() int64 {
 	return int64(e.size) + int64(len("\n"))
 }
 
-// WithData returns the event with its data replaced, and all other lines unchanged.
+// WithData returns the event with its data replaced and all other lines unchanged.
 func (e Event) WithData(data []byte) []byte {
 	var out []byte
 	replaced := false
@@ -175,8 +176,8 @@ func (e Event) WithData(data []byte) []byte {
 	return out
 }
 
-// field is one line of an event: raw with its line end, and its name and value. The name of
-// comments and blank lines is empty.
+// field is one line of an event: raw includes the line end; name is empty for comments and
+// blank lines.
 type field struct{ raw, name, value []byte }
 
 func fields(raw []byte) iter.Seq[field] {
@@ -192,7 +193,7 @@ func fields(raw []byte) iter.Seq[field] {
 			}
 			name, value, found := bytes.Cut(text, []byte(":"))
 			if !found {
-				value = text[len(text):] // not nil: data without a colon is data
+				value = text[len(text):] // not nil: data without a colon is still data
 			}
 			if !yield(field{raw[:size], name, bytes.TrimPrefix(value, []byte(" "))}) {
 				return
@@ -202,8 +203,8 @@ func fields(raw []byte) iter.Seq[field] {
 	}
 }
 
-// dataLines yields the lines in which data is sent. Carriage returns and line feeds each end a
-// line; the reader gets a line feed for either, which in JSON is equivalent white space.
+// dataLines yields data split into lines. Carriage returns and line feeds both end a line;
+// the reader gets a line feed for either, which is equivalent white space in JSON.
 func dataLines(data []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
@@ -220,15 +221,15 @@ func dataLines(data []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Message is an event to be written. ID and Type have no line breaks.
+// Message is an outgoing event. ID and Type must not contain line breaks.
 type Message struct {
-	ID    string        // not written where empty
-	Retry time.Duration // how long to wait before the stream is resumed; not written where zero
-	Type  string        // not written where empty
+	ID    string        // omitted if empty
+	Retry time.Duration // reconnection time; omitted if zero
+	Type  string        // omitted if empty
 	Data  []byte
 }
 
-// WriteTo implements [io.WriterTo], without copying the data.
+// WriteTo implements [io.WriterTo]. It does not copy the data.
 func (m Message) WriteTo(w io.Writer) (int64, error) {
 	var head []byte
 	if m.ID != "" {
@@ -256,5 +257,5 @@ func (m Message) WriteTo(w io.Writer) (int64, error) {
 	return size + int64(n), err
 }
 
-// KeepAlive is a comment, which shows that a stream is alive.
+// KeepAlive is a comment that keeps a stream alive.
 const KeepAlive = ": keepalive\n\n"

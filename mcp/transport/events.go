@@ -22,10 +22,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// maxEndpoint is how many bytes an endpoint event may have.
+// maxEndpoint is the maximum size of an endpoint event in bytes.
 const maxEndpoint = 8 << 10
 
-// deliveryTimeout is how long a server may take to accept a message that has no answer.
+// deliveryTimeout is the time within which a server must accept a message without a
+// response.
 const deliveryTimeout = 30 * time.Second
 
 var (
@@ -36,8 +37,8 @@ var (
 var _ process.Process = (*eventSession)(nil)
 
 // launchEvents returns a launcher of sessions over the HTTP+SSE transport; 2024-11-05
-// basic/transports. Each looks like a process: a line written to its stdin is a
-// POST, and an event of its stream is a line of its stdout.
+// basic/transports. Each behaves like a process: a line written to stdin is sent with POST,
+// and each event of the stream is a line of stdout.
 func launchEvents(up *Upstream, message int64, memory *bounded.Budget, timeout time.Duration) Launcher {
 	return func(ctx context.Context) (process.Process, error) {
 		s := &eventSession{up: up, memory: memory, timeout: timeout, gone: make(chan struct{})}
@@ -50,8 +51,8 @@ func launchEvents(up *Upstream, message int64, memory *bounded.Budget, timeout t
 	}
 }
 
-// eventSession is one event stream and the endpoint that belongs to it. It is a
-// process.Process without stderr.
+// eventSession is an event stream with its endpoint. It implements process.Process without
+// stderr.
 type eventSession struct {
 	up      *Upstream
 	memory  *bounded.Budget
@@ -68,7 +69,7 @@ type eventSession struct {
 	posts sync.WaitGroup // Add guarded by mu
 }
 
-// open asks for the stream and waits for its endpoint event.
+// open requests the stream and waits for its endpoint event.
 func (s *eventSession) open(message int64) error {
 	r := s.up.Request(s.ctx, http.MethodGet)
 	r.Header.Set("Accept", sse.ContentType)
@@ -94,7 +95,7 @@ func (s *eventSession) greet(response *http.Response, in *EventReader) error {
 	case web.IsEncoded(response.Header):
 		return ErrEncoded
 	case !sse.IsContentType(response.Header.Get("Content-Type")):
-		return HTTPError{response.StatusCode, "the response to the request for an event stream is none"}
+		return HTTPError{response.StatusCode, "the response is not an event stream"}
 	}
 	for {
 		e, err := in.Next()
@@ -109,11 +110,11 @@ func (s *eventSession) greet(response *http.Response, in *EventReader) error {
 	}
 }
 
-// meet sets the endpoint that the server names: a path, or a URL of its own origin.
+// meet sets the endpoint that the server names: a path, or a URL of the same origin.
 func (s *eventSession) meet(stream *url.URL, where string) error {
 	next, err := stream.Parse(where)
 	if err != nil {
-		return fmt.Errorf("%w: it cannot be read", ErrEndpoint)
+		return fmt.Errorf("%w: its URL is invalid", ErrEndpoint)
 	}
 	next.User, next.Fragment = nil, ""
 	if !s.up.sameOrigin(stream, next) {
@@ -128,7 +129,7 @@ func (s *eventSession) read(body io.ReadCloser, in *EventReader, out *io.PipeWri
 	defer close(s.gone)
 	defer func() { _ = body.Close() }()
 	defer context.AfterFunc(s.ctx, func() { _ = out.Close() })()
-	var others, size int64 // of events that are no messages
+	var others, size int64 // events that are not messages
 	for {
 		e, err := in.Next()
 		if err != nil {
@@ -154,7 +155,7 @@ func (s *eventSession) read(body io.ReadCloser, in *EventReader, out *io.PipeWri
 	}
 }
 
-// writeLine writes body, which it changes, as a line.
+// writeLine writes body, which it modifies, as a line.
 func writeLine(w io.Writer, body []byte) error {
 	unbreak(body)
 	_, err := w.Write(body)
@@ -164,10 +165,10 @@ func writeLine(w io.Writer, body []byte) error {
 	return err
 }
 
-// Write posts a line. If it asks for an answer, Write returns when the line is sent, else when the
-// server has accepted it, so that what follows comes after it.
+// Write posts a line. For a request it returns when the line has been sent; otherwise when
+// the server has accepted it, so that messages stay in order.
 func (s *eventSession) Write(line []byte) (int, error) {
-	size := int64(len(line)) // the connection may hold it for longer than the caller does
+	size := int64(len(line)) // the connection may hold it longer than the caller
 	if !s.memory.Take(size) {
 		return 0, ErrNoMemory
 	}
@@ -194,13 +195,13 @@ func (s *eventSession) Write(line []byte) (int, error) {
 	}
 }
 
-// hasRequest reports whether a message, or one of a batch, asks for an answer.
+// hasRequest reports whether a message or batch contains a request.
 func hasRequest(body []byte) bool {
 	all, _, err := jsonrpc.Parse(body)
 	return err == nil && slices.ContainsFunc(all, jsonrpc.Message.IsRequest)
 }
 
-// begin reports whether the session still takes messages, and counts a post if so.
+// begin reports whether the session still accepts messages, and counts a post if so.
 func (s *eventSession) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +212,8 @@ func (s *eventSession) begin() bool {
 	return true
 }
 
-// post sends a message. If the server does not accept it the session ends, since its answer
-// would never come.
+// post sends a message. If the server does not accept it the session ends, since a response
+// would never arrive.
 func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) error {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
@@ -236,15 +237,16 @@ func (s *eventSession) post(body []byte, timeout time.Duration, sent func()) err
 	return err
 }
 
-// maxAcceptance is how many bytes of the response to a POST are read, to use the connection again.
+// maxAcceptance is the number of bytes read of the response to a POST so that the
+// connection can be reused.
 const maxAcceptance = 64 << 10
 
-// Stdin posts; closing it closes the session.
+// Stdin returns a writer that posts lines. Closing it closes the session.
 func (s *eventSession) Stdin() io.WriteCloser { return s }
 func (s *eventSession) Stdout() io.Reader     { return s.stdout }
 func (s *eventSession) Stderr() io.Reader     { return noBytes{} }
 
-// noBytes is a stream that is at its end.
+// noBytes is an empty stream.
 type noBytes struct{}
 
 func (noBytes) Read([]byte) (int, error) { return 0, io.EOF }
@@ -258,7 +260,7 @@ func (s *eventSession) Close() error {
 // Signal closes the session, whatever the signal.
 func (s *eventSession) Signal(process.Signal) error { return s.Close() }
 
-// Wait returns when the stream has ended, and why. There is no exit.
+// Wait waits for the end of the stream and returns its cause. There is no exit code.
 func (s *eventSession) Wait() (process.Exit, error) {
 	<-s.gone
 	s.mu.Lock()

@@ -13,36 +13,36 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Handler takes what a server sends over [Lines], and its end.
+// Handler handles the output and the end of [Lines].
 type Handler struct {
-	Memory *bounded.Budget // for the messages that are held, either way
+	Memory *bounded.Budget // for messages held in memory, in both directions
 	Stderr *bounded.Ends
-	Line   func([]byte) error // is called with every line of stdout; if it fails the process is ended
-	Ended  func(Ending)       // is called once, after the last line; may be nil
+	Line   func([]byte) error // called with each line of stdout; an error ends the process
+	Ended  func(Ending)       // called once, after the last line; may be nil
 }
 
-// Lines is a running server process, or a session that looks like one: whole lines in, whole
-// lines out.
+// Lines is a running server process, or a session that behaves like one, that exchanges
+// lines.
 type Lines struct {
 	Program
 	proc process.Process
 	in   chan outgoing
-	held *bounded.Budget // for what is written
+	held *bounded.Budget // memory for outgoing lines
 	quit chan struct{}   // closed by halt
 
 	once  sync.Once
-	asked bool  // it is no longer wanted; set before quit closes
-	cause error // the rule it broke; set before quit closes
+	asked bool  // Stop was called; set before quit is closed
+	cause error // limit that the process exceeded; set before quit is closed
 }
 
 type outgoing struct {
-	line    []byte // with its newline
+	line    []byte // including the newline
 	written chan<- error
 }
 
-// Open launches a process of s within s.Start. It calls h with what the process sends, and with
-// its end, from goroutines that end with the process. The caller ends it with [Lines.Stop], or by
-// ending ctx.
+// Open launches a process of s, which must start within s.Start. It calls h with the output
+// and the end of the process, from goroutines that end with it. The caller ends the process
+// with [Lines.Stop] or by cancelling ctx.
 func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(s.Start, func() {
@@ -71,14 +71,14 @@ func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, er
 	return k, nil
 }
 
-// drain reads a process that nobody wants until it ends.
+// drain discards the output of an abandoned process until it ends.
 func drain(proc process.Process, cancel context.CancelCauseFunc) {
 	_, err := process.Attend(proc, nil, io.Discard, io.Discard).Wait()
 	cancel(err)
 }
 
-// Send writes line and a newline to the process. It returns when that is written, or the process
-// or the context has ended. The writer may hold its copy for longer.
+// Send writes line and a newline to the process. It returns when that is written, or when
+// the process or ctx has ended. The writer may hold its copy longer.
 func (k *Lines) Send(ctx context.Context, line []byte) error {
 	size := int64(len(line) + 1)
 	if !k.held.Take(size) {
@@ -104,15 +104,15 @@ func (k *Lines) Send(ctx context.Context, line []byte) error {
 	}
 }
 
-// oneLine returns a copy of a JSON text as a line.
+// oneLine returns a copy of a JSON text as one line.
 func oneLine(body []byte) []byte {
 	line := append(make([]byte, 0, len(body)+1), body...)
 	unbreak(line)
 	return append(line, '\n')
 }
 
-// unbreak makes a space of each line break in a JSON text: there they are insignificant
-// outside of strings and impossible inside. No other byte changes.
+// unbreak replaces each line break in a JSON text with a space. Line breaks are
+// insignificant outside of strings and cannot occur within them.
 func unbreak(body []byte) {
 	for i, c := range body {
 		if c == '\n' || c == '\r' {
@@ -121,14 +121,15 @@ func unbreak(body []byte) {
 	}
 }
 
-// Stop asks the process to end: its stdin is closed, then it is signalled. It
-// does not wait.
+// Stop asks the process to end, by closing its stdin and then with signals. It does not
+// wait.
 func (k *Lines) Stop() { k.halt(true, nil) }
 
 // Kill sends SIGKILL to the process.
 func (k *Lines) Kill() { _ = k.proc.Signal(process.Kill) }
 
-// halt stops taking lines for the process and lets it end. The first call counts.
+// halt stops sending lines to the process and lets it end. Only the first call has an
+// effect.
 func (k *Lines) halt(asked bool, cause error) {
 	k.once.Do(func() {
 		k.asked, k.cause = asked, cause
@@ -136,7 +137,7 @@ func (k *Lines) halt(asked bool, cause error) {
 	})
 }
 
-// supervise runs the process's three streams, and its end.
+// supervise runs the goroutines for the process's streams and waits for its end.
 func (k *Lines) supervise(s Server, h Handler, cancel context.CancelCauseFunc) {
 	defer close(k.gone)
 	silent := make(chan struct{})   // closed at the end of stdout
@@ -158,7 +159,7 @@ func (k *Lines) supervise(s Server, h Handler, cancel context.CancelCauseFunc) {
 	k.end.Err = errors.New("it did not end after SIGKILL")
 	if k.await(s.Grace, silent, finished) {
 		k.end = waited
-		_ = k.proc.Stdin().Close() // a write to it may still wait
+		_ = k.proc.Stdin().Close() // a write to it may still be blocked
 		writer.Wait()
 	}
 	k.end.Asked, k.end.Cause = k.asked, k.cause
@@ -179,8 +180,8 @@ func (k *Lines) read(max int64, h Handler) {
 	}
 }
 
-// write writes what is sent until the process is no longer wanted or does not
-// take it, and then closes its stdin.
+// write writes lines until the process is stopped or no longer accepts them, and then
+// closes its stdin.
 func (k *Lines) write() {
 	stdin := k.proc.Stdin()
 	defer func() { _ = stdin.Close() }()
@@ -200,8 +201,8 @@ func (k *Lines) write() {
 	}
 }
 
-// refuse fails what is sent until the process is no longer wanted: it may have closed its stdin
-// and go on.
+// refuse fails lines until the process is stopped, since it may have closed its stdin and
+// continue to run.
 func (k *Lines) refuse(err error) {
 	for {
 		select {
@@ -214,15 +215,15 @@ func (k *Lines) refuse(err error) {
 	}
 }
 
-// await waits until the process is finished or no longer wanted, and then ends it. It waits for
-// grace after its stdin was closed, for grace after SIGTERM, and for five times grace after
-// SIGKILL. It reports whether the process is finished.
+// await waits until the process has finished or is stopped, and then ends it. It waits for
+// grace after closing stdin, for grace after SIGTERM, and for five times grace after
+// SIGKILL. It reports whether the process has finished.
 func (k *Lines) await(grace time.Duration, silent, finished <-chan struct{}) bool {
 	select {
 	case <-finished:
 		k.halt(false, nil)
 		return true
-	case <-silent: // a server without stdout cannot answer
+	case <-silent: // a server without stdout cannot respond
 		k.halt(false, nil)
 	case <-k.quit:
 	}

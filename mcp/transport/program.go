@@ -12,25 +12,26 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// Launcher starts a server's program and returns once it runs. The context lasts as long as the
-// process is wanted. If it ends first, Launch returns soon and may end the process.
+// Launcher starts a server's program and returns once it is running. The process may be
+// ended when ctx is done.
 type Launcher func(ctx context.Context) (process.Process, error)
 
-// ErrRetained ends a process for the proxy though it goes on: graders will ask it.
-var ErrRetained = errors.New("is kept for what graders ask")
+// ErrRetained reports that the proxy has released a process that continues to run for
+// graders.
+var ErrRetained = errors.New("is kept for graders")
 
-// ErrEnded says that a message is for a process that has ended.
+// ErrEnded is returned for messages to a process that has ended.
 var ErrEnded = errors.New("the server's process has ended")
 
 // Ending is how a process or a session ended.
 type Ending struct {
 	Exit  process.Exit
-	Err   error // why there is no Exit; else nil
-	Cause error // the rule it broke, for which it was ended; else nil
-	Asked bool  // it was no longer wanted
+	Err   error // why there is no Exit, or nil
+	Cause error // limit for which it was ended, or nil
+	Asked bool  // the runner asked it to end
 }
 
-// String says how it ended, as in "exited with code 1".
+// String describes the ending, as in "exited with code 1".
 func (e Ending) String() string {
 	how := fmt.Sprintf("exited with code %d", e.Exit.Code)
 	if e.Exit.Signal != "" {
@@ -53,7 +54,7 @@ func (e Ending) String() string {
 	return how
 }
 
-// Known returns the exit; nil if there is none.
+// Known returns the exit, or nil if there is none.
 func (e Ending) Known() *process.Exit {
 	if e.Err != nil {
 		return nil
@@ -61,21 +62,21 @@ func (e Ending) Known() *process.Exit {
 	return &e.Exit
 }
 
-// Data returns what an event of the end holds.
+// Data returns the data for an event about the ending.
 func (e Ending) Data() map[string]any {
 	return map[string]any{"code": e.Exit.Code, "signal": e.Exit.Signal, "asked": e.Asked}
 }
 
-// Program is what is known of a process: what it has written, and how it ended. A nil Program
-// stands for one that somebody else runs: it has written nothing and does not end.
+// Program holds the output and the ending of a process. A nil Program stands for a process
+// that the runner does not manage: it has no output and does not end.
 type Program struct {
 	output *bounded.Ends
-	gone   chan struct{} // closed when it has ended and that was reported
-	end    Ending        // set before gone closes
+	gone   chan struct{} // closed once it has ended and this was reported
+	end    Ending        // set before gone is closed
 }
 
-// Output returns the beginning and the end of what the program has written: to its stderr, and
-// to its stdout if that carries no messages.
+// Output returns the beginning and the end of the program's output: its stderr, and its
+// stdout if that carries no messages.
 func (p *Program) Output() string {
 	if p == nil {
 		return ""
@@ -83,7 +84,7 @@ func (p *Program) Output() string {
 	return p.output.String()
 }
 
-// Gone is closed when the program has ended and that was reported.
+// Gone returns a channel that is closed when the program has ended and this was reported.
 func (p *Program) Gone() <-chan struct{} {
 	if p == nil {
 		return nil
@@ -91,7 +92,7 @@ func (p *Program) Gone() <-chan struct{} {
 	return p.gone
 }
 
-// Ended returns how the program ended, once it has.
+// Ended returns how the program ended, and whether it has.
 func (p *Program) Ended() (e Ending, ended bool) {
 	select {
 	case <-p.Gone():
@@ -101,18 +102,18 @@ func (p *Program) Ended() (e Ending, ended bool) {
 	}
 }
 
-// Resident is the program of a server that speaks HTTP: one process, which lives
-// as long as its container.
+// Resident is the program of a server that speaks HTTP: one process that lives as long as
+// its container.
 type Resident struct {
 	Program
 	running *process.Running
 	grace   time.Duration
-	asked   atomic.Bool // to end
+	asked   atomic.Bool // Stop was called
 }
 
-// StartResident starts s.Launch's program, which is to listen on a port, and keeps
-// what it writes to its stdout and stderr in s.Stderr. Its end is an event. The
-// caller ends it with [Resident.Stop].
+// StartResident starts the program of s.Launch, which should listen on a port, and writes
+// its stdout and stderr to s.Stderr. It records the end as an event. The caller must call
+// [Resident.Stop].
 func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident, error) {
 	s, err := s.WithDefaults()
 	if err != nil {
@@ -124,7 +125,7 @@ func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident,
 	}
 	sink := s.StderrSink(nil, "")
 	sink.Full = func() {
-		rec.Event(evidence.Event{Kind: "limit", Where: s.Name, Message: "only the beginning of what the server wrote is kept", Data: map[string]any{"bytes": s.StderrLimit}})
+		rec.Event(evidence.Event{Kind: "limit", Where: s.Name, Message: "only the beginning of the output of the server is kept", Data: map[string]any{"bytes": s.StderrLimit}})
 	}
 	output := NewStderr(sink)
 	r := &Resident{
@@ -135,7 +136,7 @@ func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident,
 	return r, nil
 }
 
-// report records the program's end.
+// report records the end of the program.
 func (r *Resident) report(rec EventRecorder, name string) {
 	defer close(r.gone)
 	r.end.Exit, r.end.Err = r.running.Wait()
@@ -143,8 +144,8 @@ func (r *Resident) report(rec EventRecorder, name string) {
 	rec.Event(evidence.Event{Kind: "server_exit", Where: name, Message: r.end.String(), Data: r.end.Data()})
 }
 
-// Stop ends the program: SIGTERM, and SIGKILL after Server.Grace or when ctx ends. It returns
-// when the program has ended, or some time after SIGKILL.
+// Stop ends the program with SIGTERM, then with SIGKILL after Server.Grace or when ctx
+// ends. It returns when the program has ended, or some time after SIGKILL.
 func (r *Resident) Stop(ctx context.Context) {
 	r.asked.Store(true)
 	process.Stop(ctx, r.running, r.gone, process.Step{Signal: process.Terminate, Grace: r.grace}, process.Step{Signal: process.Kill, Grace: 5 * r.grace})

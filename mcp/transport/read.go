@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// ReadBody reads r, which is said to have size bytes, to its end. A negative size is not known.
-// The buffer also counts what reading the message will cost. The caller releases it, also after
-// an error.
+// ReadBody reads r to its end. size is the announced size, negative if unknown. The buffer
+// also accounts for the memory for parsing the message. The caller must release it, even
+// after an error.
 func ReadBody(r io.Reader, size, max int64, memory *bounded.Budget) (*bounded.Buffer, error) {
 	body := &bounded.Buffer{Max: max, Share: memory}
 	if err := body.ReadAll(r, size); err != nil {
@@ -21,7 +21,7 @@ func ReadBody(r io.Reader, size, max int64, memory *bounded.Budget) (*bounded.Bu
 	return body, body.Charge(messageCost(body.Bytes))
 }
 
-// partReader reads a stream in parts, whose ends a scanner finds.
+// partReader splits a stream into parts whose ends are found by scan.
 type partReader struct {
 	in     io.Reader
 	max    int64
@@ -29,20 +29,20 @@ type partReader struct {
 	scan   func(chunk []byte) (n int, whole bool)
 
 	buf   []byte
-	full  bool   // the last read filled buf, so more of it saves reads
-	chunk []byte // of buf: read and not taken yet
-	ended error  // of in
+	full  bool   // the last read filled buf, so a larger one saves reads
+	chunk []byte // part of buf that was read but not yet consumed
+	ended error  // error from in
 }
 
 func newPartReader(r io.Reader, max int64, memory *bounded.Budget, scan func([]byte) (int, bool)) partReader {
 	return partReader{in: r, max: max, memory: memory, scan: scan, buf: make([]byte, 4<<10)}
 }
 
-// mostBuffer is how large the buffer of a partReader grows.
+// mostBuffer is the maximum size of a partReader's buffer.
 const mostBuffer = 32 << 10
 
-// next reads one part. Where the input ends first it returns the rest with io.EOF or another
-// error. The caller releases the buffer, also after an error.
+// next reads one part. If the input ends first it returns the rest with io.EOF or another
+// error. The caller must release the buffer, even after an error.
 func (r *partReader) next() (*bounded.Buffer, error) {
 	part := &bounded.Buffer{Max: r.max, Share: r.memory}
 	for {
@@ -66,18 +66,18 @@ func (r *partReader) next() (*bounded.Buffer, error) {
 	}
 }
 
-// MessageReader reads messages one after the other.
+// MessageReader reads a sequence of messages.
 type MessageReader struct{ parts partReader }
 
-// NewMessageReader returns a reader of JSON values, each an object or an array with the white
-// space before it. Each may have max bytes.
+// NewMessageReader returns a reader of JSON values, each an object or array of up to max
+// bytes with preceding white space.
 func NewMessageReader(r io.Reader, max int64, memory *bounded.Budget) *MessageReader {
 	var s jsontext.Scanner
 	return &MessageReader{newPartReader(r, max, memory, s.Scan)}
 }
 
-// Next reads one message. Where the input ends first it returns the rest with io.EOF or
-// another error. The caller releases the buffer, also after an error.
+// Next reads one message. If the input ends first it returns the rest with io.EOF or
+// another error. The caller must release the buffer, even after an error.
 func (r *MessageReader) Next() (*bounded.Buffer, error) {
 	message, err := r.parts.next()
 	if err == nil || err == r.parts.ended {
@@ -88,9 +88,9 @@ func (r *MessageReader) Next() (*bounded.Buffer, error) {
 	return message, err
 }
 
-// readLines calls each with every line of r, without its terminator, until r
-// ends or each fails. Blank lines are skipped; a last line needs no terminator. The slice is
-// each's to keep.
+// readLines calls each with every line of r without its terminator, until r ends or each
+// returns an error. Blank lines are skipped; the last line needs no terminator. each may
+// keep the slice.
 func readLines(r io.Reader, max int64, memory *bounded.Budget, each func([]byte) error) error {
 	in := MessageReader{newPartReader(r, max+2, memory, scanLine)} // + CR LF
 	for {
@@ -115,7 +115,7 @@ func readLines(r io.Reader, max int64, memory *bounded.Budget, each func([]byte)
 	}
 }
 
-// scanLine finds the end of a line in the next bytes of one.
+// scanLine finds the end of the current line.
 func scanLine(chunk []byte) (n int, whole bool) {
 	if end := bytes.IndexByte(chunk, '\n'); end >= 0 {
 		return end + 1, true
@@ -123,28 +123,28 @@ func scanLine(chunk []byte) (n int, whole bool) {
 	return len(chunk), false
 }
 
-// Event is a part of an event stream that is held.
+// Event is a part of an event stream held in memory.
 type Event struct {
 	sse.Event
-	Raw  []byte // as it came
-	Data []byte // nil without a data line
+	Raw  []byte // as received
+	Data []byte // nil without data lines
 	held *bounded.Buffer
 }
 
-// Release gives back the memory that the event counts for.
+// Release releases the event's memory.
 func (e Event) Release() { e.held.Release() }
 
 // EventReader reads an event stream.
 type EventReader struct{ parts partReader }
 
-// NewEventReader returns a reader of r. The data of each event may have max bytes.
+// NewEventReader returns a reader of r. The data of each event is limited to max bytes.
 func NewEventReader(r io.Reader, max int64, memory *bounded.Budget) *EventReader {
 	var s sse.Scanner
 	return &EventReader{newPartReader(r, max+1<<10, memory, s.Scan)}
 }
 
-// Next reads one part of the stream, which the caller releases. At the end of the stream it
-// fails with io.EOF, or with io.ErrUnexpectedEOF if an event is unfinished.
+// Next reads one part of the stream. The caller must release it. At the end of the stream
+// it returns io.EOF, or io.ErrUnexpectedEOF within an event.
 func (r *EventReader) Next() (Event, error) {
 	part, err := r.parts.next()
 	if err == io.EOF && len(bytes.Trim(part.Bytes, "\r\n")) > 0 {
@@ -165,8 +165,8 @@ func (r *EventReader) Next() (Event, error) {
 	return e, nil
 }
 
-// messageCost returns more than what a reader of raw holds in addition to it: ids, names and
-// versions are copies, and a batch has many.
+// messageCost returns an upper bound on the memory for parsing raw, besides raw itself:
+// ids, names and versions are copied, and a batch has many of them.
 func messageCost(raw []byte) int64 {
 	size := int64(len(raw))
 	if value := jsontext.TrimSpace(raw); len(value) == 0 || value[0] != '[' {
@@ -176,6 +176,6 @@ func messageCost(raw []byte) int64 {
 }
 
 const (
-	costOfOne       = 512 // more than what is held about one message in addition to its texts
-	smallestMessage = 16  // fewer bytes than any message has in a batch
+	costOfOne       = 512 // upper bound for one message, besides its texts
+	smallestMessage = 16  // lower bound for a message in a batch
 )

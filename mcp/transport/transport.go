@@ -1,12 +1,12 @@
-// Package transport reaches MCP servers: a program that speaks on its stdin and stdout, or a
-// server that speaks HTTP, be it streamable or the HTTP+SSE of 2024-11-05. It reads what they
-// send message by message, within limits that no server can widen.
+// Package transport connects to MCP servers: programs on stdio, and servers on streamable
+// HTTP or on the HTTP+SSE transport of 2024-11-05. It reads their output message by message
+// within fixed limits.
 //
-// What a server sends is hostile. A [Lines] or a reader of this package holds one message of a
-// bounded size at a time, against a budget that all of them share.
+// Servers are hostile. A [Lines] or a reader of this package holds one message of limited
+// size at a time, accounted for in a shared budget.
 //
-// It knows no methods and no sessions: package client has the runner's own conversations, and
-// package proxy the agent's.
+// The package knows no methods and no sessions: package client implements the runner's own
+// sessions, and package proxy the agent's.
 package transport
 
 import (
@@ -24,11 +24,11 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Why a connection ends, or a message does not get through.
+// Reasons why a connection ends or a message is not delivered.
 var (
 	ErrTooLong  = bounded.ErrTooLong
 	ErrNoMemory = bounded.ErrNoMemory
-	ErrFlooded  = errors.New("the server has sent more messages, or more bytes of them, than it may in one trial")
+	ErrFlooded  = errors.New("the server exceeded its limit on messages, or bytes of messages, in one trial")
 	ErrEncoded  = errors.New("its response has a Content-Encoding, which it was asked not to use")
 	ErrRedirect = errors.New("redirect is not followed")
 	ErrEndpoint = errors.New("endpoint event is not followed")
@@ -41,31 +41,33 @@ const (
 	DefaultTraffic = 256 << 20
 )
 
-// Server says how an MCP server is reached and what it may cost.
+// Server configures how to connect to an MCP server, and its limits.
 type Server struct {
-	Name     string    // what the agent calls it
-	Launch   Launcher  // starts a process of its program, which speaks on stdio
-	Upstream *Upstream // its endpoint if it speaks HTTP, in place of Launch
-	Stderr   io.Writer // takes the stderr of all its processes; nil discards it
+	Name     string    // as the agent knows it
+	Launch   Launcher  // starts a process that communicates over stdio
+	Upstream *Upstream // endpoint of a server that speaks HTTP; replaces Launch
+	Stderr   io.Writer // receives the stderr of all its processes; nil discards it
 
-	// Start is how long one Launch, and the whole opening of a session of the runner's, may
-	// take; default 30 s. Timeout is how long one request may take; default 300 s. Grace is
-	// how long a process gets after its stdin was closed, and again after SIGTERM; default 2 s.
+	// Start limits one Launch, and the time to open one of the runner's own sessions;
+	// default 30 s. Timeout limits one request; default 300 s. Grace is how long a process
+	// gets to exit after its stdin is closed, and again after SIGTERM; default 2 s.
 	Start, Timeout, Grace time.Duration
-	// Message is how many bytes one message may have, either way; default 64 MiB.
+	// Message is the maximum size of a message in bytes; default 64 MiB.
 	Message int64
-	// Frames and Traffic are how many messages, and bytes of them, may cross each way;
+	// Frames and Traffic limit the number of messages, and their bytes, in each direction;
 	// default 100,000 and 256 MiB.
 	Frames, Traffic int64
-	// StderrLimit is how many bytes are kept of the stderr of all its processes; default 16 MiB.
+	// StderrLimit is the number of bytes kept of the stderr of all its processes; default
+	// 16 MiB.
 	StderrLimit int64
 }
 
-// WithDefaults returns s with defaults in place of zeros. It fails if s cannot be a server.
+// WithDefaults returns s with zero fields set to their defaults. It returns an error if s
+// is invalid.
 func (s Server) WithDefaults() (Server, error) {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
-		return s, fmt.Errorf("%q is no name for a server", s.Name)
+		return s, fmt.Errorf("%q is not a valid server name", s.Name)
 	case (s.Launch == nil) == (s.Upstream == nil):
 		return s, fmt.Errorf("server %q needs a launcher or an upstream", s.Name)
 	case min(int64(s.Start), int64(s.Timeout), int64(s.Grace), s.Message, s.Frames, s.Traffic, s.StderrLimit) < 0:
@@ -87,8 +89,8 @@ func (s Server) WithDefaults() (Server, error) {
 // Streamable reports whether the server speaks streamable HTTP.
 func (s Server) Streamable() bool { return s.Upstream != nil && !s.Upstream.Events }
 
-// Launcher returns the launcher for [Open] of a server that does not speak streamable HTTP: it
-// starts a process, or a session over HTTP+SSE.
+// Launcher returns the launcher to pass to [Open] for a server that does not speak
+// streamable HTTP. It starts a process or an HTTP+SSE session.
 func (s Server) Launcher(memory *bounded.Budget) Launcher {
 	if s.Upstream == nil {
 		return s.Launch
@@ -96,8 +98,8 @@ func (s Server) Launcher(memory *bounded.Budget) Launcher {
 	return launchEvents(s.Upstream, s.Message, memory, s.Timeout)
 }
 
-// StderrSink returns the writer for the stderr of all processes of the server. It drops what is
-// beyond the limit, and records that as an event of the given kind.
+// StderrSink returns the writer for the stderr of all processes of the server. Output
+// beyond the limit is dropped, which is recorded as an event of the given kind.
 func (s Server) StderrSink(events *Events, kind string) *bounded.Head {
 	limit, out := s.StderrLimit, s.Stderr
 	if out == nil {
@@ -111,24 +113,24 @@ func (s Server) StderrSink(events *Events, kind string) *bounded.Head {
 	}}
 }
 
-// NewStderr returns the writer for the stderr of one process. It writes to the server's sink and
-// keeps both ends for messages.
+// NewStderr returns the writer for the stderr of one process. It writes to the server's
+// sink and keeps the beginning and end for error messages.
 func NewStderr(sink *bounded.Head) *bounded.Ends {
 	return &bounded.Ends{Head: 1 << 10, Tail: 2 << 10, W: sink}
 }
 
 const (
-	// maxEvents is how many events of one kind are recorded of one server.
+	// maxEvents is the maximum number of events of one kind recorded per server.
 	maxEvents = 200
-	// MaxText is how much of a stranger's text one event holds.
+	// MaxText is the maximum length of untrusted text in an event, in bytes.
 	MaxText = 4 << 10
 )
 
-// EventRecorder takes events. [evidence.Recorder] is one.
+// EventRecorder records events; [evidence.Recorder] implements it.
 type EventRecorder interface{ Event(evidence.Event) }
 
-// Events records the events of one server, up to a number of each kind. Its methods may be called
-// at the same time.
+// Events records the events of one server, up to a number of each kind. It is safe for
+// concurrent use.
 type Events struct {
 	rec   EventRecorder
 	where string
@@ -137,12 +139,12 @@ type Events struct {
 	seen map[string]int // by kind; guarded by mu
 }
 
-// NewEvents returns events of the server called where; a nil recorder keeps none.
+// NewEvents returns the events of server where. With a nil recorder nothing is recorded.
 func NewEvents(rec EventRecorder, where string) *Events {
 	return &Events{rec: rec, where: where, seen: map[string]int{}}
 }
 
-// Add records an event, unless there were too many of its kind.
+// Add records an event, unless too many of its kind were recorded.
 func (n *Events) Add(kind, message string, data map[string]any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,12 +156,12 @@ func (n *Events) Add(kind, message string, data map[string]any) {
 	case seen > maxEvents:
 		return
 	case seen == maxEvents:
-		message, data = "more of this kind are not recorded", nil
+		message, data = "further events of this kind are not recorded", nil
 	}
 	n.rec.Event(evidence.Event{Kind: kind, Where: n.where, Message: message, Data: data})
 }
 
-// Clip returns text that a server sent, short enough for an event.
+// Clip returns text sent by a server, shortened for an event.
 func Clip(said []byte) string {
 	return strings.ToValidUTF8(text.Shorten(string(said[:min(len(said), MaxText+1)]), MaxText), "\uFFFD")
 }

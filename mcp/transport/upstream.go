@@ -15,25 +15,26 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Upstream is where a server that speaks HTTP is found, and how it is reached.
+// Upstream is the endpoint of a server that speaks HTTP.
 type Upstream struct {
-	// URL is the server's endpoint. Its host is dialled by Transport alone.
+	// URL is the server's endpoint. Only Transport connects to its host.
 	URL       *url.URL
 	Transport http.RoundTripper
-	// Headers replace those that the agent sent. If there are any, the agent's own
-	// Authorization and Cookie are not passed on.
+	// Headers replace those sent by the agent. If there are any, the agent's Authorization
+	// and Cookie headers are not forwarded.
 	Headers map[string]string
-	// Remote says that the server is not one of the trial's own: requests name the host of
-	// its URL, whatever host the agent names, and what it says about its own origin does not
-	// reach the agent.
+	// Remote reports that the server is not part of the trial: requests name the host of
+	// URL, whatever host the agent names, and response headers about the server's origin
+	// are not forwarded to the agent.
 	Remote bool
-	// Events says that it speaks the HTTP+SSE transport of 2024-11-05.
+	// Events reports that the server uses the HTTP+SSE transport of 2024-11-05.
 	Events bool
-	// Process is the program behind it; nil if that is not ours.
+	// Process is the server's program, or nil if the runner does not manage it.
 	Process *Resident
 }
 
-// Barred is an error of a Transport that never connects to the server, however often it is asked.
+// Barred is an error of a Transport that never connects to the server, however often it is
+// tried.
 type Barred struct{ Err error }
 
 func (b *Barred) Error() string { return b.Err.Error() }
@@ -47,7 +48,7 @@ func (u *Upstream) validate() error {
 	case u.URL.Scheme != "http" && u.URL.Scheme != "https", u.URL.Host == "":
 		return errors.New("its URL is not http or https")
 	case u.URL.User != nil:
-		return errors.New("its URL holds a user; credentials belong into headers")
+		return errors.New("its URL contains credentials; use headers instead")
 	}
 	return nil
 }
@@ -64,8 +65,8 @@ func Origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// sameOrigin reports whether two URLs have one origin. In a container all names of the loopback
-// are one.
+// sameOrigin reports whether two URLs have the same origin. Within a container all loopback
+// names are equivalent.
 func (u *Upstream) sameOrigin(a, b *url.URL) bool {
 	if Origin(a) == Origin(b) || !defence.OneOrigin && u.Remote {
 		return true
@@ -73,10 +74,10 @@ func (u *Upstream) sameOrigin(a, b *url.URL) bool {
 	return !u.Remote && a.Scheme == b.Scheme && a.Port() == b.Port() && isLoopback(a.Hostname()) && isLoopback(b.Hostname())
 }
 
-// isLoopback reports whether a name is one of the loopback, or the address for all interfaces.
+// isLoopback reports whether a name is a loopback name or the address for all interfaces.
 func isLoopback(name string) bool { return IsLocal(name) || name == "0.0.0.0" || name == "::" }
 
-// WithoutURL returns an error of net/http without its URL, which may hold a secret.
+// WithoutURL returns an error of net/http without the URL, which may contain a secret.
 func WithoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -84,7 +85,7 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// Request returns a request to the server, for [Upstream.Send]. The caller may change it.
+// Request returns a request to the server for [Upstream.Send]. The caller may modify it.
 func (u *Upstream) Request(ctx context.Context, method string) *http.Request {
 	where := *u.URL
 	return (&http.Request{
@@ -100,10 +101,10 @@ func setBody(r *http.Request, body []byte) {
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	r.Body, _ = open()
-	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http sends again what it could not begin to send
+	r.GetBody, r.ContentLength = open, int64(len(body)) // net/http retries a request that it could not send
 }
 
-// authorize sets the headers of u on a request, and removes the agent's credentials.
+// authorize sets the headers of u on a request and removes the agent's credentials.
 func (u *Upstream) authorize(r *http.Request) {
 	if len(u.Headers) == 0 {
 		return
@@ -115,13 +116,13 @@ func (u *Upstream) authorize(r *http.Request) {
 	}
 }
 
-// maxRedirects is how many redirects of one request are followed.
+// maxRedirects is the maximum number of redirects followed per request.
 const maxRedirects = 5
 
-// Send sends a request with a body and the headers of u, asks for a response without
-// Content-Encoding, and follows redirects within the server's origin, since the agent, which does
-// not know that address, cannot. A redirect to another origin fails with [ErrRedirect], and
-// nothing is sent there.
+// Send sends a request with a body and the headers of u. It asks for a response without
+// Content-Encoding, and follows redirects within the server's origin, since the agent does
+// not know that address. A redirect to another origin is not followed and returns
+// [ErrRedirect].
 func (u *Upstream) Send(r *http.Request, body []byte) (*http.Response, error) {
 	r.Header.Set("Accept-Encoding", "identity")
 	u.authorize(r)
@@ -145,8 +146,8 @@ func (u *Upstream) Send(r *http.Request, body []byte) (*http.Response, error) {
 	return nil, fmt.Errorf("%w: more than %d of them", ErrRedirect, maxRedirects)
 }
 
-// redirect returns where a response redirects its request; nil if it does not, or if only another
-// method would do.
+// redirect returns the URL to which a response redirects its request, or nil if it does not
+// or if that would change the method.
 func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL, error) {
 	switch response.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
@@ -160,11 +161,11 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	}
 	next, err := r.URL.Parse(where)
 	if err != nil {
-		return nil, fmt.Errorf("%w: its Location cannot be read", ErrRedirect)
+		return nil, fmt.Errorf("%w: its Location header is invalid", ErrRedirect)
 	}
 	next.User, next.Fragment = nil, ""
 	if !u.sameOrigin(r.URL, next) {
-		return nil, fmt.Errorf("%w: %s sends to another origin, %s", ErrRedirect, Origin(r.URL), Clip([]byte(Origin(next))))
+		return nil, fmt.Errorf("%w: %s redirects to another origin, %s", ErrRedirect, Origin(r.URL), Clip([]byte(Origin(next))))
 	}
 	keepsMethod := response.StatusCode == http.StatusTemporaryRedirect || response.StatusCode == http.StatusPermanentRedirect
 	if !keepsMethod && r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -173,7 +174,7 @@ func (u *Upstream) redirect(r *http.Request, response *http.Response) (*url.URL,
 	return next, nil
 }
 
-// HTTPError is an HTTP response without an answer in it.
+// HTTPError is an HTTP response that does not contain an answer.
 type HTTPError struct {
 	Status int
 	Text   string
@@ -181,7 +182,7 @@ type HTTPError struct {
 
 func (e HTTPError) Error() string { return e.Text }
 
-// IsLocal reports whether a host, with or without a port, is the loopback.
+// IsLocal reports whether a host, with or without a port, is a loopback name or address.
 func IsLocal(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -116,7 +116,7 @@ func TestPlanModelsRefuses(t *testing.T) {
 	}{
 		"no key":        {eval.Config{Models: map[string]*eval.Model{"anthropic": {}}}, "config.models.anthropic: the environment variable ANTHROPIC_API_KEY is not set"},
 		"a short key":   {eval.Config{Models: map[string]*eval.Model{"openai": {APIKeyEnv: "SHORT"}}}, "shorter than 8"},
-		"a broken key":  {eval.Config{Models: map[string]*eval.Model{"openai": {APIKeyEnv: "LINES"}}}, "LINES holds no key"},
+		"a broken key":  {eval.Config{Models: map[string]*eval.Model{"openai": {APIKeyEnv: "LINES"}}}, "LINES does not hold a key"},
 		"no header":     {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${NONE}"}}}}, "NONE"},
 		"a line break":  {eval.Config{Models: map[string]*eval.Model{"openai": {Headers: map[string]string{"X": "${LINES}"}}}}, "line break"},
 		"cost, implied": {eval.Config{Executor: "codex", Model: "m", ModelLimits: eval.ModelLimits{Cost: 1}}, `needs the price of the model "m"`},

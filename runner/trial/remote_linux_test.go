@@ -242,7 +242,7 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 	where := &url.URL{Scheme: "http", Host: "mcp.corp.example:" + portOf(at), Path: "/mcp"}
 	for want, allowed := range map[string][]string{
 		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
-		`MCP server "far" wants authorization`: {"127.0.0.2/32"},
+		`MCP server "far" requires authorization`: {"127.0.0.2/32"},
 	} {
 		dialer, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &reported{}, names.resolver())
 		if err != nil {
