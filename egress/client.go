@@ -17,10 +17,10 @@ import (
 	"github.com/waza-isolate/waza/internal/web"
 )
 
-// helloTimeout is how long a connection may take to say where it is to go.
+// helloTimeout is the time within which a connection must name its destination.
 const helloTimeout = 10 * time.Second
 
-// How a connection named its host.
+// Ways in which a connection names its host.
 const (
 	byTLS     = "tls"
 	byHTTP    = "http"
@@ -34,7 +34,7 @@ type client struct {
 	place Place
 
 	again     bytes.Reader // bytes that were read ahead, to be read first
-	asked     atomic.Bool  // it has named a host, and whoever answers that records it
+	asked     atomic.Bool  // it has named a host; the code that handles that records it
 	transport *http.Transport
 	once      sync.Once
 }
@@ -43,7 +43,7 @@ func newClient(p *Proxy, conn net.Conn, place Place) *client {
 	return &client{Conn: conn, proxy: p, place: place, transport: p.newTransport()}
 }
 
-// attend serves the connection by what it begins with: TLS or HTTP.
+// attend serves the connection as TLS or HTTP, depending on its first byte.
 func (cl *client) attend() {
 	_ = cl.SetReadDeadline(time.Now().Add(helloTimeout))
 	first := make([]byte, 1)
@@ -58,10 +58,10 @@ func (cl *client) attend() {
 	}
 	cl.unread(first)
 	_ = cl.SetReadDeadline(time.Time{})
-	web.Serve(cl.proxy.web, cl) // which ends with its Close
+	web.Serve(cl.proxy.web, cl) // ends with Close
 }
 
-// spliceTLS connects to the host that its ClientHello names, and copies both ways.
+// spliceTLS connects to the host named in the ClientHello and copies in both directions.
 func (cl *client) spliceTLS(first []byte) {
 	name, raw, err := readHello(io.MultiReader(bytes.NewReader(first), cl.Conn))
 	_ = cl.SetReadDeadline(time.Time{})
@@ -71,9 +71,9 @@ func (cl *client) spliceTLS(first []byte) {
 	case err != nil:
 		cl.refuse(ask, errNoHello.Error())
 	case name == "":
-		cl.refuse(ask, "its ClientHello names no host")
+		cl.refuse(ask, "its ClientHello does not name a host")
 	case !ok || !covers(cl.place.Host, host):
-		cl.refuse(ask, fmt.Sprintf("its ClientHello names another host than %s, whose address it connected to", cl.place.Host))
+		cl.refuse(ask, fmt.Sprintf("its ClientHello names a host other than %s, whose address it connected to", cl.place.Host))
 	default:
 		ask.name = host
 		cl.asked.Store(true)
@@ -87,14 +87,14 @@ func (cl *client) spliceTLS(first []byte) {
 	}
 }
 
-// refuse records why the connection goes nowhere, and ends it.
+// refuse records why the connection is refused, and closes it.
 func (cl *client) refuse(ask asked, why string) {
 	cl.asked.Store(true)
 	cl.proxy.refuse(ask, why)
 	cl.Abort()
 }
 
-// unread puts p back, to be read before all else.
+// unread makes Read return p before anything else.
 func (cl *client) unread(p []byte) {
 	rest := make([]byte, cl.again.Len())
 	_, _ = cl.again.Read(rest)
@@ -108,7 +108,7 @@ func (cl *client) Read(p []byte) (int, error) {
 	return cl.Conn.Read(p)
 }
 
-// Close implements net.Conn. The web server calls it when it is done.
+// Close implements net.Conn. It is called by the web server.
 func (cl *client) Close() error {
 	cl.done()
 	return nil
@@ -134,7 +134,7 @@ func (cl *client) Abort() {
 	cl.done()
 }
 
-// done closes the connection, and records it if it has named no host.
+// done closes the connection, and records it if it has not named a host.
 func (cl *client) done() {
 	cl.once.Do(func() {
 		p := cl.proxy
@@ -142,7 +142,7 @@ func (cl *client) done() {
 		if !cl.asked.Load() {
 			p.ledger.add(evidence.Egress{
 				Name: cl.place.Host, Port: int(cl.place.At.Port()), By: byHTTP,
-				Why: "it said neither by TLS nor by a request of HTTP that can be read where it is to go",
+				Why: "it did not name its destination in a readable TLS ClientHello or HTTP request",
 			})
 		}
 		_ = cl.Conn.Close()
@@ -150,18 +150,18 @@ func (cl *client) done() {
 	})
 }
 
-// maxHello is how many bytes a ClientHello may have, with the headers of its records. Those of
-// browsers have less than 4 KiB.
+// maxHello is the maximum size of a ClientHello including record headers, in bytes. Those
+// of browsers are smaller than 4 KiB.
 const maxHello = 32 << 10
 
-// tlsHandshake is the first byte of a TLS record that holds a handshake message; no
-// request of HTTP begins so.
+// tlsHandshake is the first byte of a TLS record with a handshake message. No HTTP request
+// begins with it.
 const tlsHandshake = 0x16
 
-var errNoHello = errors.New("it began as TLS does, and no ClientHello that can be read came")
+var errNoHello = errors.New("it began like TLS but did not send a readable ClientHello")
 
-// readHello reads a ClientHello and returns the server's name in it, which may be empty, and all
-// bytes that were read. It answers nothing.
+// readHello reads a ClientHello and returns the server name in it, which may be empty, and
+// all bytes read. It writes nothing.
 func readHello(r io.Reader) (name string, raw []byte, err error) {
 	var seen bytes.Buffer
 	var hello *tls.ClientHelloInfo
@@ -178,7 +178,7 @@ func readHello(r io.Reader) (name string, raw []byte, err error) {
 	return hello.ServerName, seen.Bytes(), nil
 }
 
-// listening is a connection that is only read.
+// listening is a read-only connection.
 type listening struct{ io.Reader }
 
 func (listening) Write(p []byte) (int, error)      { return len(p), nil }

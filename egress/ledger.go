@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxEvents is how many attempts of a container are recorded one by one.
+	// maxEvents is the number of attempts of a container that are recorded individually.
 	maxEvents = 1000
-	// maxName is how many bytes are recorded of a name, which the container chose.
+	// maxName is the number of bytes recorded of a name, which is chosen by the container.
 	maxName = 255
 )
 
-// ledger records attempts: the first ones one by one, and how many more there were.
+// ledger records attempts: the first ones individually, and the number of further ones.
 type ledger struct {
 	container string
 	record    func(evidence.Event)
@@ -48,19 +48,19 @@ func (l *ledger) event(e evidence.Egress) evidence.Event {
 	return evidence.Event{Kind: "egress", Where: l.container, Message: sentence(e), Data: data(e)}
 }
 
-// close records how many attempts were not recorded one by one.
+// close records the number of attempts not recorded individually.
 func (l *ledger) close() {
 	if rest, some := l.rest(); some {
 		l.record(rest)
 	}
 }
 
-// rest returns the event for the attempts that were not recorded one by one, if there are any.
+// rest returns the event for the attempts not recorded individually, if there are any.
 func (l *ledger) rest() (evidence.Event, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return evidence.Event{
-		Kind: "egress", Where: l.container, Message: fmt.Sprintf("%d more attempts to leave are not on record one by one", l.omitted),
+		Kind: "egress", Where: l.container, Message: fmt.Sprintf("%d more attempts to leave are not recorded individually", l.omitted),
 		Data: map[string]any{evidence.DataOmitted: l.omitted},
 	}, l.omitted > 0
 }
@@ -76,7 +76,7 @@ func sentence(e evidence.Egress) string {
 	return fmt.Sprintf("%s, %d bytes out, %d in", to, e.Out, e.In)
 }
 
-// data returns e by its JSON keys.
+// data returns e as a map by JSON key.
 func data(e evidence.Egress) map[string]any {
 	text, err := json.Marshal(e)
 	if err != nil { // plain data always marshals
@@ -89,19 +89,19 @@ func data(e evidence.Egress) map[string]any {
 	return keys
 }
 
-// Limits bounds the connections of one container; 0 stands for the default.
+// Limits limits the connections of one container; 0 means the default.
 type Limits struct {
-	Connections int   `json:"connections,omitempty"` // at once; 64
-	Rate        int   `json:"rate,omitempty"`        // new ones a second; 50
-	Bytes       int64 `json:"bytes,omitempty"`       // both ways together; 256 MiB
+	Connections int   `json:"connections,omitempty"` // concurrent connections; default 64
+	Rate        int   `json:"rate,omitempty"`        // new connections per second; default 50
+	Bytes       int64 `json:"bytes,omitempty"`       // in both directions together; default 256 MiB
 }
 
-// allowance is what is left of the limits of one container.
+// allowance tracks the use of one container's limits.
 type allowance struct {
 	limits Limits
 	now    func() time.Time
 
-	pace *rate.Limiter // of connections that begin
+	pace *rate.Limiter // for new connections
 
 	mu    sync.Mutex
 	open  int   // guarded by mu
@@ -113,8 +113,8 @@ func newAllowance(l Limits, now func() time.Time) *allowance {
 	return &allowance{limits: l, now: now, pace: rate.NewLimiter(rate.Limit(l.Rate), l.Rate)}
 }
 
-// begin counts a connection until end. It returns why the connection may not begin; empty if it
-// may.
+// begin counts a connection until end is called. It returns why the connection is refused,
+// or "".
 func (a *allowance) begin() (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,9 +122,9 @@ func (a *allowance) begin() (why string) {
 	case a.spent >= a.limits.Bytes:
 		return a.exceeded()
 	case a.open >= a.limits.Connections:
-		return fmt.Sprintf("its container has %d connections at once, its limit", a.limits.Connections)
+		return fmt.Sprintf("its container has reached its limit of %d concurrent connections", a.limits.Connections)
 	case !a.pace.AllowN(a.now(), 1):
-		return fmt.Sprintf("its container begins more than %d connections a second, its limit", a.limits.Rate)
+		return fmt.Sprintf("its container has exceeded its limit of %d new connections per second", a.limits.Rate)
 	}
 	a.open++
 	return ""
@@ -136,7 +136,7 @@ func (a *allowance) end() {
 	a.open--
 }
 
-// spend counts bytes. It returns why they may not cross; empty if they may.
+// spend counts bytes. It returns why they must not be transferred, or "".
 func (a *allowance) spend(n int) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,5 +147,5 @@ func (a *allowance) spend(n int) (why string) {
 }
 
 func (a *allowance) exceeded() string {
-	return fmt.Sprintf("its container carries more than %d bytes, its limit", a.limits.Bytes)
+	return fmt.Sprintf("its container has exceeded its limit of %d bytes", a.limits.Bytes)
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Place is an address of a container's loopback where connections are accepted.
+// Place is a loopback address in a container where connections are accepted.
 type Place struct {
 	At netip.AddrPort
-	// Host is the name, or the names as in "*.example.com", that resolve to it in the
-	// container; empty for the HTTP proxy.
+	// Host is the name, or a pattern such as "*.example.com", that resolves to the address
+	// in the container; empty for the HTTP proxy.
 	Host string
 }
 
-// maxNames is how many names a container can reach. Each has an address in 127.0.3.0/24, whose
-// last address is the proxy's.
+// maxNames is the maximum number of names that a container can reach. Each has an address
+// in 127.0.3.0/24; the last address is the proxy's.
 const maxNames = 253
 
 func address(last int) netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 3, byte(last)}) }
@@ -26,8 +26,8 @@ func proxyAt() netip.AddrPort {
 	return netip.AddrPortFrom(address(maxNames+1), mcpconfig.EgressProxyPort)
 }
 
-// Names returns the names that resolve in a container with the destinations allowed, and their
-// addresses. A name with a leading "*." stands for all below it.
+// Names returns the addresses to which the allowed names resolve in a container. A name
+// with a leading "*." stands for all names below it.
 func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	names := map[string]netip.Addr{}
 	for _, d := range allowed {
@@ -38,7 +38,8 @@ func Names(allowed []mcpconfig.Destination) map[string]netip.Addr {
 	return names
 }
 
-// Places returns where a container's connections are accepted; none if it may reach nothing.
+// Places returns where a container's connections are accepted, or nil if nothing is
+// allowed.
 func Places(allowed []mcpconfig.Destination) []Place {
 	if len(allowed) == 0 {
 		return nil
@@ -47,7 +48,7 @@ func Places(allowed []mcpconfig.Destination) []Place {
 	places := []Place{{At: proxyAt()}}
 	for _, d := range allowed {
 		if d.Name == "" {
-			continue // no name leads there: the proxy does
+			continue // reachable only through the proxy
 		}
 		for _, port := range d.Ports {
 			places = append(places, Place{netip.AddrPortFrom(names[d.Name], uint16(port)), d.Name})
@@ -56,8 +57,8 @@ func Places(allowed []mcpconfig.Destination) []Place {
 	return places
 }
 
-// Env returns the environment of a container's programs: where the proxy is, and that the trial's
-// own hosts are not reached through it. It is nil if the container may reach nothing.
+// Env returns the proxy settings for the environment of a container's programs, with the
+// trial's own hosts excluded. It returns nil if nothing is allowed.
 func Env(allowed []mcpconfig.Destination, own []string) map[string]string {
 	if len(allowed) == 0 {
 		return nil

@@ -12,14 +12,14 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// policy says what one container may reach. What is not in it is refused.
+// policy defines what one container may reach. Everything else is refused.
 type policy struct {
 	allowed []mcpconfig.Destination
-	own     func(netip.Addr) bool // an address of the runner's machine
+	own     func(netip.Addr) bool // reports whether an address belongs to the runner's machine
 }
 
-// find returns the allowed destination of a host, which is a name in lower case or the text of
-// an address. An entry for the name itself goes before one with a *.
+// find returns the allowed destination for a host, which must be a lower-case name or an
+// address. An entry for the exact name takes precedence over a wildcard.
 func (p policy) find(host string, port int) (mcpconfig.Destination, bool) {
 	for _, fits := range []func(mcpconfig.Destination) bool{
 		func(d mcpconfig.Destination) bool { return d.Name == host },
@@ -34,8 +34,8 @@ func (p policy) find(host string, port int) (mcpconfig.Destination, bool) {
 	return mcpconfig.Destination{}, false
 }
 
-// covers reports whether an entry stands for a name: its own, or with a leading "*." any below
-// the rest.
+// covers reports whether an entry matches a name: exactly, or with a leading "*." any name
+// below the rest.
 func covers(entry, name string) bool {
 	below, wild := strings.CutPrefix(entry, "*")
 	if !wild {
@@ -50,9 +50,9 @@ func literal(r netip.Prefix, host string) bool {
 	return err == nil && r.Contains(addr)
 }
 
-// refuses says why an address that a name resolved to is not dialled; empty if it is. An address
-// that is not public needs an entry by address, and one that hands out credentials an entry of
-// its own.
+// refuses returns why an address to which a name resolved must not be dialed, or "". A
+// non-public address must be allowed by address, and one that serves cloud credentials by
+// its exact address.
 func (p policy) refuses(a netip.Addr, port int) string {
 	kind := kindOf(a, p.own)
 	byAddress := slices.ContainsFunc(p.allowed, func(d mcpconfig.Destination) bool {
@@ -64,16 +64,17 @@ func (p policy) refuses(a netip.Addr, port int) string {
 	return notPublic(a, kind) + ", and not allowed by address"
 }
 
-// allows reports whether an entry by address stands for an address of a kind.
+// allows reports whether an entry by address covers an address of the given kind.
 func allows(in netip.Prefix, a netip.Addr, kind string) bool {
 	return in.Contains(a) && (kind != metadata || in.IsSingleIP())
 }
 
 func notPublic(a netip.Addr, kind string) string {
-	return fmt.Sprintf("%s is no public address but %s", a, kind)
+	return fmt.Sprintf("%s is not a public address but %s", a, kind)
 }
 
-// canonical returns a host as find takes it; false if it could not be allowed.
+// canonical returns a host in the form that find expects, and false if it cannot be
+// allowed.
 func canonical(host string) (string, bool) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String(), addr.Zone() == ""
@@ -88,12 +89,12 @@ type block struct {
 	in    netip.Prefix
 }
 
-// metadata is the class of addresses where clouds answer with credentials.
+// metadata is the class of addresses where clouds serve credentials.
 const metadata = "metadata"
 
-// blocks returns the ranges of IANA's registries of special-purpose addresses that are not
-// globally reachable, those of multicast, and the addresses outside of them where
-// clouds answer with credentials. The first that fits names the class.
+// blocks returns the ranges in IANA's special-purpose address registries that are not
+// globally reachable, multicast ranges, and other addresses where clouds serve credentials.
+// The first match determines the class.
 func blocks() []block {
 	var all []block
 	for _, ranges := range []struct {
@@ -119,8 +120,7 @@ func blocks() []block {
 	return all
 }
 
-// Forms of IPv6 addresses that stand for an IPv4 address: translators and tunnels
-// deliver there.
+// IPv6 ranges that embed an IPv4 address, to which translators and tunnels deliver.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
@@ -128,7 +128,7 @@ var (
 	global     = netip.MustParsePrefix("2000::/3")
 )
 
-// embedded returns the IPv4 address that an IPv6 address stands for.
+// embedded returns the IPv4 address embedded in an IPv6 address.
 func embedded(a netip.Addr) (netip.Addr, bool) {
 	raw := a.As16()
 	switch {
@@ -142,7 +142,7 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return a, false
 }
 
-// class returns what keeps an address from being public; empty for a public one.
+// class returns why an address is not public, or "".
 func class(a netip.Addr) string {
 	a = a.Unmap()
 	for _, b := range blocks() {
@@ -159,8 +159,8 @@ func class(a netip.Addr) string {
 	return ""
 }
 
-// kindOf returns the class of an address, or that it is one of this machine's by own; empty for a
-// public one elsewhere.
+// kindOf returns the class of an address, "this machine's own" if own reports true, or ""
+// for any other public address.
 func kindOf(a netip.Addr, own func(netip.Addr) bool) string {
 	if kind := class(a); kind != "" || !own(a) {
 		return kind
@@ -168,12 +168,12 @@ func kindOf(a netip.Addr, own func(netip.Addr) bool) string {
 	return "this machine's own"
 }
 
-// ofThisMachine reports whether an address is one of the runner's machine, which may listen there
-// for its own network alone.
+// ofThisMachine reports whether an address belongs to the runner's machine, which may have
+// services meant only for its own network.
 func ofThisMachine(a netip.Addr) bool {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // it is not known
+		return true // unknown
 	}
 	return slices.ContainsFunc(addrs, func(own net.Addr) bool {
 		prefix, err := netip.ParsePrefix(own.String())
@@ -181,28 +181,28 @@ func ofThisMachine(a netip.Addr) bool {
 	})
 }
 
-// AddressError says that a host's name led to an address that is not dialled.
+// AddressError reports that a host name resolved to an address that must not be dialed.
 type AddressError struct {
 	Address netip.Addr
-	Kind    string // what keeps it from being a public one
+	Kind    string // why the address is not public
 }
 
 func (e *AddressError) Error() string { return notPublic(e.Address, e.Kind) }
 
-// Named is a host that the eval names and the runner itself dials, such as a remote
-// server's. Whoever owns a name decides where it leads, and may answer differently each time. So
-// the address that is checked is the one that a connection is about to be made to.
+// Named is a host named in the eval that the runner itself dials, such as a remote server.
+// The owner of a name controls what it resolves to and may change it at any time, so the
+// address is checked right before connecting to it.
 type Named struct {
-	// Host is a URL's: a name, or the text of an address, which is dialled unless it hands out
-	// credentials.
+	// Host is the host of a URL: a name or an address. An address is dialed unless it
+	// serves cloud credentials.
 	Host string
-	// Allowed are addresses that are dialled though they are not public. A range does not
-	// include those that hand out credentials.
+	// Allowed lists non-public addresses that may be dialed. A range does not include
+	// addresses that serve cloud credentials.
 	Allowed []netip.Prefix
 }
 
-// Judge is the ControlContext of a [net.Dialer] for the host. It refuses an address, IP:PORT,
-// that may not be dialled, with an [*AddressError].
+// Judge is a ControlContext function for a [net.Dialer]. It returns an [*AddressError] if
+// the address IP:PORT must not be dialed.
 func (n Named) Judge(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -210,7 +210,7 @@ func (n Named) Judge(_ context.Context, _, address string, _ syscall.RawConn) er
 	}
 	a := at.Addr().WithZone("").Unmap()
 	kind := kindOf(a, ofThisMachine)
-	_, notText := netip.ParseAddr(n.Host) // nobody but who wrote it says where a text of an address is
+	_, notText := netip.ParseAddr(n.Host) // if it is an address, only the author of the eval decides where it leads
 	authors := kind != metadata && (notText == nil || mcpconfig.IsNearbyName(n.Host))
 	if kind == "" || authors || slices.ContainsFunc(n.Allowed, func(in netip.Prefix) bool { return allows(in, a, kind) }) {
 		return nil

@@ -1,19 +1,20 @@
-// Package egress lets programs in a sandbox reach the outside hosts that the eval allows,
-// and no others.
+// Package egress connects programs in a sandbox to the outside hosts that the eval allows,
+// and to no others.
 //
-// A container has no route anywhere. For each name that it may reach, its loopback has an
-// address whose connections are handed to the runner, and one more address has an HTTP proxy for
-// all names ([Places]). [Proxy] accepts the connections and learns where each is to go: from TLS
-// or HTTP as far as they are in the clear, or from CONNECT. If the policy allows the host, the
-// Proxy resolves its name once, checks every address, dials one of them and copies bytes. It does
-// not open TLS, ignores the environment's proxies, and follows no redirect.
+// A container has no route to any network. Its loopback interface has one address for each
+// name that it may reach, and one for an HTTP proxy ([Places]); connections to these
+// addresses are handed to the runner. [Proxy] accepts them and determines the destination
+// of each from the unencrypted part of TLS, from HTTP, or from CONNECT. If the policy
+// allows the host, Proxy resolves its name once, checks every address, dials one of them
+// and copies bytes. It does not decrypt TLS, ignores proxy settings in the environment, and
+// does not follow redirects.
 //
-// Nothing depends on the container: whoever took over its guest can open connections to these
-// places, and so can any program there. The package knows no engine, and not how a container
-// listens at its places.
+// No check depends on the container: a program that takes over its guest can only open
+// connections to these places, as any program there can. The package knows nothing about
+// engines, nor how a container listens at its places.
 //
-// An allowed host may pass on whatever is sent to it, and a program chooses the names that it
-// asks for below a "*.".
+// An allowed host may forward whatever is sent to it, and programs choose the names that
+// they request below a "*." entry.
 package egress
 
 import (
@@ -32,26 +33,27 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Options is what a [Proxy] is made of. Container and Record are required.
+// Options configures a [Proxy]. Container and Record are required.
 type Options struct {
 	Container string // for events
 	Allowed   []mcpconfig.Destination
 	Limits    Limits
-	// Record gets an event for each attempt once that has ended. It is called from several
-	// goroutines.
+	// Record is called with an event for each attempt once it has ended. It is called from
+	// several goroutines.
 	Record func(evidence.Event)
-	// Named gets the host of each attempt before it is made, allowed or not, also of attempts
-	// that have no event of their own. It may be nil. It is called from several goroutines, and
-	// the container chose the name.
+	// Named is called with the host of each attempt before it is made, whether allowed or
+	// not, including attempts that are not recorded individually. The container chooses the
+	// name. Named may be nil and is called from several goroutines.
 	Named func(container, host string)
-	// Resolve finds the addresses of a name; nil asks this machine's resolver.
+	// Resolve returns the addresses of a name; nil means this machine's resolver.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Tap returns a writer that gets the bytes which a connection sends to a host without
-	// encryption, before they leave. Its errors are ignored. Tap may be nil.
+	// Tap returns a writer that receives the unencrypted bytes sent to a host before they
+	// are sent. Its errors are ignored. Tap may be nil.
 	Tap func(container, host string) io.Writer
 }
 
-// Proxy passes on the connections of one container. It is made by [New] and ended by [Proxy.Close].
+// Proxy forwards the connections of one container. It is created with [New] and ended with
+// [Proxy.Close].
 type Proxy struct {
 	container string
 	policy    policy
@@ -70,7 +72,7 @@ type Proxy struct {
 	open   map[io.Closer]struct{} // listeners and connections; guarded by mu
 }
 
-// New returns a proxy, which accepts nothing before [Proxy.Serve].
+// New returns a proxy. It accepts connections after [Proxy.Serve].
 func New(o Options) (*Proxy, error) {
 	if o.Container == "" || o.Record == nil {
 		return nil, errors.New("egress: incomplete options")
@@ -94,12 +96,13 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// lookup asks this machine's resolver for a name as it is, without its search domains.
+// lookup resolves an absolute name with this machine's resolver, without search domains.
 func lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name+".")
 }
 
-// Serve accepts connections to a place until its listener ends or Close is called. It owns ln.
+// Serve accepts connections to a place until its listener fails or Close is called. It
+// takes ownership of ln.
 func (p *Proxy) Serve(ln net.Listener, place Place) {
 	if !p.hold(ln) {
 		return
@@ -119,7 +122,8 @@ func (p *Proxy) Serve(ln net.Listener, place Place) {
 	}()
 }
 
-// Close ends every connection and returns when all attempts are recorded. It may be called twice.
+// Close closes every connection and returns when all attempts are recorded. It may be
+// called more than once.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	was := p.closed
@@ -137,9 +141,8 @@ func (p *Proxy) Close() {
 	}
 }
 
-// Underway returns events of what is still open, like those of attempts that have ended: open
-// connections with what crossed them so far, and how many attempts are not reported one by one.
-// It calls nothing of [Options].
+// Underway returns events for open connections, with their traffic so far, and for the
+// attempts not recorded individually. It does not call functions of [Options].
 func (p *Proxy) Underway() (events []evidence.Event) {
 	p.mu.Lock()
 	var open []*outbound
@@ -159,7 +162,7 @@ func (p *Proxy) Underway() (events []evidence.Event) {
 	return events
 }
 
-// enter makes Close wait until leave. It returns false after Close.
+// enter makes Close wait for leave. It returns false after Close.
 func (p *Proxy) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,8 +174,8 @@ func (p *Proxy) enter() bool {
 
 func (p *Proxy) leave() { p.work.Done() }
 
-// hold makes Close close one more thing and wait until forget. After Close it closes it at once
-// and returns false.
+// hold registers one to be closed by Close, which then waits for forget. After Close, hold
+// closes it at once and returns false.
 func (p *Proxy) hold(one io.Closer) bool {
 	p.mu.Lock()
 	held := !p.closed
@@ -187,7 +190,7 @@ func (p *Proxy) hold(one io.Closer) bool {
 	return held
 }
 
-// forget ends hold for a thing that is closed, if it was held.
+// forget unregisters a closed connection or listener, if it was registered.
 func (p *Proxy) forget(one io.Closer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// reachTimeout bounds resolving a name and connecting, all addresses together.
+	// reachTimeout limits resolving a name and connecting to any of its addresses.
 	reachTimeout = 15 * time.Second
-	// dialTimeout bounds connecting to one address.
+	// dialTimeout limits connecting to one address.
 	dialTimeout = 5 * time.Second
-	// maxAddresses is how many addresses of a name are tried, one after another.
+	// maxAddresses is the number of addresses of a name that are tried in turn.
 	maxAddresses = 4
 )
 
-// errRefused says that a host may not be reached, which is recorded already.
+// errRefused means that a host must not be reached. That has already been recorded.
 var errRefused = errors.New("egress refused")
 
-// asked is where the container wants a connection to go.
+// asked is the requested destination of a connection.
 type asked struct {
-	name string // as canonical gives it; anything where it is refused
+	name string // in canonical form; arbitrary if it is refused
 	port int
 	by   string
 }
 
-// refuse names and records an attempt that is refused before reach.
+// refuse reports and records an attempt that is refused before reach.
 func (p *Proxy) refuse(a asked, why string) {
 	p.named(p.container, a.name)
 	p.recordRefused(a, why)
@@ -45,8 +45,8 @@ func (p *Proxy) recordRefused(a asked, why string) {
 	p.ledger.add(evidence.Egress{Name: a.name, Port: a.port, By: a.by, Why: why})
 }
 
-// reach connects to where a connection is to go. Every connection that leaves is decided about
-// and dialled here. Its error wraps errRefused, or is that nobody answers; both are recorded.
+// reach connects to a requested destination. All outgoing connections are authorized and
+// dialed here. Its error wraps errRefused or is that of dialing; both have been recorded.
 func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	began := time.Now()
 	p.named(p.container, a.name)
@@ -88,8 +88,8 @@ func (p *Proxy) reach(ctx context.Context, a asked) (*outbound, error) {
 	return out, nil
 }
 
-// addresses returns the addresses of a name, or why none of them is dialled. One refused address
-// refuses all, since nobody chooses which of them is dialled.
+// addresses returns the addresses of a name, or why it is refused. One refused address
+// refuses the name, since any of them might be dialed.
 func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked) (at []netip.AddrPort, why string) {
 	if to.Address.IsValid() {
 		port := to.Port
@@ -114,8 +114,8 @@ func (p *Proxy) addresses(ctx context.Context, to mcpconfig.Destination, a asked
 	return at[:min(len(at), maxAddresses)], ""
 }
 
-// dial connects to the first address that answers. If none does it returns the last with its
-// error.
+// dial connects to the first address that accepts. If none does it returns the last address
+// and its error.
 func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.AddrPort, err error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	for _, at = range addrs {
@@ -126,8 +126,8 @@ func dial(ctx context.Context, addrs []netip.AddrPort) (conn net.Conn, at netip.
 	return nil, at, err
 }
 
-// outbound is a connection to a host. It counts the bytes that cross, and records them once it is
-// closed.
+// outbound is a connection to a host. It counts the bytes transferred and records them when
+// it is closed.
 type outbound struct {
 	net.Conn
 	proxy   *Proxy
@@ -137,17 +137,17 @@ type outbound struct {
 
 	mu       sync.Mutex
 	reported evidence.Egress // guarded by mu
-	clear    io.Writer       // gets a copy of what leaves; guarded by mu
+	clear    io.Writer       // receives a copy of what is sent; guarded by mu
 }
 
-// inTheClear copies what leaves from now on to the tap.
+// inTheClear copies what is sent from now on to the tap.
 func (o *outbound) inTheClear() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.clear = o.proxy.tap(o.proxy.container, o.reported.Name)
 }
 
-// because sets why the connection is about to end. The first reason counts.
+// because sets why the connection is about to end. Only the first reason is kept.
 func (o *outbound) because(why string, allowed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +208,7 @@ func (o *outbound) Close() error {
 	return err
 }
 
-// soFar returns the record of a connection up to now; why is for one without a reason.
+// soFar returns the record of a connection up to now. why is used if no reason was set.
 func (o *outbound) soFar(why string) evidence.Egress {
 	o.mu.Lock()
 	reported := o.reported

@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// tunnel answers CONNECT. It connects before it has seen anything from the container, since the
-// host may be the one to speak first.
+// tunnel handles CONNECT. It connects before reading from the container, since the host may
+// send first.
 func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	far, err := cl.proxy.reach(cl.proxy.ctx, ask)
 	if err != nil {
@@ -34,8 +34,8 @@ func (cl *client) tunnel(w http.ResponseWriter, ask asked) {
 	Splice(&vetted{client: cl, ask: ask, far: far}, far)
 }
 
-// vetted is the container's end of a tunnel. Before anything is read of it, it checks what comes
-// first: TLS must name the host of the tunnel, and anything else is in the clear.
+// vetted is the container's side of a tunnel. It checks the first bytes read: TLS must name
+// the host of the tunnel, and anything else is treated as unencrypted.
 type vetted struct {
 	*client
 	ask  asked
@@ -75,21 +75,21 @@ func (v *vetted) see() error {
 	case name == "" && notName == nil, ok && (host == v.ask.name || !defence.TunnelsAsNamed):
 		return nil
 	default:
-		v.far.because("the ClientHello in its tunnel does not name the host that the tunnel is to", false)
+		v.far.because("the ClientHello in its tunnel does not name the host of the tunnel", false)
 	}
 	return errRefused
 }
 
-// Stream is a connection whose directions end independently.
+// Stream is a connection whose directions can be closed independently.
 type Stream interface {
 	io.ReadWriteCloser
-	// CloseWrite ends the direction that is written.
+	// CloseWrite closes the writing direction.
 	CloseWrite() error
-	// Abort closes the connection after data was lost, so that the other end notices.
+	// Abort closes the connection after data was lost, so that the peer notices.
 	Abort()
 }
 
-// Splice copies between two connections until both directions have ended or either has failed.
+// Splice copies between two connections until both directions have ended or one has failed.
 // It closes both.
 func Splice(a, b Stream) {
 	oneWay := func(to, from Stream) {

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxHeader is how many bytes the headers of a request, and of a response, may have.
+	// maxHeader is the maximum size of the headers of a request or response, in bytes.
 	maxHeader = 64 << 10
-	// idle is how long a connection waits for another request, on either side.
+	// idle is how long a connection waits for another request on either side.
 	idle = 30 * time.Second
 )
 
-// newWeb returns the server of plain HTTP. It parses requests and writes them again, so bytes
-// that two readers would take for different requests do not get through.
+// newWeb returns the plain HTTP server. It parses and re-encodes requests, so that
+// ambiguous bytes are not forwarded.
 func (p *Proxy) newWeb() *http.Server {
 	return &http.Server{
 		Handler:           http.HandlerFunc(p.serveHTTP),
@@ -41,7 +41,7 @@ func (p *Proxy) newWeb() *http.Server {
 
 type clientKey struct{}
 
-// newTransport returns a transport for the requests of one connection of the container.
+// newTransport returns a transport for the requests of one connection from the container.
 func (p *Proxy) newTransport() *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -87,7 +87,7 @@ func (p *Proxy) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deny answers a request that is refused.
+// deny answers a refused request.
 func deny(w http.ResponseWriter, why error) {
 	status := http.StatusForbidden
 	var failed *net.OpError
@@ -98,7 +98,7 @@ func deny(w http.ResponseWriter, why error) {
 	http.Error(w, "waza: "+why.Error(), status)
 }
 
-// target returns where a request asks to go, and why it may not ask that here; empty if it may.
+// target returns the requested destination, and why it is refused, or "".
 func (cl *client) target(r *http.Request) (ask asked, why string) {
 	proxy, connect := cl.place.Host == "", r.Method == http.MethodConnect
 	ask = asked{name: r.Host, port: 80, by: byHTTP}
@@ -111,11 +111,11 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 	}
 	switch {
 	case !ok || connect && port == 0:
-		return ask, "no host and port can be read"
+		return ask, "it has no valid host and port"
 	case connect && !proxy:
 		return ask, "CONNECT is for the proxy"
 	case proxy && !connect && r.URL.Scheme != "http":
-		return ask, "the proxy takes an http:// URL, or CONNECT"
+		return ask, "// URL, or CONNECT"
 	}
 	ask.name = name
 	if defence.HostsAsConnected && !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {
@@ -124,8 +124,8 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 	return ask, ""
 }
 
-// splitHost splits a Host header into name and port; 0 if it has no port. ok is false if it is
-// not written in the usual form.
+// splitHost splits a Host header into name and port, which is 0 if absent. ok is false if
+// the header is not in canonical form.
 func splitHost(host string) (name string, port int, ok bool) {
 	u := url.URL{Host: host}
 	name, ok = canonical(u.Hostname())
@@ -141,10 +141,10 @@ func splitHost(host string) (name string, port int, ok bool) {
 	return name, port, ok && strings.EqualFold(whole, host)
 }
 
-// forward passes a request on to a host, and its response back.
+// forward forwards a request to a host, and its response to the container.
 func (cl *client) forward(w http.ResponseWriter, r *http.Request, ask asked) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		r.Header.Del("Upgrade") // h2c would carry requests that nobody reads here
+		r.Header.Del("Upgrade") // h2c would carry requests that are not checked here
 	}
 	(&httputil.ReverseProxy{
 		Transport:     cl.transport,

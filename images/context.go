@@ -16,29 +16,29 @@ import (
 //go:embed npm pypi source
 var recipes embed.FS
 
-// Network is what a build needs from this machine to reach a registry. It does not become part
-// of a tag or of an image.
+// Network holds the settings of this machine that a build needs to reach a registry. They
+// do not affect tags and are not stored in images.
 type Network struct {
-	// CA is certificates in PEM to trust beside or in place of the usual ones; may
+	// CA holds PEM certificates to trust in addition to, or instead of, the usual ones; may
 	// be empty.
 	CA []byte
-	// Env is settings of npm and pip, such as NPM_CONFIG_REGISTRY.
+	// Env holds settings of npm and pip, such as NPM_CONFIG_REGISTRY.
 	Env map[string]string
-	// Proxy is settings of proxies, such as HTTPS_PROXY, in both cases.
+	// Proxy holds proxy settings, such as HTTPS_PROXY, in upper and lower case.
 	Proxy map[string]string
 }
 
-// Context is what an engine builds an image from.
+// Context is a build context for an engine.
 type Context struct {
 	Tar func(io.Writer) error // writes the files
-	// Dockerfile is the path of the Dockerfile among them, and Target the stage to build;
-	// empty are Dockerfile and the last.
+	// Dockerfile is the path of the Dockerfile within the context; default Dockerfile.
+	// Target is the stage to build; default the last.
 	Dockerfile, Target string
-	// Args are the build's arguments: BASE, and the predefined ones of proxies,
-	// which stay out of the image's history. RunArg is the one that takes the run's id.
+	// Args are the build arguments: BASE, and the predefined proxy arguments, which are not
+	// stored in the image's history. RunArg is the name of the argument for the run id.
 	Args   map[string]string
 	RunArg string
-	// Labels are of the image, beside those of its Dockerfile.
+	// Labels are the labels of the image in addition to those in its Dockerfile.
 	Labels map[string]string
 }
 
@@ -53,7 +53,7 @@ type Buildable interface {
 // [Image.ResolveContext].
 const ManifestPath = "/manifest.json"
 
-// file is one file of a context that decides about the image.
+// file is a file of a build context that contributes to the image's tag.
 type file struct{ Name, Content string }
 
 // Context returns the build context of the image, which must be resolved.
@@ -78,8 +78,8 @@ func (i Image) files() []file {
 	return append(i.npmFiles(), args, file{"rebuild.js", recipeFile("npm/rebuild.js")}, recipe)
 }
 
-// ResolveContext returns the build context of an image that resolves the package's versions and
-// writes them to [ManifestPath]. Versions that lock has for another platform are kept.
+// ResolveContext returns the build context of an image that resolves the package's versions
+// and writes them to [ManifestPath]. It keeps versions that lock has for another platform.
 func (i Image) ResolveContext(lock *Lock, n Network) Context {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return newContext(i.Base, []file{
@@ -96,14 +96,14 @@ func (i Image) ResolveContext(lock *Lock, n Network) Context {
 	}, n, nil)
 }
 
-// recipeFile returns a file of ours that a context holds.
+// recipeFile returns an embedded file.
 func recipeFile(name string) string {
-	content, _ := recipes.ReadFile(name) // it is embedded
+	content, _ := recipes.ReadFile(name) // embedded files can be read
 	return string(content)
 }
 
-// newContext returns the context of a build on a base image: files, the network's settings, and
-// what more writes, unless it is nil.
+// newContext returns a build context on a base image with files, the network's settings,
+// and what more writes, if not nil.
 func newContext(base string, files []file, n Network, more func(*tar.Writer) error) Context {
 	files = append(slices.Clone(files), file{"network/ca.pem", string(n.CA)}, file{"network/env", n.script()})
 	args := maps.Clone(n.Proxy)
@@ -125,7 +125,7 @@ func newContext(base string, files []file, n Network, more func(*tar.Writer) err
 	}}
 }
 
-// script returns the settings as commands of a POSIX shell.
+// script returns the settings as POSIX shell commands.
 func (n Network) script() string {
 	env := maps.Clone(n.Env)
 	if env == nil {
@@ -139,7 +139,7 @@ func (n Network) script() string {
 	return exports(env)
 }
 
-// exports returns commands of a POSIX shell that set the variables of env.
+// exports returns POSIX shell commands that export the variables of env.
 func exports(env map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(env)) {

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Default base images: what a package runs on where the eval does not say.
+// Default base images.
 const (
 	DefaultNPM = "node:24-bookworm-slim"
 	// Tools has git, python3, curl, jq, make and Node.js; scripts/setup builds it.
@@ -21,7 +21,7 @@ const (
 	DefaultPyPI = "python:3.11-slim-bookworm"
 )
 
-// Repositories of images on an engine: of servers' packages, and of agents.
+// Repositories of images on an engine: of server packages, and of agents.
 const (
 	Repository      = "waza-server"
 	AgentRepository = "waza-agent"
@@ -30,24 +30,24 @@ const (
 // Image is the image of one package.
 type Image struct {
 	Base    string  // image it is built on, which has the ecosystem's tools
-	Source  *Source // what Base is built from; nil for an image that is there
+	Source  *Source // source from which Base is built; nil if Base exists already
 	Package mcpconfig.Package
 	Args    map[string]string // environment of npm or pip, and of install scripts
-	Entry   *Entry            // what the lock has of it; nil until it is resolved
-	Agent   *Agent            // whose image this is; nil for a server's
+	Entry   *Entry            // entry in the lock; nil until resolved
+	Agent   *Agent            // agent that the image belongs to; nil for a server
 }
 
-// Agent is what an agent's image has besides its packages.
+// Agent is what an agent's image has in addition to its packages.
 type Agent struct {
 	Name  string
-	Setup string // commands of a POSIX shell that complete the image
+	Setup string // POSIX shell commands that complete the image
 }
 
-// Bases are the images that packages are built on; an empty one is the default.
+// Bases are the base images of packages; an empty one means the default.
 type Bases struct{ NPM, PyPI, Go string }
 
-// New returns the image of a package, resolved if lock has an entry for the platform, such as
-// linux/amd64.
+// New returns the image of a package. It is resolved if lock has an entry for the platform,
+// such as linux/amd64.
 func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 	i := Image{Package: p, Base: cmp.Or(bases.NPM, DefaultNPM)}
 	if p.Ecosystem == mcpconfig.PyPI {
@@ -57,14 +57,14 @@ func New(p mcpconfig.Package, bases Bases, lock *Lock, platform string) Image {
 	return i
 }
 
-// ForAgent returns the image of an agent's npm packages, of which there is at least one.
+// ForAgent returns the image of an agent's npm packages. There must be at least one.
 func ForAgent(a Agent, p mcpconfig.Package, bases Bases, lock *Lock) Image {
 	i := New(p, bases, lock, "")
 	i.Agent = &a
 	return i
 }
 
-// String names the package and, once resolved, its version: npm:NAME@1.2.3.
+// String returns the package and, if resolved, its version, as in npm:NAME@1.2.3.
 func (i Image) String() string {
 	if i.Entry == nil {
 		return i.Package.String()
@@ -72,8 +72,9 @@ func (i Image) String() string {
 	return i.Package.Ecosystem + ":" + i.Package.Wanted[0].Name + "@" + i.Entry.Version
 }
 
-// Tag returns the reference of the image; empty until it is resolved. It has a digest of
-// everything that the image is built from, so an image with this tag need not be built again.
+// Tag returns the reference of the image, or "" until it is resolved. It contains a digest
+// of everything that the image is built from, so an existing image with this tag need not
+// be rebuilt.
 func (i Image) Tag() string {
 	if i.Entry == nil {
 		return ""
@@ -94,8 +95,8 @@ func (i Image) repository() string {
 	return Repository
 }
 
-// Program returns the path of the server's program in the image. It fails if the package has no
-// program, or none of the requested name.
+// Program returns the path of the server's program in the image. It returns an error if the
+// package has no program, or none of the requested name.
 func (i Image) Program() (string, error) {
 	if i.Package.Ecosystem == mcpconfig.PyPI {
 		return path.Join(InstallDir, "bin", i.Package.Program), nil
@@ -110,10 +111,11 @@ func (i Image) Program() (string, error) {
 	return path.Join(InstallDir, "node_modules", ".bin", name), nil
 }
 
-// InstallDir is the directory of a package in its image, as in the Dockerfiles.
+// InstallDir is the directory of a package in its image, as used in the Dockerfiles.
 const InstallDir = "/opt/server"
 
-// Labels of images: the package with its version, the agent, and digests of Dockerfile and setup.
+// Labels of images: the package with its version, the agent, and digests of the Dockerfile
+// and the setup.
 const (
 	LabelContent = "waza.content"
 	LabelAgent   = "waza.agent"
@@ -146,8 +148,9 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// IsCurrent reports whether this version of waza may use an image with these labels: it has the
-// same Dockerfile and, if it is the image of an agent in agents, the same packages and setup.
+// IsCurrent reports whether this version of waza can use an image with these labels: it was
+// built with the same Dockerfile and, if it belongs to an agent in agents, the same
+// packages and setup.
 func IsCurrent(labels map[string]string, agents []Image) bool {
 	recipes := []string{"npm/agent.Dockerfile", "npm/install.Dockerfile", "pypi/install.Dockerfile"}
 	made := slices.ContainsFunc(recipes, func(name string) bool { return digestOf(recipeFile(name)) == labels[LabelRecipe] })
@@ -159,7 +162,7 @@ func IsCurrent(labels map[string]string, agents []Image) bool {
 	return maps.Equal(current, within(labels, current))
 }
 
-// within returns the labels whose keys are among those of others.
+// within returns the labels whose keys are in others.
 func within(labels, others map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key := range others {

@@ -326,7 +326,7 @@ func FuzzReadManifest(f *testing.F) {
 				continue
 			}
 			if _, err := images.ParseLock((*images.Lock)(nil).With(e).Bytes()); err != nil {
-				t.Errorf("what was resolved is no lock: %v", err)
+				t.Errorf("what was resolved is not a lock: %v", err)
 			}
 		}
 	})

@@ -16,23 +16,23 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// LockName is the name of the lock, which is beside its eval.
+// LockName is the name of the lock file, next to the eval.
 const LockName = "waza.lock"
 
-// MaxLockBytes is the size of the largest lock that is read.
+// MaxLockBytes is the maximum size of a lock file.
 const MaxLockBytes = 16 << 20
 
 // lockVersion is the version of the format.
 const lockVersion = 1
 
-// Lock is the resolved versions of packages, and the catalogs of servers that were pinned. It is
-// immutable: With, Fill, Only and Pinned return a changed copy. A nil lock is empty.
+// Lock holds the resolved versions of packages and the pinned catalogs of servers. It is
+// immutable: With, Fill, Only and Pinned return a modified copy. A nil lock is empty.
 type Lock struct {
-	entries  []Entry                // no two of one key, in the order of keys
+	entries  []Entry                // unique and sorted by key
 	catalogs map[string]catalog.Pin // by server
 }
 
-// Entry is the resolved version of one package, with all of its dependencies.
+// Entry is the resolved version of one package with all its dependencies.
 type Entry struct {
 	key
 	Version string                `json:"version"`
@@ -43,8 +43,8 @@ type Entry struct {
 // key identifies an entry.
 type key struct {
 	Ecosystem string   `json:"ecosystem"`
-	Request   []string `json:"request"` // the packages as the eval writes them
-	// Platform is the platform of PyPI wheels; entries of npm hold for all platforms.
+	Request   []string `json:"request"` // the packages as written in the eval
+	// Platform is the platform of PyPI wheels. Entries of npm apply to all platforms.
 	Platform string `json:"platform,omitempty"`
 }
 
@@ -80,7 +80,7 @@ func (l *Lock) find(k key) *Entry {
 	return nil
 }
 
-// With returns the lock with e, which replaces an entry with the same key.
+// With returns the lock with e added, replacing any entry with the same key.
 func (l *Lock) With(e Entry) *Lock {
 	with := &Lock{catalogs: l.Catalogs()}
 	if l != nil {
@@ -91,7 +91,7 @@ func (l *Lock) With(e Entry) *Lock {
 	return with
 }
 
-// Fill returns the lock with those entries added whose keys it lacks.
+// Fill returns the lock with the entries added whose keys it lacks.
 func (l *Lock) Fill(entries []Entry) *Lock {
 	for _, e := range entries {
 		if l.find(e.key) == nil {
@@ -101,8 +101,8 @@ func (l *Lock) Fill(entries []Entry) *Lock {
 	return l
 }
 
-// Only returns the lock with the entries of the packages alone, for every platform. Pinned
-// catalogs stay.
+// Only returns the lock with only the entries of the given packages, for all platforms.
+// Pinned catalogs are kept.
 func (l *Lock) Only(packages []mcpconfig.Package) *Lock {
 	only := &Lock{catalogs: l.Catalogs()}
 	if l == nil {
@@ -131,7 +131,7 @@ type document struct {
 	Catalogs map[string]catalog.Pin `json:"catalogs,omitempty"`
 }
 
-// Bytes returns the lock as a file. Equal locks give equal bytes.
+// Bytes returns the contents of the lock file. Equal locks yield equal bytes.
 func (l *Lock) Bytes() []byte {
 	d := document{Version: lockVersion, Packages: []Entry{}, Catalogs: l.Catalogs()}
 	if l != nil {
@@ -141,7 +141,8 @@ func (l *Lock) Bytes() []byte {
 	return data
 }
 
-// ParseLock reads a lock. Its error is one sentence without the file's name.
+// ParseLock parses a lock file. Its error is a single sentence that lacks the file name as
+// subject.
 func ParseLock(data []byte) (*Lock, error) {
 	if len(data) > MaxLockBytes {
 		return nil, fmt.Errorf("is larger than %d MiB", MaxLockBytes>>20)
@@ -150,13 +151,13 @@ func ParseLock(data []byte) (*Lock, error) {
 	dec.DisallowUnknownFields()
 	var d document
 	if err := dec.Decode(&d); err != nil {
-		return nil, fmt.Errorf("is no lock: %w", err)
+		return nil, fmt.Errorf("is not a valid lock file: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("is no lock: something follows it")
+		return nil, errors.New("is not a valid lock file: it has data after the JSON document")
 	}
 	if d.Version != lockVersion {
-		return nil, fmt.Errorf("is of version %d, and this waza reads version %d", d.Version, lockVersion)
+		return nil, fmt.Errorf("has version %d, and this waza supports version %d", d.Version, lockVersion)
 	}
 	l := &Lock{}
 	for _, e := range d.Packages {
@@ -177,8 +178,8 @@ func ParseLock(data []byte) (*Lock, error) {
 	return l, nil
 }
 
-// grammar is the patterns that strings of a lock must match. They are compiled when they are first
-// needed: they are large, and most commands and every guest do without them.
+// grammar holds the patterns for strings in a lock. They are compiled on first use: they
+// are large, and most commands and all guests do not need them.
 type grammar struct {
 	version, npmPath, integrity, program, pypiName, sha256Hex, platform *regexp.Regexp
 }
@@ -197,8 +198,8 @@ var lockGrammar = sync.OnceValue(func() *grammar {
 
 func (e Entry) named() string { return e.Ecosystem + ":" + strings.Join(e.Request, " ") }
 
-// check returns an error if e is incomplete, or has a string that npm or pip might interpret as
-// something else than a name, version or digest.
+// check returns an error if e is incomplete, or has a string that npm or pip might
+// interpret as something other than a name, version or digest.
 func (e Entry) check() error {
 	var err error
 	switch {
@@ -209,7 +210,7 @@ func (e Entry) check() error {
 	case e.Ecosystem == mcpconfig.PyPI && len(e.PyPI) > 0 && e.NPM == nil && lockGrammar().platform.MatchString(e.Platform):
 		err = checkPyPI(e.PyPI)
 	default:
-		return fmt.Errorf("has an entry that is not whole, %q", e.named())
+		return fmt.Errorf("has an incomplete entry, %q", e.named())
 	}
 	if err == nil && !lockGrammar().version.MatchString(e.Version) {
 		err = errors.New("its version is missing")
@@ -220,7 +221,7 @@ func (e Entry) check() error {
 	return nil
 }
 
-// checkRequested returns an error if a requested package is not among npm's packages.
+// checkRequested returns an error if a requested package is not among the npm packages.
 func (e Entry) checkRequested() error {
 	for i, text := range e.Request {
 		name := text

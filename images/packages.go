@@ -14,13 +14,13 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// NPMPackage is one package of a package-lock.json: what npm ci needs of it. Its
-// registry is left out, so that the same lock serves everybody's.
+// NPMPackage is a package in a package-lock.json, with the fields that npm ci needs. The
+// registry is omitted, so that the lock works with any registry.
 // (https://docs.npmjs.com/cli/configuring-npm/package-lock-json)
 type NPMPackage struct {
-	Name                 string                     `json:"name,omitempty"` // where it is not that of its path
+	Name                 string                     `json:"name,omitempty"` // if it differs from its path
 	Version              string                     `json:"version"`
-	Integrity            string                     `json:"integrity,omitempty"` // missing where it came in another package's archive
+	Integrity            string                     `json:"integrity,omitempty"` // missing for a package bundled in another package's archive
 	Bin                  map[string]string          `json:"bin,omitempty"`
 	Dependencies         map[string]string          `json:"dependencies,omitempty"`
 	OptionalDependencies map[string]string          `json:"optionalDependencies,omitempty"`
@@ -37,7 +37,7 @@ type NPMPackage struct {
 	HasInstallScript     bool                       `json:"hasInstallScript,omitempty"`
 }
 
-// wantedNPM returns the package.json of the requested packages.
+// wantedNPM returns a package.json for the requested packages.
 func (i Image) wantedNPM() string {
 	wanted := map[string]string{}
 	for _, w := range i.Package.Wanted {
@@ -49,7 +49,8 @@ func (i Image) wantedNPM() string {
 	return text(map[string]any{"private": true, "dependencies": wanted})
 }
 
-// npmFiles returns a package.json with the exact versions of the lock, and the package-lock.json.
+// npmFiles returns a package.json with the exact versions in the lock, and the
+// package-lock.json.
 func (i Image) npmFiles() []file {
 	exact := map[string]string{}
 	for _, w := range i.Package.Wanted {
@@ -65,8 +66,8 @@ func (i Image) npmFiles() []file {
 	}
 }
 
-// rebuild returns a script that runs the install scripts of packages as npm install does: an
-// optional package that cannot be installed here is left out.
+// rebuild returns a script that runs install scripts like npm install does: an optional
+// package that cannot be installed is removed.
 func (i Image) rebuild() string {
 	var b strings.Builder
 	for _, at := range slices.Sorted(maps.Keys(i.Entry.NPM)) {
@@ -90,8 +91,8 @@ func moduleName(at string) string {
 
 func modulePath(name string) string { return "node_modules/" + name }
 
-// npmProgram returns the name of the program that npx would run: the requested one, else the
-// package's only one, else the one with the name of the package.
+// npmProgram returns the name of the program that npx would run: the requested one,
+// otherwise the package's only one, otherwise the one named like the package.
 func (i Image) npmProgram() (string, error) {
 	var all []string
 	for _, w := range i.Package.Wanted {
@@ -109,13 +110,13 @@ func (i Image) npmProgram() (string, error) {
 	case slices.Contains(all, name):
 		return name, nil
 	case len(all) == 0:
-		return "", fmt.Errorf("%s has no program to run, so it is no server", i)
+		return "", fmt.Errorf("%s has no program to run, so it cannot be a server", i)
 	}
 	return "", fmt.Errorf("%s has no program %s; it has %s: name one, as in args: [-p, %s, %s]", i, name, strings.Join(all, ", "), i.Package.Wanted[0].Text, all[0])
 }
 
-// readPackageLock reads the package-lock.json that npm wrote. Packages that do not come from a
-// registry cannot be locked.
+// readPackageLock parses the package-lock.json written by npm. Packages that do not come
+// from a registry cannot be locked.
 func (i Image) readPackageLock(data []byte) (Entry, error) {
 	var lock struct {
 		Packages map[string]struct {
@@ -150,8 +151,8 @@ func (i Image) readPackageLock(data []byte) (Entry, error) {
 	return e, e.check()
 }
 
-// dropUnlocked removes optional dependencies that npm did not find: npm ci refuses a lock that
-// names packages it lacks.
+// dropUnlocked removes optional dependencies that npm did not find, since npm ci rejects a
+// lock that refers to missing packages.
 func (e Entry) dropUnlocked() {
 	there := map[string]bool{}
 	for at := range e.NPM {
@@ -162,8 +163,8 @@ func (e Entry) dropUnlocked() {
 	}
 }
 
-// words is a list of strings. npm also accepts a single string, and for some lists a boolean,
-// which is dropped.
+// words is a list of strings. npm also allows a single string and, for some lists, a
+// boolean, which is ignored.
 type words []string
 
 func (w *words) UnmarshalJSON(data []byte) error {
@@ -178,8 +179,8 @@ func (w *words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// programs is a package's programs by name. npm also accepts the path of a single program, which
-// then has the name of the package.
+// programs maps a package's program names to paths. npm also allows the path of a single
+// program, which then has the name of the package.
 type programs map[string]string
 
 func (p *programs) UnmarshalJSON(data []byte) error {
@@ -194,7 +195,7 @@ func (p *programs) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// named returns the programs that have plain names, for the package at a path.
+// named returns the programs with valid names of the package at a path.
 func (p programs) named(at string) map[string]string {
 	named := map[string]string{}
 	for name, target := range p {
@@ -205,7 +206,8 @@ func (p programs) named(at string) map[string]string {
 	return named
 }
 
-// optionalPeers returns the peer dependencies that are optional, which is all that npm reads there.
+// optionalPeers returns the optional peer dependencies; npm uses nothing else of this
+// field.
 func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 	var kept map[string]map[string]bool
 	for name, about := range meta {
@@ -219,9 +221,9 @@ func optionalPeers(meta map[string]map[string]any) map[string]map[string]bool {
 	return kept
 }
 
-var errNPMPath = errors.New("is no place under node_modules")
+var errNPMPath = errors.New("is not a path in node_modules")
 
-// checkNPM returns an error unless npm can have written the manifest.
+// checkNPM returns an error if npm cannot have written the manifest.
 func checkNPM(packages map[string]NPMPackage) error {
 	for at, p := range packages {
 		if !lockGrammar().npmPath.MatchString(at) || slices.Contains(strings.Split(at, "/"), "..") {
@@ -235,7 +237,7 @@ func checkNPM(packages map[string]NPMPackage) error {
 		}
 		for name := range p.Bin {
 			if !lockGrammar().program.MatchString(name) {
-				return fmt.Errorf("%q has a program of an odd name, %q", at, name)
+				return fmt.Errorf("%q has a program with an invalid name, %q", at, name)
 			}
 		}
 	}
@@ -247,14 +249,14 @@ func text(v any) string {
 	return string(data) + "\n"
 }
 
-// PyPIPackage is one wheel.
+// PyPIPackage is a wheel.
 type PyPIPackage struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`
 }
 
-// wantedPyPI returns the requirements.txt of the requested packages.
+// wantedPyPI returns a requirements.txt for the requested packages.
 func (i Image) wantedPyPI() string {
 	var b strings.Builder
 	for _, w := range i.Package.Wanted {
@@ -272,8 +274,8 @@ func (i Image) pypiFiles() []file {
 	return []file{{"requirements.txt", b.String()}, {"program", i.Package.Program}}
 }
 
-// constraints returns a constraints.txt with the versions that the lock has of a package for
-// another platform.
+// constraints returns a constraints.txt with the versions that the lock has of a package
+// for another platform.
 func (l *Lock) constraints(p mcpconfig.Package) string {
 	var b strings.Builder
 	if l == nil {
@@ -290,7 +292,7 @@ func (l *Lock) constraints(p mcpconfig.Package) string {
 	return b.String()
 }
 
-// readReport reads the installation report of pip.
+// readReport parses pip's installation report.
 // (https://pip.pypa.io/en/stable/reference/installation-report/)
 func (i Image) readReport(data []byte, platform string) (Entry, error) {
 	var report struct {
@@ -325,7 +327,7 @@ func (i Image) readReport(data []byte, platform string) (Entry, error) {
 
 var separators = regexp.MustCompile(`[-_.]+`)
 
-// normal returns a name as indexes compare names (PEP 503).
+// normal returns a name in normalized form (PEP 503).
 func normal(name string) string { return strings.ToLower(separators.ReplaceAllString(name, "-")) }
 
 func checkPyPI(packages []PyPIPackage) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Catalogs returns the pinned catalogs, by server.
+// Catalogs returns the pinned catalogs by server.
 func (l *Lock) Catalogs() map[string]catalog.Pin {
 	if l == nil {
 		return nil
@@ -16,7 +16,7 @@ func (l *Lock) Catalogs() map[string]catalog.Pin {
 	return maps.Clone(l.catalogs)
 }
 
-// Pin returns the pinned catalog of a server; nil if there is none.
+// Pin returns the pinned catalog of a server, or nil.
 func (l *Lock) Pin(server string) *catalog.Pin {
 	if l == nil {
 		return nil
@@ -30,7 +30,7 @@ func (l *Lock) Pin(server string) *catalog.Pin {
 // Has reports whether the lock has an entry with the key of e.
 func (l *Lock) Has(e Entry) bool { return l.find(e.key) != nil }
 
-// Pinned returns the lock with the catalog of a server, which replaces an earlier one.
+// Pinned returns the lock with the catalog of a server added, replacing any earlier one.
 func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
 	with := &Lock{catalogs: map[string]catalog.Pin{}}
 	if l != nil {
@@ -41,13 +41,13 @@ func (l *Lock) Pinned(server string, pin catalog.Pin) *Lock {
 	return with
 }
 
-// checkPin returns an error if a pin that was read from a file is incomplete.
+// checkPin returns an error if a pin read from a file is invalid.
 func checkPin(server string, pin catalog.Pin) error {
 	if err := mcpconfig.CheckName(server); err != nil {
-		return fmt.Errorf("has a catalog of no server: the name %q %w", server, err)
+		return fmt.Errorf("has a catalog of an invalid server: the name %q %w", server, err)
 	}
 	if err := pin.Check(); err != nil {
-		return fmt.Errorf("has a bad catalog, of server %q: %w", server, err)
+		return fmt.Errorf("has an invalid catalog of server %q: %w", server, err)
 	}
 	return nil
 }

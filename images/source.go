@@ -19,27 +19,27 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// SourceRepository has the images on an engine that are built from source.
+// SourceRepository is the repository on an engine of images built from source.
 const SourceRepository = "waza-source"
 
-// DefaultGo is what Go projects are built on where the eval does not say.
+// DefaultGo is the default base image of Go projects.
 const DefaultGo = "golang:1.26-bookworm"
 
-// Source is a directory as it was when it was read, and how an image is built from it.
+// Source is a snapshot of a directory and how to build an image from it.
 type Source struct {
 	dir    string // absolute
-	name   string // as messages call it
+	name   string // name in messages
 	build  mcpconfig.Build
 	recipe Recipe
 	base   string   // empty with a Dockerfile
-	omit   []string // absolute paths that are left out
+	omit   []string // absolute paths to omit
 	digest string   // of the files
 }
 
-// Recipe is how an image is built from a directory.
+// Recipe is a way to build an image from a directory.
 type Recipe string
 
-// Recipes: by the directory's own Dockerfile, or ours for projects of a language.
+// Recipes: the directory's own Dockerfile, or a built-in one for a language.
 const (
 	ByDockerfile Recipe = "Dockerfile"
 	ByNode       Recipe = "node"
@@ -47,7 +47,7 @@ const (
 	ByPython     Recipe = "python"
 )
 
-// files returns the names of a recipe's own files.
+// files returns the names of the recipe's helper files.
 func (r Recipe) files() []string {
 	switch r {
 	case ByNode:
@@ -60,9 +60,9 @@ func (r Recipe) files() []string {
 	return nil
 }
 
-// FindRecipe returns how an image is built from a directory. An empty dockerfile is Dockerfile
-// if there is one, else the recipe of the language whose manifest is there. Its errors are one
-// sentence.
+// FindRecipe returns how to build an image from a directory. If dockerfile is empty it is
+// Dockerfile if that exists, otherwise the recipe of the language whose manifest is there.
+// Errors are single sentences.
 func FindRecipe(dir, dockerfile string) (Recipe, error) {
 	info, err := os.Stat(dir)
 	switch {
@@ -85,21 +85,21 @@ func FindRecipe(dir, dockerfile string) (Recipe, error) {
 	}
 	switch found := Manifests(os.DirFS(dir)); len(found) {
 	case 0:
-		return "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to do without one; add a Dockerfile", dir)
+		return "", fmt.Errorf("%s has no Dockerfile, and no package.json, go.mod, pyproject.toml or requirements.txt to build it without one; add a Dockerfile", dir)
 	case 1:
 		return found[0].Recipe, nil
 	default:
-		return "", fmt.Errorf("%s has %s and %s, and no Dockerfile that says which of them the server is; add one", dir, found[0].Name, found[1].Name)
+		return "", fmt.Errorf("%s has %s and %s, and no Dockerfile that says which of them is the server; add one", dir, found[0].Name, found[1].Name)
 	}
 }
 
-// Manifest is the file of a project that names its language.
+// Manifest is a file that identifies the language of a project.
 type Manifest struct {
 	Name   string
 	Recipe Recipe
 }
 
-// Manifests returns the manifests in a directory, one for each recipe.
+// Manifests returns the manifests in a directory, at most one per recipe.
 func Manifests(dir fs.FS) (found []Manifest) {
 	for _, m := range []Manifest{{"package.json", ByNode}, {"go.mod", ByGo}, {"pyproject.toml", ByPython}, {"requirements.txt", ByPython}} {
 		info, err := fs.Stat(dir, m.Name)
@@ -110,8 +110,8 @@ func Manifests(dir fs.FS) (found []Manifest) {
 	return found
 }
 
-// ReadSource reads the directory dir, which b is about. The files and directories of omit are
-// left out. Its errors are one sentence.
+// ReadSource reads the directory dir for a build, omitting the given files and directories.
+// Errors are single sentences.
 func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Source, error) {
 	s := &Source{name: dir, build: b}
 	var err error
@@ -145,10 +145,10 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Sou
 	return s, err
 }
 
-// String names the directory.
+// String returns a phrase that names the directory.
 func (s *Source) String() string { return "the source in " + s.name }
 
-// How says how the image is built.
+// How returns a phrase that describes how the image is built.
 func (s *Source) How() string {
 	switch {
 	case s.recipe != ByDockerfile:
@@ -159,8 +159,8 @@ func (s *Source) How() string {
 	return "by " + s.build.Dockerfile
 }
 
-// Tag returns the reference of the image. It has a digest of everything that the image is built
-// from, so an image with this tag need not be built again.
+// Tag returns the reference of the image. It contains a digest of everything that the image
+// is built from, so an existing image with this tag need not be rebuilt.
 func (s *Source) Tag() string {
 	content, _ := json.Marshal(struct { // plain data always marshals
 		Base, Digest string
@@ -171,7 +171,7 @@ func (s *Source) Tag() string {
 	return SourceRepository + ":" + hex.EncodeToString(sum[:12])
 }
 
-// Labels returns the labels of the image. It belongs to no run.
+// Labels returns the labels of the image. It does not belong to a run.
 func (s *Source) Labels() map[string]string {
 	return map[string]string{"waza.image": "source", "waza.run": "", LabelContent: strings.TrimSpace(filepath.Join(s.dir, s.build.Dockerfile) + " " + s.build.Target)}
 }

@@ -24,15 +24,16 @@ import (
 	"github.com/waza-isolate/waza/internal/files"
 )
 
-// Bounds of a directory that an image is built from.
+// Limits on a source directory.
 const (
 	maxSourceBytes = 1 << 30
 	maxSourceFiles = 100_000
 	maxDockerfile  = 1 << 20
 )
 
-// ignored returns what is left out of the context: what may hold secrets, what waza writes,
-// what a recipe makes itself, and what .dockerignore names, which can take others back in.
+// ignored returns what to omit from the context: files that may contain secrets, files
+// written by waza, files that a recipe creates itself, and the patterns in .dockerignore,
+// which can also include files again.
 func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) {
 	patterns := []string{"**/.git", "**/.env", "**/.env.*", "**/.waza", "**/" + LockName}
 	if s.recipe != ByDockerfile {
@@ -52,12 +53,12 @@ func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) 
 	}
 	matcher, err := patternmatcher.New(patterns)
 	if err != nil {
-		return nil, fmt.Errorf("%s has a bad pattern: %w", filepath.Join(s.name, ".dockerignore"), err)
+		return nil, fmt.Errorf("%s has an invalid pattern: %w", filepath.Join(s.name, ".dockerignore"), err)
 	}
 	return matcher, nil
 }
 
-// pack writes the directory's files into a tar and returns their digest. No link is followed.
+// pack writes the directory's files to a tar and returns their digest. It follows no links.
 func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		case entry.IsDir() && (omitted || isRun(root, name)):
 			return fs.SkipDir
 		case entry.IsDir() && s.leadsToOmitted(name):
-			return nil // what else it holds makes it
+			return nil // added with its other contents, if any
 		}
 		out, err := ignored.MatchesOrParentMatches(name)
 		if out = out || omitted; err != nil || !out || s.needs(name) {
@@ -90,12 +91,12 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("%s cannot be built from: %w", s.name, err)
+		return "", fmt.Errorf("cannot build from %s: %w", s.name, err)
 	}
 	return hex.EncodeToString(p.digest.Sum(nil)), nil
 }
 
-// isRun reports whether a directory is a run's, by what waza writes into each.
+// isRun reports whether a directory is a run directory, by its contents.
 func isRun(root *os.Root, dir string) bool {
 	record, err := root.Lstat(path.Join(dir, "run.json"))
 	if err != nil || !record.Mode().IsRegular() {
@@ -105,34 +106,34 @@ func isRun(root *os.Root, dir string) bool {
 	return err == nil && trials.IsDir()
 }
 
-// leadsToOmitted reports whether a directory holds something that is left out, which may be what
-// it is there for, such as a run.
+// leadsToOmitted reports whether a directory contains something omitted, which may be its
+// only purpose, for example a run directory.
 func (s *Source) leadsToOmitted(name string) bool {
 	return slices.ContainsFunc(s.omit, func(omit string) bool {
 		return strings.HasPrefix(omit, filepath.Join(s.dir, name)+string(filepath.Separator))
 	})
 }
 
-// needs reports whether the builder needs a file, or the directory that holds it, even if it is
-// ignored. It leaves the file out of the image itself.
+// needs reports whether the builder needs a file, or the directory that contains it, even
+// if it is ignored. The builder does not copy it into the image.
 func (s *Source) needs(name string) bool {
 	return s.recipe == ByDockerfile && (name == ".dockerignore" || strings.HasPrefix(s.build.Dockerfile+"/", name+"/"))
 }
 
-// takesBack reports whether something in an ignored directory may be taken back in.
+// takesBack reports whether a pattern may include something in an ignored directory again.
 func takesBack(ignored *patternmatcher.PatternMatcher, dir string) bool {
 	return slices.ContainsFunc(ignored.Patterns(), func(p *patternmatcher.Pattern) bool {
 		return p.Exclusion() && (strings.HasPrefix(p.String()+"/", dir+"/") || strings.HasPrefix(p.String(), "**"))
 	})
 }
 
-// sourcePacker packs the files of a source.
+// sourcePacker writes the files of a source to a tar.
 type sourcePacker struct {
 	source *Source
 	root   *os.Root
 	out    *tar.Writer
 	digest hash.Hash
-	above  []string // directories, each in the one before, that are packed once something in them is
+	above  []string // nested directories that are added once something in them is
 	files  int
 	bytes  int64
 }
@@ -162,21 +163,22 @@ func (p *sourcePacker) entry(name string, entry fs.DirEntry) error {
 	case 0:
 		return p.file(name)
 	}
-	return nil // a socket or a pipe is nothing to build from
+	return nil // sockets, pipes and devices are skipped
 }
 
 func (p *sourcePacker) dir(name string) error {
 	return p.add(tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755}, nil)
 }
 
-// link packs a link as it is. One that leads out of the directory leads nowhere in a build.
+// link adds a symbolic link. A link that leads out of the directory would be broken in a
+// build.
 func (p *sourcePacker) link(name string) error {
 	target, err := p.root.Readlink(name)
 	if err != nil {
 		return err
 	}
 	if path.IsAbs(target) || !filepath.IsLocal(path.Join(path.Dir(name), target)) {
-		return fmt.Errorf("the link %s leads out of it, to %s; replace it by what it leads to, or name it in .dockerignore", name, target)
+		return fmt.Errorf("the link %s leads out of it, to %s; replace it with its target, or name it in .dockerignore", name, target)
 	}
 	return p.add(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
 }
@@ -210,7 +212,7 @@ func (p *sourcePacker) file(name string) error {
 	return p.add(h, strings.NewReader(staged))
 }
 
-// add adds an entry to the tar, and it and its content to the digest.
+// add writes an entry to the tar, and adds it and its content to the digest.
 func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
 	about, _ := json.Marshal([]any{h.Name, h.Mode, h.Linkname, h.Size}) // plain data always marshals
 	p.digest.Write(about)
@@ -222,18 +224,19 @@ func (p *sourcePacker) add(h tar.Header, content io.Reader) error {
 	}
 	_, err := io.CopyN(io.MultiWriter(p.out, p.digest), content, h.Size)
 	if errors.Is(err, io.EOF) {
-		err = fmt.Errorf("the file %s shrinks while it is read; run again", h.Name)
+		err = fmt.Errorf("the file %s shrank while it was read; run again", h.Name)
 	}
 	return err
 }
 
-// runArg is the argument that builds by somebody's own Dockerfile get the run's id in.
+// runArg is the build argument for the run id in builds with the directory's own
+// Dockerfile.
 const runArg = "WAZA_RUN"
 
 var escapeDirective = regexp.MustCompile("(?i)^#[ \t]*escape[ \t]*=[ \t]*`")
 
-// labelStages returns a Dockerfile in which every stage has the label of the run, so that what
-// a build leaves can be found and removed.
+// labelStages returns a Dockerfile in which every stage has the run's label, so that the
+// remains of a build can be found and removed.
 func labelStages(dockerfile string) string {
 	var b strings.Builder
 	escape := "\\"

@@ -23,13 +23,13 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// How many runs an answer of the API lists.
+// Page sizes of the list of runs.
 const (
 	usualPage = 100
 	maxPage   = 1000
 )
 
-// RunList is the answer to /api/v1/runs.
+// RunList is the response of /api/v1/runs.
 type RunList struct {
 	Total  int              `json:"total"`          // runs that there are
 	Offset int              `json:"offset"`         // of these before the first that is listed
@@ -61,7 +61,7 @@ func (s *Server) apiRuns(r *http.Request) (any, error) {
 	return list, nil
 }
 
-// numberOf reads a number of a query.
+// numberOf parses a number in a query.
 func numberOf(q url.Values, name string, usual, least, most int) (int, error) {
 	text := q.Get(name)
 	if text == "" {
@@ -69,12 +69,12 @@ func numberOf(q url.Values, name string, usual, least, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, badRequest("%s is a number from %d to %d.", name, least, most)
+		return 0, badRequest("%s must be a number from %d to %d.", name, least, most)
 	}
 	return n, nil
 }
 
-// orderOf reads the order of runs of a query; nil is the newest first.
+// orderOf parses the order of runs in a query; nil means newest first.
 func orderOf(q url.Values) (func(a, b view.ListedRun) int, error) {
 	switch q.Get("order") {
 	case "", "newest":
@@ -84,7 +84,7 @@ func orderOf(q url.Values) (func(a, b view.ListedRun) int, error) {
 	case "id":
 		return func(a, b view.ListedRun) int { return cmp.Compare(a.ID, b.ID) }, nil
 	}
-	return nil, badRequest("order is newest, oldest or id.")
+	return nil, badRequest("order must be newest, oldest or id.")
 }
 
 func (s *Server) apiRun(r *http.Request) (any, error) {
@@ -113,7 +113,7 @@ func (s *Server) apiCompare(r *http.Request) (any, error) {
 	return comparison, err
 }
 
-// RunDetail is the answer to /api/v1/runs/ID.
+// RunDetail is the response of /api/v1/runs/ID.
 type RunDetail struct {
 	view.ListedRun
 	EvalFile   string            `json:"eval_file"`                 // its path, as the run was given it
@@ -158,14 +158,14 @@ func taskDetail(task results.Task) TaskDetail {
 	return t
 }
 
-// Bounds of what the API says of a trial.
+// Limits on the details of a trial.
 const (
 	maxCalls = 10_000
 	maxValue = 64 << 10 // bytes of arguments, a result or an error
 	maxFiles = 1000
 )
 
-// TrialDetail is the answer to /api/v1/runs/ID/trials/TASK/N.
+// TrialDetail is the response of /api/v1/runs/ID/trials/TASK/N.
 type TrialDetail struct {
 	Run         string          `json:"run"`                  // the run's id
 	Task        string          `json:"task"`                 // the task's id
@@ -197,7 +197,7 @@ type VerdictLine struct {
 	Feedback string                 `json:"feedback"` // why, in a sentence or more
 }
 
-// CallLine is an MCP call. What is a JSON text was captured, and is told as a string.
+// CallLine is an MCP call. Captured JSON is represented as a string.
 type CallLine struct {
 	Seq        int              `json:"seq"`                 // from 1
 	Server     string           `json:"server"`              // its name
@@ -211,7 +211,7 @@ type CallLine struct {
 	Error      *CapturedJSON    `json:"error,omitempty"`     // left out where there was none
 }
 
-// CapturedJSON is a JSON text that crossed the wire.
+// CapturedJSON is captured JSON text.
 type CapturedJSON struct {
 	Text  string `json:"text"`            // its beginning, up to 65536 bytes
 	Bytes int    `json:"bytes,omitempty"` // of all of it; left out where that is no more
@@ -223,7 +223,7 @@ type FileLine struct {
 	Bytes int64  `json:"bytes"` // its size
 }
 
-// apiTrial reads what the API says of a trial that has ended.
+// apiTrial returns the details of a trial that has ended.
 func (s *Server) apiTrial(r *http.Request) (any, error) {
 	at, within, err := s.trialDir(r.PathValue("id"), r.PathValue("task"), r.PathValue("number"))
 	if err != nil {
@@ -281,8 +281,8 @@ func captured(text json.RawMessage) *CapturedJSON {
 	return &CapturedJSON{Text: strings.ToValidUTF8(string(text[:maxValue]), ""), Bytes: len(text)}
 }
 
-// filesOf lists the first files of a trial by their paths in the run's directory; within is
-// the trial's.
+// filesOf lists the first files of a trial by their paths in the run's directory. within is
+// the path of the trial.
 func filesOf(at evidence.Dir, within string) []FileLine {
 	all := []FileLine{}
 	_ = filepath.WalkDir(string(at), func(name string, entry fs.DirEntry, err error) error {
@@ -300,9 +300,9 @@ func filesOf(at evidence.Dir, within string) []FileLine {
 	return all
 }
 
-// events sends a page how far a run has come, as server-sent events: "progress" with a
-// [view.RunProgress] of what has changed, and "end" with the run's [view.State] when nobody is at
-// work on it any more; the state of a run that was deleted is unreadable.
+// events sends the progress of a run as server-sent events: "progress" with a
+// [view.RunProgress] of the changes, and "end" with the run's [view.State] when nothing
+// runs any more. A deleted run ends as unreadable.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	_, err := s.runs.find(id)
@@ -322,11 +322,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// maxShown is how many bytes a file may have for a browser to show it; it saves longer ones.
+// maxShown is the size up to which a browser shows a file; larger ones are downloaded.
 const maxShown = 8 << 20
 
-// file serves the bytes of a file of a run. A browser shows them as text or saves them, and
-// never takes them for a page.
+// file serves a file of a run. Browsers show it as text or download it, but never interpret
+// it as HTML.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("path")
 	file, err := s.runs.open(r.PathValue("id"), name)

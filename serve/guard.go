@@ -15,16 +15,17 @@ import (
 	"github.com/waza-isolate/waza/report"
 )
 
-// guard passes on requests that have the token and come from this server's own pages, from a
-// person or from a program. It refuses those of other sites, and those under another name.
+// guard forwards requests that have the token and come from this server's own pages, from a
+// user or from a program. It rejects requests of other sites, and those with a foreign
+// Host.
 type guard struct {
 	token  string
-	cookie string // name of the cookie; other servers of this machine use other names
-	host   string // the address that the server listens on; empty for every address of the machine
+	cookie string // name of the cookie; includes the port, to differ from other servers on this machine
+	host   string // address that the server listens on; empty for all addresses
 	next   http.Handler
 }
 
-const howToEnter = "This needs the token: open the address that waza serve printed when it began, or send it as Authorization: Bearer TOKEN."
+const howToEnter = "This needs the token: open the address that waza serve printed when it started, or send it as Authorization: Bearer TOKEN."
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	harden(w.Header())
@@ -46,20 +47,20 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse returns why a request is refused whoever sends it; nil where it is not.
+// refuse returns why a request is rejected regardless of its token, or nil.
 func (g *guard) refuse(r *http.Request) *refusal {
 	switch {
 	case !g.isOwn(r.Host):
 		return &refusal{http.StatusMisdirectedRequest, "This server does not go by that name."}
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return &refusal{http.StatusMethodNotAllowed, "Here one can only read: GET and HEAD."}
+		return &refusal{http.StatusMethodNotAllowed, "Only GET and HEAD are allowed."}
 	case isForeign(r):
-		return &refusal{http.StatusForbidden, "Another site asked for this."}
+		return &refusal{http.StatusForbidden, "The request comes from another site."}
 	}
 	return nil
 }
 
-// isOwn reports whether a Host header names this server. A name of an attacker's that resolves
+// isOwn reports whether a Host header names this server. An attacker's name that resolves
 // to this address does not.
 func (g *guard) isOwn(host string) bool {
 	name := host
@@ -74,8 +75,8 @@ func (g *guard) isOwn(host string) bool {
 	return err == nil && (address.IsLoopback() || g.host == "")
 }
 
-// isForeign reports whether a page of another origin sent the request. Following a link to a
-// page here does not count: the linking page cannot read it.
+// isForeign reports whether a page of another origin sent the request. Following a link to
+// a page here is allowed, since the linking page cannot read it.
 func isForeign(r *http.Request) bool {
 	if origins := r.Header.Values("Origin"); len(origins) > 0 {
 		return len(origins) > 1 || origins[0] != "http://"+r.Host
@@ -98,7 +99,7 @@ func (g *guard) knows(r *http.Request) bool {
 	return slices.ContainsFunc(r.CookiesNamed(g.cookie), func(c *http.Cookie) bool { return g.same(c.Value) })
 }
 
-// same reports whether a guess is the token, in a time that does not depend on where it differs.
+// same reports whether a guess is the token, in constant time.
 func (g *guard) same(guess string) bool {
 	a, b := sha256.Sum256([]byte(guess)), sha256.Sum256([]byte(g.token))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -113,8 +114,8 @@ func withoutToken(u *url.URL) string {
 	return to.String()
 }
 
-// harden sets the headers of every answer: only this server's own pages may read it, no frame
-// may show it, and nothing may cache it.
+// harden sets the security headers of every response: it can be read only by this server's
+// own pages, is not shown in frames, and is not cached.
 func harden(h http.Header) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy":      report.Policy(true) + "; frame-ancestors 'none'",
@@ -129,12 +130,12 @@ func harden(h http.Header) {
 	}
 }
 
-// ErrorAnswer is the body of every answer of the API that is an error.
+// ErrorAnswer is the body of every error response of the API.
 type ErrorAnswer struct {
 	Error string `json:"error"` // a sentence
 }
 
-// deny sends a refusal as text or as JSON, whichever the request accepts.
+// deny sends a refusal as text or JSON, depending on what the request accepts.
 func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if no.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -146,8 +147,8 @@ func deny(w http.ResponseWriter, r *http.Request, no *refusal) {
 	sendJSON(w, no.status, ErrorAnswer{Error: no.text})
 }
 
-// wantsPage reports whether a browser shows the answer to a person. Programs ask for what they
-// can read, or for anything.
+// wantsPage reports whether the request comes from a browser that shows the response to a
+// user, as opposed to a program.
 func wantsPage(r *http.Request) bool {
 	return !strings.HasPrefix(r.URL.Path, apiPrefix) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
@@ -168,10 +169,10 @@ func sendJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(append(data, '\n'))
 }
 
-// patience is how long a client may take to read a part of an answer.
+// patience is how long a client may take to read one part of a response.
 const patience = 30 * time.Second
 
-// patient writes an answer in parts, each of which has its own deadline.
+// patient writes a response in parts, each with its own deadline.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController

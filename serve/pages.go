@@ -21,15 +21,15 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// page is a document of one or several pages.
+// page is an HTML document of one or more report pages.
 type page struct {
 	title string
-	live  string // URL of events that change it; empty for none
+	live  string // URL of the events that update it; empty for none
 	nav   []report.NavItem
 	pages []report.Page
 }
 
-// pageOf returns a page of a run.
+// pageOf returns a document of a run.
 func pageOf(run view.ListedRun, pages ...report.Page) page {
 	links := report.ServedRun(run.ID)
 	return page{title: cmp.Or(run.Eval, run.ID), pages: pages, nav: []report.NavItem{
@@ -43,7 +43,7 @@ func (p page) send(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 	runs := report.NavItem{Text: "All runs", Path: report.PathRuns, To: "/"}
 	d := report.Document{Title: p.title, Live: p.live, Served: true, Nav: append([]report.NavItem{runs}, p.nav...)}
-	_ = d.Write(w, func(yield func(report.Page, error) bool) { // the client has gone, or is too slow
+	_ = d.Write(w, func(yield func(report.Page, error) bool) { // an error means that the client has gone or is too slow
 		for _, one := range p.pages {
 			if !yield(one, nil) {
 				return
@@ -52,7 +52,7 @@ func (p page) send(w http.ResponseWriter, status int) {
 	})
 }
 
-// maxListed is how many runs a page lists.
+// maxListed is the maximum number of runs on a page.
 const maxListed = 1000
 
 func (s *Server) listPage(*http.Request) (page, error) {
@@ -69,7 +69,7 @@ func toOverview(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// find returns the run that a request names, and what is shown of it.
+// find returns the run that a request names, and its view.
 func (s *Server) find(r *http.Request) (view.ListedRun, view.Run, error) {
 	run, err := s.runs.find(r.PathValue("id"))
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *Server) trialPage(r *http.Request) (page, error) {
 	return pageOf(run, report.OfTrial(trial, report.ServedRun(run.ID)), report.Files(linked(run.ID, at, within))), nil
 }
 
-// trialAtWork returns the page of a trial that has not ended, at the address that it keeps. It
-// fails with missing where there is none, or nobody is at work on it.
+// trialAtWork returns the page of a trial that has not ended, at its final address. It
+// returns missing if there is no such trial or the run is not live.
 func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 	run, err := s.runs.find(r.PathValue("id"))
 	if err != nil || !run.Live() {
@@ -161,7 +161,7 @@ func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 		return page{}, err
 	}
 	task, links := r.PathValue("task"), report.ServedRun(run.ID)
-	number, _ := strconv.Atoi(r.PathValue("number")) // trialDir has read it
+	number, _ := strconv.Atoi(r.PathValue("number")) // parsed by trialDir before
 	planned := slices.ContainsFunc(record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task }) && number >= 1 && number <= record.Trials
 	ended := slices.ContainsFunc(now.Trials, func(t view.TrialProgress) bool { return t.Task == task && t.Number == number && t.Ended() })
 	if !planned || ended {
@@ -172,7 +172,7 @@ func (s *Server) trialAtWork(r *http.Request, missing error) (page, error) {
 	return p, nil
 }
 
-// linked leads to the files of a trial.
+// linked returns links to the files of a trial.
 func linked(run string, at evidence.Dir, within string) (files []report.File) {
 	for _, f := range filesOf(at, within) {
 		files = append(files, report.File{
@@ -182,8 +182,8 @@ func linked(run string, at evidence.Dir, within string) (files []report.File) {
 	return files
 }
 
-// trialDir returns the evidence of a trial, which must have ended, and its path in the run's
-// directory.
+// trialDir returns the evidence of a trial, which must have ended, and its path in the
+// run's directory.
 func (s *Server) trialDir(id, task, number string) (at evidence.Dir, within string, err error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 1 || strconv.Itoa(n) != number || !isName(task) {
@@ -198,7 +198,7 @@ func (s *Server) trialDir(id, task, number string) (at evidence.Dir, within stri
 	if _, err := os.Lstat(whole); err != nil {
 		return "", "", missing(err)
 	}
-	file, err := evidence.Open(dir, filepath.Join(within, evidence.VerdictsFile)) // which follows no link on the way
+	file, err := evidence.Open(dir, filepath.Join(within, evidence.VerdictsFile)) // follows no link
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", "", errNotEnded
@@ -208,13 +208,13 @@ func (s *Server) trialDir(id, task, number string) (at evidence.Dir, within stri
 	return evidence.Dir(whole), within, errors.Join(file.Close(), evidence.CheckPlain(whole))
 }
 
-// maxCompared is how many runs are held side by side.
+// maxCompared is the maximum number of runs in a comparison.
 const maxCompared = 8
 
 func (s *Server) comparePage(r *http.Request) (page, error) {
 	q := r.URL.Query()
 	ids := append(slices.Clone(q["a"]), q["b"]...)
-	for _, ticked := range q["run"] { // escaped, as the list has them
+	for _, ticked := range q["run"] { // escaped, as in the list of runs
 		id, err := url.PathUnescape(ticked)
 		if err != nil {
 			return page{}, errNotThere
@@ -233,7 +233,7 @@ func (s *Server) comparePage(r *http.Request) (page, error) {
 	return page{title: "Comparison", pages: []report.Page{report.Comparison(comparison, runs, links, trial)}}, err
 }
 
-// compare holds runs against the first of them, each by its trials that have verdicts.
+// compare compares runs with the first of them, by the trials that have verdicts.
 func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, err error) {
 	if len(ids) < 2 || len(ids) > maxCompared {
 		return c, nil, badRequest("Name from 2 to %d runs to compare.", maxCompared)
@@ -258,7 +258,8 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 	return results.Compare(entries), shown, nil
 }
 
-// outline returns a run in figures; without results it has what the run's record says.
+// outline returns a run's figures. Without results it returns only what the run's record
+// has.
 func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
 	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
 	file, err := s.runs.open(run.ID, runner.ResultsFile)

@@ -25,21 +25,22 @@ import (
 	"github.com/waza-isolate/waza/runner/progress"
 )
 
-// maxProgress is how many bytes of progress.jsonl are read: about 400,000 steps of trials.
+// maxProgress is the number of bytes read of progress.jsonl, enough for about 400,000
+// phases of trials.
 const maxProgress = 64 << 20
 
-// tracker follows a run's progress.jsonl: each time it reads what is new.
+// tracker follows a run's progress.jsonl incrementally.
 type tracker struct {
 	id string // of the run
 
 	mu      sync.Mutex
-	file    os.FileInfo                         // as it was read last; guarded by mu, as what follows
-	offset  int64                               // up to which it was read
-	run     progress.State                      // what it says
-	calls   map[plan.TrialID]*view.CallProgress // the newest without an answer
-	changed map[plan.TrialID]int                // the first version that has a trial as it is
-	version int                                 // counts changes
-	looked  time.Time                           // for calls
+	file    os.FileInfo                         // at the last read; guarded by mu, like the following fields
+	offset  int64                               // read up to here
+	run     progress.State                      // accumulated state
+	calls   map[plan.TrialID]*view.CallProgress // newest call without a response
+	changed map[plan.TrialID]int                // version in which a trial last changed
+	version int                                 // number of changes
+	looked  time.Time                           // last time that calls were read
 }
 
 func newTracker(id string) *tracker {
@@ -58,7 +59,7 @@ func (x *runs) tracker(id string) *tracker {
 	return x.trackers[id]
 }
 
-// done reads what is new, and returns how many trials have ended.
+// done reads new lines and returns the number of trials that have ended.
 func (t *tracker) done(x *runs) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,8 +67,8 @@ func (t *tracker) done(x *runs) int {
 	return t.run.Done()
 }
 
-// readLocked takes in what progress.jsonl has since it was read last. A file that is not
-// there says nothing yet, and one in the place of another says everything anew.
+// readLocked processes the lines added to progress.jsonl since the last read. A missing
+// file has no lines yet; a replaced file is read from the start.
 func (t *tracker) readLocked(x *runs) {
 	file, err := x.open(t.id, evidence.ProgressFile)
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *tracker) readLocked(x *runs) {
 	if err != nil {
 		return
 	}
-	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last line is not whole yet
+	lines = lines[:bytes.LastIndexByte(lines, '\n')+1] // the last line may be incomplete
 	t.offset += int64(len(lines))
 	for _, p := range evidence.ParseProgress(lines) {
 		id := t.run.Add(p).TrialID
@@ -99,15 +100,15 @@ func (t *tracker) readLocked(x *runs) {
 	}
 }
 
-// startOverLocked forgets what was read.
+// startOverLocked resets the state.
 func (t *tracker) startOverLocked() {
 	t.file, t.offset, t.run = nil, 0, progress.State{}
 	t.calls, t.changed = map[plan.TrialID]*view.CallProgress{}, map[plan.TrialID]int{}
 	t.version++
 }
 
-// look reads what is new, and looks for what agents call just now, unless it did less than
-// so long ago. It returns the version of what is known.
+// look reads new lines, and the current calls of agents unless it did so less than ago
+// earlier. It returns the current version.
 func (t *tracker) look(x *runs, ago time.Duration) (version int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +131,8 @@ func (t *tracker) look(x *runs, ago time.Duration) (version int) {
 
 func sameCall(a, b *view.CallProgress) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// describe returns how far run has come, with the trials that have changed since a version; since
-// version 0 all have.
+// describe returns the progress of run, with the trials that changed after version since; 0
+// means all trials.
 func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.RunProgress {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +154,7 @@ func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.Ru
 		r.ElapsedMS = max(0, now.Sub(run.Started).Milliseconds())
 	case !run.Ended.IsZero():
 		r.ElapsedMS = run.DurationMS
-	case !run.Started.IsZero() && !last.IsZero(): // it was killed
+	case !run.Started.IsZero() && !last.IsZero(): // the runner was killed
 		r.ElapsedMS = max(0, last.Sub(run.Started).Milliseconds())
 	}
 	if left, known := t.run.Left(run.Planned, run.Workers, now); known && run.State == view.StateRunning {
@@ -162,7 +163,8 @@ func (t *tracker) describe(run view.ListedRun, since int, now time.Time) view.Ru
 	return r
 }
 
-// maxTail is how many bytes at the end of a trial's frames are searched for an open call.
+// maxTail is the number of bytes at the end of a trial's frames that are searched for an
+// open call.
 const maxTail = 64 << 10
 
 // trialPath returns the path of a trial in its run's directory.
@@ -170,8 +172,8 @@ func trialPath(id plan.TrialID) string {
 	return filepath.ToSlash(string(runner.TrialDir("", id.Task, id.Number)))
 }
 
-// newestCall returns the newest call of a trial of a run that has no answer among the last
-// frames, or nil. A line that is torn, or begins before them, is left out.
+// newestCall returns the newest call of a trial without a response among the last frames,
+// or nil. Incomplete lines are skipped.
 func newestCall(x *runs, run string, id plan.TrialID) *view.CallProgress {
 	file, err := x.open(run, path.Join(trialPath(id), evidence.FramesFile))
 	if err != nil {
@@ -193,7 +195,7 @@ func newestCall(x *runs, run string, id plan.TrialID) *view.CallProgress {
 	return newestOpen(tail)
 }
 
-// newestOpen returns the newest call of frames that has no answer among them.
+// newestOpen returns the newest call in lines that has no response there.
 func newestOpen(lines []byte) (newest *view.CallProgress) {
 	type request struct{ conn, id string }
 	open := map[request]*view.CallProgress{}
@@ -224,25 +226,25 @@ func newestOpen(lines []byte) (newest *view.CallProgress) {
 }
 
 const (
-	// maxWatchers is how many clients may watch runs at once.
+	// maxWatchers is the maximum number of clients that watch runs.
 	maxWatchers = 128
-	// beat is how often a client is sent the progress when nothing changes.
+	// beat is how often progress is sent when nothing changes.
 	beat = 5 * time.Second
 )
 
-// watches sends clients the progress of runs.
+// watches sends the progress of runs to clients.
 type watches struct {
 	runs    *runs
-	every   time.Duration // between looks at a run
-	beat    time.Duration // between events when nothing changes
-	clients chan struct{} // one for each that watches
+	every   time.Duration // interval between reads of a run
+	beat    time.Duration // interval between events when nothing changes
+	clients chan struct{} // one element per watching client
 }
 
 func newWatches(x *runs, every time.Duration) *watches {
 	return &watches{runs: x, every: every, beat: beat, clients: make(chan struct{}, maxWatchers)}
 }
 
-// join counts a client that watches, until it leaves.
+// join counts a watching client until leave is called.
 func (w *watches) join() (leave func(), err error) {
 	select {
 	case w.clients <- struct{}{}:
@@ -252,8 +254,8 @@ func (w *watches) join() (leave func(), err error) {
 	}
 }
 
-// send sends the progress of a run as it changes. It ends when the run has, the client goes
-// away or is too slow, or the server ends.
+// send sends the progress of a run as it changes. It returns when the run ends, the client
+// disconnects or is too slow, or the server ends.
 func (w *watches) send(ctx context.Context, to http.ResponseWriter, id string) {
 	control := http.NewResponseController(to)
 	tick := time.NewTicker(w.every)
@@ -291,7 +293,7 @@ func sendEvent(w http.ResponseWriter, name string, v any) error {
 	return err
 }
 
-// progress returns how far a run has come, whether it is at work or not.
+// progress returns the progress of a run, live or not.
 func (w *watches) progress(id string) (view.RunProgress, error) {
 	run, err := w.runs.find(id)
 	if err != nil {

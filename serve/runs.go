@@ -19,21 +19,21 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// runs is the directory that runs lie in. It reads what is on disk when it is asked.
+// runs is a directory of runs. It reads the disk on every request.
 type runs struct {
 	dir  string
 	held func(dir string) bool // [runner.Held]
 
 	mu       sync.Mutex
-	trackers map[string]*tracker // of runs that have not ended, by directory; guarded by mu
-	computed map[string]computed // by directory; guarded by mu
+	trackers map[string]*tracker // of runs that have not ended, by id; guarded by mu
+	computed map[string]computed // by id; guarded by mu
 }
 
 func newRuns(dir string, held func(string) bool) *runs {
 	return &runs{dir: dir, held: held, trackers: map[string]*tracker{}, computed: map[string]computed{}}
 }
 
-// open opens a regular file of a run, as [evidence.Open] does.
+// open opens a regular file of a run, like [evidence.Open].
 func (x *runs) open(id, name string) (*os.File, error) {
 	if !isName(id) || !fs.ValidPath(name) {
 		return nil, errNotThere
@@ -42,7 +42,7 @@ func (x *runs) open(id, name string) (*os.File, error) {
 	return file, missing(err)
 }
 
-// missing returns errNotThere for errors that mean it, and err otherwise.
+// missing returns errNotThere for errors that mean it, and any other err unchanged.
 func missing(err error) error {
 	for _, class := range []error{fs.ErrNotExist, evidence.ErrNotPlain, syscall.ENOTDIR, syscall.EISDIR, syscall.EINVAL} {
 		if errors.Is(err, class) {
@@ -52,7 +52,7 @@ func missing(err error) error {
 	return err
 }
 
-// isName reports whether a name is that of an entry of a directory that is not hidden.
+// isName reports whether name is a valid name of a non-hidden directory entry.
 func isName(name string) bool {
 	return name != "" && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\x00")
 }
@@ -70,7 +70,7 @@ func (x *runs) at(id string) (string, error) {
 	return dir, nil
 }
 
-// list returns all runs, the newest first. Before anything was run it is empty.
+// list returns all runs, the newest first.
 func (x *runs) list() ([]view.ListedRun, error) {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func newestFirst(a, b view.ListedRun) int {
 	return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID))
 }
 
-// find reads what there is of a run. What cannot be read is said in it.
+// find reads a run. Problems with its files are reported in the result.
 func (x *runs) find(id string) (view.ListedRun, error) {
 	dir, err := x.at(id)
 	if err != nil {
@@ -128,17 +128,17 @@ func (x *runs) read(id, dir string) view.ListedRun {
 	case err != nil && (r.State == view.StateEnded || !errors.Is(err, errNotThere)):
 		r.State, r.Problem = view.StateUnreadable, problemWith(runner.ResultsFile, err)
 	case r.State == view.StateInterrupted && x.held(dir):
-		r.State = view.StateRunning // results are those of before it was resumed
+		r.State = view.StateRunning // the results are from before it was resumed
 	case err == nil:
 		judge(&r, head)
 	}
 	return r
 }
 
-// maxWord is how many bytes of a text are shown where runs are listed.
+// maxWord is the maximum length in bytes of texts in lists of runs.
 const maxWord = 500
 
-// problemWith returns what is wrong with a file of a run, in a sentence.
+// problemWith returns a sentence about a problem with a file of a run.
 func problemWith(name string, err error) string {
 	if errors.Is(err, errNotThere) {
 		return fmt.Sprintf("It has no %s.", name)
@@ -183,17 +183,18 @@ func judge(r *view.ListedRun, head results.Results) {
 	}
 }
 
-// maxComputed is how many runs are kept as they are shown. Computing one takes a while: it
-// reads the evidence of every trial.
+// maxComputed is the number of cached views. Computing one is slow, because it reads the
+// evidence of every trial.
 const maxComputed = 8
 
-// computed is a run as it is shown, and the version of its files that it was computed from.
+// computed is a cached view of a run, with the version of the files from which it was
+// computed.
 type computed struct {
 	stamps stamps
 	run    view.Run
 }
 
-// stamps identify a version of the files that say what a run came to.
+// stamps identify a version of the files that determine a run's results.
 type stamps [4]os.FileInfo
 
 func stampsOf(dir string) (s stamps) {
@@ -213,8 +214,7 @@ func (s stamps) same(other stamps) bool {
 	return true
 }
 
-// shown returns what is shown of a run, as its files are now; without a record that is
-// nothing.
+// shown returns the view of a run from its current files; it is empty without a record.
 func (x *runs) shown(r view.ListedRun) (view.Run, error) {
 	if r.Planned == 0 {
 		return view.Run{ID: r.ID, AtWork: r.Live()}, nil

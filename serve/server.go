@@ -1,9 +1,9 @@
-// Package serve serves run directories over HTTP on the same machine: pages, JSON, and
-// runs at work as events.
+// Package serve serves run directories over HTTP on the local machine: HTML pages, JSON,
+// and server-sent events for live runs.
 //
-// It reads what is on disk when it is asked, and keeps nothing of its own there. What a
-// run holds was captured of strangers: no link in it is followed, no file of it is served
-// as anything but text, and no page but its own can ask for anything.
+// It reads the disk on every request and stores nothing. Runs contain untrusted data: no
+// links in them are followed, their files are served only as text, and only the server's
+// own pages may send requests.
 package serve
 
 import (
@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// maxConnections are open at once; others wait.
+	// maxConnections is the number of concurrent connections; others wait.
 	maxConnections = 256
 	maxHeader      = 16 << 10 // bytes of a request
 	headerTime     = 5 * time.Second
-	idleTime       = 5 * time.Second        // so that unused connections keep nobody out for long
-	lookTime       = 500 * time.Millisecond // between looks at a run that is watched
+	idleTime       = 5 * time.Second        // short, so that unused connections do not keep others waiting
+	lookTime       = 500 * time.Millisecond // interval between reads of a watched run
 )
 
 // Server serves the runs of one directory.
@@ -39,23 +39,22 @@ type Server struct {
 	runs     *runs
 	watches  *watches
 	token    string
-	requests sync.RWMutex // held for reading by each request that is answered
+	requests sync.RWMutex // read-locked by each request in progress
 }
 
-// New makes a server of the runs in dir, which need not be there yet.
+// New returns a server of the runs in dir, which need not exist yet.
 func New(dir string) *Server {
 	x := newRuns(dir, runner.Held)
 	return &Server{runs: x, watches: newWatches(x, lookTime), token: rand.Text()}
 }
 
-// Runs counts the runs that are there.
+// Runs returns the number of runs.
 func (s *Server) Runs() (int, error) {
 	runs, err := s.runs.list()
 	return len(runs), err
 }
 
-// URL returns the server's URL at the address of its listener, with the token that
-// lets one in.
+// URL returns the server's URL for the address of its listener, including the token.
 func (s *Server) URL(address net.Addr) string {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -67,7 +66,8 @@ func (s *Server) URL(address net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port) + "/?" + tokenParameter + "=" + s.token
 }
 
-// Serve answers on l until ctx ends. It closes l, and returns when all requests have ended.
+// Serve serves requests on l until ctx ends. It closes l and returns when all requests have
+// ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	err := server.Serve(netutil.LimitListener(l, maxConnections))
 	cancel()
 	_ = server.Close()
-	s.requests.Lock() // wait for requests that are being answered
+	s.requests.Lock() // wait for requests in progress
 	defer s.requests.Unlock()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -108,7 +108,7 @@ func (s *Server) handler(address net.Addr) http.Handler {
 			return
 		}
 		answer := patient{w, http.NewResponseController(w)}
-		if r.ContentLength != 0 { // nothing reads a body, but the connection may wait for it
+		if r.ContentLength != 0 { // nothing reads the body, but the connection may wait for it
 			_ = answer.control.SetReadDeadline(time.Now().Add(headerTime))
 		}
 		g.ServeHTTP(answer, r)
@@ -164,7 +164,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// denyFor says why there is no answer, as a page or as JSON.
+// denyFor reports an error, as a page or as JSON.
 func denyFor(w http.ResponseWriter, r *http.Request, err error) {
 	no := refusalFor(err)
 	if !wantsPage(r) {
@@ -174,7 +174,7 @@ func denyFor(w http.ResponseWriter, r *http.Request, err error) {
 	page{title: "waza", pages: []report.Page{report.Notice("Nothing to show", no.text)}}.send(w, no.status)
 }
 
-// refusal is why a request is not answered.
+// refusal is an error response.
 type refusal struct {
 	status int
 	text   string
@@ -186,11 +186,11 @@ func badRequest(format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
 }
 
-// Errors with answers of their own.
+// Errors with their own responses.
 var (
-	errNotThere = &refusal{http.StatusNotFound, "There is nothing of this name. It may have been deleted."}
+	errNotThere = &refusal{http.StatusNotFound, "Not found. It may have been deleted."}
 	errNotEnded = &refusal{http.StatusNotFound, "This trial has no verdicts yet: it has not ended, or was not graded."}
-	errTooMany  = &refusal{http.StatusServiceUnavailable, "Too many pages watch runs already. Close some."}
+	errTooMany  = &refusal{http.StatusServiceUnavailable, "Too many pages are watching runs. Close some."}
 )
 
 func refusalFor(err error) *refusal {

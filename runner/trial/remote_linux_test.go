@@ -218,7 +218,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	if n := victim.n.Load(); n != 0 {
 		t.Errorf("%d connections went to %v", n, victim.Addr())
 	}
-	if !strings.Contains(rec.String(), victimAt+` is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.3/32"] of mcp_servers.far in an eval`) {
+	if !strings.Contains(rec.String(), victimAt+` is not a public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.3/32"] of mcp_servers.far in an eval`) {
 		t.Errorf("told %s", rec)
 	}
 	for _, what := range []string{"egress: the runner connects to ", "egress: the runner does not connect to "} {
@@ -241,7 +241,7 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 	serveOn(t, at, false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	where := &url.URL{Scheme: "http", Host: "mcp.corp.example:" + portOf(at), Path: "/mcp"}
 	for want, allowed := range map[string][]string{
-		`MCP server "far" cannot be reached: 127.0.0.2 is no public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
+		`MCP server "far" cannot be reached: 127.0.0.2 is not a public address but loopback; if the server is meant to be there, set addresses: ["127.0.0.2/32"] of mcp_servers.far in an eval`: nil,
 		`MCP server "far" requires authorization`: {"127.0.0.2/32"},
 	} {
 		dialer, err := remoteTransport(plan.Server{Name: "far", Expanded: mcpconfig.Server{Addresses: allowed}}, where, &reported{}, names.resolver())
