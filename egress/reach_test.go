@@ -184,18 +184,18 @@ func TestLimits(t *testing.T) {
 	}
 	begin("")
 	begin("")
-	begin("more than 2 connections a second")
+	begin("limit of 2 new connections per second")
 	now = now.Add(500 * time.Millisecond)
 	begin("")
 	now = now.Add(time.Hour)
-	begin("3 connections at once")
+	begin("limit of 3 concurrent connections")
 	a.end()
 	begin("")
 	if why := a.spend(100); why != "" {
 		t.Error(why)
 	}
 	a.end()
-	begin("more than 100 bytes")
+	begin("limit of 100 bytes")
 	if why := a.spend(1); why == "" {
 		t.Error("the limit does not hold")
 	}

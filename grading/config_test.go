@@ -110,7 +110,7 @@ func TestValidate(t *testing.T) {
 		{"json_schema", `{}`, "give it schema or schema_file"},
 		{"json_schema", `{"schema":{},"schema_file":"a"}`, "give one of them"},
 		{"json_schema", `{"schema":{"type":"strin"}}`, "schema: "},
-		{"json_schema", `{"schema":[]}`, "a schema is a mapping"},
+		{"json_schema", `{"schema":[]}`, "a schema must be a mapping"},
 		{"json_schema", `{"schema":{"$ref":"other.json"}}`, "nothing is loaded"},
 		{"json_schema", `{"schema":{"$ref":"file:///etc/passwd"}}`, "nothing is loaded"},
 		{"json_schema", `{"schema":{"$ref":"https://json.invalid/schema"}}`, "nothing is loaded"},

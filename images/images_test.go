@@ -252,10 +252,10 @@ func TestProgram(t *testing.T) {
 func TestManifestsThatCannotBeLocked(t *testing.T) {
 	for name, tc := range map[string]struct{ manifest, want string }{
 		"no JSON":       {"{", "cannot be read"},
-		"nothing":       {"{}", "not whole"},
+		"nothing":       {"{}", "incomplete entry"},
 		"from git":      {strings.Replace(npmManifest, `"integrity"`, `"other"`, 2), "comes from no registry and cannot be locked"},
 		"a link":        {strings.Replace(npmManifest, `"cpu"`, `"link": true, "cpu"`, 1), "comes from no registry"},
-		"leads out":     {strings.Replace(npmManifest, `node_modules/dep"`, `node_modules/../x"`, 1), "no place under node_modules"},
+		"leads out":     {strings.Replace(npmManifest, `node_modules/dep"`, `node_modules/../x"`, 1), "not a path in node_modules"},
 		"another one":   {strings.Replace(npmManifest, `node_modules/@a/tool"`, `node_modules/@a/none"`, 1), "not in its manifest"},
 		"odd digest":    {strings.Replace(npmManifest, `sha512-`, `md5-`, 1), "no digest"},
 		"not a version": {strings.Replace(npmManifest, `"version": "1.0.0"`, `"version": "1\n"`, 1), "no version"},

@@ -40,11 +40,11 @@ func TestPinned(t *testing.T) {
 
 func TestPinsAreChecked(t *testing.T) {
 	tests := map[string]string{
-		`{"a/b": {"lists": {}}}`:                                   `catalog of no server`,
+		`{"a/b": {"lists": {}}}`:                                   `catalog of an invalid server`,
 		`{"files": {"lists": {"tools": {"a": "12"}}}}`:             `"files": an entry of tools`,
 		`{"files": {"lists": {"roots": {"a": "` + digest + `"}}}}`: `"roots" is not a kind of list`,
 		`{"files": {"list": {}}}`:                                  `unknown field "list"`,
-		`{"files": {"instructions": "yes", "lists": {}}}`:          `no SHA-256`,
+		`{"files": {"instructions": "yes", "lists": {}}}`:          `not a SHA-256 digest`,
 		`{"files": {"lists": {"tools": {"": "` + digest + `"}}}}`:  `a name of at most`,
 	}
 	for catalogs, want := range tests {

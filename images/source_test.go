@@ -180,7 +180,7 @@ func TestSource_Mistakes(t *testing.T) {
 		"two":           {map[string]string{"go.mod": "", "package.json": ""}, mcpconfig.Build{}, "has package.json and go.mod, and no Dockerfile"},
 		"no file":       {map[string]string{"go.mod": ""}, mcpconfig.Build{Dockerfile: "it"}, "has no file it"},
 		"target":        {map[string]string{"go.mod": ""}, mcpconfig.Build{Target: "t"}, "target is a stage of a Dockerfile"},
-		"bad pattern":   {map[string]string{"go.mod": "", ".dockerignore": "[a"}, mcpconfig.Build{}, "has a bad pattern"},
+		"bad pattern":   {map[string]string{"go.mod": "", ".dockerignore": "[a"}, mcpconfig.Build{}, "has an invalid pattern"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := images.ReadSource(project(t, tc.files), tc.build, images.Bases{}, nil)

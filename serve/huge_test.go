@@ -41,7 +41,7 @@ func TestHugeFiles(t *testing.T) {
 		"/api/v1/runs/trials-buy-1-trial.json/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl/trials/buy/1", "/api/v1/runs/trials-buy-1-calls.jsonl",
 		"/runs/trials-buy-1-calls.jsonl/overview", "/runs/trials-buy-1-calls.jsonl/trial/buy/1", "/runs/trials-buy-1-trial.json/trial/buy/1",
 	} {
-		if got := s.ask(path, nil); !strings.Contains(got.body, "and at most") {
+		if got := s.ask(path, nil); !strings.Contains(got.body, "more than the maximum") {
 			t.Errorf("%s: %s", path, got.Status)
 		}
 	}

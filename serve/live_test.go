@@ -77,7 +77,7 @@ func TestTooManyWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.ask("/runs/a/events", nil); got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(got.body, "Too many pages watch runs") {
+	if got := s.ask("/runs/a/events", nil); got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(got.body, "Too many pages are watching runs") {
 		t.Errorf("%s: %s", got.Status, got.body)
 	}
 	<-s.watches.clients

@@ -82,15 +82,15 @@ func TestMCP(t *testing.T) {
 		{tool: "list_runs", want: []string{"2 runs", `"id":"a"`, `"id":"b"`, `"verdict":"failed"`}},
 		{tool: "explain_failure", arguments: map[string]any{"run": "a"}, want: []string{"run a: failed", "task price, trial 1: fail", "right: "}},
 		{tool: "explain_failure", arguments: map[string]any{"run": "latest", "task": "price"}, want: []string{"failed"}},
-		{tool: "explain_failure", arguments: map[string]any{"run": "latest", "task": "other"}, want: []string{"nothing of this name"}, fails: true},
+		{tool: "explain_failure", arguments: map[string]any{"run": "latest", "task": "other"}, want: []string{"Not found"}, fails: true},
 		{tool: "show_trial", arguments: map[string]any{"run": "a", "task": "price", "trial": 1.5}, want: []string{"trial"}, fails: true},
 		{tool: "list_runs", arguments: map[string]any{"offset": "x"}, want: []string{"offset"}, fails: true},
 		{tool: "list_runs", arguments: map[string]any{"page": 1}, want: []string{"page"}, fails: true},
 		{tool: "show_trial", arguments: map[string]any{"run": "a", "task": "price"}, want: []string{"price/1  fail", "costs 5", "It costs 6."}},
 		{tool: "compare_runs", arguments: map[string]any{"runs": []string{"a", "b"}}, want: []string{"price"}},
 		{tool: "compare_runs", arguments: map[string]any{"runs": []string{"a"}}, want: []string{"runs"}, fails: true},
-		{tool: "show_trial", arguments: map[string]any{"run": "a", "task": "price", "trial": 2}, want: []string{"nothing of this name"}, fails: true},
-		{tool: "explain_failure", arguments: map[string]any{"run": "../" + filepath.Base(dir) + "/a"}, want: []string{"nothing of this name"}, fails: true},
+		{tool: "show_trial", arguments: map[string]any{"run": "a", "task": "price", "trial": 2}, want: []string{"Not found"}, fails: true},
+		{tool: "explain_failure", arguments: map[string]any{"run": "../" + filepath.Base(dir) + "/a"}, want: []string{"Not found"}, fails: true},
 		{tool: "explain_failure", want: []string{"run"}, fails: true},
 	} {
 		said, failed := call(test.tool, test.arguments)

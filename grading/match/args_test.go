@@ -70,7 +70,7 @@ func TestArgsRefused(t *testing.T) {
 		{`{"values":{"a":{"range":{"gt":1,"gte":2}}}}`, `values.a.range: gte and gt: give one of them`},
 		{`{"values":{"a":{"range":{}}}}`, `values.a.range: has no bound`},
 		{`{"values":{"a":{"contains":""}}}`, `values.a.contains: must not be empty`},
-		{`{"values":{"a":{"json_schema":[]}}}`, `values.a.json_schema: a schema is a mapping`},
+		{`{"values":{"a":{"json_schema":[]}}}`, `values.a.json_schema: a schema must be a mapping`},
 		{`{"values":{"a":{"set":1},"b":{"regex":1}}}`, "values.a.set: must be a list\nvalues.b.regex: must be a string"},
 	} {
 		var c ArgsConfig

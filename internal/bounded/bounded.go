@@ -1,5 +1,6 @@
-// Package bounded limits what strangers have us keep: the beginning of a stream, both its
-// ends, a message whole or not at all, and bytes that several holders share.
+// Package bounded limits how much of untrusted data is kept: the beginning of a stream, its
+// beginning and end, a message completely or not at all, and bytes shared by several
+// holders.
 package bounded
 
 import (
@@ -11,25 +12,25 @@ import (
 	"sync"
 )
 
-// Head keeps the first Limit bytes that are written to it and drops the others, so that
-// nobody who writes is held up. Its methods may be called at the same time.
+// Head keeps the first Limit bytes written to it and drops the rest, so that writers are
+// never blocked. It is safe for concurrent use.
 type Head struct {
 	Limit int64
-	W     io.Writer // gets what is kept; nil to keep it in memory
-	Share *Budget   // also limits what is kept
-	Full  func()    // called once, when something is dropped
-	Fail  error     // what Write returns from then on; nil to drop and go on
+	W     io.Writer // receives what is kept; nil keeps it in memory
+	Share *Budget   // also limits what is kept; may be nil
+	Full  func()    // called once, when something is first dropped
+	Fail  error     // returned by Write once something was dropped; nil to drop silently
 
 	mu    sync.Mutex
 	kept  []byte
-	size  int64 // of all that was written
+	size  int64 // of all writes
 	cut   bool
-	short bool  // Share had no room
-	err   error // of W, or Fail
+	short bool  // Share was exhausted
+	err   error // from W, or Fail
 }
 
-// Write implements [io.Writer]. Once W has failed, or something was dropped and there is
-// Fail, it fails and keeps nothing more.
+// Write implements [io.Writer]. Once W has failed, or something was dropped and Fail is
+// set, it returns that error and keeps nothing more.
 func (h *Head) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,45 +65,45 @@ func (h *Head) keep(p []byte) (err error) {
 	return nil
 }
 
-// Bytes returns what is kept in memory.
+// Bytes returns the bytes kept in memory.
 func (h *Head) Bytes() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.kept
 }
 
-// String returns what is kept in memory, with U+FFFD in place of what is not UTF-8.
+// String returns the bytes kept in memory as text, with invalid UTF-8 replaced by U+FFFD.
 func (h *Head) String() string { return strings.ToValidUTF8(string(h.Bytes()), "\uFFFD") }
 
-// Size returns how many bytes were written, kept or not.
+// Size returns the number of bytes written, kept or not.
 func (h *Head) Size() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.size
 }
 
-// Over returns how many bytes were written beyond Limit.
+// Over returns the number of bytes written beyond Limit.
 func (h *Head) Over() int64 { return max(0, h.Size()-h.Limit) }
 
-// Short reports whether something was dropped because Share had no room for it.
+// Short reports whether something was dropped because Share was exhausted.
 func (h *Head) Short() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.short
 }
 
-// Ends keeps the first Head and the last Tail bytes that are written to it. Its methods
-// may be called at the same time.
+// Ends keeps the first Head and the last Tail bytes written to it. It is safe for
+// concurrent use.
 type Ends struct {
 	Head, Tail int
-	W          io.Writer // gets everything too; its errors are ignored; may be nil
+	W          io.Writer // also receives everything; errors are ignored; may be nil
 
 	mu         sync.Mutex
 	head, tail []byte
-	size       int64 // of all that was written
+	size       int64 // of all writes
 }
 
-// Write implements [io.Writer]. It never fails.
+// Write implements [io.Writer]. It never returns an error.
 func (e *Ends) Write(p []byte) (int, error) {
 	if e.W != nil {
 		_, _ = e.W.Write(p)
@@ -116,8 +117,9 @@ func (e *Ends) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns all that was written, or whole lines of its ends, where there are any, and
-// between them how much is left out: half a secret would not be found in a text.
+// String returns everything written, or whole lines from its beginning and end with the
+// number of bytes left out between them. Lines are not cut if possible, since half a secret
+// would not be found.
 func (e *Ends) String() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,7 +137,8 @@ func (e *Ends) String() string {
 	return tail
 }
 
-// Suffix returns what [Ends.String] does after a colon, for the end of a message; empty if that is blank.
+// Suffix returns a colon and the text of [Ends.String], to end a message with, or "" if
+// that is blank.
 func (e *Ends) Suffix() string {
 	text := strings.TrimSpace(e.String())
 	if text == "" {
@@ -144,8 +147,8 @@ func (e *Ends) Suffix() string {
 	return ": " + text
 }
 
-// Budget is a number of bytes that several holders have together. A nil Budget has no end.
-// Its methods may be called at the same time.
+// Budget is a number of bytes shared by several holders. A nil Budget is unlimited. It is
+// safe for concurrent use.
 type Budget struct {
 	max int64
 
@@ -157,7 +160,7 @@ type Budget struct {
 // NewBudget returns a budget of max bytes.
 func NewBudget(max int64) *Budget { return &Budget{max: max} }
 
-// Take takes n bytes if there are so many left, and reports whether there were.
+// Take takes n bytes if that many are left, and reports whether it did.
 func (b *Budget) Take(n int64) bool {
 	if b == nil {
 		return true
@@ -172,10 +175,10 @@ func (b *Budget) Take(n int64) bool {
 	return true
 }
 
-// Give returns n bytes that were taken.
+// Give returns n bytes to the budget.
 func (b *Budget) Give(n int64) { b.Take(-n) }
 
-// Max returns how many bytes the budget has; 0 if it has no end.
+// Max returns the size of the budget; 0 if it is unlimited.
 func (b *Budget) Max() int64 {
 	if b == nil {
 		return 0
@@ -183,7 +186,7 @@ func (b *Budget) Max() int64 {
 	return b.max
 }
 
-// Used returns how many bytes are taken.
+// Used returns the number of bytes taken.
 func (b *Budget) Used() int64 {
 	if b == nil {
 		return 0
@@ -193,7 +196,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// Over reports whether more was wanted than there was.
+// Over reports whether Take has ever failed.
 func (b *Budget) Over() bool {
 	if b == nil {
 		return false
@@ -203,14 +206,14 @@ func (b *Budget) Over() bool {
 	return b.over
 }
 
-// Why a [Buffer] takes no more.
+// Errors of a [Buffer].
 var (
 	ErrTooLong  = errors.New("over the limit of one message")
 	ErrNoMemory = errors.New("over the memory that all messages may take")
 )
 
-// Buffer holds the bytes of one message, up to Max of them, and takes the memory for them from
-// Share. The holder calls Release. It is for one goroutine.
+// Buffer holds up to Max bytes of one message and takes the memory for them from Share. The
+// holder must call Release. It is not safe for concurrent use.
 type Buffer struct {
 	Bytes []byte
 	Max   int64
@@ -219,7 +222,7 @@ type Buffer struct {
 	charged int64 // in addition to the capacity of Bytes
 }
 
-// Append adds a copy of p.
+// Append appends a copy of p.
 func (b *Buffer) Append(p []byte) error {
 	if int64(len(b.Bytes)+len(p)) > b.Max {
 		return ErrTooLong
@@ -231,18 +234,17 @@ func (b *Buffer) Append(p []byte) error {
 	return nil
 }
 
-// The room that ReadAll makes before any byte has come.
+// Limits on the memory that ReadAll allocates before the first byte arrives.
 const (
 	leastRoom = 512
 	mostRoom  = 32 << 10
 )
 
-// ReadAll reads r to its end. Size is how many bytes r is said to have; negative if that is not
-// known.
+// ReadAll reads r to its end. size is the announced size, negative if unknown.
 func (b *Buffer) ReadAll(r io.Reader, size int64) error {
 	room := int64(leastRoom)
 	if size >= 0 {
-		room = min(size+1, mostRoom) // the last byte of room takes the end
+		room = min(size+1, mostRoom) // one more byte than needed, to detect the end
 	}
 	err := b.grow(int(room))
 	for err == nil {
@@ -264,13 +266,13 @@ func (b *Buffer) ReadAll(r io.Reader, size int64) error {
 	return err
 }
 
-// grow makes room for need bytes. While it copies it has taken both the old room and the new.
+// grow makes room for need bytes. While copying it accounts for the old and the new memory.
 func (b *Buffer) grow(need int) error {
 	old := cap(b.Bytes)
 	if need <= old {
 		return nil
 	}
-	size := int(min(int64(max(need, 2*old)), b.Max+1)) // one more byte shows that a message is too long
+	size := int(min(int64(max(need, 2*old)), b.Max+1)) // one more byte than Max, to detect messages that are too long
 	if !b.Share.Take(int64(size)) {
 		return ErrNoMemory
 	}
@@ -281,7 +283,7 @@ func (b *Buffer) grow(need int) error {
 	return nil
 }
 
-// Charge takes n more bytes from Share, for what is held about the message elsewhere.
+// Charge takes n more bytes from Share, for memory held elsewhere on behalf of the message.
 func (b *Buffer) Charge(n int64) error {
 	if !b.Share.Take(n) {
 		return ErrNoMemory
@@ -290,8 +292,7 @@ func (b *Buffer) Charge(n int64) error {
 	return nil
 }
 
-// Release gives everything back to Share and forgets the bytes. Whoever still has them accounts
-// for them.
+// Release returns everything to Share and drops the bytes.
 func (b *Buffer) Release() {
 	b.Share.Give(int64(cap(b.Bytes)) + b.charged)
 	b.Bytes, b.charged = nil, 0

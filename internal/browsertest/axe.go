@@ -10,15 +10,15 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// axe is where scripts/setup puts axe-core.
+// axe is the path where scripts/setup installs axe-core.
 const axe = "bin/axe.min.js"
 
-// barrier is what axe-core found against one of its rules.
+// barrier is a violation found by axe-core.
 type barrier struct {
 	ID     string   `json:"id"`
 	Impact string   `json:"impact"`
 	Help   string   `json:"help"`
-	Nodes  []string `json:"nodes"` // the first of them, as selectors with what is wrong
+	Nodes  []string `json:"nodes"` // the first few, as selectors with what is wrong
 	Count  int      `json:"count"`
 }
 
@@ -30,7 +30,7 @@ const runAxe = `(async () => {
 	}));
 })()`
 
-// Accessible fails the test where axe-core finds a serious or critical barrier in the page.
+// Accessible fails the test if axe-core finds a serious or critical violation in the page.
 // Lesser ones are logged.
 func (p *Page) Accessible() {
 	p.t.Helper()

@@ -1,9 +1,8 @@
-// Package browsertest opens pages in headless Chromium for tests. A test says how a page
-// is seen, works it as a person would, and holds what the browser noted against what it
-// expects.
+// Package browsertest opens pages in headless Chromium for tests. A test sets how a page is
+// viewed, interacts with it like a user, and checks what the browser recorded.
 //
-// The browser resolves no name and reaches this machine's loopback alone. Everything has a
-// deadline, for machines that are busy; nothing of it is left after the test.
+// The browser resolves no names and can connect only to the loopback interface. Every
+// operation has a deadline that allows for busy machines. Nothing is left after the test.
 package browsertest
 
 import (
@@ -19,20 +18,19 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// patience bounds the start of the browser, and each thing that is asked of a page.
+// patience limits the start of the browser and each operation on a page.
 const patience = 2 * time.Minute
 
-// names are what distributions call the browser.
+// names are the names of the browser's executable in distributions.
 var names = [...]string{"chromium", "chromium-browser", "google-chrome"}
 
-// Browser is a process of Chromium, which ends with the test that started it.
+// Browser is a Chromium process that ends with the test that started it.
 type Browser struct {
 	ctx  context.Context
 	home string // of the process
 }
 
-// Start starts a browser. Where there is none the test is skipped loudly, or fails, as
-// [dockertest.Miss] says.
+// Start starts a browser. Without one it skips or fails the test like [dockertest.Miss].
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	home := t.TempDir()
@@ -50,7 +48,7 @@ func Start(t testing.TB) *Browser {
 	return &Browser{ctx, home}
 }
 
-// stop closes the browser or the page of ctx, and waits until that is done.
+// stop closes the browser or page of ctx and waits for that.
 func stop(t testing.TB, ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,7 +68,8 @@ func find(t testing.TB) string {
 	return ""
 }
 
-// options returns the library's own, and what keeps the browser on this machine.
+// options returns the library's default options, and options that keep the browser on this
+// machine.
 func options() []chromedp.ExecAllocatorOption {
 	own := map[string]any{
 		"host-resolver-rules":        "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
@@ -91,7 +90,7 @@ func options() []chromedp.ExecAllocatorOption {
 	return all
 }
 
-// root returns the directory of the module, above that of the test.
+// root returns the root directory of the module.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// log is what the browser notes of a page that a quiet one does not do: writing to the
-// console, exceptions, breaches of its policy, dialogs, requests for anything but itself.
+// log records what a page must not do: write to the console, throw exceptions, violate its
+// policy, open dialogs, or request anything but itself.
 type log struct {
 	own    *url.URL
 	dialog func()
@@ -34,7 +34,7 @@ func newLog(own string) *log {
 	return &log{own: u}
 }
 
-// hear takes an event of the browser. It must not wait for the browser.
+// hear handles an event of the browser. It must not wait for the browser.
 func (l *log) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
@@ -57,7 +57,7 @@ func (l *log) hear(event any) {
 	}
 }
 
-// isOwn reports whether an address is the page's own file, or on the page's server.
+// isOwn reports whether an address is the page's own file or on the page's server.
 func (l *log) isOwn(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != l.own.Scheme || u.Host != l.own.Host {
@@ -80,24 +80,24 @@ func (l *log) all() []string {
 
 func (l *log) String() string { return strings.Join(l.all(), "\n") }
 
-// Notes returns what the browser noted of the page.
+// Notes returns what was recorded of the page.
 func (p *Page) Notes() []string { return p.log.all() }
 
-// Quiet fails the test where the page wrote to the console, threw, breached its policy,
-// opened a dialog, or asked for anything but itself.
+// Quiet fails the test if the page wrote to the console, threw an exception, violated its
+// policy, opened a dialog, or requested anything but itself.
 func (p *Page) Quiet() {
 	p.t.Helper()
-	p.Do() // what the browser said before its answer is heard
+	p.Do() // handles events that the browser sent before
 	if notes := p.log.all(); len(notes) > 0 {
 		p.t.Errorf("the page is not quiet:\n%s", strings.Join(notes, "\n"))
 	}
 }
 
-// dismiss closes a dialog, which holds up the page.
+// dismiss closes a dialog, which blocks the page.
 func (p *Page) dismiss() {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
-	// Where the page is gone, so is its dialog.
+	// If the page is gone, so is its dialog.
 	_, _ = chromedp.Call(ctx, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: false})
 }
 

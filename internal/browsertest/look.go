@@ -11,11 +11,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// PicturesEnv names the variable that holds the directory that pictures go to. Without it
-// none is taken.
+// PicturesEnv is the environment variable with the directory for screenshots. Without it
+// none are taken.
 const PicturesEnv = "WAZA_SCREENSHOTS"
 
-// Picture writes what is seen of the page to NAME.png, where pictures are wanted.
+// Picture writes a screenshot of the page to NAME.png if screenshots are enabled.
 func (p *Page) Picture(name string) {
 	p.t.Helper()
 	dir := os.Getenv(PicturesEnv)
@@ -31,7 +31,7 @@ func (p *Page) Picture(name string) {
 	}
 }
 
-// Fits fails the test where the page is wider than its window. Parts of it may scroll by
+// Fits fails the test if the page is wider than its window. Parts of it may scroll by
 // themselves.
 func (p *Page) Fits() {
 	p.t.Helper()
@@ -40,8 +40,8 @@ func (p *Page) Fits() {
 	}
 }
 
-// overhanging names what makes the page scroll sideways: the deepest elements that end
-// beyond the window and are in no part that scrolls or is cut by itself.
+// overhanging returns the deepest elements that extend beyond the window and are not in a
+// part that scrolls or is clipped by itself.
 const overhanging = `(() => {
 	const root = document.documentElement, width = root.clientWidth;
 	if (root.scrollWidth <= width) return [];
@@ -56,8 +56,7 @@ const overhanging = `(() => {
 	return out.length ? out.slice(-8).map(name) : ["the page, to " + root.scrollWidth + " of " + width];
 })()`
 
-// FirstPaint returns when the page first showed something of what is in it, from when it was
-// asked for.
+// FirstPaint returns the time from the request of the page to its first contentful paint.
 func (p *Page) FirstPaint() time.Duration {
 	p.t.Helper()
 	p.Await(painted)
@@ -66,8 +65,8 @@ func (p *Page) FirstPaint() time.Duration {
 
 const painted = `(performance.getEntriesByName("first-contentful-paint")[0] || {}).startTime`
 
-// Before has a script run in every page that p goes to from now on, before anything of that
-// page is read.
+// Before runs a script in every page that p opens from now on, before that page's own
+// content.
 func (p *Page) Before(script string) {
 	p.t.Helper()
 	p.Do(func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
@@ -76,7 +75,7 @@ func (p *Page) Before(script string) {
 	})
 }
 
-// PDF returns the page as it is printed.
+// PDF returns the printed page.
 func (p *Page) PDF() []byte {
 	p.t.Helper()
 	return Ask(p, chromedp.PrintToPDF())

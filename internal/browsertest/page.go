@@ -15,30 +15,31 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// View is how a page is seen. What is zero is as on a desk: 1280 by 800, light, animated.
+// View configures how a page is viewed. The zero View is 1280 by 800, light, with
+// animations.
 type View struct {
 	Width, Height int
 	Dark          bool
-	Still         bool // as who wants less motion has it
-	Paper         bool // as it is printed
+	Still         bool // prefers reduced motion
+	Paper         bool // as printed
 	NoScript      bool
 }
 
-// Page is one page in a browser of its own: it shares no storage with others.
+// Page is a page in its own browser context, without shared storage.
 type Page struct {
 	t   testing.TB
 	ctx context.Context
 	log *log
 }
 
-// Open opens url and waits until it is loaded. The page is closed when the test ends.
+// Open opens url and waits until it is loaded. The page is closed at the end of the test.
 func (b *Browser) Open(t testing.TB, url string, v View) *Page {
 	t.Helper()
 	p := &Page{t: t, log: newLog(url)}
 	p.log.dialog = p.dismiss
 	p.ctx, _ = chromedp.NewContext(b.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.log.hear))
 	t.Cleanup(func() { stop(t, p.ctx); p.log.asked.Wait() })
-	// The page lives as long as the context of what is first asked of it.
+	// The page lives as long as the context of its first operation.
 	if err := chromedp.Do(p.ctx); err != nil {
 		t.Fatalf("no page: %v", err)
 	}
@@ -46,10 +47,10 @@ func (b *Browser) Open(t testing.TB, url string, v View) *Page {
 	return p
 }
 
-// For returns the page for a subtest, which fails in its place.
+// For returns the page for a subtest, which reports its failures.
 func (p *Page) For(t testing.TB) *Page { return &Page{t, p.ctx, p.log} }
 
-// Do does what the actions say.
+// Do runs actions.
 func (p *Page) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -59,7 +60,7 @@ func (p *Page) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Ask returns what an action comes to.
+// Ask runs an action and returns its result.
 func Ask[T any](p *Page, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -71,13 +72,14 @@ func Ask[T any](p *Page, action chromedp.Action[T]) T {
 	return got
 }
 
-// Eval returns what an expression of JavaScript comes to in the page; promises are awaited.
+// Eval evaluates a JavaScript expression in the page, awaiting promises, and returns its
+// value.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	return Ask(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// Await waits until an expression holds in the page, or in the one that it makes way for.
+// Await waits until an expression is true in the page or in one that replaces it.
 func (p *Page) Await(expression string) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
@@ -91,14 +93,14 @@ func (p *Page) Await(expression string) {
 	}
 }
 
-// Click clicks the first element that a CSS selector finds, once it can be seen.
+// Click clicks the first element that matches a CSS selector, once it is visible.
 func (p *Page) Click(selector string) {
 	p.t.Helper()
 	p.Do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// Press presses keys one after the other: texts, or those of package kb. As at a keyboard,
-// a key that the page takes for itself writes nothing.
+// Press presses a sequence of keys: texts, or keys of package kb. A key that the page
+// handles itself enters no text.
 func (p *Page) Press(keys ...string) {
 	p.t.Helper()
 	for _, key := range strings.Join(keys, "") {
@@ -113,7 +115,8 @@ func (p *Page) Press(keys ...string) {
 	}
 }
 
-// stroke returns a key down, with what it writes, and up.
+// stroke returns the events for pressing a key, with the text that it enters, and for
+// releasing it.
 func stroke(key rune) [2]input.DispatchKeyEventParams {
 	events := kb.Encode(key)
 	down := *events[0]
@@ -123,7 +126,7 @@ func stroke(key rune) [2]input.DispatchKeyEventParams {
 	return [2]input.DispatchKeyEventParams{down, *events[len(events)-1]}
 }
 
-// Type enters a text where the keyboard is, all at once.
+// Type enters a text at the focus all at once.
 func (p *Page) Type(text string) {
 	p.t.Helper()
 	p.Do(func(ctx context.Context, t *chromedp.Target) (void chromedp.Void, err error) {
@@ -132,7 +135,7 @@ func (p *Page) Type(text string) {
 	})
 }
 
-// See shows the page otherwise from now on, once what changes gradually has changed.
+// See changes the view of the page and waits for transitions to end.
 func (p *Page) See(v View) {
 	p.t.Helper()
 	p.Do(v.emulate())
@@ -141,14 +144,14 @@ func (p *Page) See(v View) {
 	}
 }
 
-// settled waits for two frames, in which changes begin, and for the end of each.
+// settled waits for two frames, in which transitions start, and for the end of each.
 const settled = `(async () => {
 	for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
 	await Promise.all(document.getAnimations().map(a => a.finished.catch(() => {})));
 	return 0;
 })()`
 
-// AllowClipboard lets the page read and write the clipboard, as a person's click does.
+// AllowClipboard allows the page to read and write the clipboard, as after a user's click.
 func (p *Page) AllowClipboard() {
 	p.t.Helper()
 	p.Do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine is a process with its own network, mounts and process ids. What it starts,
-// mounts and connects ends with it.
+// A machine is a process with its own network, mount and PID namespaces. Everything that it
+// starts, mounts and connects ends with it.
 type machine struct {
 	name    string
 	address string // on the network of machines
@@ -30,7 +30,7 @@ const (
 
 	hostAddress    = "10.246.0.254"
 	services       = "10.248.0.0/24"
-	serviceAddress = "10.248.0.1" // of the API server, as pods know it
+	serviceAddress = "10.248.0.1" // address of the API server for pods
 	server         = "https://10.246.0.1:6443"
 )
 
@@ -51,8 +51,8 @@ func machineOf(name string) (machine, error) {
 
 func (m machine) dir() string { return dir + "/" + m.name }
 
-// runMachine is process 1 of a machine. It waits for the end of its stdin, which says
-// that its links are there.
+// runMachine is process 1 of a machine. It waits for the end of its stdin, which signals
+// that its links exist.
 func runMachine(name string) error {
 	m, err := machineOf(name)
 	if err != nil {
@@ -74,8 +74,8 @@ func runMachine(name string) error {
 	return m.supervise(commands)
 }
 
-// mount gives the machine a /proc and a /run of its own, and files in place of those
-// that are the host's: kubelets set some of the kernel's settings.
+// mount gives the machine its own /proc and /run, and private copies of kernel settings
+// that kubelets change.
 func (m machine) mount() error {
 	for _, flags := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
 		if err := unix.Mount("", "/", "", unix.MS_REC|flags, ""); err != nil {
@@ -113,8 +113,8 @@ func (m machine) mount() error {
 	return nil
 }
 
-// connect sets up the links that up has made. Control is the switch between all machines
-// and this host, so that no filter of the host's sees their traffic.
+// connect configures the links created by up. Control is the switch between all machines
+// and this host, so that the host's filters do not see their traffic.
 func (m machine) connect() error {
 	commands := []string{"link set lo up"}
 	device := "eth0"
@@ -144,7 +144,8 @@ func ip(commands ...string) error {
 	return nil
 }
 
-// commands returns what the machine runs, and writes the files that it is configured by.
+// commands returns the commands that the machine runs, and writes their configuration
+// files.
 func (m machine) commands() ([][]string, error) {
 	if m.pods == "" {
 		return m.controlCommands(), nil
@@ -239,8 +240,8 @@ func (m machine) configureKubelet() error {
 	})
 }
 
-// supervise starts the commands, starts each again a second after it has ended, and
-// waits for every orphan of the machine, as process 1 has to.
+// supervise starts the commands, restarts each a second after it ends, and reaps all
+// orphans, as process 1 must.
 func (m machine) supervise(commands [][]string) error {
 	running := map[int][]string{}
 	start := func(command []string) error {
@@ -268,7 +269,7 @@ func (m machine) supervise(commands [][]string) error {
 	}
 }
 
-// start starts a command that writes to its own log.
+// start starts a command with its own log.
 func (m machine) start(command []string) (int, error) {
 	name := command[0]
 	if name == self {
@@ -304,7 +305,7 @@ func writeJSON(path string, v any) error {
 	return write(path, string(b))
 }
 
-// write writes a file, with the directories above it.
+// write writes a file and creates its parent directories.
 func write(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -1,9 +1,9 @@
 // The command cluster runs Kubernetes for tests: an API server with its controllers, and
-// two nodes, each a "machine" in namespaces of its own on this host. Scripts/cluster
-// builds and runs it.
+// two nodes, each a "machine" in its own namespaces on this host. It is built and run by
+// scripts/cluster.
 //
-// It is not meant for anything but tests: one administrator's certificate serves every
-// component, and there is neither DNS nor a proxy for services.
+// It is only meant for tests: one administrator certificate serves all components, and
+// there is no DNS and no service proxy.
 package main
 
 import (
@@ -30,7 +30,7 @@ const usage = `usage: scripts/cluster COMMAND
                   kill a process of a machine, such as kubelet or kube-apiserver; it is
                   started again a second later`
 
-// components are the programs that machines run, all of them in one executable.
+// components are the programs that machines run, all in one executable.
 var components = map[string]func(){
 	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          func() { os.Exit(cli.Run(apiserver.NewAPIServerCommand())) },
@@ -60,7 +60,7 @@ func main() {
 	case command == "machine" && len(args) == 1:
 		fail(runMachine(args[0]))
 	case components[command] != nil:
-		os.Args = os.Args[1:] // a component's name is its own first argument
+		os.Args = os.Args[1:] // components expect their name as the first argument
 		components[command]()
 	default:
 		fail(errors.New(usage))

@@ -13,8 +13,8 @@ import (
 
 const pauseImage = "waza.local/pause:1"
 
-// writePauseImage writes the image of the program pause, which lies beside this one, as
-// docker save would.
+// writePauseImage writes the image of the program pause, which is next to this executable,
+// in the format of docker save.
 func writePauseImage(path string) error {
 	executable, err := os.Executable()
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeCertificates writes an authority, and a server's and the administrator's
-// certificates by it: NAME.crt and NAME.key in dir.
+// writeCertificates writes a CA certificate, and a server and an administrator certificate
+// signed by it, as NAME.crt and NAME.key in dir.
 func writeCertificates() error {
 	root, rootKey, err := writeCertificate("ca", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "cluster"}, IsCA: true, BasicConstraintsValid: true,
@@ -45,7 +45,8 @@ func writeCertificates() error {
 	return err
 }
 
-// writeCertificate signs with the parent's key, or with its own where there is no parent.
+// writeCertificate writes a certificate signed with the parent's key, or self-signed
+// without a parent.
 func writeCertificate(name string, c, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -78,7 +79,7 @@ func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
 
-// writeKubeconfig writes the administrator's kubeconfig, which holds all that it names.
+// writeKubeconfig writes the administrator's kubeconfig, with embedded credentials.
 func writeKubeconfig() error {
 	c := api.NewConfig()
 	c.Clusters["test"] = &api.Cluster{Server: server, CertificateAuthority: dir + "/ca.crt"}

@@ -19,11 +19,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// enforce applies the cluster's NetworkPolicies to the pods of a node, by nftables.
+// enforce applies the cluster's NetworkPolicies to the pods of a node, using nftables.
 //
-// It filters what a node forwards. Traffic between a pod and its own node is not
-// forwarded, so no policy stops it, as the specification has it. An address that no pod is
-// known to have yet gets nothing through.
+// It filters forwarded traffic. Traffic between a pod and its own node is not forwarded, so
+// no policy affects it, as specified. Traffic of an address that belongs to no known pod is
+// dropped.
 func enforce(ctx context.Context, name string) error {
 	m, err := machineOf(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func enforce(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	// Until everything is known, no address is.
+	// Until the caches are synced, no address is known.
 	if err := apply(ruleset(m, state{})); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func enforce(ctx context.Context, name string) error {
 	return nil
 }
 
-// apply replaces the node's table at once.
+// apply replaces the node's table atomically.
 func apply(rules string) error {
 	c := exec.Command("nft", "-f", "-")
 	c.Stdin = strings.NewReader(rules)
@@ -99,14 +99,14 @@ func apply(rules string) error {
 	return nil
 }
 
-// state is what rules depend on.
+// state is the input of the rules.
 type state struct {
 	policies   []*networkingv1.NetworkPolicy
 	pods       []*corev1.Pod
 	namespaces map[string]labels.Set
 }
 
-// ruleset returns the rules of a node as nft reads them.
+// ruleset returns the rules of a node in nft syntax.
 func ruleset(m machine, s state) string {
 	var out, in, chains strings.Builder
 	slices.SortFunc(s.policies, func(a, b *networkingv1.NetworkPolicy) int {
@@ -151,17 +151,17 @@ ip daddr %s jump to
 `, serviceAddress, strings.TrimPrefix(server, "https://"), chains.String(), elements(out), elements(in), m.pods, m.pods)
 }
 
-// elements returns a map's elements: nft knows no empty one.
+// elements returns the elements of a map, which must not be empty in nft.
 func elements(b strings.Builder) string {
 	return strings.TrimSuffix(cmp.Or(b.String(), "127.0.0.1 : drop"), ", ")
 }
 
-// holdsAddress reports whether the pod has an address of its own, now.
+// holdsAddress reports whether the pod currently has its own address.
 func holdsAddress(p *corev1.Pod) bool {
 	return !p.Spec.HostNetwork && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// egress returns rules that let through what the pod may send, and drop the rest.
+// egress returns rules that accept what the pod may send, and drop the rest.
 func (s state) egress(p *corev1.Pod) string {
 	var b strings.Builder
 	isolated := false
@@ -174,7 +174,7 @@ func (s state) egress(p *corev1.Pod) string {
 	return verdict(&b, isolated)
 }
 
-// ingress returns rules that let through what the pod may get, and drop the rest.
+// ingress returns rules that accept what the pod may receive, and drop the rest.
 func (s state) ingress(p *corev1.Pod) string {
 	var b strings.Builder
 	isolated := false
@@ -207,7 +207,7 @@ func (s state) of(p *corev1.Pod, t networkingv1.PolicyType) []*networkingv1.Netw
 }
 
 // allow writes a rule for every peer and port. A rule without peers, or without ports,
-// is for all of them.
+// applies to all of them.
 func (s state) allow(b *strings.Builder, namespace, side string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort) {
 	matches := []string{""}
 	if len(peers) > 0 {
@@ -240,7 +240,7 @@ func (s state) allow(b *strings.Builder, namespace, side string, peers []network
 			switch {
 			case port.Port == nil:
 				fmt.Fprintf(b, "%smeta l4proto %s return\n", match, protocol)
-			case port.Port.IntValue() == 0: // a port's name: allows nothing here
+			case port.Port.IntValue() == 0: // a named port: allows nothing here
 				fmt.Fprintf(os.Stderr, "policy: port %s has a name, which is not supported\n", port.Port)
 			case port.EndPort != nil:
 				fmt.Fprintf(b, "%s%s dport %d-%d return\n", match, protocol, port.Port.IntValue(), *port.EndPort)

@@ -27,8 +27,8 @@ const (
 	cgroup = "waza-cluster"
 )
 
-// up starts the cluster and waits until pods can run. What an earlier one left after a
-// crash is removed first.
+// up starts the cluster and waits until pods can run. It first removes what an earlier one
+// left after a crash.
 func up() error {
 	if ready(context.Background()) == nil {
 		fmt.Println(kubeconfig)
@@ -84,8 +84,8 @@ func start() error {
 	return nil
 }
 
-// startProcess starts process 1 of the machine. The function tells it that its links are
-// there.
+// startProcess starts process 1 of the machine. The caller must call linked once the
+// machine's links exist.
 func (m machine) startProcess() (pid int, linked func() error, err error) {
 	if err := os.MkdirAll(m.dir(), 0o755); err != nil {
 		return 0, nil, err
@@ -120,11 +120,11 @@ func (m machine) startProcess() (pid int, linked func() error, err error) {
 	return c.Process.Pid, stdin.Close, write(m.pidFile(), strconv.Itoa(c.Process.Pid))
 }
 
-// makeCgroup makes the group below which a kubelet keeps those of its pods.
+// makeCgroup creates the control group under which a kubelet creates those of its pods.
 func makeCgroup(name string) error {
 	const root = "/sys/fs/cgroup"
 	controllers, err := os.ReadFile(root + "/cgroup.controllers")
-	if err != nil { // version 1: a hierarchy a controller
+	if err != nil { // version 1: one hierarchy per controller
 		hierarchies, err := filepath.Glob(root + "/*/tasks")
 		if err != nil {
 			return err
@@ -238,8 +238,8 @@ func newClient() (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// awaitServer waits for the API server: what finds none at its start tries again only
-// after seconds.
+// awaitServer waits for the API server, since components that do not find it at start retry
+// only after seconds.
 func awaitServer() {
 	client, err := newClient()
 	fail(err)
@@ -254,7 +254,7 @@ func awaitServer() {
 	}
 }
 
-// load imports images of the Docker engine, or archives, on every node.
+// load imports Docker images or archives on every node.
 func load(images []string) error {
 	var archives []string
 	for _, image := range images {
@@ -295,7 +295,7 @@ func load(images []string) error {
 
 func (m machine) pidFile() string { return m.dir() + "/pid" }
 
-// pid returns the id of the machine's process 1 on this host, or 0.
+// pid returns the process ID of the machine's process 1 on this host, or 0.
 func (m machine) pid() int {
 	b, err := os.ReadFile(m.pidFile())
 	if err != nil {
@@ -314,7 +314,7 @@ func (m machine) pid() int {
 
 func (m machine) socket() string { return fmt.Sprintf("/proc/%d/root%s", m.pid(), socket) }
 
-// kill kills a machine, or a process of it.
+// kill kills a machine or one of its processes.
 func kill(name string, process ...string) error {
 	m, err := machineOf(name)
 	if err != nil {
@@ -345,8 +345,8 @@ func kill(name string, process ...string) error {
 	return fmt.Errorf("machine %s has no process %q", name, process[0])
 }
 
-// down kills the machines, with which their processes, mounts and networks end, and
-// removes their control groups and files.
+// down kills the machines, which ends their processes, mounts and networks, and removes
+// their control groups and files.
 func down() error {
 	for _, m := range machines {
 		if pid := m.pid(); pid != 0 {
@@ -355,9 +355,9 @@ func down() error {
 			}
 		}
 	}
-	_ = ip("link del " + link) // goes with control too, a little later
+	_ = ip("link del " + link) // also removed with control, a little later
 	var err error
-	for range 100 { // what the kernel still takes down is busy
+	for range 100 { // the kernel may still be cleaning up
 		if err = errors.Join(removeCgroups(), os.RemoveAll(dir)); err == nil {
 			return nil
 		}

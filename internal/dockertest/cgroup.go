@@ -12,8 +12,8 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// Guests lists the processes of the engine's containers, also where the engine is
-// gone.
+// Guests returns the process IDs in the engine's containers. It works even if the engine is
+// not running.
 func (p *Private) Guests() []string {
 	p.t.Helper()
 	dirs, err := p.cgroups()
@@ -33,8 +33,8 @@ func (p *Private) Guests() []string {
 	return slices.Sorted(maps.Keys(pids))
 }
 
-// cgroups lists the directories of the engine's containers in every hierarchy,
-// children before their parents.
+// cgroups returns the directories of the engine's containers in every hierarchy, children
+// before their parents.
 func (p *Private) cgroups() ([]string, error) {
 	tops, err := filepath.Glob(cgroupRoot + "/*" + p.parent) // version 1
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package dockertest holds what tests that use a Docker engine share.
+// Package dockertest has helpers for tests that use a Docker engine.
 //
-// It makes nothing on the engine and removes nothing but images it is told to: what
-// a test makes is the test's to take away. Everything is looked up by the id of one
-// run, since others use the engine at the same time.
+// It creates nothing on the engine, and removes only images that it is told to remove: a
+// test must clean up what it creates. Objects are looked up by the id of one run, since
+// others use the engine at the same time.
 package dockertest
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// RequireEnv names the variable that turns skipping for want of an engine or an
-// image into failing, when it is 1.
+// RequireEnv is the environment variable that, if set to 1, makes tests fail rather than
+// skip without an engine or an image.
 const RequireEnv = "WAZA_REQUIRE_DOCKER"
 
-// lookTimeout bounds one question to the engine.
+// lookTimeout limits one request to the engine.
 const lookTimeout = 30 * time.Second
 
-// Require skips the test when no Docker engine answers, or fails it where
+// Require skips the test if no Docker engine is available, or fails it if
 // WAZA_REQUIRE_DOCKER is 1.
 func Require(t testing.TB) {
 	t.Helper()
@@ -34,8 +34,8 @@ func Require(t testing.TB) {
 	}
 }
 
-// Engine returns a client of the engine, closed when the test ends. It requires one as
-// [Require] does.
+// Engine returns a client of the engine, which is closed at the end of the test. It
+// requires an engine like [Require].
 func Engine(t testing.TB) *client.Client {
 	t.Helper()
 	Require(t)
@@ -47,8 +47,7 @@ func Engine(t testing.TB) *client.Client {
 	return c
 }
 
-// Image skips or fails the test, as [Require] does, unless the engine has the
-// image.
+// Image skips or fails the test, like [Require], if the engine does not have the image.
 func Image(t testing.TB, ref string) {
 	t.Helper()
 	c := Engine(t)
@@ -59,8 +58,8 @@ func Image(t testing.TB, ref string) {
 	}
 }
 
-// RequireRoot skips or fails the test, as [Require] does, unless it runs as root on
-// Linux, which what it names needs.
+// RequireRoot skips or fails the test, like [Require], unless it runs as root on Linux.
+// what names the feature that needs it.
 func RequireRoot(t testing.TB, what string) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -68,8 +67,8 @@ func RequireRoot(t testing.TB, what string) {
 	}
 }
 
-// Tool returns the path of a program that works on the engine too. It skips or fails the
-// test, as [Require] does, where the program is missing.
+// Tool returns the path of a program that the engine tests use. If it is missing, Tool
+// skips or fails the test like [Require].
 func Tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -83,7 +82,7 @@ func dial() (*client.Client, error) {
 	return client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 }
 
-// reachable asks once per process.
+// reachable pings the engine once per process.
 var reachable = sync.OnceValue(func() (err error) {
 	c, err := dial()
 	if err != nil {
@@ -96,8 +95,8 @@ var reachable = sync.OnceValue(func() (err error) {
 	return err
 })
 
-// Miss skips the test for want of something, loudly, or fails it where WAZA_REQUIRE_DOCKER
-// is 1.
+// Miss skips the test because something is missing, or fails it if WAZA_REQUIRE_DOCKER is
+// 1.
 func Miss(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(RequireEnv) == "1" {

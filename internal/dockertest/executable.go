@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ExecutableEnv names the variable that holds the path of a static waza
-// executable, for tests to use in place of a fresh build.
+// ExecutableEnv is the environment variable with the path of a static waza executable that
+// tests use instead of building one.
 const ExecutableEnv = "WAZA_BIN"
 
 // Waza returns the path of a static waza executable, built once per test process.

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Front stands between programs and the engine, on a socket of its own. What comes in
-// goes to what through makes of the way to the engine. It returns what DOCKER_HOST is
-// for it.
+// Front starts a proxy in front of the engine on its own socket. Requests are handled by
+// the handler that through returns for the engine. Front returns the value of DOCKER_HOST
+// for the proxy.
 func Front(t testing.TB, through func(engine *httputil.ReverseProxy) http.Handler) string {
 	t.Helper()
 	ways := ways{dial: Engine(t).Dialer()}
@@ -25,7 +25,7 @@ func Front(t testing.TB, through func(engine *httputil.ReverseProxy) http.Handle
 		FlushInterval: -1,
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	dir, err := os.MkdirTemp("", "front-") // names of sockets are short
+	dir, err := os.MkdirTemp("", "front-") // paths of sockets must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func Front(t testing.TB, through func(engine *httputil.ReverseProxy) http.Handle
 	return "unix://" + ln.Addr().String()
 }
 
-// ways are the connections to the engine. Those that carry a container's streams
-// would last as long as the container.
+// ways holds the connections to the engine. Those with a container's streams would
+// otherwise last as long as the container.
 type ways struct {
 	dial func(context.Context) (net.Conn, error)
 

@@ -12,8 +12,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Gateway returns this machine's address on the engine's default bridge, where builds
-// reach listeners of a test.
+// Gateway returns this machine's address on the engine's default bridge, where builds can
+// reach a test's listeners.
 func Gateway(t testing.TB) string {
 	t.Helper()
 	c := Engine(t)
@@ -27,7 +27,7 @@ func Gateway(t testing.TB) string {
 		if config.Gateway != "" {
 			return config.Gateway
 		}
-		// Where the engine does not say, it takes the first address.
+		// If the engine does not report the gateway, it is the first address.
 		if subnet, err := netip.ParsePrefix(config.Subnet); err == nil && subnet.Addr().Is4() {
 			return subnet.Masked().Addr().Next().String()
 		}
@@ -36,7 +36,7 @@ func Gateway(t testing.TB) string {
 	return ""
 }
 
-// ImageID returns the id of an image on the engine, or empty where it is not there.
+// ImageID returns the id of an image on the engine, or "" if there is none.
 func ImageID(t testing.TB, ref string) string {
 	t.Helper()
 	c := Engine(t)
@@ -49,7 +49,7 @@ func ImageID(t testing.TB, ref string) string {
 	return found.ID
 }
 
-// DropImage removes an image that the test had built.
+// DropImage removes an image built by the test.
 func DropImage(t testing.TB, ref string) {
 	t.Helper()
 	c := Engine(t)
@@ -60,8 +60,8 @@ func DropImage(t testing.TB, ref string) {
 	}
 }
 
-// dropImage removes a name of an image. The last name takes the image with it, and first
-// what waza put on top of it: other tests may use an equal image by another name.
+// dropImage removes a name of an image. The last name also removes the image, after the
+// images that waza built on it: other tests may use an identical image under another name.
 func dropImage(ctx context.Context, c *client.Client, ref string) error {
 	found, err := c.ImageInspect(ctx, ref)
 	if err != nil {

@@ -17,16 +17,16 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// RunLabel is the label by which everything of a run is found on the engine.
+// RunLabel is the label that identifies everything on the engine that belongs to a run.
 const RunLabel = "waza.run"
 
-// pollEvery is how often the engine is asked while waiting for it.
+// pollEvery is the interval of polling the engine.
 const pollEvery = 100 * time.Millisecond
 
-// removeTimeout bounds the removal of all that a run left.
+// removeTimeout limits the removal of everything that a run left.
 const removeTimeout = 5 * time.Minute
 
-// Containers lists the containers of a run, started or not.
+// Containers returns the containers of a run, running or not.
 func Containers(t testing.TB, c *client.Client, run string) []container.Summary {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
@@ -38,8 +38,8 @@ func Containers(t testing.TB, c *client.Client, run string) []container.Summary 
 	return found
 }
 
-// containersOf lists the containers of a run. Engine 20.10 can list one after it was
-// removed: dead, without a name, and not known by its id. Such a one is not there.
+// containersOf returns the containers of a run. Engine 20.10 may list a container after its
+// removal, dead, without a name and unknown by its id; such entries are dropped.
 func containersOf(ctx context.Context, c *client.Client, run string) ([]container.Summary, error) {
 	found, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ofRun(run)})
 	return slices.DeleteFunc(found, func(s container.Summary) bool {
@@ -51,7 +51,7 @@ func containersOf(ctx context.Context, c *client.Client, run string) ([]containe
 	}), err
 }
 
-// Kill kills the one container of a run that has this role.
+// Kill kills the only container of a run with the given role.
 func Kill(t testing.TB, c *client.Client, run, role string) {
 	t.Helper()
 	found := slices.DeleteFunc(Containers(t, c, run), func(s container.Summary) bool { return s.Labels["waza.role"] != role })
@@ -65,8 +65,8 @@ func Kill(t testing.TB, c *client.Client, run, role string) {
 	}
 }
 
-// Objects lists what a run has on the engine, a line for each container, network
-// and volume.
+// Objects returns one line for each container, network and volume that a run has on the
+// engine.
 func Objects(t testing.TB, c *client.Client, run string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
@@ -78,7 +78,7 @@ func Objects(t testing.TB, c *client.Client, run string) []string {
 	return objects
 }
 
-// NoObjects fails the test if the run has anything on the engine.
+// NoObjects fails the test if the run has any objects on the engine.
 func NoObjects(t testing.TB, c *client.Client, run string) {
 	t.Helper()
 	if left := Objects(t, c, run); len(left) > 0 {
@@ -86,14 +86,14 @@ func NoObjects(t testing.TB, c *client.Client, run string) {
 	}
 }
 
-// Remove takes away what a run has on the engine, by force.
+// Remove forcibly removes everything that a run has on the engine.
 func Remove(t testing.TB, c *client.Client, run string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), removeTimeout)
 	defer cancel()
 	for _, found := range Containers(t, c, run) {
 		if err := c.ContainerRemove(ctx, found.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
-			t.Log(err) // it may be going
+			t.Log(err) // it may already be being removed
 		}
 	}
 	networks, err := c.NetworkList(ctx, network.ListOptions{Filters: ofRun(run)})
@@ -116,14 +116,13 @@ func Remove(t testing.TB, c *client.Client, run string) {
 	}
 }
 
-// AwaitNoContainers waits until the run has no container, started or not, and
-// fails the test if that takes longer than within.
+// AwaitNoContainers waits until the run has no containers, and fails the test after within.
 func AwaitNoContainers(t testing.TB, c *client.Client, run string, within time.Duration) {
 	t.Helper()
 	Await(t, within, "run "+run+" has no container", func() bool { return len(Containers(t, c, run)) == 0 })
 }
 
-// Await polls until done, and fails the test if that takes longer than within.
+// Await polls until done returns true, and fails the test after within.
 func Await(t testing.TB, within time.Duration, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(within); ; time.Sleep(pollEvery) {
@@ -167,8 +166,8 @@ func list(ctx context.Context, c *client.Client, run string) ([]string, error) {
 	return all, nil
 }
 
-// Runs lists the ids of the runs that have anything on the engine and part in
-// their id, for a run whose id is not known.
+// Runs returns the ids of the runs with objects on the engine whose id contains part, for a
+// run whose full id is unknown.
 func Runs(t testing.TB, c *client.Client, part string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
@@ -186,7 +185,7 @@ func Runs(t testing.TB, c *client.Client, part string) []string {
 	return slices.Sorted(maps.Keys(runs))
 }
 
-// allLabels returns the labels of every object of any run.
+// allLabels returns the labels of all objects of all runs.
 func allLabels(ctx context.Context, c *client.Client) ([]map[string]string, error) {
 	ours := filters.NewArgs(filters.Arg("label", RunLabel))
 	containers, err := c.ContainerList(ctx, container.ListOptions{All: true, Filters: ours})

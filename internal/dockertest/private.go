@@ -17,32 +17,30 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Private is a Docker engine of one test's own, to be killed, frozen and started
-// again. It stands in namespaces of its own for processes, mounts and networks, so
-// that it and the engine that others use do not notice each other, and all of it ends
-// with one process, which ends with the test's.
+// Private is a Docker engine that belongs to one test, which can kill, freeze and restart
+// it. It has its own PID, mount and network namespaces, so that it and the shared engine do
+// not affect each other. All of it ends with one process, which ends with the test's.
 type Private struct {
 	t      testing.TB
 	dir    string
 	parent string // of its containers' cgroups
 	flags  []string
 	holder *exec.Cmd // keeps the namespaces
-	hold   io.Closer // ends the holder
-	inside string    // process 1 in there, as this machine numbers it
-	engine *exec.Cmd // nil while it does not run
+	hold   io.Closer // ends the holder when closed
+	inside string    // host PID of process 1 in the namespaces
+	engine *exec.Cmd // nil while it is not running
 	api    *client.Client
 }
 
 const (
-	// engineUp is how long an engine may take to answer.
+	// engineUp is the time within which an engine must answer.
 	engineUp = time.Minute
-	// engineDown is how long its processes may take to be gone.
+	// engineDown is the time within which its processes must be gone.
 	engineDown = 30 * time.Second
 )
 
-// holdNamespaces tells its process's number and waits for the end of its input. The
-// engine finds no containerd in an empty /run, and starts its own. A shell collects
-// the orphans that come to it while it waits.
+// holdNamespaces prints its PID and waits for the end of its input. The engine finds no
+// containerd in an empty /run and starts its own. The waiting shell reaps orphans.
 const holdNamespaces = `
 read -r pid rest </proc/self/stat
 mount -t proc proc /proc
@@ -51,9 +49,9 @@ echo "$pid"
 cat >/dev/null
 :`
 
-// StartPrivate starts an engine that has images of the engine that others use. It
-// needs root on Linux, and dockerd; without them the test is skipped or fails as
-// [Require] says. Flags are dockerd's.
+// StartPrivate starts an engine with images copied from the shared engine. It needs root on
+// Linux and dockerd; without them it skips or fails the test like [Require]. flags are
+// passed to dockerd.
 func StartPrivate(t testing.TB, images []string, flags ...string) *Private {
 	t.Helper()
 	requirePrivate(t)
@@ -84,7 +82,7 @@ func requirePrivate(t testing.TB) {
 	}
 }
 
-// Host returns what DOCKER_HOST says to use the engine.
+// Host returns the value of DOCKER_HOST for the engine.
 func (p *Private) Host() string { return "unix://" + filepath.Join(p.dir, "docker.sock") }
 
 // Client returns a client of the engine.
@@ -110,7 +108,7 @@ func (p *Private) holdNamespaces() error {
 	return err
 }
 
-// enter returns a command in the engine's namespaces.
+// enter returns a command that runs in the engine's namespaces.
 func (p *Private) enter(args ...string) *exec.Cmd {
 	return exec.Command("nsenter", append([]string{"--target", p.inside, "--pid", "--mount", "--net", "--"}, args...)...)
 }
@@ -140,7 +138,7 @@ func (p *Private) Start() {
 	})
 }
 
-// Kill ends the engine as a crash would: what its containers are goes on.
+// Kill kills the engine as in a crash. Its containers continue to run.
 func (p *Private) Kill() {
 	p.t.Helper()
 	p.signal("KILL")
@@ -148,9 +146,9 @@ func (p *Private) Kill() {
 	p.engine = nil
 }
 
-// Freeze keeps the engine from doing anything until Thaw: connections to it are
-// taken and not answered. It returns once the command that entered has stopped too: one that
-// is told earlier to go on would stop afterwards, for good.
+// Freeze stops the engine until Thaw: connections to it are accepted but not answered. It
+// returns once the nsenter process has stopped too, since otherwise it would stop after
+// Thaw and never continue.
 func (p *Private) Freeze() {
 	p.t.Helper()
 	p.signal("STOP")
@@ -161,8 +159,8 @@ func (p *Private) Freeze() {
 	})
 }
 
-// Thaw ends Freeze. The command that entered stops with the engine, and passes on
-// that it goes on.
+// Thaw ends Freeze. The nsenter process stops with the engine and forwards the signal to
+// continue.
 func (p *Private) Thaw() {
 	p.t.Helper()
 	if out, err := exec.Command("kill", "-CONT", strconv.Itoa(p.engine.Process.Pid)).CombinedOutput(); err != nil {
@@ -209,8 +207,8 @@ func (p *Private) load(images []string) {
 func (p *Private) log() string     { return filepath.Join(p.dir, "log") }
 func (p *Private) pidFile() string { return filepath.Join(p.dir, "pid") }
 
-// remove ends all that is in the namespaces, with its mounts and bridges, and takes
-// away what is outside of them.
+// remove ends everything in the namespaces, including mounts and bridges, and removes what
+// is outside of them.
 func (p *Private) remove() {
 	if p.t.Failed() {
 		p.showLog()
@@ -219,7 +217,7 @@ func (p *Private) remove() {
 		_ = p.api.Close()
 	}
 	if p.engine != nil {
-		// A stopped one would not collect its engine, and the namespaces wait for that.
+		// A stopped nsenter would not reap its engine, for which the namespaces wait.
 		_ = p.engine.Process.Kill()
 		_ = p.engine.Wait()
 	}

@@ -12,8 +12,8 @@ import (
 
 const module = "github.com/waza-isolate/waza/"
 
-// Program returns the path of a static executable of a package of this module,
-// called name, built once per test process.
+// Program returns the path of a static executable called name, built from a package of this
+// module once per test process.
 func Program(t testing.TB, pkg, name string) string {
 	t.Helper()
 	build, _ := programs.LoadOrStore(path.Join(pkg, name), sync.OnceValues(func() (string, error) {
@@ -28,9 +28,9 @@ func Program(t testing.TB, pkg, name string) string {
 
 var programs sync.Map // func() (string, error) by package and name
 
-// buildStatic builds beside the test binary, in the directory that go test removes
-// when it is done. The build is reproducible: equal sources give equal bytes, and
-// so one guest image on the engine.
+// buildStatic builds into the directory of the test binary, which go test removes at the
+// end. The build is reproducible: identical sources yield identical bytes, and so one guest
+// image on the engine.
 func buildStatic(pkg, name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Registry is an image registry on loopback with one small image that nobody else
-// has.
+// Registry is an image registry on the loopback interface with one small, unique image.
 type Registry struct {
 	Host  string // as in references
 	Image string // reference of its image, by tag
@@ -41,8 +40,8 @@ const (
 	manifestType = "application/vnd.docker.distribution.manifest.v2+json"
 )
 
-// ServeRegistry serves a registry until the test ends. Its image is for arch, in
-// Go's words, and holds the file /greeting. An empty user needs no login.
+// ServeRegistry serves a registry until the test ends. Its image is for arch (a GOARCH
+// value) and contains the file /greeting. An empty user means no login.
 func ServeRegistry(t testing.TB, arch, user, password string) *Registry {
 	t.Helper()
 	r := &Registry{arch: arch, user: user, password: password, blobs: map[string][]byte{}}
@@ -54,14 +53,14 @@ func ServeRegistry(t testing.TB, arch, user, password string) *Registry {
 	return r
 }
 
-// Asked returns how often anything was asked of the registry.
+// Asked returns the number of requests received.
 func (r *Registry) Asked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked
 }
 
-// Forget removes from the engine what was pulled from the registry.
+// Forget removes images pulled from the registry from the engine.
 func (r *Registry) Forget(t testing.TB, c *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), lookTimeout)
@@ -84,7 +83,7 @@ func (r *Registry) Pinned() string {
 	return r.Host + "/" + repository + "@" + digestOf(r.manifest)
 }
 
-// Renew puts another image under the same tag.
+// Renew replaces the image of the tag with another.
 func (r *Registry) Renew(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()
@@ -94,8 +93,8 @@ func (r *Registry) Renew(t testing.TB) {
 	}
 }
 
-// fill makes the image: one layer, its configuration and its manifest (OCI image
-// specification, in Docker's media types).
+// fill creates the image: one layer, its configuration and its manifest (OCI image
+// specification, with Docker's media types).
 func (r *Registry) fill() error {
 	greeting := []byte("hello " + rand.Text() + "\n")
 	var layer, packed bytes.Buffer
@@ -131,13 +130,13 @@ func (r *Registry) fill() error {
 	return err
 }
 
-// keep takes a blob in and returns its descriptor.
+// keep stores a blob and returns its descriptor.
 func (r *Registry) keep(mediaType string, blob []byte) map[string]any {
 	r.blobs[digestOf(blob)] = blob
 	return map[string]any{"mediaType": mediaType, "size": len(blob), "digest": digestOf(blob)}
 }
 
-// ServeHTTP answers what a pull asks (OCI distribution specification).
+// ServeHTTP serves the requests of a pull (OCI distribution specification).
 func (r *Registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/docker/docker/api/types/build"
 )
 
-// ScratchImage builds an image that holds nothing but a static program, as /NAME, and
-// removes it when the test ends.
+// ScratchImage builds an image that contains only a static program, as /NAME, and removes
+// it at the end of the test.
 func ScratchImage(t testing.TB, ref, name, program string) {
 	t.Helper()
 	content, err := os.ReadFile(program)

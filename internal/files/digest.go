@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Digest returns the SHA-256 of the file at path, in hexadecimal.
+// Digest returns the SHA-256 of the file at path in hexadecimal.
 func Digest(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -18,7 +18,7 @@ func Digest(path string) (string, error) {
 	return DigestOf(file)
 }
 
-// DigestOf returns the SHA-256 of what r has, in hexadecimal.
+// DigestOf returns the SHA-256 of the content of r in hexadecimal.
 func DigestOf(r io.Reader) (string, error) {
 	sum := sha256.New()
 	if _, err := Copy(sum, r); err != nil {
@@ -27,19 +27,19 @@ func DigestOf(r io.Reader) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// buffers are those that copies share.
+// buffers are shared by copies.
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// Copy is [io.Copy] with a buffer that other copies had: new ones for each of thousands of small
-// files are what would take most of the time and memory.
+// Copy is like [io.Copy] with a pooled buffer, since allocating one for each of thousands
+// of small files would dominate time and memory.
 func Copy(to io.Writer, from io.Reader) (int64, error) {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
 	return io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, buffer[:])
 }
 
-// DigestOnce returns a [Digest] for files that do not change: it reads each file once. It is
-// safe for concurrent use.
+// DigestOnce returns a function like [Digest] for files that do not change: it reads each
+// file once. It is safe for concurrent use.
 func DigestOnce() func(path string) (string, error) {
 	var mu sync.Mutex
 	known := map[string]string{}

@@ -1,5 +1,5 @@
-// Package files reads whole files up to a size, computes their digests, and reports how much
-// room a file system has.
+// Package files reads files up to a maximum size, computes their digests, and returns the
+// free space of a file system.
 package files
 
 import (
@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// ErrTooLarge is the class of errors of files that are larger than what is read.
+// ErrTooLarge is wrapped by errors about files that exceed the maximum size.
 var ErrTooLarge = errors.New("is larger")
 
-// Read reads a regular file of at most most bytes. It never blocks on a pipe or a device. Its
+// Read reads a regular file of up to most bytes. It never blocks on a pipe or device. Its
 // errors are [*fs.PathError].
 func Read(path string, most int64) ([]byte, error) {
 	return whole(path, syscall.O_NONBLOCK, most, func(mode fs.FileMode) error { // opening a pipe would wait for its writer
@@ -28,7 +28,8 @@ func Read(path string, most int64) ([]byte, error) {
 	})
 }
 
-// ReadNamed is [Read] for a file that a person names on a command line, which may be a pipe.
+// ReadNamed is like [Read] for a file named by the user on a command line, which may be a
+// pipe.
 func ReadNamed(path string, most int64) ([]byte, error) {
 	return whole(path, 0, most, func(fs.FileMode) error { return nil })
 }
@@ -41,7 +42,7 @@ func whole(path string, flags int, most int64, check func(fs.FileMode) error) ([
 	return nil, &fs.PathError{Op: "read", Path: path, Err: Cause(err)}
 }
 
-// Cause returns the error of a file without the file's name.
+// Cause returns the error without the file's name.
 func Cause(err error) error {
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
@@ -49,7 +50,8 @@ func Cause(err error) error {
 	return err
 }
 
-// IsInside reports whether a slash-separated path does not lead out of where it starts.
+// IsInside reports whether a slash-separated relative path does not leave its starting
+// directory.
 func IsInside(p string) bool {
 	return filepath.IsLocal(p) && !path.IsAbs(p) && !strings.ContainsAny(p, "\\\x00")
 }
@@ -72,7 +74,7 @@ func read(path string, flags int, most int64, check func(fs.FileMode) error) (da
 	return ReadFrom(file, most)
 }
 
-// ReadFrom reads r to its end. It fails with [ErrTooLarge] if there are more than most bytes.
+// ReadFrom reads r to its end. It returns [ErrTooLarge] if there are more than most bytes.
 func ReadFrom(r io.Reader, most int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, most+1))
 	switch {

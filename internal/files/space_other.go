@@ -2,5 +2,5 @@
 
 package files
 
-// FreeSpace is not known here.
+// FreeSpace is not supported on this system.
 func FreeSpace(string) (int64, bool) { return 0, false }

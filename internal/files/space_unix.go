@@ -4,8 +4,8 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// FreeSpace returns how many bytes an unprivileged program may still write to the file system
-// of path, and whether that is known.
+// FreeSpace returns the number of bytes that an unprivileged program can still write to the
+// file system of path; ok is false if it is unknown.
 func FreeSpace(path string) (int64, bool) {
 	var fs unix.Statfs_t
 	if unix.Statfs(path, &fs) != nil {

@@ -20,16 +20,16 @@ type Skill struct {
 	Description string `yaml:"description"`
 }
 
-// Read returns the front matter of a SKILL.md and the text after it. If the front matter is not
-// valid YAML, as with a colon in an unquoted description, its lines are read as agents read them:
-// a key, a colon and the value.
+// Read returns the front matter of a SKILL.md and the text after it. If the front matter is
+// not valid YAML, for example because of a colon in an unquoted description, its lines are
+// parsed as agents do: key, colon, value.
 func Read(content string) (Skill, string, error) {
 	var s Skill
 	content = strings.ReplaceAll(strings.TrimPrefix(content, "\uFEFF"), "\r\n", "\n")
 	rest, begins := strings.CutPrefix(content, "---\n")
 	said, body, ends := strings.Cut("\n"+rest, "\n---")
 	if !begins || !ends {
-		return s, content, errors.New("begins with no front matter: name and description between two lines ---")
+		return s, content, errors.New("does not begin with front matter: name and description between two lines ---")
 	}
 	_, body, _ = strings.Cut(body, "\n")
 	err := unmarshal(said, &s)
@@ -47,12 +47,12 @@ func Read(content string) (Skill, string, error) {
 		}
 	}
 	if s.Name == "" || strings.ContainsAny(s.Description, "|>") && len(s.Description) < 3 {
-		return s, body, fmt.Errorf("has a front matter that is no YAML: %s", text.FirstLine(err.Error()))
+		return s, body, fmt.Errorf("has front matter that is not valid YAML: %s", text.FirstLine(err.Error()))
 	}
 	return s, body, nil
 }
 
-// unmarshal decodes YAML. A panic of the parser becomes an error.
+// unmarshal decodes YAML. It turns a panic of the parser into an error.
 func unmarshal(text string, s *Skill) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Update makes tests write their golden files in place of comparing with them.
-var Update = flag.Bool("update", false, "write the golden files anew")
+// Update makes tests write their golden files instead of comparing with them.
+var Update = flag.Bool("update", false, "update the golden files")
 
-// Check compares got with the file at path, which -update writes.
+// Check compares got with the golden file at path, or writes it with -update.
 func Check(t testing.TB, path, got string) {
 	t.Helper()
 	if *Update {
@@ -28,6 +28,6 @@ func Check(t testing.TB, path, got string) {
 		t.Fatalf("%v; write it with -update", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got), written anew with -update:\n%s", path, diff)
+		t.Errorf("%s (-want +got), updated with -update:\n%s", path, diff)
 	}
 }

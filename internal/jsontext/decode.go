@@ -2,14 +2,14 @@ package jsontext
 
 import "encoding/json"
 
-// Decode decodes a valid value as json.Unmarshal does into an any, with numbers as [json.Number].
-// It makes a single pass.
+// Decode decodes a valid value as json.Unmarshal does into an any, in a single pass and
+// with numbers as [json.Number].
 func Decode(value []byte) any {
 	v, _ := decode(skipSpace(value))
 	return v
 }
 
-// decode decodes the value that b starts with, and returns the rest of b.
+// decode decodes the value at the beginning of b, and returns the rest of b.
 func decode(b []byte) (v any, rest []byte) {
 	switch b[0] {
 	case '{':

@@ -1,6 +1,6 @@
 // Package jsontext reads JSON in place: it walks objects and arrays and reads long strings
-// piece by piece, without copying. Input that may be invalid is validated, decoded and read
-// as tokens by go-json-experiment/json.
+// piece by piece, without copying. It uses go-json-experiment/json to validate, decode and
+// tokenize input that may be invalid.
 package jsontext
 
 import (
@@ -12,20 +12,20 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is about how many bytes of a long string are processed at a time.
+// Piece is the approximate number of bytes of a long string processed at a time.
 const Piece = 32 << 10
 
-// Escaper writes what is written to it as the inside of a JSON string. Bytes that are not UTF-8
-// become U+FFFD. Close must be called; it does not close the underlying writer.
+// Escaper writes text as the contents of a JSON string. Invalid UTF-8 becomes U+FFFD. Close
+// must be called; it does not close the underlying writer.
 type Escaper struct {
 	out  io.Writer
 	html bool
-	held []byte // the beginning of a rune
+	held []byte // an incomplete rune
 	buf  bytes.Buffer
 }
 
-// NewEscaper returns an Escaper that writes to out. With html, <, > and & are
-// escaped too, as json.Marshal does.
+// NewEscaper returns an Escaper that writes to out. If html is set it also escapes <, > and
+// &, like json.Marshal.
 func NewEscaper(out io.Writer, html bool) *Escaper { return &Escaper{out: out, html: html} }
 
 // Write implements io.Writer.
@@ -43,7 +43,7 @@ func (e *Escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back.
+// Close writes the remaining bytes.
 func (e *Escaper) Close() error {
 	err := e.write(e.held)
 	e.held = nil
@@ -62,7 +62,7 @@ func (e *Escaper) write(text []byte) error {
 	return err
 }
 
-// unfinished returns how many bytes at the end of b may be the beginning of a rune.
+// unfinished returns how many bytes at the end of b may be an incomplete rune.
 func unfinished(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if end := b[len(b)-n:]; utf8.RuneStart(end[0]) {
@@ -75,14 +75,14 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// Texts yields the decoded text of a valid JSON string, which has its quotes, in pieces.
+// Texts yields the decoded text of a valid JSON string, given with its quotes, in pieces.
 func Texts(quoted []byte) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for inside := quoted[1 : len(quoted)-1]; len(inside) > 0; {
 			n := pieceLength(inside)
 			var text string
 			part := append(append([]byte{'"'}, inside[:n]...), '"')
-			_ = json.Unmarshal(part, &text) // a part of what is valid, cut between characters
+			_ = json.Unmarshal(part, &text) // part of a valid string, cut between characters
 			if !yield(text) {
 				return
 			}
@@ -91,8 +91,8 @@ func Texts(quoted []byte) iter.Seq[string] {
 	}
 }
 
-// pieceLength returns the length of a first piece of inside that ends neither within an escape or a
-// rune, nor between the two escapes of a surrogate pair.
+// pieceLength returns the length of a first piece of inside that does not end within an
+// escape, a rune or a surrogate pair.
 func pieceLength(inside []byte) int {
 	n := 0
 	for n < len(inside) && n < Piece {
@@ -104,8 +104,8 @@ func pieceLength(inside []byte) int {
 	return min(n, len(inside))
 }
 
-// tokenLength returns the length of the escape that b starts with, both halves of a surrogate pair
-// included, or 1.
+// tokenLength returns the length of the escape at the beginning of b, including both halves
+// of a surrogate pair, or 1.
 func tokenLength(b []byte) int {
 	switch {
 	case b[0] != '\\':
@@ -118,7 +118,7 @@ func tokenLength(b []byte) int {
 	return 6
 }
 
-// half reports whether b begins with an escape of a surrogate whose second digit is among digits.
+// half reports whether b begins with an escaped surrogate whose second digit is in digits.
 func half(b []byte, digits string) bool {
 	return b[0] == '\\' && b[1] == 'u' && (b[2] == 'd' || b[2] == 'D') && strings.IndexByte(digits, b[3]) >= 0
 }

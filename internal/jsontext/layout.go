@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Depth returns how deep the objects and arrays of a valid value are nested.
+// Depth returns the nesting depth of objects and arrays in a valid value.
 func Depth(value []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(value); i++ {
@@ -22,8 +22,9 @@ func Depth(value []byte) (deepest int) {
 	return deepest
 }
 
-// Indent indents compact JSON by two spaces, as json.Indent does, but leaves the values of the keys
-// in whole on one line: json.Indent makes megabytes of a few kilobytes that are nested deep.
+// Indent indents compact JSON by two spaces like json.Indent, but keeps the values of the
+// keys in whole on one line, since json.Indent can turn a few kilobytes of deeply nested
+// JSON into megabytes.
 func Indent(compact []byte, whole ...string) []byte {
 	l := layout{}
 	for rest := compact; len(rest) > 0; {
@@ -64,8 +65,8 @@ type layout struct {
 	depth int
 }
 
-// open begins an object or an array, and returns how many bytes that takes: one that is
-// empty is written whole.
+// open starts an object or array, and returns the number of bytes consumed: an empty one is
+// written whole.
 func (l *layout) open(rest []byte) int {
 	if len(rest) > 1 && (rest[1] == '}' || rest[1] == ']') {
 		l.Write(rest[:2])

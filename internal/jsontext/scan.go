@@ -1,15 +1,15 @@
 package jsontext
 
-// Scanner finds the end of an object or an array that comes in pieces, and holds nothing of
-// it. It looks at brackets and quotes alone, and finds no end of what is neither. A decoder
-// of tokens would hold a whole string, which may be a message's hundreds of megabytes, and
-// would not say which bytes are to be passed on before the value is whole.
+// Scanner finds the end of an object or array that arrives in pieces, without buffering. It
+// looks only at brackets and quotes, and finds no end of other values. A token decoder
+// would buffer a whole string, which may have hundreds of megabytes, and would not show
+// which bytes can be forwarded before the value is complete.
 type Scanner struct {
 	depth           int
 	inText, escaped bool
 }
 
-// Scan returns how many bytes of p belong to the value, and whether it ends with them.
+// Scan returns how many bytes of p belong to the value, and whether they complete it.
 func (s *Scanner) Scan(p []byte) (end int, found bool) {
 	for i, c := range p {
 		switch {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// The functions here walk JSON that [Valid] has accepted. They exist because
-// encoding/json ignores case in keys, hides duplicates and copies values, and because a
-// decoder of tokens checks each value again whenever it steps over it: of a message with
-// two megabytes of text that takes forty times as long.
+// The functions in this file walk JSON that [Valid] has accepted. They exist because
+// encoding/json ignores the case of keys, hides duplicates and copies values, and because a
+// token decoder validates each value again when it skips it, which takes forty times as
+// long for a message with two megabytes of text.
 
 const space = " \t\r\n"
 
-// TrimSpace returns b without JSON's white space at its ends.
+// TrimSpace returns b without leading and trailing JSON white space.
 func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
 
 func skipSpace(b []byte) []byte {
@@ -26,7 +26,8 @@ func skipSpace(b []byte) []byte {
 	return nil
 }
 
-// Members yields the keys and values of an object in order, and nothing for any other value.
+// Members yields the keys and values of an object in order. It yields nothing for other
+// values.
 func Members(value []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		rest, ok := enter(value, '{')
@@ -44,8 +45,8 @@ func Members(value []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Member returns the value of an object's key, and nil if there is none. If the key is repeated,
-// the last value counts, as for most parsers.
+// Member returns the value of an object's key, or nil. The last of duplicate keys counts,
+// as in most parsers.
 func Member(object []byte, key string) (found []byte) {
 	for k, value := range Members(object) {
 		if k == key {
@@ -55,15 +56,15 @@ func Member(object []byte, key string) (found []byte) {
 	return found
 }
 
-// FoldKey maps a key to the one that a careless parser may read: one that ignores case, or that
-// ends a string at a NUL, as parsers in C do. ToUpper comes first for letters such as ſ, which
-// equal s only in upper case.
+// FoldKey maps a key to the key that a lenient parser may read: one that ignores case, or
+// that ends strings at a NUL like parsers in C. ToUpper is applied first because of letters
+// such as ſ, which equals s only in upper case.
 func FoldKey(key string) string {
 	key, _, _ = strings.Cut(key, "\x00")
 	return strings.ToLower(strings.ToUpper(key))
 }
 
-// Elements yields the elements of an array, and nothing for any other value.
+// Elements yields the elements of an array. It yields nothing for other values.
 func Elements(value []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		rest, ok := enter(value, '[')
@@ -93,7 +94,7 @@ func afterComma(rest []byte) []byte {
 	return rest
 }
 
-// valueLength returns the length of the value that b starts with.
+// valueLength returns the length of the value at the beginning of b.
 func valueLength(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -107,7 +108,8 @@ func valueLength(b []byte) int {
 	return len(b)
 }
 
-// StringLength returns the length of the JSON string that b starts with, including its quotes.
+// StringLength returns the length of the JSON string at the beginning of b, including its
+// quotes.
 func StringLength(b []byte) int {
 	for i := 1; i < len(b); {
 		n := bytes.IndexByte(b[i:], '"')
@@ -144,9 +146,9 @@ func nestedLength(b []byte) int {
 	return len(b)
 }
 
-// Word returns the value of a JSON string, cut off with an ellipsis after about [Piece] bytes.
-// Use it for names and methods, where a longer string has no meaning. It is empty for any other
-// value.
+// Word returns the value of a JSON string, truncated with an ellipsis after about [Piece]
+// bytes. It is meant for names and methods, which are never that long. It returns "" for
+// other values.
 func Word(raw []byte) string {
 	if len(raw) <= Piece {
 		return Text(raw)
@@ -160,7 +162,7 @@ func Word(raw []byte) string {
 	return ""
 }
 
-// Text returns the value of a JSON string, and an empty string for any other value.
+// Text returns the value of a JSON string, or "" for other values.
 func Text(raw []byte) string {
 	if plain, ok := plainText(raw); ok {
 		return plain
@@ -172,7 +174,8 @@ func Text(raw []byte) string {
 	return s
 }
 
-// plainText returns the value of a string of printable ASCII without escapes, as most are.
+// plainText returns the value of a string of printable ASCII without escapes, which is the
+// common case.
 func plainText(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// beyond bounds the exponents that are computed with. A number with a larger one is
-// equal to what is written as it is, and all such numbers of a sign are one to
-// [CompareNumbers].
+// beyond limits the exponents in computations. A number with a larger exponent is equal
+// only to an identical text, and [CompareNumbers] considers all such numbers of a sign
+// equal.
 const beyond = 1 << 60
 
 // decimal is digits × 10^exponent.
 type decimal struct {
 	negative bool
-	digits   string // without zeros at either end; empty is 0
+	digits   string // without leading and trailing zeros; empty for 0
 	exponent int64
 }
 
-// parseNumber works on the text: no digit is lost, and no exponent, however large,
-// is expanded.
+// parseNumber parses the text of a number without losing digits and without expanding
+// exponents.
 func parseNumber(n string) decimal {
 	mantissa, power := n, int64(0)
 	if i := strings.IndexAny(n, "eE"); i >= 0 {
@@ -40,8 +40,8 @@ func parseNumber(n string) decimal {
 	return decimal{negative, significant, power}
 }
 
-// AppendNumberForm appends a JSON number to out as digits and a power of ten, so that 1, 1.0
-// and 10e-1 are one.
+// AppendNumberForm appends a JSON number to out as digits and a power of ten, so that 1,
+// 1.0 and 10e-1 have the same form.
 func AppendNumberForm(out []byte, n string) []byte {
 	d := parseNumber(n)
 	switch {
@@ -64,8 +64,8 @@ func sameNumber(a, b string) bool {
 	return left == right && !left.isBeyond()
 }
 
-// CompareNumbers is negative where a is less than b, 0 where they are equal, and
-// positive where a is more.
+// CompareNumbers returns a negative number if a < b, 0 if a == b, and a positive number if
+// a > b.
 func CompareNumbers(a, b string) int {
 	left, right := parseNumber(a), parseNumber(b)
 	if c := cmp.Compare(left.sign(), right.sign()); c != 0 {
@@ -86,7 +86,7 @@ func (d decimal) sign() int {
 	return 1
 }
 
-// compareSize compares without regard to signs.
+// compareSize compares absolute values.
 func (d decimal) compareSize(other decimal) int {
 	if d.exponent == other.exponent && d.isBeyond() {
 		return 0
@@ -94,14 +94,14 @@ func (d decimal) compareSize(other decimal) int {
 	if c := cmp.Compare(d.exponent+int64(len(d.digits)), other.exponent+int64(len(other.digits))); c != 0 {
 		return c
 	}
-	return strings.Compare(d.digits, other.digits) // both begin at the same power of ten
+	return strings.Compare(d.digits, other.digits) // both start at the same power of ten
 }
 
-// MaxDigits is of a number that is not [IsHuge].
+// MaxDigits is the maximum number of digits of a number that is not [IsHuge].
 const MaxDigits = 1000
 
-// IsHuge reports whether a JSON number takes long to compute with, as a fraction say: it has
-// more than [MaxDigits], or would have them written without its exponent.
+// IsHuge reports whether computing with a JSON number, for example as a fraction, is
+// expensive: it has more than [MaxDigits], or would have without its exponent.
 func IsHuge(n string) bool {
 	if len(n) > MaxDigits {
 		return true

@@ -1,6 +1,6 @@
-// Package jsonvalue compares JSON values: numbers by value to the last digit (1 = 1.0),
-// strings exactly, arrays in order, objects without regard to key order, and no type equal
-// to another.
+// Package jsonvalue compares JSON values: numbers by exact value (1 = 1.0), strings
+// exactly, arrays in order, objects regardless of key order. Values of different types are
+// never equal.
 package jsonvalue
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Parse reads the one JSON value that raw is, its numbers as [json.Number]. The error says
-// where raw is not JSON.
+// Parse parses a single JSON value, with numbers as [json.Number]. The error describes
+// where raw is invalid.
 func Parse(raw []byte) (any, error) {
 	if !jsontext.Valid(raw) {
 		var value json.RawMessage
@@ -27,8 +27,8 @@ func Parse(raw []byte) (any, error) {
 	return jsontext.Decode(raw), nil
 }
 
-// Equal reports whether a and b are the same value. Both are as [Parse] gives them;
-// what else they may be equals nothing.
+// Equal reports whether a and b, as returned by [Parse], are the same value. Values of
+// other types are never equal.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -58,17 +58,16 @@ func Equal(a, b any) bool {
 	return a == nil && b == nil
 }
 
-// Encode writes a value as [Parse] returns it. The members of objects are in the order of their
-// keys, and numbers are as they were written.
+// Encode encodes a value returned by [Parse], with keys sorted and numbers as written.
 func Encode(v any) string {
 	var out strings.Builder
 	in := json.NewEncoder(&out)
 	in.SetEscapeHTML(false)
-	_ = in.Encode(v) // what JSON was always encodes
+	_ = in.Encode(v) // a parsed value can be encoded
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// Canonical is the form of the value that raw is; false where it is none.
+// Canonical returns the canonical form of a JSON value; ok is false if raw is invalid.
 func Canonical(raw []byte) (string, bool) {
 	v, err := Parse(raw)
 	if err != nil {
@@ -77,7 +76,8 @@ func Canonical(raw []byte) (string, bool) {
 	return Form(v), true
 }
 
-// Form is what equal values share and others do not. v is as [Parse] gives it.
+// Form returns the canonical form of a value returned by [Parse], which is the same for
+// equal values only.
 func Form(v any) string { return string(appendForm(make([]byte, 0, 256), v)) }
 
 func appendForm(out []byte, v any) []byte {
@@ -107,8 +107,8 @@ func appendForm(out []byte, v any) []byte {
 	return append(out, "null"...)
 }
 
-// Digest is the SHA-256 of the value's [Canonical] form, in hex; false where raw is no
-// value.
+// Digest returns the SHA-256 of the [Canonical] form in hexadecimal; ok is false if raw is
+// invalid.
 func Digest(raw []byte) (string, bool) {
 	form, ok := Canonical(raw)
 	if !ok {

@@ -1,4 +1,4 @@
-// Package judgetest is a scripted chat completions endpoint for tests.
+// Package judgetest provides a scripted chat completions endpoint for tests.
 package judgetest
 
 import (
@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// Asked is one request that the endpoint got.
+// Asked is a request received by the endpoint.
 type Asked struct {
 	Path          string
 	Authorization string
 	Body          Body
 }
 
-// Body is what of a request tests look at.
+// Body has the fields of a request that tests inspect.
 type Body struct {
 	Model       string
 	Messages    []struct{ Role, Content string }
@@ -28,7 +28,7 @@ type Body struct {
 	} `json:"response_format"`
 }
 
-// Endpoint answers chat completions.
+// Endpoint is a scripted chat completions endpoint.
 type Endpoint struct {
 	URL string // its base URL
 
@@ -37,8 +37,8 @@ type Endpoint struct {
 	asked  []Asked                                         // guarded by mu
 }
 
-// Serve starts an endpoint that lives as long as the test, and gives every request to
-// answer, with its number from 1.
+// Serve starts an endpoint that is closed at the end of the test. It passes every request
+// to answer with its number, counting from 1.
 func Serve(t testing.TB, answer func(n int, asked Asked, w http.ResponseWriter)) *Endpoint {
 	t.Helper()
 	e := &Endpoint{answer: answer}
@@ -48,7 +48,7 @@ func Serve(t testing.TB, answer func(n int, asked Asked, w http.ResponseWriter))
 	return e
 }
 
-// ServeHTTP answers one request as scripted.
+// ServeHTTP answers a request as scripted.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	asked := Asked{Path: r.URL.Path, Authorization: r.Header.Get("Authorization")}
 	content, err := io.ReadAll(r.Body)
@@ -66,21 +66,21 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(n, asked, w)
 }
 
-// Script has the endpoint answer otherwise from now on.
+// Script changes how the endpoint answers from now on.
 func (e *Endpoint) Script(answer func(n int, asked Asked, w http.ResponseWriter)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer = answer
 }
 
-// Asked returns every request so far.
+// Asked returns all requests so far.
 func (e *Endpoint) Asked() []Asked {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return append([]Asked(nil), e.asked...)
 }
 
-// Say writes a chat completion that says text.
+// Say writes a chat completion with text.
 func Say(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
@@ -90,12 +90,12 @@ func Say(w http.ResponseWriter, text string) {
 	})
 }
 
-// Saying answers every request with text.
+// Saying returns a script that answers every request with text.
 func Saying(text string) func(int, Asked, http.ResponseWriter) {
 	return func(_ int, _ Asked, w http.ResponseWriter) { Say(w, text) }
 }
 
-// Fail answers every request with a status and an error of OpenAI's shape.
+// Fail returns a script that answers every request with a status and an OpenAI error.
 func Fail(status int, message string) func(int, Asked, http.ResponseWriter) {
 	return func(_ int, _ Asked, w http.ResponseWriter) {
 		w.WriteHeader(status)

@@ -11,17 +11,17 @@ import (
 	"github.com/waza-isolate/waza/report/terminal"
 )
 
-// Size of a terminal.
+// Size is the size of a terminal.
 type Size struct{ Columns, Rows int }
 
-// least returns what a terminal is taken to have, whatever it says.
+// least returns the size with its minimum applied.
 func (s Size) least() Size { return Size{max(s.Columns, 20), max(s.Rows, 3)} }
 
-// room returns how many lines the view may take: some are for what stays above it.
+// room returns the number of lines for the view; the others are for what remains above it.
 func (s Size) room() int { return max(2, s.Rows*2/3) }
 
-// Frame returns what to show now: a line for each trial at work, as many as there is room for,
-// and one for the run. Each takes less than the terminal's columns.
+// Frame returns the lines to show: one for each running trial, as space permits, and one
+// for the run. Each is narrower than the terminal.
 func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 	size = size.least()
 	var lines []string
@@ -40,14 +40,14 @@ func (s *State) Frame(now time.Time, size Size, style terminal.Style) []string {
 	return append(lines, s.totals(now, size.Columns-1, style))
 }
 
-// layout is how many columns of a line each part has.
+// layout is the width in columns of the parts of a line.
 type layout struct{ name, doing, calls int }
 
 const (
 	timeColumns  = 6
 	callsColumns = 11 // "99999 calls"
-	// tight is below how many columns there is no saying what a trial does, spacious from
-	// how many on it is said at length, and ample how many are enough for it.
+	// Widths for the activity of a trial: below tight it is omitted, from spacious on it is
+	// shown in full, and it never gets more than ample.
 	tight    = 8
 	spacious = 34
 	ample    = 72
@@ -81,7 +81,7 @@ func (l layout) line(w working, now time.Time, style terminal.Style) string {
 	return line + "  " + style.Faint(fmt.Sprintf("%*s", timeColumns, seconds(now.Sub(w.Began))))
 }
 
-// named returns the trial's name in so many columns, with its number whole.
+// named returns the trial's name in the given number of columns, with its complete number.
 func (w working) named(columns int) string {
 	name := w.task() + w.number()
 	if text.Columns(name) <= columns {
@@ -90,7 +90,7 @@ func (w working) named(columns int) string {
 	return text.Fit(w.task(), columns-len(w.number())) + w.number()
 }
 
-// doing returns what a trial does, in few words or in more.
+// doing returns the activity of a trial, in short or in full.
 func (w working) doing(short bool) string {
 	text := string(w.Phase)
 	if w.Phase == evidence.PhaseAgent && w.call != nil {
@@ -120,19 +120,19 @@ func (w working) calls() string {
 	return text.Count(w.call.Calls, "call")
 }
 
-// pad returns text in just so many columns.
+// pad returns s in exactly the given number of columns.
 func pad(s string, columns int) string {
 	s = text.Fit(s, columns)
 	return s + strings.Repeat(" ", max(0, columns-text.Columns(s)))
 }
 
-// part is a piece of a line, and how it is painted.
+// part is a piece of a line with its style.
 type part struct {
 	text  string
-	paint func(string) string // nil for not at all
+	paint func(string) string // nil for no style
 }
 
-// totals returns the line of the run, as much of it as there is room for.
+// totals returns the line of the run, as detailed as space permits.
 func (s *State) totals(now time.Time, columns int, style terminal.Style) string {
 	took := []part{{"  " + seconds(now.Sub(s.started)), style.Faint}}
 	end := took
@@ -152,7 +152,7 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	return text.Fit(short[0].text, columns)
 }
 
-// tally returns how many trials came to what, at three lengths.
+// tally returns the number of trials by outcome, at three levels of detail.
 func (s *State) tally(style terminal.Style) (long, middle, short []part) {
 	outcomes, done := s.run.Outcomes(), s.run.Done()
 	broke := outcomes[evidence.ClassInfra]
@@ -170,7 +170,7 @@ func (s *State) tally(style terminal.Style) (long, middle, short []part) {
 	}, middle, short
 }
 
-// counted returns a number of something, painted where there is some.
+// counted returns a number of something, styled unless it is 0.
 func counted(n int, what string, paint func(string) string) part {
 	if n == 0 {
 		paint = nil

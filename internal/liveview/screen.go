@@ -13,32 +13,33 @@ const (
 	up        = "\x1b[%dA" // by lines
 	eraseLine = "\x1b[2K"
 	eraseRest = "\x1b[J"   // of the screen, from here on
-	noWrap    = "\x1b[?7l" // what is too long for a line is not shown
+	noWrap    = "\x1b[?7l" // lines that are too long are clipped
 	wrap      = "\x1b[?7h"
 )
 
-// Screen is what the last lines of a terminal show. The cursor is in the line behind them.
+// Screen is the content of the last lines of a terminal. The cursor is on the line after
+// them.
 type Screen struct {
-	widths []int // columns of the lines that are there
+	widths []int // columns of the current lines
 }
 
-// Draw returns what to write at once for lines to be the last ones, in place of those that
-// are, with text in front of them that stays. Lines must not be as long as the terminal
-// is wide. text is nothing or whole lines.
+// Draw returns the output that replaces the current lines with lines, and prints said
+// permanently above them. Lines must be narrower than the terminal. said must be empty or
+// whole lines.
 func (s *Screen) Draw(said string, lines []string, columns int) string {
 	var out strings.Builder
 	if rows := s.rows(columns); rows > 0 {
-		out.WriteString("\r" + eraseRest) // what somebody typed
+		out.WriteString("\r" + eraseRest) // text typed by the user
 		fmt.Fprintf(&out, up, rows)
 		if said != "" || len(lines) == 0 {
-			// Line by line: some terminals keep a screen that is erased as a whole.
+			// Line by line, because some terminals keep a screen that is erased as a whole.
 			out.WriteString(strings.Repeat(eraseLine+"\n", rows))
 			fmt.Fprintf(&out, up, rows)
 		}
 	}
 	out.WriteString(said)
 	for _, line := range lines {
-		// Erased as a whole it is no longer one that was broken, which terminals remember.
+		// Erasing the whole line clears the wrap that terminals remember.
 		out.WriteString(eraseLine + bounded(line) + "\n")
 	}
 	if len(lines) > 0 {
@@ -51,9 +52,9 @@ func (s *Screen) Draw(said string, lines []string, columns int) string {
 	return out.String()
 }
 
-// bounded returns a line that takes one row. Of characters whose width terminals measure in
-// several ways there is no telling; others are left to be broken where the terminal has
-// just become narrower, so that it is known how many rows they take.
+// bounded returns a line that takes one row. Wrapping is disabled for lines with characters
+// whose width differs between terminals. Other lines may wrap after the terminal has become
+// narrower, so that the number of their rows is known.
 func bounded(line string) string {
 	if strings.IndexFunc(line, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
 		return line
@@ -61,8 +62,8 @@ func bounded(line string) string {
 	return noWrap + line + wrap
 }
 
-// rows returns how many rows the lines take now. A terminal that became narrower has broken
-// those that it has no room for.
+// rows returns the number of rows that the lines take now. A terminal that became narrower
+// wraps those that no longer fit.
 func (s *Screen) rows(columns int) (n int) {
 	columns = max(columns, 1)
 	for _, width := range s.widths {
@@ -71,7 +72,7 @@ func (s *Screen) rows(columns int) (n int) {
 	return n
 }
 
-// unpainted returns a line without its colours.
+// unpainted returns a line without colors.
 func unpainted(line string) string {
 	var out strings.Builder
 	for {

@@ -1,6 +1,6 @@
 // Package liveview renders a run's progress as the last lines of a terminal.
 //
-// It reads no clock and writes nothing.
+// It does not read the clock and writes nothing.
 package liveview
 
 import (
@@ -20,23 +20,23 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// State is what is known of a run. It is not safe for concurrent use.
+// State is the state of a run. It is not safe for concurrent use.
 type State struct {
-	// Stopping says that the run was interrupted.
+	// Stopping reports that the run was interrupted.
 	Stopping bool
 
 	total   int // trials
-	workers int // trials at once
+	workers int // maximum number of concurrent trials
 	started time.Time
 	run     progress.State
-	calls   map[plan.TrialID]*trial.Calling // of trials at work, in their last attempt
+	calls   map[plan.TrialID]*trial.Calling // of running trials, in their last attempt
 	name    int                             // columns of the longest name so far
 }
 
-// working is a trial at work.
+// working is a running trial.
 type working struct {
 	*progress.Trial
-	call *trial.Calling // the last; nil before any
+	call *trial.Calling // the last call; nil before the first
 }
 
 // New returns the state of a run of total trials, at most workers at once, that begins now.
@@ -44,7 +44,7 @@ func New(total, workers int, now time.Time) *State {
 	return &State{total: total, workers: workers, started: now, calls: map[plan.TrialID]*trial.Calling{}}
 }
 
-// Update takes in an update of the runner.
+// Update applies an update from the runner.
 func (s *State) Update(u runner.Update, now time.Time) {
 	id := plan.TrialID{Task: u.Task, Number: u.Number}
 	known := s.run.Trial(id)
@@ -64,7 +64,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	}
 }
 
-// running returns the trials at work, in the order of their workers.
+// running returns the running trials, in the order of their workers.
 func (s *State) running() (all []working) {
 	for _, t := range s.run.Running() {
 		all = append(all, working{t, s.calls[t.TrialID]})
@@ -79,16 +79,16 @@ func (s *State) left(now time.Time) (time.Duration, bool) {
 	return s.run.Left(s.total, s.workers, now)
 }
 
-// task returns the task's id, to be shown.
+// task returns the task's id for display.
 func (w working) task() string { return safe(w.Task) }
 
-// number returns its number, with a slash in front.
+// number returns the trial's number with a leading slash.
 func (w working) number() string { return fmt.Sprintf("/%d", w.Number) }
 
-// safe returns a stranger's text on one line.
+// safe returns untrusted text on one line.
 func safe(s string) string { return text.Inert(text.Visible(s)) }
 
-// seconds returns a time in few characters.
+// seconds formats a duration compactly.
 func seconds(d time.Duration) string {
 	n := int(max(0, d).Seconds())
 	switch {
@@ -100,7 +100,7 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", n/3600, n/60%60)
 }
 
-// about returns a duration in words, as a guess.
+// about formats an estimated remaining time.
 func about(d time.Duration) string {
 	switch minutes := int((d + 30*time.Second) / time.Minute); {
 	case d < time.Minute:
@@ -112,7 +112,7 @@ func about(d time.Duration) string {
 	}
 }
 
-// Ended returns a line that says how an attempt ended and why, in a sentence.
+// Ended returns a line about how and why an attempt ended.
 func Ended(u runner.Update, style terminal.Style) string {
 	v := u.Result.Verdicts
 	class := terminal.Paint(style, v.Class)(fmt.Sprintf("%-11s", v.Class.With(v.Reason)))
@@ -127,10 +127,10 @@ func Ended(u runner.Update, style terminal.Style) string {
 	return line
 }
 
-// maxNamed is how many trials a line names that are at work.
+// maxNamed is the maximum number of running trials named in a line.
 const maxNamed = 3
 
-// Pulse returns one line that says what is at work, those that are at it longest first.
+// Pulse returns a line about the running trials, the longest running first.
 func (s *State) Pulse(now time.Time) string {
 	running := s.running()
 	slices.SortStableFunc(running, func(a, b working) int { return a.Began.Compare(b.Began) })

@@ -1,5 +1,5 @@
-// Package memtest runs what a test attacks in a process of its own, so that its memory can
-// be measured apart from the attacker's.
+// Package memtest runs the target of an attack in a separate process, so that its memory
+// can be measured separately from the attacker's.
 package memtest
 
 import (
@@ -17,21 +17,21 @@ import (
 	"time"
 )
 
-// env names the role of a victim in its environment.
+// env is the environment variable with the role of a victim.
 const env = "WAZA_MEMTEST_ROLE"
 
-// Role is what a victim does. It calls ready with what its attacker has to know, and
+// Role is the code of a victim. It calls ready with what its attacker needs to know, and
 // returns soon after stop is closed.
 type Role func(ready func(string), stop <-chan struct{})
 
-// Main makes the process a victim where it was started as one, and returns else.
-// TestMain calls it first.
+// Main runs the role of the process if it was started as a victim, and otherwise returns.
+// TestMain must call it first.
 func Main(roles map[string]Role) {
 	role, ok := roles[os.Getenv(env)]
 	if !ok {
 		return
 	}
-	debug.SetGCPercent(50) // as the runner has it
+	debug.SetGCPercent(50) // like the runner
 	peak, stop := watch(), make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -47,16 +47,16 @@ func Main(roles map[string]Role) {
 	os.Exit(0)
 }
 
-// Use is what a process takes.
+// Use is the resource usage of a process.
 type Use struct {
-	Peak       int64 `json:"peak"`       // bytes that Go had of the system, at the most
-	Heap       int64 `json:"heap"`       // bytes of the heap now, after a collection
-	Goroutines int   `json:"goroutines"` // now
-	Most       int   `json:"most"`       // goroutines, at the most
-	RSS        int64 `json:"rss"`        // bytes resident, at the most; not told by the victim
+	Peak       int64 `json:"peak"`       // maximum bytes that Go obtained from the system
+	Heap       int64 `json:"heap"`       // current bytes of the heap, after a garbage collection
+	Goroutines int   `json:"goroutines"` // current number
+	Most       int   `json:"most"`       // maximum number of goroutines
+	RSS        int64 `json:"rss"`        // maximum resident bytes; measured from outside
 }
 
-// watch samples this process a thousand times a second.
+// watch samples the usage of this process a thousand times per second.
 func watch() func() Use {
 	ask := make(chan chan Use)
 	go func() {
@@ -89,9 +89,9 @@ func watch() func() Use {
 	}
 }
 
-// Victim is a process that a test attacks.
+// Victim is a process under attack.
 type Victim struct {
-	Address string // what it told
+	Address string // passed to ready
 
 	t   testing.TB
 	cmd *exec.Cmd
@@ -99,8 +99,8 @@ type Victim struct {
 	out *bufio.Reader
 }
 
-// Start starts a victim and waits until it is ready. It ends with the test. Settings
-// are of its environment.
+// Start starts a victim and waits until it is ready. It ends with the test. settings are
+// added to its environment.
 func Start(t testing.TB, role string, settings ...string) *Victim {
 	t.Helper()
 	self, err := os.Executable()
@@ -143,7 +143,7 @@ func (v *Victim) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// Use asks the victim what it takes.
+// Use returns the victim's resource usage.
 func (v *Victim) Use() Use {
 	v.t.Helper()
 	if _, err := io.WriteString(v.in, "\n"); err != nil {
@@ -157,8 +157,7 @@ func (v *Victim) Use() Use {
 	return use
 }
 
-// PeakRSS returns how many bytes of memory a process had at the most; 0 where that cannot
-// be told.
+// PeakRSS returns the maximum resident memory of a process in bytes, or 0 if unknown.
 func PeakRSS(pid int) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
@@ -167,12 +166,12 @@ func PeakRSS(pid int) int64 {
 	return kib << 10
 }
 
-// peakEvery is how often somebody looks at how much memory a process had.
+// peakEvery is the interval of WatchPeak.
 const peakEvery = 20 * time.Millisecond
 
-// WatchPeak looks at how many bytes of memory a process had at the most, to within what it
-// takes in its last moments, until the returned function is called, which tells. The
-// kernel's own account of a process that has ended begins with what its parent had.
+// WatchPeak samples the maximum resident memory of a process until the returned function is
+// called, which returns it. It may miss the last moments. It is needed because the kernel's
+// figure for an ended process starts with its parent's.
 func WatchPeak(pid int) func() int64 {
 	stop, peak := make(chan struct{}), make(chan int64)
 	go func() {
@@ -194,5 +193,5 @@ func WatchPeak(pid int) func() int64 {
 	}
 }
 
-// PID returns the victim's.
+// PID returns the victim's process ID.
 func (v *Victim) PID() int { return v.cmd.Process.Pid }

@@ -1,5 +1,5 @@
-// Package oteltest runs the OTLP receiver of the OpenTelemetry Collector, for tests of what is
-// sent to it. The receiver is a program of a module of its own, so that nothing else depends on
+// Package oteltest runs the OTLP receiver of the OpenTelemetry Collector to test exported
+// spans. The receiver is a program in a separate module, so that nothing else depends on
 // the Collector.
 package oteltest
 
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Span is a span as the receiver understood it.
+// Span is a span as parsed by the receiver.
 type Span struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Kind                                int
@@ -34,10 +34,10 @@ type Span struct {
 	}
 }
 
-// Attributes are values as texts, by their keys.
+// Attributes maps keys to values as text.
 type Attributes map[string]string
 
-// UnmarshalJSON reads attributes in the JSON encoding of OTLP.
+// UnmarshalJSON decodes attributes in OTLP's JSON encoding.
 func (a *Attributes) UnmarshalJSON(data []byte) error {
 	var all []struct {
 		Key   string
@@ -62,18 +62,18 @@ func (a *Attributes) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Collector is a receiver that is running.
+// Collector is a running receiver.
 type Collector struct {
 	Endpoint string // HOST:PORT
 
 	t     testing.TB
 	mu    sync.Mutex
-	spans []Span // under mu
-	bad   error  // under mu
+	spans []Span // guarded by mu
+	bad   error  // guarded by mu
 }
 
-// Start builds and starts a receiver, which ends with the test. Without the Collector's modules
-// the test is skipped, or fails with WAZA_REQUIRE_DOCKER=1.
+// Start builds and starts a receiver, which ends with the test. Without the Collector's
+// modules it skips the test, or fails it with WAZA_REQUIRE_DOCKER=1.
 func Start(t testing.TB) *Collector {
 	t.Helper()
 	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
@@ -129,7 +129,7 @@ func Start(t testing.TB) *Collector {
 	return nil
 }
 
-// read reads requests, a line each.
+// read reads requests, one per line.
 func (c *Collector) read(lines *bufio.Reader) {
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -155,7 +155,7 @@ func (c *Collector) read(lines *bufio.Reader) {
 	}
 }
 
-// Await returns all spans, when there are at least n.
+// Await waits for at least n spans and returns all of them.
 func (c *Collector) Await(n int) []Span {
 	c.t.Helper()
 	for range 200 {

@@ -1,5 +1,5 @@
-// Package proc runs programs of this machine in process groups of their own, and identifies
-// processes by boot, start time and number. It confines nothing.
+// Package proc runs programs in their own process groups, and identifies processes by boot,
+// start time and PID. It isolates nothing.
 package proc
 
 import (
@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// Own has a command of a context run in a process group of its own, all of which is killed when
-// the context ends. Output that something outside the group still holds open is waited for no
-// longer than grace.
+// Own runs a command in its own process group, which is killed as a whole when the
+// command's context ends. It waits at most grace for output that something outside the
+// group still holds open.
 func Own(cmd *exec.Cmd, grace time.Duration) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = grace
 }
 
-// outputGrace is how long children of a program may keep its output open after it has ended or
-// was killed.
+// outputGrace is how long children of a program may keep its output open after it has
+// ended.
 const outputGrace = 2 * time.Second
 
 // Command is a program to run.
 type Command struct {
 	Args           []string // the program and its arguments
 	Dir            string
-	Env            []string // "KEY=value"; nil for this process's own
+	Env            []string // "KEY=value"; nil for this process's environment
 	Stdout, Stderr io.Writer
 }
 
-// Run runs a command to its end. When ctx ends first, the program and all that is still in its
-// process group are killed, and the error is that of ctx. A program that fails gives an
-// [exec.ExitError].
+// Run runs a command and waits for it. If ctx ends first it kills the program's process
+// group and returns the error of ctx. If the program fails it returns an [exec.ExitError].
 func Run(ctx context.Context, c Command) error {
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, c.Env, c.Stdout, c.Stderr
@@ -46,9 +45,9 @@ func Run(ctx context.Context, c Command) error {
 	return err
 }
 
-// ExitCode returns the exit code of a program by the error of [Run], -1 if a signal ended it.
-// It returns an error if the program could not be run to its end. A child that keeps the output
-// open is no error.
+// ExitCode returns the exit code of a program given the error of [Run], or -1 if it was
+// killed by a signal. It returns an error if the program could not be run. A child that
+// keeps the output open is not an error.
 func ExitCode(err error) (int, error) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil

@@ -1,4 +1,4 @@
-// Package pypitest serves a Python package index (PEP 503) with wheels that a test makes.
+// Package pypitest serves a Python package index (PEP 503) with wheels created by a test.
 package pypitest
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// User and Password are what an index asks for.
+// User and Password are the credentials of an index.
 const (
 	User     = "builder"
 	Password = "letmein-4711-index"
@@ -33,11 +33,11 @@ type Index struct {
 	URL  string // of its simple API, with User and Password
 	Addr string // host:port
 	CA   []byte // the certificate to trust, PEM
-	// Hits counts connections, whoever opened them and whatever came of them.
+	// Hits counts connections, including failed ones.
 	Hits atomic.Int64
 }
 
-// Serve serves wheels at an address of this machine that builds reach.
+// Serve serves wheels at an address of this machine that builds can reach.
 func Serve(t testing.TB, host string, wheels ...Wheel) *Index {
 	t.Helper()
 	certificate, ca := certify(t, net.ParseIP(host))
@@ -96,7 +96,7 @@ func handler(wheels []Wheel) http.Handler {
 	})
 }
 
-// certify makes a certificate for an address that signs itself.
+// certify creates a self-signed certificate for an address.
 func certify(t testing.TB, ip net.IP) (tls.Certificate, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

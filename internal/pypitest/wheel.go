@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Wheel is a package of pure Python with one module.
+// Wheel is a pure Python package with one module.
 type Wheel struct {
-	Name, Version string // the name in lower case, with hyphens
-	Module        string // source of the module, which is called like the package
+	Name, Version string // the name is lower case with hyphens
+	Module        string // source of the module, which is named like the package
 	Needs         []string
-	Program       bool // whether the module's main is a program called like the package
+	Program       bool // whether main is installed as a program named like the package
 }
 
 func (w Wheel) module() string { return strings.ReplaceAll(w.Name, "-", "_") }
@@ -22,7 +22,7 @@ func (w Wheel) file() string {
 	return fmt.Sprintf("%s-%s-py3-none-any.whl", w.module(), w.Version)
 }
 
-// Bytes returns the wheel (PEP 427), the same bytes for the same wheel.
+// Bytes returns the wheel (PEP 427). It is deterministic.
 func (w Wheel) Bytes() []byte {
 	info := fmt.Sprintf("%s-%s.dist-info/", w.module(), w.Version)
 	metadata := fmt.Sprintf("Metadata-Version: 2.1\nName: %s\nVersion: %s\n", w.Name, w.Version)
@@ -44,7 +44,7 @@ func (w Wheel) Bytes() []byte {
 	var buf bytes.Buffer
 	out := zip.NewWriter(&buf)
 	for _, f := range append(files, [2]string{info + "RECORD", record}) {
-		part, _ := out.Create(f[0]) // a Buffer takes everything
+		part, _ := out.Create(f[0]) // a Buffer never fails
 		_, _ = part.Write([]byte(f[1]))
 	}
 	_ = out.Close()
@@ -54,9 +54,9 @@ func (w Wheel) Bytes() []byte {
 //go:embed server.py
 var server string
 
-// Server returns an MCP server on stdio that needs another wheel, which comes with it.
-// It has the tools greet, which answers with mark, and dial, which tries to reach
-// an address and answers what came of it.
+// Server returns an MCP server on stdio and another wheel that it depends on. It has the
+// tools greet, which returns mark, and dial, which tries to connect to an address and
+// returns the result.
 func Server(name, mark string) []Wheel {
 	words := Wheel{Name: name + "-words", Version: "2.1", Module: fmt.Sprintf("MARK = %q\n", mark)}
 	return []Wheel{

@@ -1,5 +1,5 @@
-// Package retry repeats requests with growing delays, and waits as long as the other side
-// asks. It reads what HTTP responses say about that, and sends no requests itself.
+// Package retry repeats requests with increasing delays, honoring the delay that the other
+// side asks for. It interprets HTTP responses and sends no requests itself.
 package retry
 
 import (
@@ -28,25 +28,25 @@ type transient struct {
 
 func (p *transient) Unwrap() error { return p.error }
 
-// Transient marks err: another attempt may succeed, after some time if that is known,
-// else 0.
+// Transient marks err as transient: another attempt may succeed after the given time, or 0
+// if unknown.
 func Transient(err error, after time.Duration) error { return &transient{err, after} }
 
-// gaveUp is an error after which there is no further attempt, although it wraps a transient one.
+// gaveUp marks an error that ends the attempts although it wraps a transient one.
 type gaveUp struct{ error }
 
 func (g *gaveUp) Unwrap() error { return g.error }
 
-// Policy says how often something is attempted.
+// Policy configures the attempts.
 type Policy struct {
-	Attempts int // 0 for 4
-	// Wait waits between two attempts; nil for [Sleep].
+	Attempts int // default 4
+	// Wait waits between two attempts; default [Sleep].
 	Wait func(context.Context, time.Duration) error
 }
 
-// Do attempts something until it succeeds, fails with an error that is not [Transient], or the
-// attempts are used up. The error is that of the last attempt, with the reason why there is no
-// further one; or the cause of ctx, once that is done.
+// Do calls attempt until it succeeds, returns an error that is not [Transient], or the
+// attempts are used up. It returns the last error with the reason for giving up, or the
+// cause of ctx if that is done.
 func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, error)) (T, error) {
 	var none T
 	wait, attempts := p.Wait, cmp.Or(p.Attempts, defaultAttempts)
@@ -76,7 +76,7 @@ func Do[T any](ctx context.Context, p Policy, attempt func(context.Context) (T, 
 	}
 }
 
-// Sleep waits for d. It fails with the cause of ctx if that is done first.
+// Sleep waits for d. It returns the cause of ctx if that is done first.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -88,13 +88,14 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TransientStatus reports whether an HTTP status is transient: the same request may succeed later.
+// TransientStatus reports whether an HTTP status is transient, so that the same request may
+// succeed later.
 func TransientStatus(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// RetryAfter returns how long a response asks to wait (Retry-After; RFC 9110, section 10.2.3),
-// given in seconds, which may have a fraction here, or as a date; else 0.
+// RetryAfter returns the delay in the Retry-After header (RFC 9110, section 10.2.3), which
+// is a date or a number of seconds, here also with a fraction; 0 if absent.
 func RetryAfter(header http.Header) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(text, 64); err == nil && seconds > 0 {

@@ -13,13 +13,13 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Flood is how many bytes the longest answer of [Trial.Attack] has.
+// Flood is the size in bytes of the longest result in [Trial.Attack].
 const Flood = 5 << 20
 
-// Attack has everybody in the trial say every one of [Attacks] wherever words are theirs:
-// the server in names, descriptions, answers and errors, the agent in arguments, output,
-// transcript and files, and what is written of them in verdicts, events and logs. One
-// answer floods.
+// Attack puts each of [Attacks] everywhere in the trial where untrusted text occurs: the
+// server's names, descriptions, results and errors, the agent's arguments, output,
+// transcript and files, and the verdicts, events and logs about them. One result is very
+// large.
 func (t *Trial) Attack() {
 	texts := Attacks()
 	all := strings.Join(texts, "\n")
@@ -59,7 +59,7 @@ func (t *Trial) serveAttacks(texts []string) {
 	t.Serve("hostile", tools...)
 }
 
-// attackCall calls a tool of a hostile name, which answers in one of the ways there are.
+// attackCall calls a tool with a hostile name. The kind of response depends on i.
 func (t *Trial) attackCall(i int, text string) {
 	arguments := map[string]any{text: text, "nested": []any{map[string]any{text: []string{text}}}}
 	params := map[string]any{"name": text, "arguments": arguments}
@@ -89,7 +89,8 @@ func (t *Trial) tellAttack(i int, text string) {
 	)
 }
 
-// attackTurn returns a model's turn that says text, and asks for a tool of that name.
+// attackTurn returns a model call whose response has text as its content and as the name of
+// a tool.
 func attackTurn(seq int, text string, t *Trial) evidence.ModelCall {
 	request := map[string]any{"model": text, "messages": []any{map[string]any{"role": "user", "content": text}}}
 	answer := map[string]any{"id": text, "model": text, "choices": []any{map[string]any{"finish_reason": text, "message": map[string]any{

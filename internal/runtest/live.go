@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// Live is a run that somebody is at work on: this process, until the test ends.
+// Live is a run that is in progress, in this process, until the test ends.
 type Live struct {
 	Dir    string
 	Record runner.Record
@@ -22,7 +22,7 @@ type Live struct {
 	held *os.File
 }
 
-// Begin begins a run of one task in dir, by its id.
+// Begin starts a run with one task in dir, under the given id.
 func Begin(t testing.TB, dir, id string, trials int) *Live {
 	t.Helper()
 	l := &Live{Dir: filepath.Join(dir, id), t: t, Record: runner.Record{
@@ -44,7 +44,7 @@ func Begin(t testing.TB, dir, id string, trials int) *Live {
 	return l
 }
 
-// Resume has a process at work on the run: this one.
+// Resume makes this process work on the run.
 func (l *Live) Resume() {
 	l.t.Helper()
 	held, err := runner.Hold(l.Dir)
@@ -55,12 +55,12 @@ func (l *Live) Resume() {
 	l.t.Cleanup(func() { _ = held.Close() })
 }
 
-// Step has a trial come into a phase.
+// Step moves a trial to a phase.
 func (l *Live) Step(number int, phase evidence.Phase, class evidence.Class) {
 	l.Tell(evidence.Progress{Task: "buy", Number: number, Attempt: 1, Phase: string(phase), Class: class})
 }
 
-// Tell puts on record what became of a trial.
+// Tell records the progress of a trial.
 func (l *Live) Tell(p evidence.Progress) {
 	l.t.Helper()
 	if err := l.log.Append(p); err != nil {
@@ -68,7 +68,7 @@ func (l *Live) Tell(p evidence.Progress) {
 	}
 }
 
-// Frames writes what crossed in a trial so far.
+// Frames writes the frames of a trial so far.
 func (l *Live) Frames(number int, all ...evidence.Frame) {
 	l.t.Helper()
 	var lines []byte
@@ -86,7 +86,7 @@ func (l *Live) Frames(number int, all ...evidence.Frame) {
 	}
 }
 
-// Interrupt ends the run early; it has no results.
+// Interrupt ends the run early, without results.
 func (l *Live) Interrupt() {
 	l.t.Helper()
 	l.Record.Ended, l.Record.Interrupted = time.Now().UTC(), true
@@ -96,7 +96,7 @@ func (l *Live) Interrupt() {
 	l.Kill()
 }
 
-// Kill has the run's process end without a word.
+// Kill ends the run's process without any record.
 func (l *Live) Kill() {
 	l.t.Helper()
 	if err := l.held.Close(); err != nil {

@@ -1,5 +1,5 @@
-// Package runtest makes run directories for tests without an engine. It holds no figures
-// and no verdicts of its own.
+// Package runtest creates run directories for tests without an engine. It computes no
+// figures and no verdicts itself.
 package runtest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// Run is a run directory in the making.
+// Run is a run directory being created.
 type Run struct {
 	Dir    string
 	Record runner.Record
@@ -23,8 +23,8 @@ type Run struct {
 	t testing.TB
 }
 
-// Dir returns a new directory for runs, in memory where the system has a place for that: what
-// is tested of them is not how long a disk takes to sync thousands of files.
+// Dir returns a new directory for runs, in memory if possible, since tests do not depend on
+// the time to sync thousands of files to disk.
 func Dir(t testing.TB) string {
 	t.Helper()
 	const memory = "/dev/shm"
@@ -40,7 +40,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// New begins a run in dir, of tasks that a call of [Run.Trial] names.
+// New starts a run in dir. Its tasks are those passed to [Run.Trial].
 func New(t testing.TB, dir, eval string) *Run {
 	return &Run{Dir: dir, t: t, Record: runner.Record{
 		ID: "20260102-030405-made-" + eval, Waza: "test", Started: time.Now().UTC(), Network: "bridge",
@@ -48,7 +48,7 @@ func New(t testing.TB, dir, eval string) *Run {
 	}}
 }
 
-// Trial records one trial, by what does. Trials of a task are numbered as they come.
+// Trial records one trial by calling does. Trials of a task are numbered in order.
 func (r *Run) Trial(task string, does func(*Trial)) {
 	r.t.Helper()
 	if !slices.ContainsFunc(r.Record.Tasks, func(t runner.TaskRecord) bool { return t.ID == task }) {
@@ -76,7 +76,7 @@ func (r *Run) has(task string, number int) bool {
 	return err == nil
 }
 
-// End grades the run, sums it up and seals it.
+// End grades the run, writes its results and seals it.
 func (r *Run) End() {
 	r.t.Helper()
 	r.Record.Ended = time.Now().UTC()
@@ -92,10 +92,10 @@ func (r *Run) End() {
 	}
 }
 
-// Trial is a trial that is being recorded.
+// Trial is a trial being recorded.
 type Trial struct {
 	*evidence.Recorder
-	// Info is what trial.json says; servers are added as they are asked.
+	// Info is written to trial.json. Servers are added when they are first used.
 	Info evidence.Trial
 
 	t          testing.TB
@@ -103,14 +103,14 @@ type Trial struct {
 	transcript []evidence.TranscriptEvent
 }
 
-// Tool is what a server lists.
+// Tool is a tool listed by a server.
 type Tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-// Serve has a server list its tools, as it does when the agent begins.
+// Serve makes a server list its tools, as at the start of a session.
 func (t *Trial) Serve(server string, tools ...Tool) {
 	for i := range tools {
 		if tools[i].InputSchema == nil {
@@ -122,19 +122,19 @@ func (t *Trial) Serve(server string, tools ...Tool) {
 	t.Ask(server, "tools/list", nil, "result", map[string]any{"tools": tools})
 }
 
-// Call is a call of a tool that answers a text.
+// Call records a tool call with a text result.
 func (t *Trial) Call(server, tool string, arguments any, text string) {
 	t.Ask(server, "tools/call", map[string]any{"name": tool, "arguments": arguments},
 		"result", map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}})
 }
 
-// Fail is a call of a tool that answers with an error.
+// Fail records a tool call with an error result.
 func (t *Trial) Fail(server, tool string, arguments any, text string) {
 	t.Ask(server, "tools/call", map[string]any{"name": tool, "arguments": arguments},
 		"result", map[string]any{"content": []any{map[string]any{"type": "text", "text": text}}, "isError": true})
 }
 
-// Ask records a request to a server and its answer, whose member is "result" or "error".
+// Ask records a request to a server and its response. member is "result" or "error".
 func (t *Trial) Ask(server, method string, params any, member string, answer any) {
 	t.asked[server]++
 	id := t.asked[server]
@@ -154,7 +154,7 @@ func (t *Trial) frame(server string, dir evidence.Direction, message any) {
 	t.Frame(evidence.Frame{Server: server, Conn: server + "/1", Dir: dir, Raw: raw})
 }
 
-// Says adds to what the agent's transcript tells.
+// Says adds events to the agent's transcript.
 func (t *Trial) Says(events ...evidence.TranscriptEvent) {
 	t.transcript = append(t.transcript, events...)
 }

@@ -1,14 +1,14 @@
 package runtest
 
-// Pwned is the name of the global that every script of [Attacks] sets, were it to run.
+// Pwned is the name of the global variable that every script in [Attacks] sets if it runs.
 const Pwned = "pwned"
 
-// Outside is an address that nothing of what is shown may ask for: the network of examples
-// in documents.
+// Outside is an address that nothing displayed may request. It is in a documentation
+// network.
 const Outside = "http://192.0.2.1/"
 
-// Attacks returns texts that are more than text where something shows them carelessly: markup,
-// script, style, addresses, template language, what terminals and readers of text obey.
+// Attacks returns texts that have an effect if they are displayed carelessly: markup,
+// scripts, styles, URLs, template syntax, and control sequences.
 func Attacks() []string {
 	const set = "window." + Pwned + "=1"
 	return []string{

@@ -15,49 +15,48 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// What the schemas of one server may cost. Those of real servers stay below a tenth of each
-// bound.
+// Limits on the schemas of one server. Those of real servers stay below a tenth of each.
 const (
 	maxSchema  = 1 << 20 // bytes
-	maxNesting = 64      // levels, of schemas and values
-	maxPlaces  = 4096    // objects and booleans of a schema, each of which may be a schema
-	maxPaths   = 4 << 20 // bytes of all their paths
-	// maxAllPlaces bounds the sum of the squares of the places of all schemas: compiling one
-	// takes that many steps.
+	maxNesting = 64      // nesting depth of schemas and values
+	maxPlaces  = 4096    // objects and booleans in a schema, each of which may be a schema
+	maxPaths   = 4 << 20 // total bytes of their paths
+	// maxAllPlaces limits the sum of the squared numbers of places of all schemas, which is
+	// the number of steps to compile them.
 	maxAllPlaces = 4 * maxPlaces * maxPlaces
 
-	maxSteps    = 20_000_000  // of one check, and of compiling one schema's patterns; a step takes a few ns
+	maxSteps    = 20_000_000  // per check, and for compiling one schema's patterns; a step takes a few ns
 	maxAllSteps = 400_000_000 // of all checks
-	visitSteps  = 200         // of looking at one value by one schema, with the error that may come of it
+	visitSteps  = 200         // to validate one value against one schema, including a possible error
 	maxPattern  = 5000        // instructions of one regular expression
 )
 
-// Checker checks arguments of calls against the input schemas of one MCP server, each of which
-// it compiles once, when it is first needed. What a hostile schema can cost is bounded by
-// counting and never by a clock, so that the same input gives the same findings on every
-// machine. What is beyond the bounds is not checked, and says so. The zero value is ready to
-// use.
+// Checker checks arguments of calls against the input schemas of one MCP server. It
+// compiles each schema once, on first use. The cost of a hostile schema is limited by
+// counting steps, not by time, so that the same input yields the same findings on every
+// machine. Whatever exceeds the limits is not checked, which the finding says. The zero
+// value is ready to use.
 type Checker struct {
 	compiled map[[sha256.Size]byte]*bounded
-	places   int // of compiled schemas: the sum of their squares
+	places   int // sum of the squared places of compiled schemas
 	spent    int // steps of all checks
 }
 
-// Finding is whether arguments fit a schema.
+// Finding is the result of checking arguments.
 type Finding struct {
 	Valid   bool
-	Misfits []string // where they do not fit and why: the first few, and how many more
-	Unknown string   // why it is not known whether they fit; empty where it is
+	Misfits []string // where and why they do not match: the first few, and how many more
+	Unknown string   // why the check was not possible; empty if it was
 }
 
-// bounded is a compiled schema of a server, or why there is none.
+// bounded is a compiled schema, or the reason why it could not be compiled.
 type bounded struct {
 	root  *jsonschema.Schema
 	meter *meter
 	fault string
 }
 
-// Check checks arguments, as [jsonvalue.Parse] returns them, against a schema.
+// Check checks arguments, as returned by [jsonvalue.Parse], against a schema.
 func (c *Checker) Check(schema json.RawMessage, arguments any) Finding {
 	if len(schema) == 0 {
 		return Finding{Unknown: "the tool has no input schema"}
@@ -115,7 +114,7 @@ func (c *Checker) compile(raw json.RawMessage) *bounded {
 	return s
 }
 
-// errUnreadable is for a schema that makes its compiler panic.
+// errUnreadable is the error for a schema that makes the compiler panic.
 var errUnreadable = errors.New("cannot be read")
 
 func (s *bounded) compile(doc any) (err error) {
@@ -124,12 +123,12 @@ func (s *bounded) compile(doc any) (err error) {
 		case nil:
 		case errSpent:
 			err = errSpent
-		default: // it indexes and dereferences what it takes for granted
+		default: // the compiler relies on unchecked assumptions
 			err = errUnreadable
 		}
 	}()
-	// Twice: a compiler with a vocabulary of ours no longer checks schemas of every draft
-	// against their metaschemas.
+	// The schema is compiled twice, because a compiler with a custom vocabulary does not
+	// check schemas of every draft against their metaschemas.
 	compiler := newCompiler()
 	compiler.UseRegexpEngine(s.meter.pattern)
 	if _, err := compile(compiler, doc); err != nil {
@@ -143,8 +142,8 @@ func (s *bounded) compile(doc any) (err error) {
 	return err
 }
 
-// faultOf says what is wrong with a schema that cannot be compiled. The compiler's own
-// message may differ each time, since it visits members of objects in random order.
+// faultOf describes why a schema cannot be compiled. It does not use the compiler's
+// message, which may vary because members of objects are visited in random order.
 func faultOf(doc any, err error) string {
 	if err == errSpent {
 		return "has patterns that are too large"
@@ -152,11 +151,11 @@ func faultOf(doc any, err error) string {
 	if ref := outside(doc); ref != "" {
 		return fmt.Sprintf("refers to %q, which is not loaded", text.Shorten(ref, maxMisfit))
 	}
-	return "is no valid JSON Schema"
+	return "is not a valid JSON Schema"
 }
 
-// outside returns the first reference of a schema, in alphabetical order, to another
-// document, or the empty string.
+// outside returns the alphabetically first reference in a schema to another document, or
+// "".
 func outside(v any) string {
 	first := ""
 	consider := func(ref string) {
@@ -189,14 +188,14 @@ func (s *bounded) check(arguments any) (found Finding) {
 		switch r := recover(); r {
 		case nil:
 		case errSpent:
-			found = Finding{Unknown: "holding them against the input schema takes too long"}
+			found = Finding{Unknown: "checking them against the input schema takes too long"}
 		default:
 			found = Finding{Unknown: "the input schema cannot be applied"}
 		}
 	}()
 	err := s.root.Validate(arguments)
 	if s.meter.opaque {
-		return Finding{Unknown: "the input schema has a pattern that is no RE2 regular expression, or too large a one"}
+		return Finding{Unknown: "the input schema has a pattern that is not an RE2 regular expression, or is too large"}
 	}
 	var failed *jsonschema.ValidationError
 	if errors.As(err, &failed) {
@@ -205,15 +204,16 @@ func (s *bounded) check(arguments any) (found Finding) {
 	return Finding{Valid: true}
 }
 
-// errSpent is what a meter panics with: a validator has no other way to stop.
+// errSpent is the value with which a meter panics, which is the only way to stop a
+// validator.
 var errSpent = errors.New("too many steps")
 
-// meter counts what a validator does. Schemas that refer to each other can make it look at
-// one value a number of times that is exponential in their length.
+// meter counts the steps of a validator. Schemas that refer to each other can make it visit
+// a value a number of times that is exponential in their length.
 type meter struct {
 	size   int // of the whole schema
 	spent  int
-	opaque bool // a pattern was asked that could not be read
+	opaque bool // a pattern that could not be compiled was used
 }
 
 func (m *meter) spend(steps int) {
@@ -222,18 +222,18 @@ func (m *meter) spend(steps int) {
 	}
 }
 
-// watch makes every schema that compiler compiles pay for each value that it looks at. The
-// function that it returns is to be called when the compiler is done.
+// watch makes every schema that compiler compiles spend steps for each value that it
+// validates. The caller must call the returned function when the compiler is done.
 //
-// The validator asks a schema's format before it goes on to other schemas, so that is where
-// a schema pays: for the whole schema at every part of the value. That is more than it can
-// cost to come to the formats of the schemas below.
+// The validator checks a schema's format before it descends into other schemas, so the
+// steps are spent there: the size of the whole schema for each part of the value. That is
+// an upper bound on the cost of reaching the formats of the schemas below.
 func (m *meter) watch(compiler *jsonschema.Compiler) (attach func()) {
 	var all []*jsonschema.Schema
 	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
 		URL: "mem:///meter",
 		Compile: func(c *jsonschema.CompilerContext, _ map[string]any) (jsonschema.SchemaExt, error) {
-			all = append(all, c.Enqueue(nil)) // the one that is being compiled
+			all = append(all, c.Enqueue(nil)) // the schema being compiled
 			return nil, nil
 		},
 	})
@@ -259,8 +259,8 @@ func (m *meter) attach(s *jsonschema.Schema) {
 	}
 }
 
-// pattern compiles a regular expression of a schema. It never fails: one that cannot be read
-// makes those answers unknown that depend on it, and no other.
+// pattern compiles a regular expression of a schema. It never fails: a pattern that cannot
+// be compiled only makes the results unknown that depend on it.
 func (m *meter) pattern(expression string) (jsonschema.Regexp, error) {
 	p := &pattern{text: expression, meter: m}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
@@ -279,7 +279,7 @@ func (m *meter) pattern(expression string) (jsonschema.Regexp, error) {
 
 type pattern struct {
 	text  string
-	re    *regexp.Regexp // nil where it is not read
+	re    *regexp.Regexp // nil if it cannot be compiled
 	size  int
 	meter *meter
 }
@@ -295,7 +295,7 @@ func (p *pattern) MatchString(s string) bool {
 	return p.re.MatchString(s)
 }
 
-// instructions returns about how large a regular expression is when it is compiled.
+// instructions returns the approximate size of a compiled regular expression.
 func instructions(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2
 	for _, part := range re.Sub {
@@ -307,18 +307,18 @@ func instructions(re *syntax.Regexp) int {
 	return min(n, maxPattern+1)
 }
 
-// extent is how much work a JSON value can make of little text.
+// extent measures the work that a JSON value causes.
 type extent struct {
-	size    int // values, and one more for every [valueBytes] of text
+	size    int // number of values, plus one for every [valueBytes] of text
 	nesting int
 	places  int
 	paths   int
-	huge    string // the first, in alphabetical order, of the numbers that are huge
+	huge    string // alphabetically first huge number
 }
 
 const (
-	valueBytes = 256 // bytes of text that take about as long to compare as another value
-	indexBytes = 8   // at least the bytes of a step of a path to an element
+	valueBytes = 256 // bytes of text that take as long to compare as another value
+	indexBytes = 8   // minimum bytes of an array index in a path
 )
 
 func measure(v any) extent {
@@ -354,7 +354,7 @@ func (e *extent) add(v any, nesting, path int) {
 	}
 }
 
-// tooLarge says why a Checker does not look at a value; it is empty where it does.
+// tooLarge returns why a Checker does not check a value, or "".
 func (e extent) tooLarge() string {
 	switch {
 	case e.nesting > maxNesting:
@@ -365,11 +365,11 @@ func (e extent) tooLarge() string {
 	return ""
 }
 
-// hugeNumber returns an error where a number takes too long to compare: schemas compare
-// numbers as fractions, to the last digit.
+// hugeNumber returns an error if a number is too expensive to compare, since schemas
+// compare numbers exactly, as fractions.
 func (e extent) hugeNumber() error {
 	if e.huge == "" {
 		return nil
 	}
-	return fmt.Errorf("the number %s is too long or too large to be compared", text.Quote(e.huge, maxMisfit))
+	return fmt.Errorf("the number %s is too long or too large to compare", text.Quote(e.huge, maxMisfit))
 }

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	maxMisfits = 5   // that are listed of one value by a [Checker], and of each of several schemas
+	maxMisfits = 5   // listed per value by a [Checker], and per alternative schema
 	maxMisfit  = 300 // bytes of one
 )
 
-// misfits lists where a value does not fit its schema, most places at most, and how many more
-// there are. The order is always the same, though the validator visits members of objects in
-// random order.
+// misfits lists up to most places where a value does not match its schema, and how many
+// more there are. The order is deterministic, although the validator visits members of
+// objects in random order.
 func misfits(err *jsonschema.ValidationError, most int) []string {
 	var listed []string
 	all := leaves(err)
@@ -38,7 +38,7 @@ func misfits(err *jsonschema.ValidationError, most int) []string {
 	return listed
 }
 
-// leaves returns the errors that say something themselves, in the order of their places.
+// leaves returns the errors that are not mere groups of others, sorted by location.
 func leaves(err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	var all []*jsonschema.ValidationError
 	var collect func(e *jsonschema.ValidationError)
@@ -65,7 +65,7 @@ func leaves(err *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
-// pointer returns the JSON pointer of the value that does not fit.
+// pointer returns the JSON pointer of the value that does not match.
 func pointer(e *jsonschema.ValidationError) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var at strings.Builder
@@ -100,8 +100,8 @@ func describe(e *jsonschema.ValidationError) string {
 	return strings.TrimPrefix(alone.Error(), "at '': ")
 }
 
-// describeNone says why a value fits none of several schemas: by their types where it has
-// none of them, else by the first misfit of each that is for values of its type.
+// describeNone says why a value matches none of several schemas: by their types if it has
+// none of these, otherwise by the first mismatch with each schema for its type.
 func describeNone(e *jsonschema.ValidationError) string {
 	var got string
 	var types, reasons []string
@@ -123,7 +123,7 @@ func describeNone(e *jsonschema.ValidationError) string {
 	return fmt.Sprintf("fits none of %d schemas: %s", len(e.Causes), strings.Join(reasons, "; or "))
 }
 
-// reason says why a value does not fit one schema of several.
+// reason says why a value does not match one of several schemas.
 func reason(e, first *jsonschema.ValidationError) string {
 	var text string
 	switch first.ErrorKind.(type) {
@@ -142,7 +142,7 @@ func bound(got *big.Rat, relation string, want *big.Rat) string {
 	return fmt.Sprintf("got %s, want %s %s", decimal(got), relation, decimal(want))
 }
 
-// decimal writes a number with all its digits, of which a JSON number has an end.
+// decimal formats a number with all its digits, which are finite for a JSON number.
 func decimal(n *big.Rat) string {
 	digits, _ := n.FloatPrec()
 	return n.FloatString(digits)

@@ -1,9 +1,9 @@
-// Package schema checks JSON values against JSON Schemas of draft 2020-12, or of the draft
-// that a schema names. It loads nothing, neither from the network nor from a file: a
-// reference out of a schema is an error.
+// Package schema validates JSON values with JSON Schemas of draft 2020-12, or of the draft
+// that a schema declares. It loads nothing from the network or from files: a reference to
+// another document is an error.
 //
-// [Compile] is for schemas of an eval, whose author is trusted and is to learn what is wrong
-// with one. A [Checker] is for those that MCP servers list: it bounds what they cost.
+// [Compile] is for schemas in an eval, whose author is trusted and gets error messages.
+// [Checker] is for schemas listed by MCP servers, whose cost it limits.
 package schema
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Schema is a compiled JSON Schema of a trusted author.
+// Schema is a compiled JSON Schema from a trusted author.
 type Schema struct{ root *jsonschema.Schema }
 
-// maxFaults is how many faults of a schema its author is shown.
+// maxFaults is the maximum number of faults reported for a schema.
 const maxFaults = 8
 
-// Compile compiles a JSON Schema, which is an object.
+// Compile compiles a JSON Schema, which must be an object.
 func Compile(raw []byte) (*Schema, error) {
 	doc, err := jsonvalue.Parse(raw)
 	if err != nil {
@@ -32,10 +32,10 @@ func Compile(raw []byte) (*Schema, error) {
 	return CompileValue(doc)
 }
 
-// CompileValue compiles a JSON Schema that [jsonvalue.Parse] has read.
+// CompileValue compiles a JSON Schema returned by [jsonvalue.Parse].
 func CompileValue(doc any) (*Schema, error) {
 	if _, ok := doc.(map[string]any); !ok {
-		return nil, errors.New("a schema is a mapping")
+		return nil, errors.New("a schema must be a mapping")
 	}
 	if err := measure(doc).hugeNumber(); err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ func CompileValue(doc any) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
-// Misfits lists where a value, as [jsonvalue.Parse] returns it, does not fit the schema and
-// why: most places at most, and how many more. The error says why the schema cannot be
-// applied.
+// Misfits lists up to most places where and why a value, as returned by [jsonvalue.Parse],
+// does not match the schema, and how many more there are. It returns an error if the schema
+// cannot be applied.
 func (s *Schema) Misfits(value any, most int) ([]string, error) {
 	if err := measure(value).hugeNumber(); err != nil {
 		return []string{err.Error()}, nil
@@ -65,14 +65,13 @@ func (s *Schema) Misfits(value any, most int) ([]string, error) {
 	return misfits(failed, most), nil
 }
 
-// Fits reports whether a value fits the schema.
+// Fits reports whether a value matches the schema.
 func (s *Schema) Fits(value any) bool {
 	wrong, err := s.Misfits(value, 1)
 	return err == nil && len(wrong) == 0
 }
 
-// location names the schema that is compiled. Nothing is there, nor where relative
-// references lead.
+// location is the URI of the compiled schema. It and URIs relative to it cannot be loaded.
 const (
 	base     = "waza:///"
 	location = base + "schema"
@@ -92,12 +91,12 @@ func compile(compiler *jsonschema.Compiler, doc any) (*jsonschema.Schema, error)
 	return compiler.Compile(location)
 }
 
-// noLoader refuses everything that is outside of a schema.
+// noLoader rejects all references to other documents.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errors.ErrUnsupported }
 
-// fault says in one line why a schema does not compile.
+// fault describes in one line why a schema does not compile.
 func fault(err error) error {
 	var invalid *jsonschema.SchemaValidationError
 	var failed *jsonschema.ValidationError

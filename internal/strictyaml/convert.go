@@ -9,17 +9,16 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// bareFraction is a number with nothing before its point.
+// bareFraction matches a number without digits before the point.
 var bareFraction = regexp.MustCompile(`^(-?)\.([0-9])`)
 
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// converter makes nodes of the parser's tree and refuses what is beyond our
-// part of YAML.
+// converter converts the parser's tree to nodes, and rejects unsupported parts of YAML.
 type converter struct {
 	doc     *Document
 	anchors map[string]*node
-	laid    int // keys that merge keys laid below mappings, or would have
+	laid    int // number of keys added, or considered, because of merge keys
 }
 
 func (c *converter) node(n ast.Node, depth int) *node {
@@ -78,8 +77,8 @@ func (c *converter) number(k kind, pos Position, digits string) *node {
 	return &node{kind: k, pos: pos, text: digits, written: written, size: 1}
 }
 
-// plainOrText returns a string, or one of the numbers that the parser takes for one:
-// those with an exponent and no point, and integers beyond 64 bits.
+// plainOrText returns a string, or a number that the parser returns as a string: one with
+// an exponent and no point, or an integer of more than 64 bits.
 func plainOrText(n *ast.StringNode, pos Position) *node {
 	if n.Token.Type != token.StringType || !jsonNumber.MatchString(n.Value) {
 		return &node{kind: text, pos: pos, text: n.Value, size: 1}
@@ -111,9 +110,9 @@ func (c *converter) list(n *ast.SequenceNode, pos Position, depth int) *node {
 	return made
 }
 
-// joined returns a plain string of a list within braces that the parser takes for a key and
-// its value: a colon ends a key only where a blank, a comma or a bracket comes after it
-// (YAML 1.2.2, section 7.3.3), so host:443 is one word.
+// joined returns a plain string in a flow sequence that the parser mistakes for a key and
+// its value. A colon ends a key only if it is followed by a blank, a comma or a bracket
+// (YAML 1.2.2, section 7.3.3), so host:443 is one string.
 func joined(item ast.Node) (*node, bool) {
 	made, ok := item.(*ast.MappingNode)
 	if !ok || len(made.Values) != 1 || made.Start.Type != token.MappingValueType {
@@ -171,8 +170,8 @@ func (c *converter) mapping(values []*ast.MappingValueNode, pos Position, depth 
 	return made
 }
 
-// merged returns the mappings that a merge key (<<) lays below its own mapping: one, or those
-// of a list, of which the first counts most.
+// merged returns the mappings that a merge key (<<) refers to: one, or those in a list, in
+// order of precedence.
 func (c *converter) merged(value ast.Node, pos Position, depth int) []*node {
 	n := c.node(value, depth)
 	all := []*node{n}
@@ -198,8 +197,8 @@ func (c *converter) key(key ast.MapKeyNode, pos Position) (string, bool) {
 	return plain.Value, true
 }
 
-// grow adds child's size and height to parent's, and says once when a bound is
-// passed: aliases make large and deep trees of small files.
+// grow adds the size and height of child to parent, and reports once if a limit is
+// exceeded: aliases can make large and deep trees from small files.
 func (c *converter) grow(parent, child *node) {
 	within := parent.inBounds() && child.inBounds()
 	parent.size = min(parent.size+child.size, maxNodes+1)

@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// decoder sets Go values from nodes and reports what does not fit.
+// decoder sets Go values from nodes and reports mismatches.
 type decoder struct{ doc *Document }
 
-// value sets v from n. lim are the limits of the field that v is.
+// value sets v from n. lim are the limits of the field v.
 func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 	if n.kind == broken {
 		d.doc.bad[path.String()] = true
@@ -47,7 +47,7 @@ func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 }
 
-// custom lets a type read itself.
+// custom sets a value that implements json.Unmarshaler.
 func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
 	err := v.UnmarshalJSON(n.json())
 	var mistyped *json.UnmarshalTypeError
@@ -59,7 +59,7 @@ func (d decoder) custom(n *node, v json.Unmarshaler, path Path) {
 	}
 }
 
-// shorthand sets a struct from a mapping, or from one string.
+// shorthand sets a struct from a mapping or from a string.
 func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path) {
 	switch n.kind {
 	case text:
@@ -73,7 +73,7 @@ func (d decoder) shorthand(n *node, short Shorthand, v reflect.Value, path Path)
 	}
 }
 
-// free sets an interface value: what JSON would give, numbers as json.Number.
+// free sets an interface value as encoding/json would, with numbers as json.Number.
 func (d decoder) free(n *node, v reflect.Value, path Path) {
 	if d.hasOdd(n, path) {
 		return
@@ -87,7 +87,7 @@ func (d decoder) mistyped(n *node, path Path, want string) {
 	what := path.String()
 	if what == "" {
 		what = "the file"
-		defer func() { d.doc.bad[""] = true }() // nothing more to say of its keys
+		defer func() { d.doc.bad[""] = true }() // suppress further problems with its keys
 	}
 	if n.kind == null {
 		d.doc.Problemf(path, "%s has no value; give it %s or remove the key", what, want)
@@ -102,7 +102,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 		return
 	}
 	known := shapeOf(v.Type())
-	meant := map[string]bool{} // keys that a misspelt one stands for
+	meant := map[string]bool{} // keys for which a misspelled one was reported
 	ignored := map[string]bool{}
 	for _, p := range n.pairs {
 		at := path.With(p.key)
@@ -115,7 +115,7 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 			meant[d.unknown(p, at, known)] = true
 			continue
 		case known.lenient && p.value.kind == null && !field.limits.Required, field.limits.Zero && p.value.isZero():
-			ignored[p.key] = true // as if it were left out
+			ignored[p.key] = true // treated as absent
 			continue
 		}
 		d.value(p.value, v.FieldByIndex(field.index), at, field.limits)
@@ -130,8 +130,8 @@ func (d decoder) structure(n *node, v reflect.Value, path Path) {
 	}
 }
 
-// ignores reports whether an unknown key of a lenient struct is left out, with a warning:
-// one that is no misspelt key.
+// ignores reports whether an unknown key of a lenient struct is ignored with a warning,
+// because it is not a misspelled key.
 func (d decoder) ignores(p pair, at Path, known shape) bool {
 	if d.doc.strict || isNearMiss(p.key, known.names) {
 		return false
@@ -140,9 +140,9 @@ func (d decoder) ignores(p pair, at Path, known shape) bool {
 	return true
 }
 
-// unknown reports a key and returns the one it stands for, if that is clear.
+// unknown reports an unknown key and returns the key that was probably meant, or "".
 func (d decoder) unknown(p pair, at Path, known shape) (meant string) {
-	if len(d.doc.problems) >= maxProblems { // not worth the search
+	if len(d.doc.problems) >= maxProblems { // not worth searching
 		d.doc.dropped++
 		return ""
 	}
@@ -159,7 +159,7 @@ func (d decoder) missing(at Path) {
 	d.doc.report(pos, at, ErrInvalid, fmt.Sprintf("missing key %q; add %s", at[len(at)-1], add))
 }
 
-// mapOf sets a map. Only a map of pointers takes empty values, as nil.
+// mapOf sets a map. Only in a map of pointers are empty values allowed, as nil.
 func (d decoder) mapOf(n *node, v reflect.Value, path Path) {
 	if n.kind != mapping {
 		d.mistyped(n, path, "a mapping")
@@ -247,8 +247,8 @@ func (d decoder) str(n *node, v reflect.Value, path Path, lim Limits) {
 	}
 }
 
-// isZero reports whether n is a default that is written out: null, false, 0, an empty
-// string, list or mapping, or a list of such.
+// isZero reports whether n is an explicit zero value: null, false, 0, an empty string, list
+// or mapping, or a list of such values.
 func (n *node) isZero() bool {
 	switch n.kind {
 	case boolean:
@@ -264,8 +264,7 @@ func (n *node) isZero() bool {
 	return n.kind == null
 }
 
-// scalar returns what a string is set to from n: every scalar that is there is one, as it is
-// written.
+// scalar returns the string that n represents: any non-null scalar, as written.
 func (n *node) scalar() (string, bool) {
 	switch n.kind {
 	case text:
@@ -277,7 +276,7 @@ func (n *node) scalar() (string, bool) {
 	return "", false
 }
 
-// isOdd reports a number that JSON cannot write where a number is wanted.
+// isOdd reports a problem if n is a number that JSON cannot represent.
 func (d decoder) isOdd(n *node, path Path) bool {
 	if n.odd {
 		d.doc.Problemf(path, "the number %s must be written in plain decimal digits; if it is a string, put it in quotes", n.text)
@@ -285,7 +284,7 @@ func (d decoder) isOdd(n *node, path Path) bool {
 	return n.odd
 }
 
-// hasOdd is isOdd of all that is in n.
+// hasOdd is like isOdd for all values in n.
 func (d decoder) hasOdd(n *node, path Path) bool {
 	odd := d.isOdd(n, path)
 	for i, item := range n.items {

@@ -1,20 +1,20 @@
-// Package strictyaml decodes YAML and JSON files into Go values and reports every mistake
-// at once, with file, line, column, an excerpt and a suggestion.
+// Package strictyaml decodes YAML and JSON files into Go values and reports all mistakes at
+// once, with file, line, column, an excerpt and a suggestion.
 //
-// A struct says what is allowed by its tags. `json` names the key; a key
-// without omitempty or omitzero is required and must not be empty. `enum`
-// lists the values of a string, separated by spaces, and `min`, `max` and `over` bound a number
-// (`over` excludes the bound itself). `unknown:"warn"` on a field named _ has unknown keys
-// left out with a warning, unless they are misspelt known ones, and keys without a value
-// taken as left out. `zero:"unset"` has 0 taken as left out.
+// Struct tags define what is allowed. `json` names the key; a key without omitempty or
+// omitzero is required and must not be empty. `enum` lists the values of a string,
+// separated by spaces; `min`, `max` and `over` limit a number (`over` is exclusive).
+// `unknown:"warn"` on a field named _ means that unknown keys are ignored with a warning,
+// unless they are misspelled known ones, and that keys without a value are treated as
+// absent. `zero:"unset"` means that 0 is treated as absent.
 //
-// A string is set from every scalar, as it is written: 1.0 is "1.0".
+// A string can be set from any scalar, as written: 1.0 becomes "1.0".
 //
-// What a file may hold is less than YAML: one document, UTF-8, keys that are
-// strings, numbers as JSON writes them, and no tags. Aliases are followed and merge keys
-// (<<) laid below their mappings, within the bounds that protect against hostile files.
+// Files must use a subset of YAML: one document, UTF-8, string keys, numbers as in JSON,
+// and no tags. Aliases and merge keys (<<) are supported, within limits that protect
+// against hostile files.
 //
-// It is not a general YAML decoder, it writes no YAML, and it keeps no comments.
+// The package is not a general YAML decoder, writes no YAML, and discards comments.
 package strictyaml
 
 import (
@@ -25,29 +25,29 @@ import (
 	"strings"
 )
 
-// Shorthand is a struct of which a file may give one string and leave out the rest.
+// Shorthand is implemented by a struct that can also be given as a single string.
 type Shorthand interface{ SetShort(string) error }
 
-// Document is a parsed file and the problems found in it so far. It is not safe
-// for concurrent use.
+// Document is a parsed file with the problems found so far. It is not safe for concurrent
+// use.
 type Document struct {
 	file     string
 	lines    []string
 	root     *node
 	problems []*Error
-	bad      map[string]bool // paths that have a problem
-	dropped  int             // problems beyond maxProblems
-	private  bool            // no string of the file is shown
-	strict   bool            // unknown keys are problems everywhere
+	bad      map[string]bool // paths with a reported problem
+	dropped  int             // number of problems beyond maxProblems
+	private  bool            // do not show strings from the file
+	strict   bool            // report all unknown keys as problems
 	warnings []*Error
-	laid     int // values that Lay added
+	laid     int // number of values added by Lay
 }
 
-// Path leads to a value: a string for a key, an int for an index, both from the
-// root of the file.
+// Path is the path of a value from the root of the file: a string for a key, an int for an
+// index.
 type Path []any
 
-// String returns p as people write it, such as graders[0].config.
+// String formats p as in graders[0].config.
 func (p Path) String() string {
 	var b strings.Builder
 	for _, step := range p {
@@ -64,10 +64,10 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// With returns p with further steps behind it. It shares nothing with p.
+// With returns a copy of p with steps appended.
 func (p Path) With(steps ...any) Path { return append(slices.Clone(p), steps...) }
 
-// ParsePath reads a path as String writes it.
+// ParsePath parses the result of String.
 func ParsePath(text string) (p Path) {
 	for _, step := range strings.FieldsFunc(text, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
 		if n, err := strconv.Atoi(step); err == nil {
@@ -79,9 +79,9 @@ func ParsePath(text string) (p Path) {
 	return p
 }
 
-// Parse reads the one document in data. Errors name the file as file. What Parse
-// cannot read at all is its error; other problems are collected in the Document
-// and returned by [Document.Err].
+// Parse parses the single document in data. file is the name used in errors. If the file
+// cannot be parsed it returns an error; other problems are collected in the Document and
+// returned by [Document.Err].
 func Parse(file string, data []byte) (*Document, error) {
 	d := &Document{
 		file:  file,
@@ -99,13 +99,12 @@ func Parse(file string, data []byte) (*Document, error) {
 	return d, nil
 }
 
-// Decode reads the whole file into v, a pointer to a struct. What fits is set
-// even when the rest has problems.
+// Decode decodes the whole file into v, a pointer to a struct. It sets all valid values
+// even if others have problems.
 func (d *Document) Decode(v any) { d.DecodeAt(v) }
 
-// DecodeAt reads the value at path into v, a pointer, and reports whether it
-// fits. A value that is not there is read as an empty mapping, so that what it
-// requires is reported.
+// DecodeAt decodes the value at path into v, a pointer, and reports whether it is valid. A
+// missing value is decoded as an empty mapping, so that missing required keys are reported.
 func (d *Document) DecodeAt(v any, path ...any) bool {
 	n, found := d.find(path)
 	if !found {
@@ -116,10 +115,10 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 	return len(d.problems)+d.dropped == before
 }
 
-// Strict makes every unknown key a problem.
+// Strict makes all unknown keys problems.
 func (d *Document) Strict() { d.strict = true }
 
-// Warnf notes that the value at path has no effect.
+// Warnf adds a warning that the value at path has no effect.
 func (d *Document) Warnf(path Path, format string, args ...any) {
 	d.warn(d.place(path), fmt.Sprintf(format, args...))
 }
@@ -130,14 +129,15 @@ func (d *Document) warn(pos Position, message string) {
 	}
 }
 
-// Warnings returns what was left out: keys that nothing knows, and what Warnf noted.
+// Warnings returns the warnings: ignored unknown keys, and those of Warnf.
 func (d *Document) Warnings() []*Error { return d.warnings }
 
-// Forget lets go of the content of the file, which was read. Its problems and warnings stay.
+// Forget releases the content of the file once it has been decoded. Problems and warnings
+// are kept.
 func (d *Document) Forget() { d.root, d.lines, d.bad = nil, nil, nil }
 
-// Add puts a string into the mapping at path, under key, and reports whether it could: the
-// mapping is there or can be made, and has no such key.
+// Add adds a string under key to the mapping at path, creating that if necessary. It
+// returns false if there is no such mapping or the key exists.
 func (d *Document) Add(value string, path Path, key string) bool {
 	n, found := d.find(path)
 	if !found {
@@ -156,14 +156,13 @@ func (d *Document) Add(value string, path Path, key string) bool {
 	return true
 }
 
-// Lay lays what other holds below the mapping at path, and reports whether there was room.
-// Keys that stand there stay, unless they have no value; mappings that both have are laid
-// likewise, and lists are not joined. Problems of what is added are shown at the mapping's
-// key.
+// Lay merges other into the mapping at path, and reports whether there was room. Existing
+// keys take precedence unless they have no value; mappings in both are merged recursively,
+// and lists are not joined. Problems with merged values are reported at the mapping's key.
 func (d *Document) Lay(other *Document, path Path, key string) bool {
 	n, found := d.find(path)
 	if !found || n.kind != mapping || other.root.kind != mapping {
-		return true // who decodes it says so
+		return true // reported when it is decoded
 	}
 	d.laid += other.root.size
 	if d.root.size+d.laid > maxNodes {
@@ -173,8 +172,8 @@ func (d *Document) Lay(other *Document, path Path, key string) bool {
 	return true
 }
 
-// At returns the position of the value at path, or of the nearest thing around it
-// that is there.
+// At returns the position of the value at path, or of the innermost existing value around
+// it.
 func (d *Document) At(path ...any) Position {
 	n, _ := d.find(path)
 	return n.pos
@@ -186,8 +185,8 @@ func (d *Document) Has(path ...any) bool {
 	return found
 }
 
-// Key returns the position of the key that path ends with, or what At gives where
-// path does not end with a key of the file.
+// Key returns the position of the last key of path, or that of At if path does not end with
+// an existing key.
 func (d *Document) Key(path ...any) Position {
 	if len(path) > 0 {
 		if parent, found := d.find(path[:len(path)-1]); found {
@@ -199,7 +198,7 @@ func (d *Document) Key(path ...any) Position {
 	return d.At(path...)
 }
 
-// find returns the node at path, or the innermost one on the way that exists.
+// find returns the node at path, or the innermost existing one on the way.
 func (d *Document) find(path Path) (*node, bool) {
 	n := d.root
 	for _, step := range path {
@@ -212,9 +211,8 @@ func (d *Document) find(path Path) (*node, bool) {
 	return n, true
 }
 
-// place returns where a problem with the value at path is shown: at the value, or at
-// the key of a list or mapping, which begins with something else. What is not
-// there is shown at what is around it.
+// place returns the position for a problem with the value at path: that of the value or,
+// for a list or mapping, of its key. For a missing value it is that of the surrounding one.
 func (d *Document) place(path Path) Position {
 	for len(path) > 0 && !d.Has(path...) {
 		path = path[:len(path)-1]
@@ -225,8 +223,8 @@ func (d *Document) place(path Path) Position {
 	return d.At(path...)
 }
 
-// Problemf reports that the value at path is wrong. It is dropped where that
-// value, or one around it, is reported already: one mistake gives one error.
+// Problemf reports a problem with the value at path. It is dropped if one with that value,
+// or a surrounding one, was reported already.
 func (d *Document) Problemf(path Path, format string, args ...any) {
 	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
 }
@@ -236,7 +234,7 @@ func (d *Document) KeyProblemf(path Path, format string, args ...any) {
 	d.report(d.Key(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// NotSupported reports that what, found at path, is known and not built yet.
+// NotSupported reports that what, found at path, is not supported yet.
 func (d *Document) NotSupported(path Path, what string) {
 	d.report(d.place(path), path, ErrNotSupported, "not supported yet: "+what)
 }
@@ -263,7 +261,7 @@ func (d *Document) fail(pos Position, class error, message string) {
 	})
 }
 
-// Err is nil, or [Errors] with every problem in the order of the file.
+// Err returns [Errors] with all problems in the order of the file, or nil.
 func (d *Document) Err() error {
 	if len(d.problems) == 0 {
 		return nil

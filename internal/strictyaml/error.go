@@ -10,33 +10,33 @@ import (
 
 // Classes of an [Error].
 var (
-	// ErrInvalid is the class of what is wrong.
+	// ErrInvalid is the class of mistakes.
 	ErrInvalid = errors.New("invalid")
-	// ErrNotSupported is the class of what is right and not built yet.
+	// ErrNotSupported is the class of valid but unsupported input.
 	ErrNotSupported = errors.New("not supported yet")
 )
 
-// maxProblems bounds what one file can make us print.
+// maxProblems is the maximum number of problems reported per file.
 const maxProblems = 100
 
-// Position is a place in a file; both count from 1, columns in characters. The
-// zero Position is the file as a whole.
+// Position is a position in a file. Lines and columns count from 1, columns in characters.
+// The zero Position stands for the whole file.
 type Position struct{ Line, Column int }
 
 func (p Position) compare(q Position) int {
 	return cmp.Or(cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
-// Error is one problem of a file.
+// Error is a problem in a file.
 type Error struct {
 	File     string
 	Position Position
-	Message  string // one sentence: what is wrong and what to do
-	Excerpt  string // lines around the place with a caret under it, or empty
+	Message  string // one sentence: what is wrong and how to fix it
+	Excerpt  string // lines around the position with a caret, or empty
 	Class    error  // ErrInvalid or ErrNotSupported
 }
 
-// Error is "file:line:column: message" and the excerpt below it.
+// Error returns "file:line:column: message" followed by the excerpt.
 func (e *Error) Error() string {
 	head := e.File + ": " + e.Message
 	if e.Position != (Position{}) {
@@ -48,13 +48,13 @@ func (e *Error) Error() string {
 	return head + "\n" + e.Excerpt
 }
 
-// Unwrap gives the class.
+// Unwrap returns the class.
 func (e *Error) Unwrap() error { return e.Class }
 
-// Errors is every problem found, in the order of the files.
+// Errors holds all problems, in the order of the files.
 type Errors = List[*Error]
 
-// List is several errors as one, each on lines of its own.
+// List combines several errors, each on its own lines.
 type List[E error] []E
 
 func (l List[E]) Error() string {
@@ -65,7 +65,7 @@ func (l List[E]) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Unwrap gives the single errors.
+// Unwrap returns the individual errors.
 func (l List[E]) Unwrap() []error {
 	all := make([]error, len(l))
 	for i, one := range l {
@@ -74,16 +74,16 @@ func (l List[E]) Unwrap() []error {
 	return all
 }
 
-// excerptWidth is how many characters of a line are shown.
+// excerptWidth is the maximum number of characters shown of a line.
 const excerptWidth = 100
 
-// excerpt returns the line at pos with a caret under it, and the line before it.
+// excerpt returns the line at pos with a caret below it, and the preceding line.
 func excerpt(lines []string, pos Position) string {
 	if pos.Line < 1 || pos.Line > len(lines) {
 		return ""
 	}
 	width := len(fmt.Sprint(pos.Line))
-	// A place far to the right moves the window, so that the caret is in it.
+	// A position far to the right shifts the window so that the caret is visible.
 	start := max(0, pos.Column-excerptWidth*3/4)
 	first := pos.Line
 	if start == 0 {
@@ -97,8 +97,8 @@ func excerpt(lines []string, pos Position) string {
 	return b.String()
 }
 
-// window returns the part of a line that is shown. Characters that could move the
-// cursor or colour the terminal are replaced.
+// window returns the visible part of a line. Characters that could move the cursor or color
+// the terminal are replaced.
 func window(line string, start int) string {
 	shown := []rune(line)
 	shown = shown[min(start, len(shown)):]

@@ -11,12 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ParseJSON reads the JSON value in data as [Parse] reads YAML. Comments and a
-// comma after the last element are taken, as editors write them into their
-// settings (JSONC).
+// ParseJSON parses the JSON value in data as [Parse] parses YAML. It accepts comments and
+// trailing commas, as in the settings of editors (JSONC).
 //
-// Such files hold tokens in places nobody foresees: their problems show neither
-// lines of the file nor strings out of it, except keys and single characters.
+// Such files may contain tokens in unexpected places, so their problems show neither lines
+// of the file nor strings from it, except keys and single characters.
 func ParseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
@@ -54,8 +53,8 @@ func ParseJSON(file string, data []byte) (*Document, error) {
 	return d, nil
 }
 
-// blanked is JSONC as JSON of the same length, with blanks in place of comments and of commas
-// after a last element. open is where a comment begins that has no end, or -1.
+// blanked returns JSONC as JSON of the same length, with comments and trailing commas
+// replaced by spaces. open is the offset of an unterminated comment, or -1.
 func blanked(data []byte) (plain []byte, open int) {
 	plain = bytes.Clone(data)
 	comma, last := -1, byte(0) // a comma, where that was last, and what was last before it
@@ -98,16 +97,16 @@ func blanked(data []byte) (plain []byte, open int) {
 	return plain, -1
 }
 
-// jsonReader makes nodes of JSON text. pos is the place at the offset at.
+// jsonReader converts JSON text to nodes. pos is the position of offset at.
 type jsonReader struct {
 	doc         *Document
 	dec         *jsontext.Decoder
-	text, plain []byte // as it is written, and without comments
+	text, plain []byte // as written, and without comments
 	at          int
 	pos         Position
 }
 
-// next moves to the token that is read next.
+// next moves to the next token.
 func (r *jsonReader) next() {
 	offset := int(r.dec.InputOffset())
 	r.moveTo(len(r.plain) - len(bytes.TrimLeft(r.plain[offset:], " \t\r\n,:")))
@@ -127,13 +126,13 @@ func (r *jsonReader) moveTo(offset int) {
 	r.at = offset
 }
 
-// wrong is what is wrong with the JSON at an offset.
+// wrong returns an error about the JSON at an offset.
 func (r *jsonReader) wrong(offset int, format string, args ...any) error {
 	r.moveTo(offset)
 	return fmt.Errorf("this is not valid JSON: "+format, args...)
 }
 
-// token reads what comes next.
+// token reads the next token.
 func (r *jsonReader) token() (jsontext.Token, error) {
 	token, err := r.dec.ReadToken()
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
@@ -185,7 +184,7 @@ func (r *jsonReader) value(depth int) (*node, error) {
 	return made, nil
 }
 
-// elements reads the elements of a list or a mapping, and the bracket that closes it.
+// elements reads the elements of a list or mapping, and the closing bracket.
 func (r *jsonReader) elements(closing jsontext.Kind, element func() error) error {
 	for r.dec.PeekKind() != closing {
 		r.next()
@@ -200,7 +199,7 @@ func (r *jsonReader) elements(closing jsontext.Kind, element func() error) error
 	return err
 }
 
-// pair reads a key and its value into the mapping to.
+// pair reads a key and its value into a mapping.
 func (r *jsonReader) pair(to *node, depth int) error {
 	pos := r.pos
 	if r.at < len(r.plain) && r.plain[r.at] != '"' {

@@ -11,7 +11,7 @@ import (
 type kind int
 
 const (
-	broken kind = iota // reported already
+	broken kind = iota // already reported
 	null
 	boolean
 	integer
@@ -21,23 +21,24 @@ const (
 	mapping
 )
 
-// node is a value of the file. An alias shares its target's node.
+// node is a value in the file. An alias shares its target's node.
 type node struct {
 	kind kind
 	pos  Position
-	text string // of a text; of a number or boolean as JSON writes it
-	// written is a number or a boolean as the file has it.
+	text string // of a text; of a number or boolean in JSON notation
+	// written is a number or boolean as in the file.
 	written string
-	// odd says of a text that it is a number which JSON cannot write, such as 007.
+	// odd reports that a text is a number that JSON cannot represent, such as 007.
 	odd bool
-	// asText has a number or a boolean written as a string, since it was read as one.
+	// asText reports that a number or boolean was decoded as a string, and is encoded as
+	// one.
 	asText bool
 	items  []*node        // of a list
 	pairs  []pair         // of a mapping, in the order of the file
-	index  map[string]int // key → its place in pairs
+	index  map[string]int // index in pairs by key
 	// With aliases written out:
-	size   int // nodes in it, itself included; no further than maxNodes+1
-	height int // of lists and mappings below it
+	size   int // nodes including itself; at most maxNodes+1
+	height int // levels of lists and mappings below it
 }
 
 type pair struct {
@@ -51,7 +52,7 @@ func (n *node) add(p pair) {
 	n.pairs = append(n.pairs, p)
 }
 
-// lay adds to a mapping the pairs of another, as if they stood at pos.
+// lay merges a mapping into n, with all positions set to pos.
 func (n *node) lay(below *node, pos Position) {
 	for _, p := range below.pairs {
 		switch own := n.pair(p.key); {
@@ -60,14 +61,14 @@ func (n *node) lay(below *node, pos Position) {
 		case own.value.kind == null:
 			own.value = p.value.movedTo(pos)
 		case own.value.kind == mapping && p.value.kind == mapping:
-			laid := own.value.clone() // others may share it, as aliases
+			laid := own.value.clone() // may be shared through aliases
 			laid.lay(p.value, pos)
 			own.value = laid
 		}
 	}
 }
 
-// movedTo returns n, and all in it, at another position.
+// movedTo returns a deep copy of n with all positions set to pos.
 func (n *node) movedTo(pos Position) *node {
 	moved := n.clone()
 	moved.pos = pos
@@ -80,14 +81,14 @@ func (n *node) movedTo(pos Position) *node {
 	return moved
 }
 
-// clone returns a copy of n with the same values in it.
+// clone returns a shallow copy of n.
 func (n *node) clone() *node {
 	c := *n
 	c.items, c.pairs, c.index = slices.Clone(n.items), slices.Clone(n.pairs), maps.Clone(n.index)
 	return &c
 }
 
-// drop takes keys out of a mapping.
+// drop removes keys from a mapping.
 func (n *node) drop(keys map[string]bool) {
 	kept := n.pairs
 	n.pairs, n.index = nil, map[string]int{}
@@ -120,7 +121,7 @@ func (n *node) child(step any) *node {
 	return nil
 }
 
-// appendJSON writes n as compact JSON; keys keep their order, numbers their digits.
+// appendJSON writes n as compact JSON. Keys keep their order and numbers their digits.
 func (n *node) appendJSON(b *bytes.Buffer) {
 	switch n.kind {
 	case boolean, integer, float:
@@ -159,7 +160,7 @@ func (n *node) appendJSON(b *bytes.Buffer) {
 func appendString(b *bytes.Buffer, s string) {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string always encodes, a Buffer always takes it
+	_ = enc.Encode(s) // a string can be encoded, and a Buffer never fails
 	b.Truncate(b.Len() - 1)
 }
 
@@ -170,7 +171,7 @@ func (n *node) json() json.RawMessage {
 	return b.Bytes()
 }
 
-// any returns n as encoding/json would decode it with UseNumber.
+// any returns n as decoded by encoding/json with UseNumber.
 func (n *node) any() any {
 	switch n.kind {
 	case boolean:
@@ -196,7 +197,7 @@ func (n *node) any() any {
 	}
 }
 
-// describe names what was found, for "must be …, not …".
+// describe describes n, for "must be …, not …".
 func (n *node) describe() string {
 	switch n.kind {
 	case boolean:
@@ -218,7 +219,7 @@ func (n *node) describe() string {
 	}
 }
 
-// describe is n.describe without its text where the document is private.
+// describe is like n.describe, without text from a private document.
 func (d *Document) describe(n *node) string {
 	if d.private && n.kind == text {
 		return "a string"

@@ -14,17 +14,17 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Bounds of a file. The parser underneath recurses, takes time quadratic in the
-// keys of a mapping, and can panic on odd input: its flat token stream is bounded
-// before it begins, and a panic becomes an error.
+// Limits on a file. The underlying parser recurses, takes time quadratic in the number of
+// keys of a mapping, and can panic on unusual input. So its token stream is limited before
+// parsing, and panics are turned into errors.
 const (
 	MaxBytes  = 1 << 20 // of the file
 	maxTokens = 50_000  // words, quoted and block strings, punctuation
 	maxDepth  = 64      // of lists and mappings
-	maxNodes  = 200_000 // with every alias written out
+	maxNodes  = 200_000 // with all aliases expanded
 )
 
-// parse returns the body of the one document in data, or nil with a problem reported.
+// parse returns the body of the single document in data, or nil after reporting a problem.
 func (d *Document) parse(data []byte) ast.Node {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
@@ -46,8 +46,7 @@ func (d *Document) parse(data []byte) ast.Node {
 	return d.single(file)
 }
 
-// syntax runs the parser. A panic in it is its fault, and the file's for being
-// odd enough to find it.
+// syntax runs the parser. It turns a panic of the parser into an error.
 func (d *Document) syntax(text string) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -64,9 +63,8 @@ func (d *Document) syntax(text string) (file *ast.File, err error) {
 	return parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 }
 
-// checkDepth bounds how deep the parser can recurse: by brackets, and by the
-// marks that can nest within one line. Nesting by indentation needs a column each,
-// which the size of the file bounds.
+// checkDepth limits the recursion of the parser: by brackets, and by markers that can nest
+// within one line. Nesting by indentation is limited by the size of the file.
 func checkDepth(tokens token.Tokens) error {
 	brackets, marks, line := 0, 0, 0
 	for _, t := range tokens {
@@ -90,7 +88,7 @@ func checkDepth(tokens token.Tokens) error {
 	return nil
 }
 
-// plainly says in plain words what the YAML library calls by its tokens.
+// plainly maps messages of the YAML library to clearer ones.
 var plainly = map[string]string{
 	"sequence end token ']' not found":                   "the list that begins here has no closing ]",
 	"could not find flow mapping end token '}'":          "the mapping that begins here has no closing }",
@@ -139,7 +137,7 @@ func (d *Document) single(file *ast.File) ast.Node {
 	return body
 }
 
-// start returns where n starts: the token of a mapping is the colon in it.
+// start returns the start position of n. The token of a mapping is its colon.
 func start(n ast.Node) Position {
 	switch n := n.(type) {
 	case *ast.MappingNode:

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// shape is what a struct's tags say about the mapping it is read from.
+// shape is what a struct's tags define about a mapping.
 type shape struct {
 	names  []string // keys in the order of the fields
 	fields map[string]field
-	// lenient says that unknown keys are left out with a warning, and that a key without
-	// a value is as good as none.
+	// lenient reports that unknown keys are ignored with a warning, and keys without a
+	// value are treated as absent.
 	lenient bool
 }
 
@@ -22,14 +22,13 @@ type field struct {
 	limits Limits
 }
 
-// Limits are what the tags of a struct's field say about its value. They are
-// exported for those who describe the same type by other means, such as a JSON
-// Schema.
+// Limits are what the tags of a struct field define about its value. They are exported to
+// describe the same type by other means, such as a JSON Schema.
 type Limits struct {
-	Required       bool     // there, and not empty
-	Zero           bool     // 0 is as good as left out
-	Enum           []string // what a string may be; empty: anything
-	Min, Max, Over *float64 // of a number; nil: unbounded
+	Required       bool     // must be present and not empty
+	Zero           bool     // 0 is treated as absent
+	Enum           []string // allowed values of a string; empty for any
+	Min, Max, Over *float64 // limits of a number; nil for none
 }
 
 func shapeOf(t reflect.Type) shape {
@@ -49,7 +48,7 @@ func shapeOf(t reflect.Type) shape {
 	return s
 }
 
-// Given lists the keys of the fields of a struct that are not zero, in the order of the fields.
+// Given returns the keys of the non-zero fields of a struct, in order of the fields.
 func Given(v any) (names []string) {
 	value := reflect.ValueOf(v)
 	known := shapeOf(value.Type())
@@ -61,7 +60,7 @@ func Given(v any) (names []string) {
 	return names
 }
 
-// LimitsOf reads the tags of f.
+// LimitsOf returns the limits in the tags of f.
 func LimitsOf(f reflect.StructField) Limits {
 	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 	optional := slices.ContainsFunc(strings.Split(options, ","), func(o string) bool {
@@ -77,8 +76,8 @@ func LimitsOf(f reflect.StructField) Limits {
 	}
 }
 
-// bound returns the number in a tag. One that is not a number is as good as none: a
-// test of the type shows it.
+// bound returns the number in a tag, or nil. An invalid number is treated as absent; a test
+// of the type would detect it.
 func bound(f reflect.StructField, tag string) *float64 {
 	number, err := strconv.ParseFloat(f.Tag.Get(tag), 64)
 	if err != nil {
@@ -87,13 +86,13 @@ func bound(f reflect.StructField, tag string) *float64 {
 	return &number
 }
 
-// ofElements returns what holds for each element of a list that l holds for.
+// ofElements returns the limits for the elements of a list with limits l.
 func (l Limits) ofElements() Limits {
 	l.Required = false
 	return l
 }
 
-// checkString says what is wrong with s at path; nothing is "".
+// checkString returns what is wrong with s at path, or "".
 func (l Limits) checkString(path Path, s string) (message string) {
 	switch {
 	case len(l.Enum) > 0 && !slices.Contains(l.Enum, s):
@@ -108,7 +107,7 @@ func (l Limits) checkString(path Path, s string) (message string) {
 	return ""
 }
 
-// checkNumber says what n should be instead; nothing is "".
+// checkNumber returns what n should be, or "".
 func (l Limits) checkNumber(n float64) string {
 	switch {
 	case l.Min != nil && n < *l.Min:
@@ -121,7 +120,7 @@ func (l Limits) checkNumber(n float64) string {
 	return ""
 }
 
-// orList is "a, b or c".
+// orList joins words as in "a, b or c".
 func orList(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -130,8 +129,8 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Suggest says what was meant by word: `did you mean "x"?` where one of known
-// is near, else what is known. It is empty when nothing is.
+// Suggest returns a suggestion for an unknown word: `did you mean "x"?` if one in known is
+// similar, otherwise the list of known words; "" if known is empty.
 func Suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return ""
@@ -143,7 +142,7 @@ func Suggest(word string, known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// Nearest returns the one of known that is most like word; empty if none is near.
+// Nearest returns the word in known most similar to word, or "" if none is similar.
 func Nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -157,20 +156,20 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// isNearMiss reports whether a key is a misspelt one of known: one or two letters of it
-// differ, or only what fold drops.
+// isNearMiss reports whether a key is a misspelling of one in known: up to two characters
+// differ after fold.
 func isNearMiss(key string, known []string) bool {
 	near := Nearest(key, known)
 	return near != "" && distance(fold(key), fold(near)) <= 2
 }
 
-// fold drops what people vary without meaning to: maxWorkers, max-workers.
+// fold removes insignificant variations: maxWorkers, max-workers.
 func fold(s string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(s))
 }
 
-// distance is the number of characters to insert, delete, change or swap with
-// their neighbour (optimal string alignment).
+// distance returns the edit distance of two strings: insertions, deletions, substitutions
+// and transpositions (optimal string alignment).
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)
 	rows := make([][]int, len(s)+1)

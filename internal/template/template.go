@@ -1,8 +1,8 @@
-// Package template puts values into texts at {{ expressions }}, and into JSON values whose
-// strings are such texts.
+// Package template substitutes values for {{ expressions }} in texts, and in JSON values
+// whose strings are such texts.
 //
-// It knows no language: whoever reads a template compiles its expressions. It puts values in
-// as they are, without escaping.
+// It defines no expression language: the caller compiles expressions. Values are inserted
+// without escaping.
 package template
 
 import (
@@ -20,23 +20,23 @@ const (
 	closing = "}}"
 )
 
-// ErrOpen says that an expression has no end.
+// ErrOpen is returned for an expression without an end.
 var ErrOpen = errors.New(`"{{" without "}}"`)
 
-// Expression returns the JSON value of an expression, with what E holds.
+// Expression evaluates an expression in an environment, and returns a JSON value.
 type Expression[E any] func(E) (any, error)
 
-// Text is what is written as it is, and expressions.
+// Text is a sequence of plain text and expressions.
 type Text[E any] []part[E]
 
-// part is an expression, or else plain text.
+// part is an expression or plain text.
 type part[E any] struct {
 	plain string
 	value Expression[E]
 }
 
-// Parse splits text at its expressions and compiles each, without the braces and the space
-// around it. It fails with [ErrOpen], or with what compile fails with.
+// Parse splits text at its expressions and compiles each, without braces and surrounding
+// space. It returns [ErrOpen] or an error of compile.
 func Parse[E any](text string, compile func(string) (Expression[E], error)) (Text[E], error) {
 	var all Text[E]
 	for {
@@ -60,8 +60,8 @@ func Parse[E any](text string, compile func(string) (Expression[E], error)) (Tex
 	}
 }
 
-// expressionEnd returns where the first closing in s is that does not stand in a
-// string of the expression, or -1.
+// expressionEnd returns the index of the first closing braces in s outside of string
+// literals, or -1.
 func expressionEnd(s string) int {
 	var quote byte
 	for i := 0; i < len(s); i++ {
@@ -81,7 +81,7 @@ func expressionEnd(s string) int {
 	return -1
 }
 
-// String returns the text with the values put in: strings as they are, anything else as JSON.
+// String returns the text with values substituted: strings verbatim, other values as JSON.
 func (t Text[E]) String(env E) (string, error) {
 	var out strings.Builder
 	for _, p := range t {
@@ -106,8 +106,8 @@ func (t Text[E]) String(env E) (string, error) {
 	return out.String(), nil
 }
 
-// Value returns the value of a text that is one expression and nothing else, of any type; else
-// its string.
+// Value returns the value, of any type, of a text that consists of a single expression, and
+// otherwise the text as by String.
 func (t Text[E]) Value(env E) (any, error) {
 	if len(t) == 1 && t[0].value != nil {
 		return t[0].value(env)
@@ -115,8 +115,8 @@ func (t Text[E]) Value(env E) (any, error) {
 	return t.String(env)
 }
 
-// Read returns the JSON value at a path with a text in place of each string, which read makes
-// of it and its path.
+// Read returns a JSON value with each string replaced by the text that read returns for it
+// and its path.
 func Read[E any](at strictyaml.Path, value any, read func(strictyaml.Path, string) Text[E]) any {
 	switch value := value.(type) {
 	case string:
@@ -137,7 +137,7 @@ func Read[E any](at strictyaml.Path, value any, read func(strictyaml.Path, strin
 	return value
 }
 
-// Fill returns a value that Read made with the value of each text in its place.
+// Fill returns a value returned by Read with each text replaced by its value.
 func Fill[E any](value any, env E) (any, error) {
 	switch value := value.(type) {
 	case Text[E]:

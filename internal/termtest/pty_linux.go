@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PTY is a pseudoterminal whose other end shows what is written to it.
+// PTY is a pseudoterminal connected to a Terminal.
 type PTY struct {
-	*os.File // what a program writes to
+	*os.File // written to by a program
 
 	master *os.File
 	read   sync.WaitGroup
@@ -23,8 +23,8 @@ type PTY struct {
 	term *Terminal // guarded by mu
 }
 
-// Open returns a pseudoterminal of a size, which is gone when the test ends. It skips
-// where the system has none to give, and fails where there should be one.
+// Open returns a pseudoterminal that is closed at the end of the test. It skips the test if
+// the system has no pseudoterminals, and fails it on other errors.
 func Open(t testing.TB, columns, rows int) *PTY {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -59,12 +59,12 @@ func (p *PTY) show() {
 		p.takeInLocked()
 		p.mu.Unlock()
 		if ready[0].Revents&(unix.POLLHUP|unix.POLLIN) == unix.POLLHUP {
-			return // nobody writes any more, and all that was written is read
+			return // closed by all writers, and everything was read
 		}
 	}
 }
 
-// takeInLocked shows what was written and not yet shown.
+// takeInLocked shows pending output.
 func (p *PTY) takeInLocked() {
 	buf := make([]byte, 32<<10)
 	for {
@@ -79,8 +79,8 @@ func (p *PTY) takeInLocked() {
 	}
 }
 
-// Resize makes the terminal so wide and high. What was written before is shown before: the kernel
-// hands it on some time after it is written, and in its order, so a NUL that is written now comes last.
+// Resize changes the size of the terminal, after showing all earlier output. The kernel
+// delivers output late but in order, so a NUL written now marks its end.
 func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	t.Helper()
 	p.mu.Lock()
@@ -106,7 +106,7 @@ func (p *PTY) Resize(t testing.TB, columns, rows int) {
 	p.term.Resize(columns, rows)
 }
 
-// Type is what a person types.
+// Type simulates keyboard input.
 func (p *PTY) Type(t testing.TB, keys string) {
 	t.Helper()
 	if _, err := p.master.WriteString(keys); err != nil {
@@ -114,15 +114,14 @@ func (p *PTY) Type(t testing.TB, keys string) {
 	}
 }
 
-// Text returns what is on the terminal now.
+// Text returns the current content of the terminal.
 func (p *PTY) Text() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.term.Text()
 }
 
-// End waits until all that was written is shown, and returns that. Nothing can be written
-// any more.
+// End closes the terminal, waits until all output is shown, and returns the content.
 func (p *PTY) End(t testing.TB) (text string, unknown []string) {
 	t.Helper()
 	if err := p.File.Close(); err != nil {

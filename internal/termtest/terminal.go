@@ -9,23 +9,23 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Terminal shows what is written to it. It knows line ends, cursor up, erasing to the end
-// of the line and of the screen, wrapping and its being switched off, and colours, which
-// it leaves out; what else controls a terminal is in Unknown.
+// Terminal is a terminal emulator. It supports line ends, cursor up, erasing to the end of
+// the line or screen, and switching wrapping; it ignores colors. Other control sequences
+// are added to Unknown.
 type Terminal struct {
 	Unknown []string
 
 	columns, rows int
-	lines         []row // with what has scrolled out
+	lines         []row // including those scrolled out
 	row, column   int   // of the cursor; row counts from the first line
 	noWrap        bool
-	held          string // the beginning of what has not come whole
+	held          string // an incomplete sequence
 }
 
 // row is a row of the terminal.
 type row struct {
-	cells []rune // a wide character takes two
-	goes  bool   // on in the next: the line was broken. Only erasing it whole ends that.
+	cells []rune // a wide character takes two cells
+	goes  bool   // wrapped into the next row; only erasing the whole row ends that
 }
 
 // New returns an empty terminal.
@@ -56,7 +56,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// escape obeys a sequence and returns its length; 0 where it is not whole.
+// escape executes a control sequence and returns its length, or 0 if it is incomplete.
 func (t *Terminal) escape(text string) int {
 	end := strings.IndexFunc(text[1:], func(r rune) bool { return r >= '@' && r <= '~' && r != '[' })
 	if end < 0 {
@@ -87,7 +87,7 @@ func (t *Terminal) escape(text string) int {
 	return end
 }
 
-// cut erases the line from the cursor on.
+// cut erases the line from the cursor to its end.
 func (t *Terminal) cut() {
 	if line := &t.lines[t.row]; t.column < len(line.cells) {
 		line.cells = line.cells[:t.column]
@@ -133,8 +133,8 @@ func (t *Terminal) down() {
 	}
 }
 
-// Resize makes the terminal as wide, and breaks lines anew, as most terminals do. The
-// cursor is in the last row of a line, before and after.
+// Resize changes the size of the terminal and rewraps lines, as most terminals do. The
+// cursor stays in the last row of a line.
 func (t *Terminal) Resize(columns, rows int) {
 	old, cursor := t.lines, t.row
 	t.columns, t.rows, t.lines = columns, rows, nil
@@ -156,8 +156,7 @@ func (t *Terminal) Resize(columns, rows int) {
 	}
 }
 
-// Text returns all that the terminal has shown and not erased, without the empty lines at the
-// end.
+// Text returns everything shown and not erased, without trailing empty lines.
 func (t *Terminal) Text() string {
 	var out strings.Builder
 	for _, line := range t.lines {

@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Inert returns a line of text without control characters and characters that change the order of
-// others, and with commands to CI systems broken up. The result is a single line.
+// Inert returns s as a single line without control characters and characters that change
+// the text direction, and with commands to CI systems disabled.
 func Inert(s string) string {
 	if !defence.InertText {
 		return s
@@ -32,20 +32,21 @@ func InertLines(s string) string {
 }
 
 var (
-	// anywhere matches the beginning of a command that CI systems find anywhere in a line:
+	// anywhere matches the start of a CI command that is recognized anywhere in a line:
 	// ##[error], ##vso[…], ##teamcity[…].
 	anywhere = regexp.MustCompile(`##([A-Za-z]*\[)`)
-	// ahead matches the beginning of a command at the beginning of a line: ::error::, ::add-mask::.
+	// ahead matches the start of a CI command that is recognized at the start of a line:
+	// ::error::, ::add-mask::.
 	ahead = regexp.MustCompile(`^::([A-Za-z])`)
 )
 
-// Indented applies [InertLines] to a text, and indents all lines but the first.
+// Indented applies [InertLines] to a text and indents all lines but the first.
 func Indented(s string) string {
 	return strings.ReplaceAll(InertLines(strings.TrimRight(s, "\n")), "\n", "\n    ")
 }
 
-// disobeyed inserts a blank into commands to CI systems, so that they are not executed. Indenting
-// a line does not suffice: GitHub's runner skips blanks.
+// disobeyed inserts a space into CI commands so that they are not executed. Indenting the
+// line is not enough, since GitHub's runner skips leading spaces.
 func disobeyed(line string) string {
 	if strings.Contains(line, "##") {
 		line = anywhere.ReplaceAllString(line, "# #$1")

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// InertJSON returns a writer that passes JSON on with the same values, and escapes all characters
-// that control a terminal or begin a command to a CI system; in valid JSON they stand in strings
-// only. Close must be called: up to a character is held back.
+// InertJSON returns a writer that forwards JSON with the same values, but escapes all
+// characters that control a terminal or start a CI command. In valid JSON these occur only
+// in strings. The caller must call Close, which flushes an incomplete character.
 func InertJSON(w io.Writer) io.WriteCloser { return &jsonWriter{w: w} }
 
 type jsonWriter struct {
 	w    io.Writer
-	held []byte // the beginning of a character
+	held []byte // an incomplete character
 	last rune
 }
 
@@ -44,8 +44,8 @@ func (j *jsonWriter) Close() error {
 	return err
 }
 
-// obeyed reports whether r, after the last character, must be escaped. Line breaks and tabs between
-// values are left.
+// obeyed reports whether r must be escaped after the last character. Line breaks and tabs
+// between values are kept.
 func (j *jsonWriter) obeyed(r rune) bool {
 	switch r {
 	case '\n', '\r', '\t':

@@ -1,6 +1,6 @@
-// Package text formats text for people: counts, lists, and the beginnings of long texts.
-// What strangers wrote is made visible whole ([Visible]), or is printed without what
-// terminals and CI systems obey ([Inert]).
+// Package text formats text for people: counts, lists, and excerpts of long texts.
+// Untrusted text is either escaped to be fully visible ([Visible]), or stripped of what
+// terminals and CI systems interpret ([Inert]).
 package text
 
 import (
@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// Ellipsis stands where a text was cut off.
+// Ellipsis marks where a text was truncated.
 const Ellipsis = "…"
 
-// Count is a number of things, of which the one is named: 1 trial, 2 trials.
+// Count formats a number of things: 1 trial, 2 trials.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -24,8 +24,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Some describes the first things of a list, most at most, and counts the others: a, b, and
-// 3 more.
+// Some describes the first most elements of a list and counts the others: a, b, and 3 more.
 func Some[T any](all []T, most int, describe func(T) string) []string {
 	var some []string
 	for i, one := range all {
@@ -37,13 +36,13 @@ func Some[T any](all []T, most int, describe func(T) string) []string {
 	return some
 }
 
-// Few is [Some] of texts as they are.
+// Few is like [Some] for strings.
 func Few(all []string, most int) []string {
 	return Some(all, most, func(s string) string { return s })
 }
 
-// Beginning is s, or as much of its beginning as most bytes hold: no character is broken.
-// Bytes that are none are kept.
+// Beginning returns s truncated to at most most bytes, without splitting a character, and
+// whether it was truncated. Invalid bytes are kept.
 func Beginning(s string, most int) (beginning string, isCut bool) {
 	if len(s) <= most {
 		return s, false
@@ -55,7 +54,7 @@ func Beginning(s string, most int) (beginning string, isCut bool) {
 	return s[:end], true
 }
 
-// Shorten is s, or its beginning in most bytes and an [Ellipsis].
+// Shorten returns s truncated to at most most bytes, with an [Ellipsis] if it was longer.
 func Shorten(s string, most int) string {
 	beginning, isCut := Beginning(s, most)
 	if isCut {
@@ -64,7 +63,7 @@ func Shorten(s string, most int) string {
 	return beginning
 }
 
-// Prefix returns how many bytes at the beginning of a and b are equal.
+// Prefix returns the length of the common prefix of a and b in bytes.
 func Prefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -73,8 +72,9 @@ func Prefix(a, b string) int {
 	return n
 }
 
-// Fork returns from which byte on two texts are to be shown in most bytes each, so that their
-// first difference is in view with before bytes before it. It is 0 where both are short enough.
+// Fork returns the offset from which to show two texts in most bytes each, so that their
+// first difference is visible after before bytes of context. It returns 0 if both are short
+// enough.
 func Fork(a, b string, most, before int) int {
 	if len(a) <= most && len(b) <= most {
 		return 0
@@ -86,7 +86,8 @@ func Fork(a, b string, most, before int) int {
 	return from
 }
 
-// Quote is s in quotes, or its beginning in most bytes and an [Ellipsis] behind the quotes.
+// Quote returns s in quotes, truncated to at most most bytes, with an [Ellipsis] after the
+// quotes if it was longer.
 func Quote(s string, most int) string {
 	beginning, isCut := Beginning(s, most)
 	quoted := strconv.Quote(beginning)
@@ -96,13 +97,13 @@ func Quote(s string, most int) string {
 	return quoted
 }
 
-// FirstLine is the first line of s that is not blank, without blanks at its ends.
+// FirstLine returns the first non-blank line of s without surrounding space.
 func FirstLine(s string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.TrimSpace(line)
 }
 
-// ShellWord is s as a shell takes it for one word.
+// ShellWord quotes s as a single shell word if necessary.
 func ShellWord(s string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("/._-+=:@%,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -113,16 +114,17 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// GlobWord returns a pattern of [path.Match] that matches s alone.
+// GlobWord returns a pattern for [path.Match] that matches only s.
 func GlobWord(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// ShellWords returns the words of a command as a shell splits it: by blanks, except where quotes or
-// a backslash keep them. Variables and operators are not special. It fails if a quote is not closed.
+// ShellWords splits a command into words like a shell: at blanks, except in quotes or after
+// a backslash. Variables and operators are not interpreted. It returns an error if a quote
+// is not closed.
 func ShellWords(s string) (words []string, err error) {
 	var word strings.Builder
-	var quote rune // that is open; 0 for none
+	var quote rune // currently open; 0 for none
 	begun, escaped := false, false
 	for _, r := range s {
 		switch {
@@ -162,7 +164,8 @@ func ShellWords(s string) (words []string, err error) {
 	return words, nil
 }
 
-// BothEnds returns the first and the last lines of s, and between them how many are left out.
+// BothEnds returns the first and last lines of s, with the number of lines left out between
+// them.
 func BothEnds(s string, first, last int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	if left := len(lines) - first - last; left > 0 {

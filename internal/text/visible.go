@@ -11,11 +11,11 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Visible returns s on one line, with characters that are not visible written out; a line break
-// becomes \n.
+// Visible returns s on one line, with invisible characters escaped and line breaks as
+// .
 func Visible(s string) string { return write(s, false) }
 
-// VisibleLines is [Visible], but keeps line breaks.
+// VisibleLines is like [Visible], but keeps line breaks.
 func VisibleLines(s string) string { return write(s, true) }
 
 func write(s string, breaks bool) string {
@@ -41,11 +41,11 @@ func write(s string, breaks bool) string {
 	return b.String()
 }
 
-// blank are characters that Unicode classes as letters or marks, and that are not visible.
+// blank holds invisible characters that Unicode classifies as letters or marks.
 var blank = map[rune]bool{0x034F: true, 0x115F: true, 0x1160: true, 0x17B4: true, 0x17B5: true, 0x3164: true, 0xFFA0: true, 0x2800: true}
 
-// Hidden reports whether a character takes no space, or looks like a space without being one. Line
-// breaks, tabs and the variation selectors of emoji are not hidden.
+// Hidden reports whether a character has no width, or looks like a space without being one.
+// Line breaks, tabs and the variation selectors of emoji are not hidden.
 func Hidden(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == '\r' || r == 0xFE0F || r == 0xFE0E:
@@ -56,8 +56,8 @@ func Hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || unicode.IsControl(r) || unicode.Is(unicode.Co, r)
 }
 
-// Columns returns how many columns of a terminal s takes: characters of East Asian scripts
-// and emoji take two, marks upon others none.
+// Columns returns the number of terminal columns of s: East Asian characters and emoji take
+// two, combining marks none.
 func Columns(s string) int {
 	if isPlain(s) {
 		return len(s)
@@ -65,22 +65,22 @@ func Columns(s string) int {
 	return uniseg.StringWidth(s)
 }
 
-// Line returns the beginning of s as [Visible] shows it, on one line of at most columns.
-// However long s is, it costs no more than what is shown.
+// Line returns the beginning of s in the form of [Visible], in at most columns columns. Its
+// cost does not depend on the length of s.
 func Line(s string, columns int) string {
 	beginning, _ := Beginning(s, utf8.UTFMax*columns)
 	return Fit(Visible(beginning), columns)
 }
 
-// Lines returns the beginning of s as [VisibleLines] shows it, in at most so many bytes, and
-// whether there is more.
+// Lines returns the beginning of s in the form of [VisibleLines], in at most most bytes,
+// and whether it was truncated.
 func Lines(s string, most int) (shown string, isCut bool) {
 	beginning, more := Beginning(s, most)
 	shown, hidden := Beginning(VisibleLines(beginning), most)
 	return shown, more || hidden
 }
 
-// isPlain reports whether s is printable ASCII, of which each byte takes a column.
+// isPlain reports whether s is printable ASCII, where each byte takes one column.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -90,8 +90,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Fit returns the beginning of s that takes at most columns, with an [Ellipsis] where more
-// was there. Marks upon others are bounded too: what takes no room must not be without end.
+// Fit returns s truncated to at most columns columns, with an [Ellipsis] if it was longer.
+// The number of combining marks, which have no width, is limited too.
 func Fit(s string, columns int) string {
 	if Columns(s) <= columns && len(s) <= 8*columns+8 {
 		return s

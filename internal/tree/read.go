@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Entry is an entry of a tar, with what a file has in it.
+// Entry is an entry of a tar with its content.
 type Entry struct {
 	*tar.Header
-	Path    string // its name, cleaned; it may lead out of the tree
+	Path    string // cleaned name; may lead out of the tree
 	Content io.Reader
 }
 
@@ -25,7 +25,7 @@ const (
 	Special   = "special"
 )
 
-// Kind returns what an entry is.
+// Kind returns the kind of an entry.
 func (e Entry) Kind() string {
 	switch e.Typeflag {
 	case tar.TypeReg:
@@ -38,10 +38,10 @@ func (e Entry) Kind() string {
 	return Special
 }
 
-// Cut says why the content of a packed directory was left out; empty if it is there.
+// Cut returns why the content of a packed directory was omitted, or "".
 func (e Entry) Cut() string { return e.PAXRecords[cutRecord] }
 
-// HasHoles reports whether a file is sparse, so that it may be far larger than its tar.
+// HasHoles reports whether a file is sparse, so that it may be much larger than its tar.
 func (e Entry) HasHoles() bool {
 	if e.Typeflag == tar.TypeGNUSparse {
 		return true
@@ -54,17 +54,16 @@ func (e Entry) HasHoles() bool {
 	return false
 }
 
-// Head returns the bytes of the entry's header in a tar, with extended headers before it.
+// Head returns the bytes of the entry's header, including extended headers.
 func (e Entry) Head() ([]byte, error) {
 	var out bytes.Buffer
 	err := tar.NewWriter(&out).WriteHeader(e.Header)
 	return out.Bytes(), err
 }
 
-// Entries yields the entries of a tar in their order, and why it cannot be read to its end.
-// The content is that of the entry until the next. It follows nothing and bounds nothing: a
-// tar may say of itself what it likes, and a file that is mostly holes may be far larger
-// than the tar.
+// Entries yields the entries of a tar in order, and an error if it cannot be read to its
+// end. The content of an entry is valid until the next. Nothing is followed or limited: the
+// tar may be hostile, and a sparse file may be much larger than the tar.
 func Entries(r io.Reader) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for in := tar.NewReader(r); ; {
@@ -83,7 +82,7 @@ func Entries(r io.Reader) iter.Seq2[Entry, error] {
 	}
 }
 
-// First returns the first entry of a tar. It fails with io.EOF if the tar is empty.
+// First returns the first entry of a tar, or io.EOF if it is empty.
 func First(r io.Reader) (Entry, error) {
 	for e, err := range Entries(r) {
 		return e, err

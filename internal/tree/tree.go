@@ -1,7 +1,7 @@
-// Package tree packs and unpacks trees of files as tar, in and out of directories that
-// hostile programs write to, and never follows a link out of one.
+// Package tree packs and unpacks file trees as tar, in directories that hostile programs
+// write to, without following links out of them.
 //
-// It holds nothing in memory and bounds no size: writers do.
+// It holds no content in memory and limits no sizes; writers must do so.
 package tree
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Unpack writes a tar's tree into root and nowhere else: names that lead out of it, also through
-// links, fail. So do names that takes refuses, unless it is nil. The files belong to the user of
-// this process.
+// Unpack unpacks a tar into root. It returns an error for names that lead out of root,
+// including through links, and for names rejected by takes, if not nil. The files belong to
+// the user of this process.
 func Unpack(root *os.Root, r io.Reader, takes func(name string) bool) error {
 	for e, err := range Entries(r) {
 		if err == nil && takes != nil && !takes(e.Path) {
-			err = fmt.Errorf("%s: there is no such place here", e.Name)
+			err = fmt.Errorf("%s: not a valid path here", e.Name)
 		}
 		if err == nil {
 			err = unpackEntry(root, e)
@@ -35,7 +35,7 @@ func Unpack(root *os.Root, r io.Reader, takes func(name string) bool) error {
 			return err
 		}
 	}
-	_, err := io.Copy(io.Discard, r) // the padding behind the end
+	_, err := io.Copy(io.Discard, r) // the padding after the end
 	return err
 }
 
@@ -46,7 +46,7 @@ func unpackEntry(root *os.Root, e Entry) error {
 		return nil
 	}
 	mkdirAll, openFile, at := root.MkdirAll, root.OpenFile, name
-	if !defence.ConfinedTrees { // a name leads wherever it says
+	if !defence.ConfinedTrees { // a name may lead anywhere
 		mkdirAll, openFile, at = os.MkdirAll, os.OpenFile, path.Join(root.Name(), name)
 	}
 	if err := mkdirAll(path.Dir(at), 0o755); err != nil {
@@ -72,17 +72,17 @@ func unpackEntry(root *os.Root, e Entry) error {
 	}
 }
 
-// MaxDepth is how deep nested directories are packed. A file descriptor is held for each level.
+// MaxDepth is the maximum depth of packed directories. Each level needs a file descriptor.
 const MaxDepth = 128
 
-// cutRecord is the PAX record of a directory that says why its content was left out.
+// cutRecord is the PAX record of a directory with the reason why its content was omitted.
 const cutRecord = "WAZA.cut"
 
-// Pack writes the tree under root as tar. Links are packed as links, never followed; sockets,
-// devices and pipes are packed as empty entries. Links to a path of omit are left out, and so are
-// directories that hold nothing else. Unreadable files are made readable first, so that nothing
-// hides by its mode. The content of a directory that is deeper than [MaxDepth], or that cannot be
-// listed, is left out; its [Entry.Cut] says why.
+// Pack writes the tree under root as tar. Links are packed as links and never followed;
+// sockets, devices and pipes are packed as empty entries. Links to a path in omit are
+// omitted, as are directories that contain nothing else. Unreadable files are made readable
+// first, so that nothing can be hidden by its mode. The content of a directory that is
+// deeper than [MaxDepth] or cannot be listed is omitted; [Entry.Cut] says why.
 func Pack(root *os.Root, omit []string, w io.Writer) error {
 	p := &packer{omit: omit, out: tar.NewWriter(w)}
 	names, err := list(root)
@@ -95,9 +95,9 @@ func Pack(root *os.Root, omit []string, w io.Writer) error {
 	return p.out.Close()
 }
 
-// PackOne writes the file, directory or link at a path under root as a tar of one entry, a
-// directory without its content. If nothing is there, the tar is empty. If the path leads through
-// a link, the tar has that link.
+// PackOne writes the file, directory or link at a path under root as a tar with one entry;
+// a directory without its content. If nothing exists there the tar is empty. If the path
+// leads through a link the tar has that link.
 func PackOne(root *os.Root, name string, w io.Writer) error {
 	p := &packer{out: tar.NewWriter(w)}
 	if err := p.one(root, strings.TrimPrefix(path.Clean("/"+name), "/")); err != nil {
@@ -133,7 +133,7 @@ type packer struct {
 	out  *tar.Writer
 }
 
-// found is an entry of a directory, by its name there and its path in the tree.
+// found is a directory entry, with its name in the directory and its path in the tree.
 type found struct {
 	dir  *os.Root
 	name string
@@ -141,7 +141,7 @@ type found struct {
 	info fs.FileInfo
 }
 
-// all packs what a directory has.
+// all packs the entries of a directory.
 func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
 	for _, name := range names {
 		info, err := dir.Lstat(name)
@@ -155,8 +155,8 @@ func (p *packer) all(dir *os.Root, at string, names []string, depth int) error {
 	return nil
 }
 
-// list returns the names in a directory, sorted. The function fs.ReadDir would refuse directories
-// whose own names are not UTF-8.
+// list returns the sorted names in a directory. fs.ReadDir would reject directories whose
+// own name is not UTF-8.
 func list(dir *os.Root) ([]string, error) {
 	file, err := dir.Open(".")
 	if err != nil {
@@ -218,7 +218,7 @@ func (p *packer) dir(f found, depth int) error {
 	return p.all(dir, f.path, names, depth+1)
 }
 
-// enter opens a directory and lists it.
+// enter opens and lists a directory.
 func enter(f found) (*os.Root, []string, error) {
 	if err := unlock(f, 0o700); err != nil {
 		return nil, nil, err
@@ -234,7 +234,7 @@ func enter(f found) (*os.Root, []string, error) {
 	return dir, names, err
 }
 
-// unlock gives the owner the rights in want.
+// unlock adds the permissions in want for the owner.
 func unlock(f found, want fs.FileMode) error {
 	if f.info.Mode()&want == want {
 		return nil
@@ -247,7 +247,7 @@ func (p *packer) special(f found) error {
 	return p.out.WriteHeader(&tar.Header{Typeflag: tar.TypeFifo, Name: f.path, Mode: int64(f.info.Mode().Perm()), ModTime: f.info.ModTime().Truncate(time.Second)})
 }
 
-// onlyOmitted reports whether a directory holds nothing but links to omit.
+// onlyOmitted reports whether a directory contains only links to omit.
 func (p *packer) onlyOmitted(dir *os.Root, names []string) bool {
 	for _, name := range names {
 		target, err := dir.Readlink(name)
@@ -269,7 +269,7 @@ func (p *packer) link(f found) error {
 	return p.header(f.path, f.info, target, "")
 }
 
-// followed packs a link as the file that it leads to, where it leads to one.
+// followed packs a link as the file that it leads to, if any.
 func (p *packer) followed(f found) error {
 	target, err := f.dir.Readlink(f.name)
 	if err != nil {
@@ -286,15 +286,15 @@ func (p *packer) followed(f found) error {
 	return err
 }
 
-// file packs a regular file; one that grows or shrinks meanwhile is cut or padded
-// to the size it had.
+// file packs a regular file. One that grows or shrinks meanwhile is truncated or padded to
+// its original size.
 func (p *packer) file(f found) error {
 	if err := unlock(f, 0o400); err != nil {
 		return unlessGone(err)
 	}
 	flags := os.O_RDONLY
 	if defence.UnopenedPipes {
-		flags |= syscall.O_NONBLOCK // a pipe put in the file's place meanwhile would hold us up
+		flags |= syscall.O_NONBLOCK // a pipe that replaced the file would block
 	}
 	file, err := f.dir.OpenFile(f.name, flags, 0)
 	if err != nil {
@@ -330,7 +330,7 @@ func (p *packer) header(name string, info fs.FileInfo, target, cut string) error
 	return p.out.WriteHeader(header)
 }
 
-// unlessGone drops the error of an entry that went away meanwhile.
+// unlessGone returns nil if an entry was removed meanwhile, and err otherwise.
 func unlessGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

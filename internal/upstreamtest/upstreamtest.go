@@ -1,7 +1,6 @@
-// Package upstreamtest reads results.json in tests as the tools of upstream waza do. A
-// value of another JSON type than these have makes upstream refuse the whole file, so what
-// can be decoded here can be compared, graded and served there. Keys that upstream does
-// not know it passes over.
+// Package upstreamtest reads results.json in tests like the tools of upstream waza.
+// Upstream rejects the whole file if a value has a different JSON type, so a file that can
+// be decoded here can be compared, graded and served there. Unknown keys are ignored.
 package upstreamtest
 
 import (
@@ -157,14 +156,14 @@ type Run struct {
 	Usage *Usage `json:"usage"`
 }
 
-// Result is what came of a tool.
+// Result is a tool's result.
 type Result struct {
 	Content         string            `json:"content"`
 	Contents        []json.RawMessage `json:"contents"`
 	DetailedContent *string           `json:"detailedContent"`
 }
 
-// Usage is what models took.
+// Usage is the usage of models.
 type Usage struct {
 	Turns            int     `json:"turns"`
 	InputTokens      int     `json:"input_tokens"`
@@ -182,7 +181,7 @@ type Usage struct {
 	} `json:"model_metrics"`
 }
 
-// Interval is one of confidence.
+// Interval is a confidence interval.
 type Interval struct {
 	Lower           float64 `json:"lower"`
 	Upper           float64 `json:"upper"`
@@ -191,8 +190,8 @@ type Interval struct {
 	NumBootstraps   int     `json:"num_bootstraps"`
 }
 
-// Read reads a results.json, and fails where upstream would not read it or take it for
-// none.
+// Read decodes a results.json. It fails the test if upstream would reject the file or not
+// recognize it.
 func Read(t testing.TB, data []byte) Outcome {
 	t.Helper()
 	var o Outcome
@@ -200,7 +199,7 @@ func Read(t testing.TB, data []byte) Outcome {
 		t.Fatalf("upstream waza cannot read results.json: %v", err)
 	}
 	if o.RunID == "" || o.EvalName == "" && o.Summary.TotalTests == 0 {
-		t.Errorf("upstream waza takes results.json for none: eval_id %q, eval_name %q, %d tests", o.RunID, o.EvalName, o.Summary.TotalTests)
+		t.Errorf("upstream waza does not recognize results.json: eval_id %q, eval_name %q, %d tests", o.RunID, o.EvalName, o.Summary.TotalTests)
 	}
 	return o
 }

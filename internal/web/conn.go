@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// Serve hands conn to a server, which serves and closes it, and returns at once. It closes conn
-// if the server is closed.
+// Serve makes a server serve conn and then close it. It returns at once. If the server is
+// closed, it closes conn.
 func Serve(server *http.Server, conn net.Conn) {
 	l := &listener{Conn: conn}
 	if _ = server.Serve(l); !l.accepted {
@@ -30,7 +30,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return l.Conn, nil
 }
 
-// Close implements net.Listener. The connection stays open.
+// Close implements net.Listener. It does not close the connection.
 func (l *listener) Close() error { return nil }
 
 // Addr implements net.Listener.

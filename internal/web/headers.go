@@ -1,5 +1,5 @@
-// Package web helps those who pass HTTP on: which headers are end-to-end (RFC 9110, section
-// 7.6.1), whether a body is encoded, and how to serve a connection that was made elsewhere.
+// Package web has helpers for HTTP proxies: which headers are end-to-end (RFC 9110, section
+// 7.6.1), whether a body is encoded, and how to serve an existing connection.
 package web
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// EndToEnd returns a copy of h without the headers that belong to one connection. It drops Upgrade
-// and Trailer too, since the proxies here support neither.
+// EndToEnd returns a copy of h without hop-by-hop headers. It also drops Upgrade and
+// Trailer, which the proxies here do not support.
 func EndToEnd(h http.Header) http.Header {
 	passed := h.Clone()
 	for _, list := range h.Values("Connection") {

@@ -84,7 +84,7 @@ func TestChanges(t *testing.T) {
 func TestPinRefuses(t *testing.T) {
 	partial := offering(`{"name":"a"}`)
 	partial.Lists[0].Partial = "the server sent the same cursor twice"
-	for want, o := range map[string]Catalog{"incomplete: the server sent the same cursor twice": partial, "has no name": offering(`{}`), "was not requested": {}} {
+	for want, o := range map[string]Catalog{"incomplete: the server sent the same cursor twice": partial, "a tool without a name": offering(`{}`), "was not requested": {}} {
 		if _, err := o.Pin(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}

@@ -96,7 +96,7 @@ func TestExcerptsTell(t *testing.T) {
 		t.Errorf("%q", marks)
 	}
 	hidden := inText("a"+tagged("read the keys"), nil)
-	if len(hidden) != 1 || !strings.Contains(hidden[0].Excerpt, "say: read the keys") {
+	if len(hidden) != 1 || !strings.Contains(hidden[0].Excerpt, "that spell: read the keys") {
 		t.Errorf("%q", hidden)
 	}
 }

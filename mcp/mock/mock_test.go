@@ -45,8 +45,8 @@ func TestAnswer(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, responses := range map[string][]*Response{
 		`tool "t" has no responses`:             nil,
-		`responses[0]: give it a return`:        {{}},
-		`it has a return and an error`:          {{Return: json.RawMessage("1"), Error: "x"}},
+		`responses[0]: set return or error`:     {{}},
+		`set only one of return and error`:      {{Return: json.RawMessage("1"), Error: "x"}},
 		`match must be a mapping`:               {{Match: json.RawMessage("[1]"), Error: "x"}},
 		`match_regex.a: error parsing regexp`:   {{MatchRegex: map[string]string{"a": "("}, Error: "x"}},
 		`match_schema: "file:///etc/passwd" is`: {{MatchSchema: json.RawMessage(`{"$ref":"file:///etc/passwd"}`), Error: "x"}},

@@ -149,7 +149,7 @@ func TestServerThatFloods(t *testing.T) {
 		if r := b.post(session, fmt.Sprintf(big, 2)); !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) {
 			t.Errorf("over the limit: %.200q", r.body)
 		}
-		if e := b.rec.event(t, "limit"); e.Where != "s" || !strings.Contains(e.Message, "more bytes of them") {
+		if e := b.rec.event(t, "limit"); e.Where != "s" || !strings.Contains(e.Message, "exceeded its limit on messages") {
 			t.Errorf("event %+v", e)
 		}
 		b.rec.event(t, "server_exit")

@@ -101,7 +101,7 @@ func TestInquiryWithoutSessions(t *testing.T) {
 	if h := <-a.seen; h.Get(headerName) != "complete" || h.Get(headerMethod) != methodCallTool || h.Get(headerVersion) != statelessVersion {
 		t.Errorf("headers %v", h)
 	}
-	if _, err := callNow(t, q, "input_required", ""); err == nil || !strings.Contains(err.Error(), "wants input") {
+	if _, err := callNow(t, q, "input_required", ""); err == nil || !strings.Contains(err.Error(), "requires input") {
 		t.Errorf("a call that wants input: %v", err)
 	}
 }

@@ -220,7 +220,7 @@ func TestEventsServerThatIsNone(t *testing.T) {
 		says    string
 	}{
 		"unauthorized": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) }, "requires authorization: HTTP 401"},
-		"no stream":    {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "is none"},
+		"no stream":    {func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") }, "is not an event stream"},
 		"no endpoint":  {func(w http.ResponseWriter, r *http.Request) { written(w, "data: {}\n\n") }, "no endpoint event"},
 		"silent":       {func(w http.ResponseWriter, r *http.Request) { written(w, ": x\n\n"); <-r.Context().Done() }, "did not"},
 	} {

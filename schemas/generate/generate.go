@@ -1,8 +1,7 @@
-// Package generate generates the JSON Schemas of waza's files from the Go types that they
-// are read into.
+// Package generate generates the JSON Schemas of waza's files from their Go types.
 //
-// A schema is no stricter than the reader with --strict-keys, except for keys without a value.
-// Rules about several keys or files are left to the reader, except the plainest.
+// A schema is never stricter than the parser with --strict-keys, except for keys without a
+// value. Most rules that involve several keys or files are left to the parser.
 package generate
 
 import (
@@ -24,7 +23,7 @@ const (
 	base  = "https://github.com/waza-isolate/waza/schemas/"
 )
 
-// Eval is the schema of an eval file.
+// Eval returns the schema of an eval file.
 func Eval() ([]byte, error) {
 	s, err := of[eval.Eval]()
 	if err != nil {
@@ -36,7 +35,7 @@ func Eval() ([]byte, error) {
 	return render(s, "eval.schema.json", "waza eval")
 }
 
-// Task is the schema of a task file.
+// Task returns the schema of a task file.
 func Task() ([]byte, error) {
 	s, err := of[eval.Task]()
 	if err != nil {
@@ -48,7 +47,7 @@ func Task() ([]byte, error) {
 	return render(s, "task.schema.json", "waza task")
 }
 
-// Results is the schema of results.json.
+// Results returns the schema of results.json.
 func Results() ([]byte, error) {
 	s, err := jsonschema.For[results.Results](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {},
@@ -59,7 +58,7 @@ func Results() ([]byte, error) {
 	return render(s, "results.schema.json", "waza results")
 }
 
-// custom are the schemas of types that say more than their Go type does.
+// custom returns the schemas of types that cannot be derived from their Go type.
 func custom() map[reflect.Type]*jsonschema.Schema {
 	all := maps.Clone(grading.TypeSchemas())
 	all[reflect.TypeFor[json.RawMessage]()] = &jsonschema.Schema{}

@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// limiter puts into a schema what the tags of its type say.
+// limiter adds the limits in a type's tags to its schema.
 type limiter struct {
-	custom map[reflect.Type]*jsonschema.Schema // left as they are
+	custom map[reflect.Type]*jsonschema.Schema // not modified
 }
 
 func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
@@ -24,7 +24,7 @@ func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
 		return
 	}
 	switch t.Kind() {
-	case reflect.String: // set from every scalar
+	case reflect.String: // set from any scalar
 		if s.Type == "string" {
 			s.Type, s.Types = "", []string{"string", "number", "boolean"}
 		}
@@ -49,7 +49,7 @@ func (l limiter) apply(s *jsonschema.Schema, t reflect.Type) {
 	}
 }
 
-// notNull takes back the null that the generator allows wherever Go has nil.
+// notNull removes the null type that the generator adds wherever Go allows nil.
 func notNull(s *jsonschema.Schema) {
 	if s.Types == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// refineEval adds what the tags of an eval's types cannot say.
+// refineEval adds what the tags of the eval types cannot express.
 func refineEval(s *jsonschema.Schema) error {
 	config := s.Properties["config"]
 	servers := config.Properties["mcp_servers"]
@@ -32,10 +32,10 @@ func refineEval(s *jsonschema.Schema) error {
 	return refineGraders(s.Properties["graders"])
 }
 
-// refineTask adds what the tags of a task's types cannot say.
+// refineTask adds what the tags of the task types cannot express.
 func refineTask(s *jsonschema.Schema) error {
 	inputs := s.Properties["inputs"]
-	inputs.OneOf = []*jsonschema.Schema{{Required: []string{"prompt"}}, {Required: []string{"prompt_file"}}} // which may be empty
+	inputs.OneOf = []*jsonschema.Schema{{Required: []string{"prompt"}}, {Required: []string{"prompt_file"}}} // may be empty
 	script := s.Properties["script"]
 	script.Type, script.MinItems = "array", jsonschema.Ptr(1)
 	refineEnv(s.Properties["inputs"].Properties["environment"])
@@ -67,7 +67,7 @@ func refineServers(servers *jsonschema.Schema) {
 	refineContainer(service)
 }
 
-// refineContainer adds what holds for the container of a server and of a service.
+// refineContainer adds rules for the container of a server or service.
 func refineContainer(properties map[string]*jsonschema.Schema) {
 	for _, size := range []string{"memory", "disk"} {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
@@ -76,7 +76,7 @@ func refineContainer(properties map[string]*jsonschema.Schema) {
 	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: eval.EnvPattern}
 }
 
-// refineGraders types each grader's config by its type.
+// refineGraders defines each grader's config by its type.
 func refineGraders(graders *jsonschema.Schema) error {
 	grader := graders.Items
 	grader.Properties["type"].Enum = words(grading.Types())
@@ -98,13 +98,13 @@ func refineGraders(graders *jsonschema.Schema) error {
 			then.Required = []string{"config"}
 		}
 		whole := typed("type", name)
-		whole.Not = refers // its file has what is left out
+		whole.Not = refers // the referenced file has the missing keys
 		grader.AllOf = append(grader.AllOf, &jsonschema.Schema{If: whole, Then: then})
 	}
 	return nil
 }
 
-// typed matches an object whose key has the value.
+// typed matches an object with the given value of a key.
 func typed(key, value string) *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Properties: map[string]*jsonschema.Schema{key: {Const: jsonschema.Ptr(any(value))}},

@@ -1,5 +1,5 @@
-// The command pause is the program of the one image that every node has. It holds a pod's
-// namespaces, and is what pods of tests run.
+// The command pause is the program in the only image on every node. It holds a pod's
+// namespaces, and is what test pods run.
 //
 //	pause                 wait for a signal
 //	pause cat             copy stdin to stdout

@@ -1,5 +1,5 @@
-// Command collector receives spans as the OpenTelemetry Collector does, with its OTLP receiver,
-// and writes each request as a line of OTLP JSON to stdout. Its argument is its endpoint.
+// Command collector receives spans with the OTLP receiver of the OpenTelemetry Collector,
+// and writes each request to stdout as a line of OTLP JSON. Its argument is its endpoint.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package treetest makes trees as tar for tests, hostile ones too.
+// Package treetest creates tar archives for tests, including hostile ones.
 package treetest
 
 import (
@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Entry is an entry of a tar; a regular file where Kind is not set.
+// Entry is an entry of a tar; by default a regular file.
 type Entry struct {
 	Name, Content, Link string
 	Kind                byte
 }
 
-// Tar returns entries as tar, in their order and with their names as they are.
+// Tar returns entries as tar, in order and with unchanged names.
 func Tar(t testing.TB, mode int64, entries ...Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
