@@ -104,7 +104,7 @@ func TestArgumentsThatAreNotChecked(t *testing.T) {
 		{"a base on the network", `{"$id":"http://192.0.2.1/a/","$ref":"b.json"}`, `{}`, `refers to "b.json", which is not loaded`},
 		{"a place that is not there", `{"$ref":"#/$defs/none"}`, `{}`, "is not a valid JSON Schema"},
 		{"a pattern that is no RE2", `{"properties":{"a":{"pattern":"^(?!x)"}}}`, `{"a":"y"}`, "not an RE2 regular expression"},
-		{"a pattern that is too large", `{"properties":{"a":{"pattern":"((a{30}){30}){30}"}}}`, `{"a":"y"}`, "or too large a one"},
+		{"a pattern that is too large", `{"properties":{"a":{"pattern":"((a{30}){30}){30}"}}}`, `{"a":"y"}`, "or is too large"},
 		{"a pattern for names that is none", `{"patternProperties":{"(?!x)":{}}}`, `{"a":"y"}`, "not an RE2 regular expression"},
 		{"a deep schema", `{"properties":` + nested(70) + `}`, `{}`, "nested deeper"},
 		{"deep arguments", `{}`, nested(9000), "arguments nested deeper"},

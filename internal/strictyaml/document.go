@@ -229,7 +229,7 @@ func (d *Document) Problemf(path Path, format string, args ...any) {
 	d.report(d.place(path), path, ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// KeyProblemf is Problemf about the key that path ends with.
+// KeyProblemf is like Problemf for the last key of path.
 func (d *Document) KeyProblemf(path Path, format string, args ...any) {
 	d.report(d.Key(path...), path, ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -57,7 +57,7 @@ func ParseJSON(file string, data []byte) (*Document, error) {
 // replaced by spaces. open is the offset of an unterminated comment, or -1.
 func blanked(data []byte) (plain []byte, open int) {
 	plain = bytes.Clone(data)
-	comma, last := -1, byte(0) // a comma, where that was last, and what was last before it
+	comma, last := -1, byte(0) // offset of the last comma if nothing follows it, and the byte before it
 	for i := 0; i < len(plain); i++ {
 		c := plain[i]
 		switch {

@@ -71,7 +71,7 @@ func Entries(r io.Reader) iter.Seq2[Entry, error] {
 			switch {
 			case errors.Is(err, io.EOF):
 				return
-			case err != nil && !errors.Is(err, tar.ErrInsecurePath): // whoever follows paths looks at them
+			case err != nil && !errors.Is(err, tar.ErrInsecurePath): // callers check the paths
 				yield(Entry{}, err)
 				return
 			}

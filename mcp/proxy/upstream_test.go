@@ -117,7 +117,7 @@ func TestRedirects(t *testing.T) {
 		{"GET", 301, stranger.URL + "/there", 502, "another origin", ""},
 		{"POST", 307, "//" + stranger.Listener.Addr().String() + "/", 502, "another origin", ""},
 		{"POST", 307, "https://" + own.Listener.Addr().String() + "/", 502, "another origin", ""},
-		{"POST", 307, "http://%zz", 502, "cannot be read", ""},
+		{"POST", 307, "http://%zz", 502, "is invalid", ""},
 		{"POST", 304, stranger.URL, 304, "", ""},
 	} {
 		body := ""
