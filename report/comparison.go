@@ -9,9 +9,9 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Comparison returns the page of runs side by side. Those that are in the document are given in
-// order, with the links to their pages; of others both are zero.
-// What differs in a task is read of the trials' evidence, where read says; it may be nil.
+// Comparison returns the page that compares runs. runs and links hold the views and page
+// links, in order, of the runs that have pages in the document; other runs have neither.
+// Differences within tasks are read from the evidence that read finds; it may be nil.
 func Comparison(c results.Comparison, runs []view.Run, links []Links, read TrialOf) Page {
 	p := comparison{place: place{path: PathCompare}, TooFew: view.TooFew(c)}
 	for i, run := range c.Runs {
@@ -35,10 +35,10 @@ type comparison struct {
 	Runs   []comparedRun
 	Pairs  []comparedPair
 	Tasks  []comparedTask
-	Left   int // tasks whose outputs and calls were not compared
+	Left   int // number of tasks whose outputs and calls were not compared
 }
 
-// comparedRun is a run with its pages, where there are any.
+// comparedRun is a run with its pages, if it has any.
 type comparedRun struct {
 	results.ComparedRun
 	Lane  string
@@ -46,7 +46,7 @@ type comparedRun struct {
 	Links Links
 }
 
-// Overview returns the address of its first page; empty where it has none.
+// Overview returns the address of the run's first page, or "" if it has none.
 func (r comparedRun) Overview() template.URL {
 	if r.Run.ID == "" {
 		return ""
@@ -54,10 +54,10 @@ func (r comparedRun) Overview() template.URL {
 	return r.Links.To(PathOverview)
 }
 
-// Number returns the run's number among those compared.
+// Number returns the run's number in the comparison.
 func (r comparedRun) Number() int { return r.ComparedRun.Run }
 
-// Verdict returns what came of the run; nil where it has no pages.
+// Verdict returns the verdict on the run, or nil if it has no pages.
 func (r comparedRun) Verdict() *verdict {
 	if r.Run.ID == "" {
 		return nil
@@ -66,11 +66,11 @@ func (r comparedRun) Verdict() *verdict {
 	return &v
 }
 
-// comparedPair is a run held against the first.
+// comparedPair is a run compared with the first.
 type comparedPair struct {
 	results.Pair
 	Figures []contrast
-	Worse   list[view.Difference] // what a person has to look at
+	Worse   list[view.Difference] // to be reviewed
 	Others  list[view.Difference]
 }
 
@@ -93,9 +93,9 @@ type contrast struct {
 	Name          string
 	Before, After string
 	Mark          Mark
-	By            string // how much it differs; empty where no difference is shown
+	By            string // the difference; empty if none is shown
 	Interval      string
-	Whisker       *extent // of the interval; nil where there is none
+	Whisker       *extent // the interval; nil if there is none
 }
 
 func figuresOf(p results.Pair) (all []contrast) {
@@ -116,7 +116,7 @@ func figuresOf(p results.Pair) (all []contrast) {
 	return all
 }
 
-// figureText returns a value of a figure, as pages show it.
+// figureText formats a value of a figure for pages.
 func figureText(u view.Unit, v float64) string {
 	switch u {
 	case view.Milliseconds:
@@ -167,13 +167,13 @@ type comparedTask struct {
 // comparedCell is a task in one run.
 type comparedCell struct {
 	results.ComparedTask
-	Mark   *Mark  // of its change against the first run; nil where it has none
-	Dots   []dot  // where the run is in the document
-	Links  Links  // likewise
+	Mark   *Mark  // of its change since the first run; nil if it has none
+	Dots   []dot  // if the run is in the document
+	Links  Links  // if the run is in the document
 	TestID string // for links
 }
 
-// Trial returns the address of the page of one of its trials.
+// Trial returns the address of the page of a trial of the task.
 func (c comparedCell) Trial(task string, number int) template.URL {
 	return c.Links.To(TrialPath(task, number))
 }
@@ -227,7 +227,7 @@ func (r comparedRun) cells() map[string]comparedCell {
 	return cells
 }
 
-// Choices returns the changes by which the tasks can be filtered.
+// Choices returns the kinds of changes by which the tasks can be filtered.
 func (c comparison) Choices() []choice {
 	var words []string
 	for _, change := range results.Changes() {

@@ -11,11 +11,10 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// TrialOf returns where the evidence is of a trial of one of the runs that are compared, which are
-// counted from 0.
+// TrialOf returns the evidence of a trial of a compared run. Runs are counted from 0.
 type TrialOf func(run int, task string, number int) (evidence.Dir, error)
 
-// differing is a part of what trials of a task left that is not the same in all runs.
+// differing is a part of a task's trials that is not the same in all runs.
 type differing struct {
 	Name  string
 	Sides []side
@@ -23,7 +22,7 @@ type differing struct {
 
 // side is such a part in one run.
 type side struct {
-	Run    int // as runs are numbered on the page
+	Run    int // number of the run on the page
 	Number int // of the trial
 	To     template.URL
 	Mark   Mark
@@ -31,7 +30,7 @@ type side struct {
 	Gap    string // why there is no text
 }
 
-// Bounds of what tasks unfold to.
+// Limits on the details of tasks.
 const (
 	maxUnfolded  = 200     // tasks
 	maxSide      = 8 << 10 // bytes of a text
@@ -39,7 +38,7 @@ const (
 	maxSideCalls = 100
 )
 
-// wordDiffers is what tasks are filtered by that unfold.
+// wordDiffers is the filter word for tasks with details.
 const wordDiffers = "different"
 
 // Names of the parts.
@@ -49,8 +48,8 @@ const (
 	partOutput = "final output"
 )
 
-// unfold compares what each run's telling trial of a task left, those tasks first that changed, and
-// returns how many tasks are left out.
+// unfold compares the representative trials of each task, changed tasks first, and returns
+// how many tasks are left out.
 func (c *comparison) unfold(read TrialOf) (left int) {
 	if read == nil {
 		return 0
@@ -85,10 +84,10 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 	return max(len(order)-maxUnfolded, 0)
 }
 
-// leavings are what a trial left, as it is.
+// leavings holds the parts of a trial.
 type leavings struct {
 	side
-	texts map[string]string // by the names of parts
+	texts map[string]string // by name of the part
 }
 
 func (l *leavings) read(read TrialOf, run int, task, why string) {
@@ -105,7 +104,7 @@ func (l *leavings) read(read TrialOf, run int, task, why string) {
 	l.texts[partCalls], l.texts[partOutput] = called(talk.Steps), talk.Trial.FinalOutput
 }
 
-// called returns a line for each call of a tool: what it was, and how it ended.
+// called returns a line for each tool call with its outcome.
 func called(steps []conversation.Step) string {
 	var lines []string
 	for _, step := range steps {
@@ -127,7 +126,7 @@ func called(steps []conversation.Step) string {
 	return strings.Join(lines, "\n")
 }
 
-// compare keeps what is not the same in all of a task's trials.
+// compare keeps the parts that differ between a task's trials.
 func (t *comparedTask) compare(trials []leavings, room *budget) {
 	for _, name := range []string{partReason, partCalls, partOutput} {
 		same := !slices.ContainsFunc(trials, func(l leavings) bool { return l.texts[name] != trials[0].texts[name] })

@@ -1,9 +1,9 @@
-// Package report renders runs as HTML pages, in one file or served.
+// Package report renders runs as HTML pages, in one file or served over HTTP.
 //
-// What it shows was captured of strangers. All of it goes through html/template and, where
-// it is of one line or could change the order of what is shown, through internal/visible;
-// the only script and style are our own, named by hash in a Content-Security-Policy. It
-// reads run directories and knows no engine, network or process.
+// The pages show untrusted data. All of it is escaped by html/template and, if it is a
+// single line or could change the text direction, made visible by internal/text. The only
+// scripts and styles are the package's own, allowed by hash in a Content-Security-Policy.
+// The package reads run directories and knows no engine, network or process.
 package report
 
 import (
@@ -22,22 +22,23 @@ import (
 	"github.com/waza-isolate/waza/internal/defence"
 )
 
-// Document is one HTML document: a single page, or a file of pages of which one is seen
+// Document is an HTML document: a single page, or a file of pages of which one is visible
 // at a time.
 type Document struct {
 	Title string
 	Nav   []NavItem
-	Note  string // in the head of every page: what a reader must know of all of it
-	Live  string // URL of server-sent events that change the page; empty in a file
+	Note  string // shown at the top of every page; concerns all of them
+	Live  string // URL of server-sent events that update the page; empty in a file
 	Paged bool   // there may be several pages
-	// Served says that the page is of a server, which its forms and its script may ask.
+	// Served reports that the page comes from a server, to which its forms and script may
+	// send requests.
 	Served bool
 }
 
-// NavItem leads to a page from every page.
+// NavItem is a link shown on every page.
 type NavItem struct {
 	Text string
-	Path string // the page's, for telling which one is seen
+	Path string // path of the page, to mark the current one
 	To   template.URL
 }
 
@@ -45,7 +46,7 @@ type NavItem struct {
 type Page struct {
 	ID    string
 	Title string
-	name  string // of its template
+	name  string // name of its template
 	data  any
 }
 
@@ -56,12 +57,13 @@ var pages = sync.OnceValue(func() templates {
 	return template.Must(template.New("").Funcs(funcs).ParseFS(files, "templates/*.html"))
 })
 
-// templates are what pages are made of.
+// templates executes page templates.
 type templates interface {
 	ExecuteTemplate(w io.Writer, name string, data any) error
 }
 
-// Write writes the document, and holds one page at a time. An error is a page's or w's.
+// Write writes the document, holding one page at a time. It returns errors of pages and of
+// w.
 func (d Document) Write(w io.Writer, all iter.Seq2[Page, error]) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	head := struct {
@@ -99,7 +101,7 @@ func (p Page) write(w io.Writer) error {
 	return err
 }
 
-// One returns a document's only page.
+// One yields a document's only page.
 func One(p Page) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) { yield(p, nil) }
 }
@@ -107,8 +109,8 @@ func One(p Page) iter.Seq2[Page, error] {
 //go:embed assets templates
 var files embed.FS
 
-// Style and scripts are all of the pages' own, each in the order of its files' names. The
-// early script runs before any page is read, the other behind them all.
+// Styles and scripts of the pages, concatenated in order of their file names. The early
+// script runs before any page is parsed, the other after all of them.
 var (
 	style  = sync.OnceValue(func() string { return joined("assets/*.css") })
 	early  = sync.OnceValue(func() string { return joined("assets/early.js") })
@@ -118,21 +120,21 @@ var (
 func joined(pattern string) string {
 	names, err := fs.Glob(files, pattern)
 	if err != nil {
-		panic(err) // the pattern is ours
+		panic(err) // the pattern is constant
 	}
 	var all strings.Builder
 	for _, name := range names {
 		content, err := files.ReadFile(name)
 		if err != nil {
-			panic(err) // it was embedded
+			panic(err) // the file is embedded
 		}
 		all.Write(content)
 	}
 	return all.String()
 }
 
-// Policy returns the Content-Security-Policy of every page: our style and scripts by their
-// hashes, no other, and nothing from anywhere. Pages of a server may ask that.
+// Policy returns the Content-Security-Policy of the pages: only their own style and
+// scripts, by hash, and no other sources. Served pages may send requests to their server.
 func Policy(served bool) string {
 	if !defence.PagePolicy {
 		return ""

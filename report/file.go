@@ -11,12 +11,12 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// maxServersInNav is how many runs at most have a link to their servers at the top of
-// each page. Each overview has one.
+// maxServersInNav is the maximum number of runs with a link to their servers at the top of
+// each page. Each overview has one too.
 const maxServersInNav = 3
 
-// Write writes the report of runs, whose trials are where trialDir says, as one file of HTML. It
-// holds one trial at a time.
+// Write writes the report of runs as one HTML file. trialDir returns the directories of
+// trials. It holds one trial in memory at a time.
 func Write(w io.Writer, runs []view.Run, trialDir func(run, task string, number int) evidence.Dir) error {
 	if len(runs) == 0 {
 		return errors.New("report: no run to report")
@@ -47,11 +47,11 @@ func navItem(text, path string, l Links) NavItem {
 // file is a report in one file.
 type file struct {
 	runs     []view.Run
-	links    []Links // of each
+	links    []Links // of each run
 	trialDir func(run, task string, number int) evidence.Dir
 }
 
-// linksOf are the links of each of the runs of a file.
+// linksOf returns the links of each run in a file.
 func linksOf(runs []view.Run) []Links {
 	links := make([]Links, len(runs))
 	for i := range links {
@@ -63,7 +63,7 @@ func linksOf(runs []view.Run) []Links {
 	return links
 }
 
-// notes says which of the runs are not complete.
+// notes returns a text about the runs that are not complete.
 func notes(runs []view.Run) string {
 	var all string
 	for i, run := range runs {
@@ -82,8 +82,7 @@ func notes(runs []view.Run) string {
 	return all
 }
 
-// unfinished says in a sentence that a run has not ended, or not as it was to; empty where
-// it has.
+// unfinished returns a sentence about a run that has not been completed, or "".
 func unfinished(run view.Run) string {
 	trials := fmt.Sprintf("%d of %d trials have an outcome.", run.Trials(), run.Planned)
 	switch {
@@ -99,7 +98,7 @@ func unfinished(run view.Run) string {
 	return ""
 }
 
-// pages are the comparison where there are several runs, and then each run's pages.
+// pages yields the comparison, if there are several runs, and each run's pages.
 func (f file) pages() iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		trial := func(run int, task string, number int) (evidence.Dir, error) {
@@ -134,8 +133,8 @@ func (f file) pages() iter.Seq2[Page, error] {
 	}
 }
 
-// leftOut is a trial that has no page in the file. What leads to its page leads to its name on
-// the last page.
+// leftOut is a trial without a page in the file. Links to its page lead to its name on the
+// last page.
 type leftOut struct {
 	Task   string
 	Number int
@@ -145,7 +144,8 @@ type leftOut struct {
 // ID returns the id that the trial's page would have.
 func (l leftOut) ID() string { return l.Links.ID(TrialPath(l.Task, l.Number)) }
 
-// shown returns the ids of the trials that have a page, those first that did not pass.
+// shown returns the ids of the trials that have a page. Trials that did not pass take
+// precedence.
 func (f file) shown() map[string]bool {
 	shown := map[string]bool{}
 	for _, passed := range []bool{false, true} {
@@ -170,7 +170,7 @@ func compareRuns(runs []view.Run) results.Comparison {
 	return results.Compare(entries)
 }
 
-// pagesOf are those of one run, with the trials that has reports.
+// pagesOf yields the pages of one run, with the trials for which has returns true.
 func (f file) pagesOf(run view.Run, links Links, most Bounds, has func(task string, number int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		if !yield(Overview(run, links), nil) || !yield(Servers(run, links), nil) {

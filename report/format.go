@@ -14,10 +14,10 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// funcs are what templates call.
+// funcs are the functions that templates can call.
 var funcs = template.FuncMap{
-	"line":     text.Visible,      // a stranger's text of one line
-	"lines":    text.VisibleLines, // and of several
+	"line":     text.Visible,      // an untrusted single-line text
+	"lines":    text.VisibleLines, // an untrusted multi-line text
 	"count":    view.Number[int],
 	"count64":  view.Number[int64],
 	"bytes":    view.Bytes,
@@ -53,10 +53,10 @@ func fractionalMilliseconds(ms float64) string {
 	return view.Took(time.Duration(ms * float64(time.Millisecond)))
 }
 
-// score returns a number from 0 to 1 with two decimals.
+// score formats a number from 0 to 1 with two decimals.
 func score(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) }
 
-// percent returns a share from 0 to 1 in percent.
+// percent formats a share from 0 to 1 in percent.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 0, 64) + "%" }
 
 func when(t time.Time) string {
@@ -66,7 +66,7 @@ func when(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// toMinute returns a time without its seconds, in UTC.
+// toMinute formats a time without seconds, in UTC.
 func toMinute(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -74,15 +74,15 @@ func toMinute(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04")
 }
 
-// Mark says how something ended: by a sign, a word and a colour.
+// Mark shows how something ended, as a symbol, a word and a color.
 type Mark struct {
 	Sign string // id of the symbol
 	Word string
-	Kind string // of the colour: pass, fail, warn, infra
+	Kind string // color: pass, fail, warn, infra
 }
 
-// outcomeOf marks a trial's outcome, or a call's, or a verdict, in the words of docs/outcomes.md. A
-// status of results.json has those of outcomes.
+// outcomeOf returns the mark for the outcome of a trial, call or verdict, in the words of
+// docs/outcomes.md. A status in results.json is shown like an outcome.
 func outcomeOf(outcome any) Mark {
 	word := fmt.Sprint(outcome)
 	switch word {
@@ -108,7 +108,7 @@ func outcomeOf(outcome any) Mark {
 	return Mark{"error", word, "warn"}
 }
 
-// dict returns a map of pairs, for templates that take several values.
+// dict returns a map of key-value pairs, for templates that take several values.
 func dict(pairs ...any) (map[string]any, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("dict: a key without a value")
@@ -127,12 +127,12 @@ const (
 	PathCompare  = "compare"
 )
 
-// Links says where pages are: fragments of one file, or paths of a server. An element has
-// the same id in both: its page's path, or path/anchor.
+// Links determines the addresses of pages: fragments within one file, or paths on a server.
+// An element has the same id in both: the path of its page, or path/anchor.
 type Links struct {
-	Base   string // on a server: what stands before each path, without a slash at its end
+	Base   string // on a server: prefix of each path, without a trailing slash
 	InFile bool
-	Run    int // of several runs in one file, counted from 1; 0 for the only one
+	Run    int // number of the run in a file of several, from 1; 0 for the only one
 }
 
 // TrialPath returns the path of a trial's page.
@@ -160,7 +160,7 @@ func (l Links) To(path string, anchor ...string) template.URL {
 	return template.URL(l.Base + "/" + escaped(path) + fragment)
 }
 
-// escaped returns a path escaped for a URL. Dots that would lead upwards are names like any other.
+// escaped escapes a path for a URL, including dot segments that would lead upwards.
 func escaped(path string) string {
 	parts := strings.Split(path, "/")
 	for i, part := range parts {

@@ -14,10 +14,10 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Overview returns the page of a run as a whole.
+// Overview returns the overview page of a run.
 func Overview(r view.Run, l Links) Page { return overviewOf(r, l).page() }
 
-// LiveOverview returns the page of a run that somebody is at work on, which events update.
+// LiveOverview returns the overview page of a live run, which is updated by events.
 func LiveOverview(r view.Run, p view.RunProgress, l Links) Page {
 	o := overviewOf(r, l)
 	o.Now = new(progressOf(p, l))
@@ -49,7 +49,7 @@ func overviewOf(r view.Run, l Links) overview {
 
 type overview struct {
 	view.Run
-	Now *progressPage // nil where nobody is at work, or nobody says how far it has come
+	Now *progressPage // nil if the run is not live or its progress is unknown
 	place
 	Verdict            verdict
 	Strip              strip
@@ -66,7 +66,7 @@ type overview struct {
 	Cut                bool // not all of the answers can be searched
 }
 
-// verdict is a run in a word and a few sentences.
+// verdict is a verdict with its reasons.
 type verdict struct {
 	Mark
 	Said []string
@@ -83,7 +83,7 @@ func verdictMark(word string) Mark {
 	return signs[word]
 }
 
-// place is where a page stands among others.
+// place is the position of a page among the others.
 type place struct {
 	Links Links
 	path  string
@@ -100,20 +100,20 @@ func (p place) Anchor(anchor string) string { return p.Links.ID(p.path, anchor) 
 // Here returns the address of an element of the page.
 func (p place) Here(anchor string) template.URL { return p.Links.To(p.path, anchor) }
 
-// Metrics returns the metrics asked for, in the order of their names.
+// Metrics returns the requested metrics, sorted by name.
 func (o overview) Metrics() []results.Measure { return o.Results.MetricsByName() }
 
-// MS returns the median of agents' times over all trials that count.
+// MS returns the median agent time over all counted trials.
 func (o overview) MS() *float64 { return results.MedianDurationMS(o.Results.Tasks...) }
 
 // K returns the k of pass@k and pass^k: the number of trials.
 func (o overview) K() int { return len(o.Results.Summary.Statistics.PassAtK) }
 
-// AtK and HatK are the last of the run's curves.
+// AtK and HatK return the last values of the run's curves.
 func (o overview) AtK() float64  { return o.Results.Summary.Statistics.PassAtK[o.K()-1] }
 func (o overview) HatK() float64 { return o.Results.Summary.Statistics.PassHatK[o.K()-1] }
 
-// Attacked returns the tasks under attack, with what came of it.
+// Attacked returns the tasks under attack, with the results.
 func (o overview) Attacked() (all []attacked) {
 	for _, t := range o.Results.Tasks {
 		if a := results.AttacksOn(t); a != nil {
@@ -126,7 +126,7 @@ func (o overview) Attacked() (all []attacked) {
 type attacked struct {
 	Task results.Task
 	results.Attacks
-	In failure // trials in which it succeeded
+	In failure // trials in which the attack succeeded
 }
 
 func succeeded(t results.Task) failure {
@@ -139,7 +139,7 @@ func succeeded(t results.Task) failure {
 	return f
 }
 
-// contradicted returns where agents tell of calls otherwise than they were.
+// contradicted returns where agents misreport their calls.
 func contradicted(tasks []results.Task) []failure {
 	return view.Gather(tasks, func(run results.RunResult) (said []reason) {
 		if run.Narration != nil {
@@ -151,22 +151,23 @@ func contradicted(tasks []results.Task) []failure {
 	})
 }
 
-// failure is a task's trials of which there is the same to say.
+// failure is a group of a task's trials with the same reason.
 type failure = view.Alike[reason]
 
-// reason is what is to be said of a trial.
+// reason is a reason with its mark.
 type reason struct {
 	Mark Mark
 	Why  string
 }
 
-// Bounds of lists of which the first entries are seen and others are folded.
+// Limits of lists whose first entries are visible and others are collapsed.
 const (
 	seenAtFirst = 20
 	seenAtAll   = 300
 )
 
-// list is what is seen of a long list, what is folded, and how much is in neither.
+// list is a long list: the visible part, the collapsed part, and the number of other
+// entries.
 type list[T any] struct {
 	First, Folded []T
 	Left          int
@@ -179,11 +180,11 @@ func listOf[T any](all []T) list[T] {
 	return l
 }
 
-// Total returns how many there are.
+// Total returns the total number of entries.
 func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 
-// failuresOf returns the failures of trials that count, and attacks that succeeded: these first, then
-// what befell the most trials.
+// failuresOf returns successful attacks and failures of counted trials, the most frequent
+// first.
 func failuresOf(tasks []results.Task) []failure {
 	all := view.Gather(tasks, func(run results.RunResult) (said []reason) {
 		if a := run.Attack; a != nil && a.Result == evidence.AttackSucceeded && run.Outcome.OfAgent() {
@@ -200,7 +201,7 @@ func failuresOf(tasks []results.Task) []failure {
 	return all
 }
 
-// rankOf returns 0 for the mark of an attack that succeeded, and else 1.
+// rankOf returns 0 for the mark of a successful attack, and 1 otherwise.
 func rankOf(m Mark) int {
 	if m == attackedMark(evidence.AttackSucceeded) {
 		return 0
@@ -208,7 +209,7 @@ func rankOf(m Mark) int {
 	return 1
 }
 
-// again is a trial that ended as infra, at last or before it was made again.
+// again is a trial with an attempt that ended as infra.
 type again struct {
 	Task     results.Task
 	Number   int
@@ -216,7 +217,7 @@ type again struct {
 	Attempts []attempt
 }
 
-// attempt is one that ended as infra.
+// attempt is an attempt that ended as infra.
 type attempt struct {
 	Number int
 	Why    string
@@ -243,10 +244,10 @@ func madeAgain(tasks []results.Task) (all []again) {
 	return all
 }
 
-// maxReason is how many columns of a reason are shown.
+// maxReason is the maximum length of a reason, in columns.
 const maxReason = 240
 
-// brokeBy says behind "infra" what broke a trial: whose doing it was in a word, and how.
+// brokeBy returns what to show after "infra": who broke the trial, in a word, and how.
 func brokeBy(by evidence.Reason, message string) string {
 	message = text.Fit(text.FirstLine(message), maxReason)
 	switch {
@@ -258,7 +259,7 @@ func brokeBy(by evidence.Reason, message string) string {
 	return fmt.Sprintf(" (%s): %s", by, message)
 }
 
-// absent are a task's trials without an outcome.
+// absent lists a task's trials without an outcome.
 type absent struct {
 	Task    results.Task
 	Numbers string
@@ -273,7 +274,7 @@ func absentOf(tasks []taskRow) (all []absent) {
 	return all
 }
 
-// ranges returns rising numbers in short: 1–3, 5.
+// ranges formats increasing numbers compactly: 1–3, 5.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -291,7 +292,7 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// isolation is what kept a run's trials in.
+// isolation describes how a run's trials were isolated.
 type isolation struct {
 	Mark
 	Said       string

@@ -16,7 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Bounds of texts that are laid out as Markdown. Longer and deeper ones are shown as they are written.
+// Limits on texts rendered as Markdown. Longer and more deeply nested ones are shown as
+// plain text.
 const (
 	maxMarkdown       = 8 << 10 // bytes
 	maxMarkdownTrial  = 8 * maxMarkdown
@@ -25,20 +26,20 @@ const (
 	maxMarkdownLinks  = 200
 )
 
-// nested matches a line that begins with so many marks that it takes the parser long, in square time.
+// nested matches a line that begins with so many markers that parsing it takes quadratic
+// time.
 var nested = regexp.MustCompile(`(?m)^[ \t>*+\-0-9.)]{100}`)
 
-// looksLaid matches what texts in Markdown have and others seldom do.
+// looksLaid matches features of Markdown that other texts rarely have.
 var looksLaid = regexp.MustCompile("(?m)^#+ |^```|^ *[*-] |^> |\\*\\*|^\\|.*\\|$")
 
-// layingOut returns what it costs to lay a text out: its bytes where it is as long as it may be. The
-// parser takes square time for hostile texts, 50 ms for the longest.
+// layingOut returns the cost of rendering a text: its number of bytes if it has the maximum
+// length. The parser takes quadratic time for hostile texts, 50 ms for the longest.
 func layingOut(raw string) int { return 1 + len(raw)*len(raw)/maxMarkdown }
 
 var markdownParser = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough)).Parser()
 
-// markdown returns a text, and how it looks as Markdown where that differs from how it is written and
-// there is room for it.
+// markdown returns a text, with its rendering as Markdown if that differs and fits.
 func (b *budget) markdown(raw string) Text {
 	shown := b.show(raw)
 	if shown.Left > 0 {
@@ -58,28 +59,28 @@ func (b *budget) markdown(raw string) Text {
 	return shown
 }
 
-// richText writes Markdown as HTML. All elements are its own: raw HTML is text, and links and images
-// say where they lead and do not lead there.
+// richText renders Markdown as HTML. It writes only elements of its own: raw HTML is text,
+// and links and images show their target but are not links.
 type richText struct {
 	source []byte
 	out    strings.Builder
-	rich   bool // there is more than what looks the same as it is written
-	deep   bool // it nests too deep
+	rich   bool // there is markup
+	deep   bool // nesting is too deep
 }
 
-// write writes a stranger's text, all of which can be seen.
+// write writes an untrusted text in visible form.
 func (r *richText) write(s []byte) {
 	r.out.WriteString(template.HTMLEscapeString(text.VisibleLines(string(s))))
 }
 
-// lines writes the lines of a block as they are.
+// lines writes the lines of a block verbatim.
 func (r *richText) lines(n ast.Node) {
 	for _, line := range n.Lines().Sliced(0, n.Lines().Len()) {
 		r.write(line.Value(r.source))
 	}
 }
 
-// all writes what a node holds, between the beginning and the end of an element.
+// all writes the children of a node, within the start and end tags of an element.
 func (r *richText) all(n ast.Node, depth int, tags ...string) {
 	if r.deep = r.deep || depth > maxMarkdownNested; r.deep {
 		return
@@ -170,7 +171,7 @@ func (r *richText) node(n ast.Node, depth int) {
 	}
 }
 
-// text writes a text, in which character references and escapes stand for what they say except in code.
+// text writes a text. Character references and escapes are resolved, except in code.
 func (r *richText) text(n *ast.Text) {
 	value := n.Segment.Value(r.source)
 	if !n.IsRaw() {
@@ -185,7 +186,7 @@ func (r *richText) text(n *ast.Text) {
 	}
 }
 
-// to writes where a link leads.
+// to writes the target of a link.
 func (r *richText) to(destination []byte) {
 	r.out.WriteString(" (")
 	r.write(destination)

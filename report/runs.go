@@ -15,10 +15,10 @@ import (
 // PathRuns is the path of the page that lists runs.
 const PathRuns = "runs"
 
-// ServedRun leads to the pages of a run on a server.
+// ServedRun returns the links to the pages of a run on a server.
 func ServedRun(id string) Links { return Links{Base: "/runs/" + url.PathEscape(id)} }
 
-// Runs returns the page that lists runs: the newest of all that a directory holds.
+// Runs returns the page that lists the newest runs in a directory.
 func Runs(dir string, total int, newest []view.ListedRun) Page {
 	p := runsPage{Dir: dir, Total: total}
 	past := map[string][]float64{} // pass rates, by eval
@@ -44,26 +44,26 @@ type listedRun struct {
 	Trend trend
 }
 
-// maxTrend is how many runs of an eval are drawn as a line.
+// maxTrend is the number of runs of an eval shown in a line.
 const maxTrend = 20
 
 // trend is the pass rates of an eval's runs up to one of them, drawn as a line.
 type trend []float64
 
-// Measures of the line's picture, in pixels.
+// Dimensions of the line's picture, in pixels.
 const (
 	trendWide, trendHigh = 96, 20
 	trendMargin          = 3
-	leastTrend           = 8 // runs that take all of the width
+	leastTrend           = 8 // number of runs that fill the width
 )
 
-// at returns the place of one of the rates.
+// at returns the position of one of the rates.
 func (t trend) at(i int) (x, y float64) {
 	x = trendWide - trendMargin - float64(len(t)-1-i)*(trendWide-2*trendMargin)/float64(max(len(t), leastTrend)-1)
 	return x, trendMargin + (1-t[i])*(trendHigh-2*trendMargin)
 }
 
-// Points returns the line's points, as SVG has them.
+// Points returns the points of the line in SVG notation.
 func (t trend) Points() string {
 	var all strings.Builder
 	for i := range t {
@@ -73,11 +73,11 @@ func (t trend) Points() string {
 	return strings.TrimSpace(all.String())
 }
 
-// X and Y return the place of the last.
+// X and Y return the position of the last rate.
 func (t trend) X() float64 { x, _ := t.at(len(t) - 1); return x }
 func (t trend) Y() float64 { _, y := t.at(len(t) - 1); return y }
 
-// Said says the same in words.
+// Said returns the same in words.
 func (t trend) Said() string {
 	said := "Pass rates of its runs up to this one:"
 	for _, rate := range t {
@@ -86,11 +86,11 @@ func (t trend) Said() string {
 	return said
 }
 
-// To returns the address of the run's first page, and Value the run's name in a form.
+// To returns the address of the run's first page, and Value the run's id in a form.
 func (r listedRun) To() template.URL { return ServedRun(r.ID).To(PathOverview) }
 func (r listedRun) Value() string    { return url.PathEscape(r.ID) }
 
-// Mark returns how the run stands; one in which an attack succeeded did not simply pass.
+// Mark returns the status of the run. A successful attack takes precedence over a pass.
 func (r listedRun) Mark() Mark {
 	word := string(r.State)
 	switch {
@@ -110,19 +110,20 @@ func (r listedRun) Mark() Mark {
 	return outcomeOf(r.Verdict)
 }
 
-// Notice returns a page that says one thing.
+// Notice returns a page with a message.
 func Notice(title, text string) Page {
 	return Page{ID: "notice", Title: title, name: "notice", data: notice{title, text}}
 }
 
 type notice struct{ Title, Text string }
 
-// AtWork returns the part of a page that shows how far a run has come, which events update.
+// AtWork returns the part of a page that shows the progress of a run, updated by events.
 func AtWork(p view.RunProgress, l Links) Page {
 	return Page{ID: l.ID("now"), Title: "Now", name: "now", data: progressOf(p, l)}
 }
 
-// TrialAtWork returns the page of a trial of a run at work that has not ended: it may not have begun.
+// TrialAtWork returns the page of a trial that has not ended, and perhaps not started, in a
+// live run.
 func TrialAtWork(p view.RunProgress, task string, number int, l Links) Page {
 	p.Trials = slices.DeleteFunc(p.Trials, func(t view.TrialProgress) bool { return t.Task != task || t.Number != number })
 	now := progressOf(p, l)
@@ -138,7 +139,7 @@ func progressOf(p view.RunProgress, l Links) progressPage {
 type progressPage struct {
 	view.RunProgress
 	Links  Links
-	Only   string // the task of the one trial that is shown; empty for all
+	Only   string // task of the only trial shown; empty for all
 	Number int
 }
 
@@ -165,12 +166,12 @@ func (p progressPage) Trial(task string, number int) template.URL {
 	return p.Links.To(TrialPath(task, number))
 }
 
-// File is a file of a trial, on a server.
+// File is a file of a trial on a server.
 type File struct {
 	To    template.URL
-	Name  string // its path from the trial's directory
+	Name  string // path relative to the trial's directory
 	Bytes int64
 }
 
-// Files returns the part of a page that leads to files as they are.
+// Files returns the part of a page with links to files.
 func Files(all []File) Page { return Page{ID: "files", Title: "Files", name: "files", data: all} }

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Servers returns the page of how servers fared in a run.
+// Servers returns the page about the servers of a run.
 func Servers(r view.Run, l Links) Page {
 	p := serversPage{place: place{l, PathServers}, Name: r.Results.EvalName}
 	for i, card := range r.Results.Servers {
@@ -28,29 +28,29 @@ type serversPage struct {
 	Servers []server
 }
 
-// Of returns the address of a server's part of the page.
+// Of returns the address of a server's section.
 func (p serversPage) Of(server string) template.URL { return p.Here(serverAnchor(server)) }
 
-// ID returns the id of a server's part of the page, or of an element in it.
+// ID returns the id of a server's section, or of an element in it.
 func (p serversPage) ID(server string, behind ...string) string {
 	return p.Links.ID(PathServers, append([]string{serverAnchor(server)}, behind...)...)
 }
 
 func serverAnchor(server string) string { return "server-" + server }
 
-// lanes is how many colours servers have.
+// lanes is the number of colors for servers.
 const lanes = 8
 
 // server is a server on the page.
 type server struct {
 	results.ServerCard
-	Lane     string // class of its colour
+	Lane     string // CSS class of its color
 	Outcomes strip
 	Latency  histogram
 	Tools    []toolRow
-	Idle     int // tools that were listed and that nobody called
+	Idle     int // number of listed tools that were never called
 	Became   list[serverOutcome]
-	Deeds    []view.Act // worth a look
+	Deeds    []view.Act // notable
 	Others   []view.Act
 }
 
@@ -89,7 +89,7 @@ func outcomes() []evidence.Outcome {
 	}
 }
 
-// Tokens returns the estimate for the largest catalog; nil where nothing was listed.
+// Tokens returns the estimate for the largest catalog, or nil if nothing was listed.
 func (s server) Tokens() *int {
 	if len(s.Catalogs) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func (s server) Tokens() *int {
 // toolRow is a tool in a server's table.
 type toolRow struct {
 	results.ToolCard
-	From, Wide float64 // of a bar of its calls that ends at 100
+	From, Wide float64 // position of a bar for its calls that ends at 100
 }
 
 func toolRowOf(t results.ToolCard, most int) toolRow {
@@ -112,7 +112,7 @@ func toolRowOf(t results.ToolCard, most int) toolRow {
 	return toolRow{t, 100 - wide, wide}
 }
 
-// MarkKinds counts the places that are listed by what they are marked for.
+// MarkKinds counts the listed findings by kind.
 func (s server) MarkKinds() string {
 	var kinds []string
 	counts := map[string]int{}
@@ -127,7 +127,7 @@ func (s server) MarkKinds() string {
 	return strings.Join(kinds, ", ")
 }
 
-// Notable counts what is worth a person's look.
+// Notable returns the number of notable items.
 func (s server) Notable() int {
 	n := len(s.Deeds) + s.Became.Total()
 	if s.Marks != nil {
@@ -136,35 +136,34 @@ func (s server) Notable() int {
 	return n
 }
 
-// Quiet reports whether there is little to say of the server: no call failed, and nothing is worth a
-// look.
+// Quiet reports whether no call failed and nothing about the server is notable.
 func (s server) Quiet() bool {
 	return s.Notable() == 0 && (s.ErrorRate == nil || s.ErrorRate.Count == 0)
 }
 
-// serverOutcome is something that became of a server, in the same words in these trials.
+// serverOutcome is an event of a server with the trials in which it occurred.
 type serverOutcome struct {
 	Mark   Mark
 	Why    string
 	Trials []trialName
 }
 
-// trialName names a trial for a person and for a link.
+// trialName names a trial for display and for a link.
 type trialName struct {
 	Task, Name string
 	Number     int
 }
 
-// fewTrials is how many trials of a fate are named.
+// fewTrials is the number of trials listed for an event.
 const fewTrials = 4
 
-// Named returns the first of the trials, and More counts the others.
+// Named returns the first trials, and More the number of others.
 func (o serverOutcome) Named() []trialName { return o.Trials[:min(len(o.Trials), fewTrials)] }
 
 func (o serverOutcome) More() int { return len(o.Trials) - len(o.Named()) }
 
-// became returns what happened to a server: changes of its tools, what was not as it is pinned,
-// and ends.
+// became returns the events of a server: changes of its tools, differences from its pin,
+// and unexpected ends.
 func became(server string, tasks []results.Task) (all []serverOutcome) {
 	marks := map[view.EventKind]Mark{
 		view.RugPull:  {"broke", string(view.RugPull), "warn"},
@@ -191,7 +190,8 @@ func became(server string, tasks []results.Task) (all []serverOutcome) {
 	return all
 }
 
-// Untold says what is counted and not listed, and what could not be watched.
+// Untold returns sentences about what was counted but not listed, and what could not be
+// observed.
 func (s server) Untold() (said []string) {
 	if s.Conduct == nil {
 		return []string{"What else it did is not recorded."}
@@ -207,7 +207,7 @@ func (s server) Untold() (said []string) {
 	return said
 }
 
-// MoreOthers says what is counted and not listed of what is among the others.
+// MoreOthers returns sentences about unlisted items in the other lists.
 func (s server) MoreOthers() (said []string) {
 	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
 		if s.foldsMore(list) {
@@ -217,12 +217,12 @@ func (s server) MoreOthers() (said []string) {
 	return said
 }
 
-// foldsMore reports whether the count of what a list lacks stands with the others.
+// foldsMore reports whether the number of unlisted items is shown with the other lists.
 func (s server) foldsMore(list string) bool {
 	return len(s.Others) > 0 && slices.Contains([]string{observe.Files, observe.Programs, observe.Missing}, list)
 }
 
-// moreOf says how much of a list is counted and not listed.
+// moreOf returns a sentence about the unlisted items of a list.
 func moreOf(list string, n int) string {
 	switch list {
 	case observe.Missing:

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// strip is a bar of parts, side by side, with what each is of.
+// strip is a bar of adjacent parts.
 type strip struct {
 	Parts []stripPart
 	Of    int
@@ -20,7 +20,7 @@ type strip struct {
 type stripPart struct {
 	Mark
 	Count    int
-	At, Wide float64 // on a scale of 0 to 100
+	At, Wide float64 // from 0 to 100
 }
 
 // add appends a part unless its count is 0.
@@ -31,7 +31,7 @@ func (s *strip) add(m Mark, count int) {
 	}
 }
 
-// scaled returns s with its parts in their places.
+// scaled returns s with the positions of its parts set.
 func (s strip) scaled() strip {
 	at := 0.0
 	for i := range s.Parts {
@@ -45,8 +45,8 @@ func (s strip) scaled() strip {
 // missingMark returns the mark of a trial without an outcome.
 func missingMark() Mark { return Mark{"none", "no outcome", "soft"} }
 
-// trialStrip shows how a run's trials ended. One that passed although the attack on it succeeded did
-// not simply pass.
+// trialStrip shows how a run's trials ended. A successful attack takes precedence over a
+// pass.
 func trialStrip(r view.Run) strip {
 	var s strip
 	outcomes, attacked := r.Outcomes(), 0
@@ -68,33 +68,33 @@ func trialStrip(r view.Run) strip {
 	return s.scaled()
 }
 
-// Measures of a histogram's picture.
+// Dimensions of a histogram.
 const (
 	columnWide   = 46
 	columnHigh   = 84.0
 	aboveColumns = 16
 	belowColumns = 20
-	boundsSeen   = 12 // at most, where there is room
-	boundsNarrow = 7  // and where there is little
+	boundsSeen   = 12 // maximum, if there is enough space
+	boundsNarrow = 7  // if there is little space
 )
 
-// histogram is a picture of how long calls took, a column for each bucket. What is across
-// is in percent, so that it fits any width.
+// histogram shows the durations of calls, with a column per bucket. Horizontal values are
+// in percent, to fit any width.
 type histogram struct {
 	Columns []histogramColumn
-	Wide    int // pixels, where there is room
+	Wide    int // pixels, if there is enough space
 	High    float64
-	Floor   float64 // where columns stand
-	ToAt    float64 // where their bounds do
+	Floor   float64 // baseline of the columns
+	ToAt    float64 // position of the bounds
 	Said    string  // the same in words
 }
 
 type histogramColumn struct {
 	Count             int
-	To                string // how long its calls took at most; empty where it is not said
-	Minor             bool   // To is said only where there is room
+	To                string // upper bound of the bucket; empty if it is not shown
+	Minor             bool   // To is shown only if there is enough space
 	At, Wide, Middle  float64
-	Top, Tall, Number float64 // Number is where its count stands
+	Top, Tall, Number float64 // Number is the position of the count
 }
 
 func histogramOf(buckets []results.LatencyBucket) histogram {
@@ -128,11 +128,11 @@ func histogramOf(buckets []results.LatencyBucket) histogram {
 	return h
 }
 
-// boundSaid reports whether a column's bound is among those that are said when there is room
-// for only so many of all: the last one, and others at equal distances before it.
+// boundSaid reports whether a column's bound is shown if there is only space for room of
+// them: the last one, and others at equal distances before it.
 func boundSaid(i, all, room int) bool { return (all-1-i)%((all+room-1)/room) == 0 }
 
-// bound returns a bucket's bound in short.
+// bound formats a bucket's bound.
 func bound(ms float64) string {
 	if d := time.Duration(ms * float64(time.Millisecond)); d >= time.Second {
 		return fmt.Sprintf("%g s", d.Seconds())
@@ -140,7 +140,7 @@ func bound(ms float64) string {
 	return fmt.Sprintf("%g ms", ms)
 }
 
-// extent is an interval drawn on a scale of 0 to 100.
+// extent is an interval on a scale of 0 to 100.
 type extent struct{ Lower, Width, Mean float64 }
 
 func extentOf(i results.Interval, scale func(float64) float64) extent {
@@ -151,21 +151,21 @@ func extentOf(i results.Interval, scale func(float64) float64) extent {
 // share returns the extent of a share from 0 to 1.
 func share(i results.Interval) extent { return extentOf(i, func(v float64) float64 { return v }) }
 
-// shareDifference returns the extent of a difference of shares, from -1 to 1, with 0 in the
+// shareDifference returns the extent of a difference of shares, from -1 to 1 with 0 in the
 // middle.
 func shareDifference(i results.Interval) extent {
 	return extentOf(i, func(v float64) float64 { return (v + 1) / 2 })
 }
 
-// ratio returns the extent of a ratio from a tenth to ten, with 1 in the middle.
+// ratio returns the extent of a ratio, from 0.1 to 10 with 1 in the middle.
 func ratio(i results.Interval) extent {
 	return extentOf(i, func(v float64) float64 { return (math.Log10(v) + 1) / 2 })
 }
 
-// between returns an interval of a share in words.
+// between formats the interval of a share.
 func between(i results.Interval) string {
 	return fmt.Sprintf("%.0f\u2013%.0f%%", 100*i.Lower, 100*i.Upper)
 }
 
-// within returns an interval of a score in words.
+// within formats the interval of a score.
 func within(i results.Interval) string { return fmt.Sprintf("%.2f\u2013%.2f", i.Lower, i.Upper) }

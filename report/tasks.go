@@ -10,19 +10,19 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// taskRow is a task in the table of tasks.
+// taskRow is a row in the table of tasks.
 type taskRow struct {
 	view.Task
 	Dots []dot
-	MS   *float64 // median of agents' times, of trials that count
-	Why  string   // of its first trial that did not pass, or in which an attack succeeded
-	Is   string   // words to filter by
-	Rank int      // of its status: what did not pass is first
+	MS   *float64 // median agent time of counted trials
+	Why  string   // why its first trial did not pass, or was attacked successfully
+	Is   string   // filter words
+	Rank int      // sort key of its status; tasks that did not pass come first
 
-	Answer  string // first line of the final output of that trial, or else of the first
-	Awaited bool   // none of its trials has an outcome, and the run is at work
-	Outputs string // the beginnings of all trials' final outputs, to search
-	Cut     bool   // there is more of them
+	Answer  string // first line of the final output of that trial, or of the first one
+	Awaited bool   // the run is live and no trial has an outcome yet
+	Outputs string // beginnings of all trials' final outputs, for searching
+	Cut     bool   // outputs are truncated
 }
 
 // dot is a trial in a row.
@@ -43,15 +43,15 @@ func taskRows(r view.Run) (rows []taskRow) {
 	return rows
 }
 
-// What a task's row has of answers: columns of the one that is shown, and bytes of all that can be
-// searched; and how many bytes the rows of a run have together.
+// Limits on final outputs in rows: columns shown, bytes that can be searched per task, and
+// bytes per run.
 const (
 	maxAnswer   = 120
 	maxOutputs  = 4000
 	maxSearched = 2 << 20
 )
 
-// taskRowOf returns a task's row, of whose outputs so many bytes can be searched.
+// taskRowOf returns a task's row with up to searched bytes of outputs.
 func taskRowOf(task results.Task, planned, searched int) taskRow {
 	row := taskRow{Task: view.TaskOf(task, planned), MS: results.MedianDurationMS(task)}
 	row.Rank = rank(row.Task)
@@ -61,7 +61,7 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 			mark = attackedMark(evidence.AttackSucceeded)
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
-		// The trials that come later have what the earlier ones left.
+		// Later trials can use what earlier ones did not.
 		part := text.Shorten(run.FinalOutput, max(searched-len(row.Outputs), 0)/(len(task.Runs)-i))
 		row.Cut = row.Cut || strings.HasSuffix(part, text.Ellipsis)
 		row.Outputs += part + "\n"
@@ -76,8 +76,8 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 	return row
 }
 
-// telling returns the first trial that did not pass, or in which an attack succeeded, and why; or else
-// the first one. It is nil where no trial ended.
+// telling returns the first trial that did not pass, or was attacked successfully, and why;
+// otherwise the first trial. It returns nil if no trial ended.
 func telling(task results.Task) (run *results.RunResult, why string) {
 	for i, r := range task.Runs {
 		why := view.Line(r)
@@ -94,7 +94,8 @@ func telling(task results.Task) (run *results.RunResult, why string) {
 	return run, ""
 }
 
-// Mark returns how the task's trials ended; one whose attack succeeded did not simply pass.
+// Mark returns how the task's trials ended. A successful attack takes precedence over a
+// pass.
 func (t taskRow) Mark() Mark {
 	switch word := t.Word(); {
 	case word == "":
@@ -106,14 +107,13 @@ func (t taskRow) Mark() Mark {
 	}
 }
 
-// Words that tasks are filtered by in addition to outcomes.
+// Filter words in addition to outcomes.
 const (
 	wordOther = "not passed"
 	wordNone  = "no outcome"
 )
 
-// words returns the outcomes of a task's trials, each once, and other words that fit it, between
-// bars.
+// words returns the filter words of a task, enclosed in bars.
 func (t taskRow) words() string {
 	var words []string
 	for _, d := range t.Dots {
@@ -137,7 +137,7 @@ func rank(t view.Task) int {
 	return slices.Index([]results.Status{results.StatusFailed, results.StatusError, results.StatusNone, results.StatusPassed}, s)
 }
 
-// choice is a word that tasks can be filtered by, and how many it leaves.
+// choice is a filter word, with the number of tasks that match.
 type choice struct {
 	Word  string
 	Tasks int
@@ -156,8 +156,7 @@ func choices(rows []taskRow) []choice {
 	return choicesAmong(append(words, wordNone), tags)
 }
 
-// choicesAmong returns the words that some rows have and others have not, by the words of rows
-// between bars.
+// choicesAmong returns the words that some rows have and others do not.
 func choicesAmong(words, rows []string) (all []choice) {
 	for _, word := range words {
 		n := 0

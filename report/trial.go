@@ -12,74 +12,74 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Trial is what is shown of one trial, cut to bounds: its texts are as they are shown.
+// Trial is the view of one trial within limits. Its texts are in displayable form.
 type Trial struct {
 	evidence.Trial
-	Dir            string      // of its evidence, as a path from the run directory
-	Previous, Next int         // trials of the task; 0 where there is none
-	NextFailing    *view.Trial // of the run; nil where it has no other
+	Dir            string      // of the evidence, relative to the run directory
+	Previous, Next int         // other trials of the task; 0 if there is none
+	NextFailing    *view.Trial // in the run; nil if there is none
 	Earlier        []evidence.Trial
 	Outcome        evidence.Class
-	Why            string // in a sentence
+	Why            string // one sentence
 	Score          float64
 	Gaps           []string
 
 	PromptText, Output Text
-	Setup              Text   // what the eval says of it, as YAML
-	Again              string // the command that runs it again
+	Setup              Text   // configuration of the trial in the eval, as YAML
+	Again              string // command to run it again
 	Figures            Figures
 	Sources            []Source
 	Rows               []Row
-	Before, Unshown    int    // rows before and behind, which are not there
-	Window             Window // that was asked for
+	Before, Unshown    int    // number of rows before and after those shown
+	Window             Window // as requested
 	Timeline           Timeline
 	Contradicted       []string // where the agent's account of its calls is wrong
 	Verdicts           []VerdictView
 	Attack             *AttackView
 	Reached            []CheckpointView
 	Replies            []ReplyView
-	MoreReplies        int // that are not there
+	MoreReplies        int // number of replies not shown
 	Workspace          Workspace
 	Logs               []Log
 }
 
-// Figures of a trial. What is nil is not known.
+// Figures are a trial's figures. nil means unknown.
 type Figures struct {
 	Calls, Failed, Own int
 	Turns              int
-	Unseen             bool // nobody saw what it asked of models, if anything
+	Unseen             bool // its requests to models were not observed
 	Models             []string
 	Input, Output      *int64        // tokens
-	ByAgent            bool          // tokens are by the agent's account
+	ByAgent            bool          // tokens are as reported by the agent
 	Cost               *float64      // US dollars
-	Agent, Whole       time.Duration // zero where it has no end
+	Agent, Whole       time.Duration // zero if it has no end
 }
 
-// Source is where steps of a trial come from, for telling them apart.
+// Source is a source of a trial's steps.
 type Source struct {
-	Key   string // of a filter
-	Lane  string // of a server: its colour
+	Key   string // filter key
+	Lane  string // color of a server
 	Name  string
 	Count int
 }
 
-// Bounds of what is shown of a trial. What is more is left in its files, which are named.
+// Bounds limits what is shown of a trial. The rest is left in its files, which are named.
 type Bounds struct {
-	Text  int // bytes of one text, as they stand in the page
-	Total int // bytes of all texts, likewise
-	Laid  int // bytes of Markdown that is laid out
+	Text  int // bytes of one text in the page
+	Total int // bytes of all texts in the page
+	Laid  int // bytes of rendered Markdown
 	Steps int
 	Window
 }
 
-// Window says which steps of a trial are shown where there are more than can be.
+// Window selects the steps of a trial to show if there are too many.
 type Window struct {
-	From int    // counted from 0: the steps are those of the whole window that has it
-	At   string // the anchor of a step, in place of From
-	Find string // words: only steps that have them count
+	From int    // counted from 0; the window that contains this step is shown
+	At   string // anchor of a step, instead of From
+	Find string // words; only steps that contain them count
 }
 
-// Windowed returns the bounds of a window of a trial that is a document of its own.
+// Windowed returns the limits for a window of a trial in its own document.
 func Windowed(w Window) Bounds {
 	bounds := Share(1)
 	bounds.Steps, bounds.Window = windowSteps, w
@@ -88,19 +88,20 @@ func Windowed(w Window) Bounds {
 
 const windowSteps = 5_000
 
-// What all trials of a document take at most, about, and each one whatever their number.
+// Approximate limits in bytes for all trials of a document, and for each one.
 const (
 	maxDocument = 64 << 20
 	minTrial    = 48 << 10
 	maxTrial    = 12 << 20
-	// rowSize is about what a step takes without its texts.
+	// rowSize is the approximate size of a step without its texts.
 	rowSize = 1200
 )
 
-// maxTrials is how many trials have a page in a document; those come first that did not pass.
+// maxTrials is the maximum number of trials with a page in a document. Trials that did not
+// pass come first.
 const maxTrials = maxDocument / minTrial
 
-// Share returns the bounds of each of a document's trials.
+// Share returns the limits for each of a document's trials.
 func Share(trials int) Bounds {
 	total := min(maxDocument/min(max(trials, 1), maxTrials), maxTrial)
 	bounds := Bounds{Text: min(total/8, 64<<10), Total: total, Steps: max(total/rowSize, 50)}
@@ -132,8 +133,8 @@ type trialPage struct {
 func (p trialPage) ID(anchor string) string       { return p.Links.ID(p.Path, anchor) }
 func (p trialPage) To(anchor string) template.URL { return p.Links.To(p.Path, anchor) }
 
-// Step returns the address of a step. One that is not shown is in another window, which a server
-// has; in a file there is the first.
+// Step returns the address of a step. A step that is not shown is in another window on a
+// server; in a file, the address is that of the steps.
 func (p trialPage) Step(anchor string) template.URL {
 	switch {
 	case p.shown[anchor]:
@@ -144,11 +145,12 @@ func (p trialPage) Step(anchor string) template.URL {
 	return p.Links.To(p.Path) + template.URL("?at="+url.QueryEscape(anchor)+"#"+escaped(p.ID(anchor)))
 }
 
-// Total returns how many steps there are, in all windows, and Last which of them is the last here.
+// Total returns the number of steps in all windows, and Last the number of the last one
+// shown.
 func (t Trial) Total() int { return t.Before + len(t.Rows) + t.Unshown }
 func (t Trial) Last() int  { return t.Before + len(t.Rows) }
 
-// window returns the address of the window that has a step, counted from 0.
+// window returns the address of the window that contains a step, counted from 0.
 func (p trialPage) window(from int) template.URL {
 	q := url.Values{"from": {strconv.Itoa(from + 1)}}
 	if p.Window.Find != "" {
@@ -157,13 +159,13 @@ func (p trialPage) window(from int) template.URL {
 	return p.Links.To(p.Path) + template.URL("?"+q.Encode()+"#"+escaped(p.ID(anchorSteps)))
 }
 
-// HasWindows reports whether there are steps in other windows, or words that were searched for.
+// HasWindows reports whether there are other windows or a search.
 func (p trialPage) HasWindows() bool {
 	return !p.Links.InFile && (p.Before > 0 || p.Unshown > 0 || p.Window.Find != "")
 }
 
-// Windows returns the addresses of the first window, the one before, the one behind and the last;
-// they are empty where this is it.
+// Windows returns the addresses of the first, previous, next and last window, empty if not
+// applicable.
 func (p trialPage) Windows() (all [4]template.URL) {
 	if p.Before > 0 {
 		all[0], all[1] = p.window(0), p.window(max(p.Before-windowSteps, 0))
@@ -174,7 +176,7 @@ func (p trialPage) Windows() (all [4]template.URL) {
 	return all
 }
 
-// Call returns the address of a call, likewise.
+// Call returns the address of a call; see Step.
 func (p trialPage) Call(seq int) template.URL { return p.Step(callAnchor(seq)) }
 
 const anchorSteps = "steps"
@@ -190,9 +192,9 @@ func (p trialPage) Failing() template.URL {
 	return p.Links.To(TrialPath(p.NextFailing.Task, p.NextFailing.Number))
 }
 
-// Workspace is what became of the agent's files.
+// Workspace is the changes to the agent's files.
 type Workspace struct {
 	changes.Tree
 	Shown []FileView
-	None  string // why nothing is known of it
+	None  string // why they are unknown
 }

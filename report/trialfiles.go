@@ -16,25 +16,25 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Log is what a program wrote: its beginning, and its end where there is more.
+// Log is the output of a program: its beginning, and its end if there is more.
 type Log struct {
 	Name string
-	File string // in the trial's directory
+	File string // relative to the trial's directory
 	Size int64
 	Head Text
 	Tail Text
-	Left int64 // bytes between the two
+	Left int64 // number of bytes between the two
 }
 
-// part takes the n-th part out of a budget and returns it.
+// part takes one n-th out of a budget and returns it.
 func (b *budget) part(n int) *budget {
 	own := b.total / n
 	b.total -= own
 	return &budget{text: min(b.text, own), total: own}
 }
 
-// logsOf returns the logs of the agent and of its servers that wrote something. The error says of
-// which one nothing can be read.
+// logsOf returns the non-empty logs of the agent and its servers. The error lists those
+// that cannot be read.
 func logsOf(dir evidence.Dir, servers []evidence.ServerRecord, room *budget) (all []Log, unread error) {
 	type source struct{ name, file string }
 	files := []source{{"agent, stdout", evidence.StdoutFile}, {"agent, stderr", evidence.StderrFile}}
@@ -97,21 +97,21 @@ func readAt(file *os.File, from, size int64) (string, error) {
 	return string(content[:n]), err
 }
 
-// FileView is what became of a file, as it is shown.
+// FileView is the view of a changed file.
 type FileView struct {
 	changes.Change
-	Facts  []string // kind, mode, size and target, where they changed
+	Facts  []string // kind, mode, size and target, if they changed
 	Pieces []Piece
-	Cut    bool // lines are left out for want of room
+	Cut    bool // lines are omitted because of the limit
 }
 
-// Piece is lines that stand together and became the same, each with its sign.
+// Piece is a group of adjacent lines with the same change, each with its sign.
 type Piece struct {
-	Kind string // of colour: add, del, at, or none
+	Kind string // color: add, del, at, or none
 	Text string
 }
 
-// Bounds of workspaces: most are small, and a report has many.
+// Limits of workspaces. Most are small, and a report has many.
 const (
 	maxEntries   = 20_000
 	maxRead      = 1 << 30
@@ -120,7 +120,8 @@ const (
 	maxDiffedAll = 4 << 20
 )
 
-// workspaceOf says what became of the agent's files. An error is told in the workspace too.
+// workspaceOf returns the changes to the agent's files. An error is also shown in the
+// workspace.
 func workspaceOf(dir evidence.Dir, room *budget) (Workspace, error) {
 	open := func(name string) changes.Opener {
 		return func() (io.ReadCloser, error) { return evidence.Open(string(dir), name) }
@@ -158,10 +159,10 @@ func viewOf(c changes.Change, room *budget) FileView {
 	return v
 }
 
-// signs are the kinds of lines by what they begin with.
+// signs maps the first character of a line to its kind.
 var signs = map[byte]string{'+': "add", '-': "del"}
 
-// add adds a line as far as there is room, to a piece of its kind where that is the last.
+// add appends a line if it fits, to the last piece if that has the same kind.
 func (v *FileView) add(kind, line string, room *budget) {
 	text := room.show(line)
 	if v.Cut || text.Left > 0 {
@@ -175,7 +176,7 @@ func (v *FileView) add(kind, line string, room *budget) {
 	v.Pieces = append(v.Pieces, Piece{kind, text.Text})
 }
 
-// factsOf returns the facts of an entry that changed, or of one that came or went.
+// factsOf returns the properties of an entry that changed, or that was added or removed.
 func factsOf(c changes.Change) (facts []string) {
 	old, now := c.Old, c.New
 	switch c.What {

@@ -21,14 +21,14 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Sources of steps that are no server.
+// Sources of steps other than servers.
 const (
 	sourceModel = "model"
 	sourceAgent = "agent"
 	sourceEvent = "event"
 )
 
-// reading is a trial while it is read.
+// reading is a trial being read.
 type reading struct {
 	course
 	dir     evidence.Dir
@@ -39,16 +39,16 @@ type reading struct {
 	gaps    []string
 }
 
-// course is a trial as it went.
+// course is the course of a trial.
 type course struct {
 	talk     conversation.Conversation
 	calls    []*evidence.Call
-	sources  map[string]Source // by servers' names
-	from, to time.Time         // the agent's, or the trial's where it never ran
+	sources  map[string]Source // by server name
+	from, to time.Time         // of the agent, or of the trial if the agent never ran
 }
 
-// ReadTrial reads what is shown of a trial that has ended. It holds no more than one
-// trial's evidence.
+// ReadTrial reads the view of a trial that has ended. It holds no more than one trial's
+// evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	talk, err := conversation.Read(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
 	return r.trial()
 }
 
-// span returns the beginning and the end of the time that is shown.
+// span returns the start and end of the time to show.
 func span(t evidence.Trial, calls []*evidence.Call) (from, to time.Time) {
 	from, to = t.AgentStart, t.AgentEnd
 	if from.IsZero() {
@@ -87,15 +87,15 @@ func span(t evidence.Trial, calls []*evidence.Call) (from, to time.Time) {
 	return from, to
 }
 
-// note keeps what cannot be read, once. What is not there is nothing to read.
+// note records an error of reading, once. A missing file is not an error.
 func (r *reading) note(err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !slices.Contains(r.gaps, err.Error()) {
 		r.gaps = append(r.gaps, err.Error())
 	}
 }
 
-// trial puts the page together. The room for texts goes first to what is said of the
-// trial, then to what failed, and then to the rest in its order.
+// trial builds the view. Space for texts is given first to texts about the trial, then to
+// failures, and then to the rest in order.
 func (r *reading) trial() (Trial, error) {
 	earlier, err := r.dir.Earlier()
 	r.note(err)
@@ -124,7 +124,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Sources = r.sourcesOf(t.Rows)
 	t.Gaps = briefs(r.gaps)
 	t.Contradicted = briefs(r.talk.Contradicted)
-	// What was read of it is in the page's own words now.
+	// The page now has its own copies of the texts it needs.
 	t.TaskName, t.Executor, t.Signal = brief(t.TaskName, nameSize), brief(t.Executor, nameSize), brief(t.Signal, nameSize)
 	if user := t.Responder; user != nil {
 		t.Responder = &evidence.Responder{FollowupsSent: user.FollowupsSent, Outcome: brief(strings.ReplaceAll(user.Outcome, "_", " "), nameSize)}
@@ -133,7 +133,7 @@ func (r *reading) trial() (Trial, error) {
 	return t, nil
 }
 
-// attempts returns earlier attempts with what is shown of them, their reasons.
+// attempts returns what is shown of earlier attempts.
 func attempts(earlier []evidence.Trial) (shown []evidence.Trial) {
 	for _, t := range earlier[:min(len(earlier), maxNotes)] {
 		shown = append(shown, evidence.Trial{Attempt: t.Attempt, Class: t.Class, Reason: t.Reason, Message: brief(t.Message, noteSize)})
@@ -141,7 +141,7 @@ func attempts(earlier []evidence.Trial) (shown []evidence.Trial) {
 	return shown
 }
 
-// briefs returns the first sentences, as many as a page has room for.
+// briefs returns the first sentences, shortened.
 func briefs(sentences []string) (shown []string) {
 	for _, sentence := range sentences[:min(len(sentences), maxNotes)] {
 		shown = append(shown, brief(sentence, noteSize))
@@ -149,7 +149,7 @@ func briefs(sentences []string) (shown []string) {
 	return shown
 }
 
-// untold says in a sentence how a trial ended of which nothing else is said.
+// untold returns a sentence about the outcome of a trial without other explanations.
 func untold(outcome evidence.Class, graders int) string {
 	switch {
 	case outcome == evidence.ClassPass && graders == 1:
@@ -162,34 +162,34 @@ func untold(outcome evidence.Class, graders int) string {
 	return ""
 }
 
-// VerdictView is a grader's verdict as it is shown.
+// VerdictView is the view of a grader's verdict.
 type VerdictView struct {
 	Name, Type    string
 	Result        evidence.VerdictResult
 	Score, Weight float64
-	Feedback      []Note // in pieces; those with a call lead there
+	Feedback      []Note // in pieces; those with a call are links to it
 	Calls         []int  // that it is about
-	More          int    // and how many more
-	Left          int64  // bytes of the feedback that are not shown
+	More          int    // number of others
+	Left          int64  // bytes of the feedback not shown
 	Checks        []CheckView
-	Parts         string // of the score, where it has parts
+	Parts         string // of the score, if it has parts
 	Details       Text
 }
 
-// CheckView is one check of a verdict. What it got leads to calls, as feedback does.
+// CheckView is the view of one check of a verdict. Got links to calls like feedback.
 type CheckView struct {
 	evidence.Check
 	Got []Note
 }
 
-// AttackView is what came of the trial's attack.
+// AttackView is the view of the result of the attack.
 type AttackView struct {
 	evidence.AttackVerdict
 	Withheld bool
 	Shown    []VerdictView
 }
 
-// CheckpointView is what a checkpoint came to.
+// CheckpointView is the view of a checkpoint.
 type CheckpointView struct {
 	evidence.Checkpoint
 	Outcome evidence.Class
@@ -203,7 +203,7 @@ func (r *reading) checkpoints() (views []CheckpointView) {
 	return views
 }
 
-// ReplyView is what a model did that played the agent's user.
+// ReplyView is the view of a reply of the simulated user.
 type ReplyView struct {
 	Did  string
 	Text Text
@@ -217,7 +217,8 @@ func (r *reading) replies() (views []ReplyView, more int) {
 	return views, len(all) - len(views)
 }
 
-// verdicts returns the views of verdicts, those first that do not pass, the most telling of them first.
+// verdicts returns the views of verdicts. Those that do not pass come first, the most
+// telling first.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Verdict) int {
@@ -237,7 +238,7 @@ func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	return views
 }
 
-// maxChips is how many calls a verdict leads to.
+// maxChips is the maximum number of calls linked from a verdict.
 const maxChips = 24
 
 func (r *reading) verdict(v evidence.Verdict) VerdictView {
@@ -261,11 +262,11 @@ func (r *reading) verdict(v evidence.Verdict) VerdictView {
 	return view
 }
 
-// checks returns the checks in a verdict's details, as far as there is room for them.
+// checks returns the checks in a verdict's details, or nil if they do not fit.
 func (r *reading) checks(details map[string]any) (views []CheckView) {
 	var all []evidence.Check
 	if raw, err := json.Marshal(details[evidence.DetailChecks]); err != nil || json.Unmarshal(raw, &all) != nil {
-		return nil // another grader's, or a stranger's
+		return nil // another format
 	}
 	for _, c := range all {
 		expected, got := r.room.show(c.Expected), r.room.show(c.Got)
@@ -278,7 +279,7 @@ func (r *reading) checks(details map[string]any) (views []CheckView) {
 	return views
 }
 
-// parts returns the parts of a score, from a verdict's details; empty without any.
+// parts returns the parts of a score in a verdict's details, or "".
 func parts(details map[string]any) string {
 	var all []string
 	parts, _ := details["parts"].(map[string]any)
@@ -291,7 +292,7 @@ func parts(details map[string]any) string {
 	return strings.Join(all, ", ")
 }
 
-// aboutCalls returns the calls that a verdict's details say it is about.
+// aboutCalls returns the calls that a verdict is about, according to its details.
 func aboutCalls(v evidence.Verdict) (calls []int) {
 	listed, _ := v.Details[evidence.DetailCalls].([]any)
 	for _, one := range listed {
@@ -302,10 +303,11 @@ func aboutCalls(v evidence.Verdict) (calls []int) {
 	return calls
 }
 
-// named is how feedback names a call. It leads there only where the verdict is about it.
+// named matches a call's number in feedback. It becomes a link only if the verdict is about
+// that call.
 var named = regexp.MustCompile(`\bcall (\d{1,9})\b`)
 
-// pieces cuts a text at the calls that it names.
+// pieces splits a text at the calls that it names.
 func pieces(text string, about []int) (all []Note) {
 	from := 0
 	for _, at := range named.FindAllStringSubmatchIndex(text, -1) {
@@ -319,7 +321,7 @@ func pieces(text string, about []int) (all []Note) {
 	return append(all, Note{Text: text[from:]})
 }
 
-// attack returns nil where there was none.
+// attack returns the view of the attack, or nil if there was none.
 func (r *reading) attack() *AttackView {
 	attack, v := r.talk.Trial.Attack, r.talk.Verdicts.Attack
 	switch {
@@ -337,7 +339,7 @@ func (r *reading) attack() *AttackView {
 	return view
 }
 
-// undelivered returns the reasons that stand in no verdict.
+// undelivered returns the reasons that are not in a verdict.
 func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string) {
 	for _, reason := range reasons {
 		if !slices.ContainsFunc(verdicts, func(v evidence.Verdict) bool { return strings.HasPrefix(reason, v.Name+" (") }) {
@@ -347,14 +349,15 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// attackedMark returns the mark of attackEnd with the word attack, for places that do not say it.
+// attackedMark returns the mark of attackEnd with the word attack, for places without that
+// context.
 func attackedMark(end evidence.AttackEnd) Mark {
 	m := attackEnd(end)
 	m.Word = "attack " + m.Word
 	return m
 }
 
-// attackEnd marks what came of an attack: that one succeeded is what is bad.
+// attackEnd returns the mark for the result of an attack. Success of the attack is bad.
 func attackEnd(end evidence.AttackEnd) Mark {
 	word := strings.ReplaceAll(string(end), "_", " ")
 	switch end {
@@ -368,7 +371,7 @@ func attackEnd(end evidence.AttackEnd) Mark {
 	return Mark{"error", word, "warn"}
 }
 
-// figures counts what the trial took.
+// figures computes the figures of the trial.
 func (r *course) figures() Figures {
 	f := Figures{Calls: len(r.calls)}
 	for _, call := range r.calls {
@@ -418,10 +421,10 @@ func (r *course) figures() Figures {
 	return f
 }
 
-// asksNobody reports whether an executor asks no model.
+// asksNobody reports whether an executor uses no model.
 func asksNobody(executor string) bool { return executor == "mock" || executor == "script" }
 
-// maxModels is how many models are named.
+// maxModels is the maximum number of models listed.
 const maxModels = 4
 
 func (f *Figures) addModel(t *conversation.Turn) {
@@ -431,7 +434,7 @@ func (f *Figures) addModel(t *conversation.Turn) {
 	}
 }
 
-// ending says how the agent ended.
+// ending describes how the agent ended.
 func ending(t evidence.Trial) string {
 	switch {
 	case t.Signal != "":
@@ -442,8 +445,7 @@ func ending(t evidence.Trial) string {
 	return "the agent ended"
 }
 
-// siblings returns the trials of the same task before and behind one, of those that have
-// ended.
+// siblings returns the previous and next trial of the same task that has ended.
 func siblings(dir evidence.Dir, number int) (previous, next int) {
 	task := filepath.Dir(string(dir))
 	entries, err := os.ReadDir(task)

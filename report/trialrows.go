@@ -27,13 +27,13 @@ const (
 // Row is a step of a trial.
 type Row struct {
 	Kind    string
-	Anchor  string // empty for what nothing leads to
+	Anchor  string // empty if nothing links to it
 	Number  string
-	At      string // seconds since the agent's start; empty where no time is known
+	At      string // seconds since the agent's start; empty if unknown
 	Source  string // key of its source
-	Lane    string // of a server: its colour
-	Who     string // the server's name, or what it is in a word
-	What    string // the tool's name, or the event's kind
+	Lane    string // color of a server
+	Who     string // server name, or the kind of source
+	What    string // tool name, or kind of event
 	Preview string
 	Flags   []Flag
 	End     *Mark
@@ -43,16 +43,16 @@ type Row struct {
 	Parts   []Part
 }
 
-// Flag says something odd of a row in a word or two.
+// Flag marks something unusual about a row, in a word or two.
 type Flag struct{ Text, Kind string } // of colour: warn, fail, infra, or none
 
-// Note is a sentence about a row. One that is about a call, which it names, leads there.
+// Note is a sentence about a row. If it names a call it links to it.
 type Note struct {
 	Text string
 	Call int
 }
 
-// Pieces cuts the note's text at the words that name its call, which lead there.
+// Pieces splits the note at the words that name its call, which are a link.
 func (n Note) Pieces() []Note { return pieces(n.Text, []int{n.Call}) }
 
 // Part is a text of a row.
@@ -60,10 +60,10 @@ type Part struct {
 	Name string
 	Text
 	Folded bool
-	Where  string // has the rest of it
+	Where  string // file with the rest of it
 
 	raw  func() string
-	show func(*budget, string) Text // makes Text of raw's
+	show func(*budget, string) Text // formats the result of raw
 }
 
 // partFrames is the name of the part with the frames of a call.
@@ -74,14 +74,14 @@ func turnAnchor(seq int) string { return "turn-" + strconv.Itoa(seq) }
 
 func (r *Row) flag(kind, text string) { r.Flags = append(r.Flags, Flag{text, kind}) }
 
-// note adds a sentence, as far as a row has room for such, which may name a call.
+// note adds a sentence, which may refer to a call, unless the row has too many.
 func (r *Row) note(text string, call ...int) {
 	if len(r.Notes) < maxNotes {
 		r.Notes = append(r.Notes, Note{Text: brief(text, noteSize), Call: cmp.Or(append(call, 0)...)})
 	}
 }
 
-// part adds a text, and folded one that is folded. What is shown of it is decided when all
+// part adds a text; folded adds a collapsed one. What is shown of it is decided once all
 // rows are known.
 func (r *Row) part(name, where, raw string, show func(*budget, string) Text) {
 	r.later(name, where, func() string { return raw }, show)
@@ -97,17 +97,17 @@ func (r *Row) folded(name, where, raw string, show func(*budget, string) Text) {
 	r.Parts[len(r.Parts)-1].Folded = true
 }
 
-// How many columns of texts are shown that stand on a line.
+// Maximum lengths of single-line texts, in columns.
 const (
 	previewSize = 160
 	nameSize    = 120
 	noteSize    = 500
 )
 
-// maxNotes is how many sentences a row has.
+// maxNotes is the maximum number of sentences of a row.
 const maxNotes = 20
 
-// offset returns the seconds from one time to another; empty where either is unknown.
+// offset returns the seconds between two times, or "" if either is unknown.
 func offset(from, at time.Time) string {
 	if from.IsZero() || at.IsZero() {
 		return ""
@@ -115,7 +115,7 @@ func offset(from, at time.Time) string {
 	return strconv.FormatFloat(at.Sub(from).Seconds(), 'f', 3, 64)
 }
 
-// lasted returns the time that something took; empty where it has no end.
+// lasted returns the duration of something, or "" if it has no end.
 func lasted(start, end time.Time) string {
 	if end.IsZero() || end.Before(start) {
 		return ""
@@ -123,8 +123,8 @@ func lasted(start, end time.Time) string {
 	return view.Took(end.Sub(start))
 }
 
-// rows returns the trial's steps and events in order, those of a window, with as many texts as
-// there is room for, and how many are before it and behind. The room goes first to what failed,
+// rows returns the trial's steps and events in order, limited to a window, with as many
+// texts as fit, and the number of rows before and after. Space is given first to failures,
 // then to other rows, and then to frames.
 func (r *reading) rows() (rows []Row, before, behind int) {
 	all := r.inOrder()
@@ -162,7 +162,7 @@ func (r *reading) rows() (rows []Row, before, behind int) {
 	return rows, before, behind
 }
 
-// has reports whether a row's texts have all the words, which are of small letters.
+// has reports whether a row's texts contain all the words, which must be lower case.
 func (r Row) has(words []string) bool {
 	text := r.Who + " " + r.What + " " + r.Preview
 	if r.End != nil {
@@ -175,20 +175,20 @@ func (r Row) has(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 }
 
-// bunch is how many rows are a list of their own, which the browser lays out when it comes
-// into view; the style counts on it.
+// bunch is the number of rows in a list that the browser renders when it comes into view.
+// The style sheet depends on it.
 const bunch = 100
 
-// Bunches returns the rows in lists of a bunch each.
+// Bunches returns the rows in lists of bunch rows each.
 func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bunch)) }
 
-// entry is a row that is not made yet, and its step where it has one.
+// entry is a row to be built, with its step if it has one.
 type entry struct {
 	step conversation.Step
 	row  func() Row
 }
 
-// anchorOf returns the anchor of a step that is a turn or a call.
+// anchorOf returns the anchor of a turn or call.
 func anchorOf(s conversation.Step) string {
 	switch {
 	case s.Turn != nil:
@@ -199,7 +199,7 @@ func anchorOf(s conversation.Step) string {
 	return ""
 }
 
-// inOrder returns steps with the events between them.
+// inOrder returns the steps with the events between them.
 func (r *reading) inOrder() (all []entry) {
 	event := func(row func([]evidence.Event) Row, group []evidence.Event) {
 		all = append(all, entry{row: func() Row { return row(group) }})
@@ -209,7 +209,7 @@ func (r *reading) inOrder() (all []entry) {
 		event(r.earlyRow, early)
 	}
 	for _, step := range r.talk.Steps {
-		before := r.talk.Trial.AgentStart.Add(1) // what has no time is not before the agent's start
+		before := r.talk.Trial.AgentStart.Add(1) // entries without a time are not before the agent's start
 		switch {
 		case step.Turn != nil && !step.Turn.Start.IsZero():
 			before = step.Turn.Start
@@ -228,7 +228,7 @@ func (r *reading) inOrder() (all []entry) {
 	return all
 }
 
-// between returns the events, and when the agent started and ended among them.
+// between returns the events, including the start and end of the agent.
 func (r *reading) between() []evidence.Event {
 	all := slices.Clone(r.talk.Events)
 	t := r.talk.Trial
@@ -246,7 +246,7 @@ func (r *reading) between() []evidence.Event {
 	return all
 }
 
-// sourcesOf returns the sources of rows: servers first, as they are declared.
+// sourcesOf returns the sources of rows: servers first, in the order of declaration.
 func (r *reading) sourcesOf(rows []Row) (all []Source) {
 	counts := map[string]int{}
 	for _, row := range rows {
@@ -269,13 +269,13 @@ func (r *reading) sourcesOf(rows []Row) (all []Source) {
 	return all
 }
 
-// Kinds of the rows that say when the agent ran.
+// Kinds of rows about the start and end of the agent.
 const (
 	eventStart = "start"
 	eventEnd   = "end"
 )
 
-// quiet reports whether an event is as it should be.
+// quiet reports whether an event is expected.
 func quiet(e evidence.Event) bool {
 	switch e.Kind {
 	case "dns", "shared_server", "transcript_noise", "stdout_noise", eventStart:
@@ -292,12 +292,13 @@ func quiet(e evidence.Event) bool {
 	return conversation.Usual(e)
 }
 
-// alike reports whether two events make one row; each program that is mocked has one.
+// alike reports whether two events can share a row. Each invocation of a mocked program has
+// its own.
 func alike(a, b evidence.Event) bool {
 	return a.Kind != conversation.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
-// eventGroups returns events in order, those together that follow each other and are alike.
+// eventGroups returns events in order, with consecutive similar ones grouped.
 func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	for _, e := range events {
 		if n := len(groups); n > 0 && alike(groups[n-1][0], e) {
@@ -309,8 +310,8 @@ func eventGroups(events []evidence.Event) (groups [][]evidence.Event) {
 	return groups
 }
 
-// early returns the events before the agent's start that are as they should be; the others
-// are in groups.
+// early returns the expected events before the agent's start, and the other events in
+// groups.
 func (r *reading) early(events []evidence.Event) (early []evidence.Event, groups [][]evidence.Event) {
 	start := r.talk.Trial.AgentStart
 	var others []evidence.Event
@@ -338,7 +339,7 @@ func (r *reading) earlyRow(events []evidence.Event) Row {
 	return row
 }
 
-// eventRow returns a row of events that are alike.
+// eventRow returns a row of similar events.
 func (r *reading) eventRow(group []evidence.Event) Row {
 	first := group[0]
 	row := Row{
@@ -365,12 +366,12 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	return row
 }
 
-// kindInWords returns an event's kind as a person reads it.
+// kindInWords returns an event's kind for display.
 func kindInWords(e evidence.Event) string {
 	return brief(strings.ReplaceAll(e.Kind, "_", " "), nameSize)
 }
 
-// messages returns the messages of events, each once, as far as a row shows them.
+// messages returns the distinct messages of events, as far as a row shows them.
 func messages(group []evidence.Event) string {
 	var all []string
 	for _, e := range group {
@@ -381,7 +382,7 @@ func messages(group []evidence.Event) string {
 	return strings.Join(all, ", ")
 }
 
-// maxEvents is how many events of a row have their texts.
+// maxEvents is the maximum number of events of a row with their texts.
 const maxEvents = 50
 
 func (r *reading) eventTexts(row *Row, group []evidence.Event) {
@@ -392,7 +393,7 @@ func (r *reading) eventTexts(row *Row, group []evidence.Event) {
 			break
 		}
 		if all.Len() > r.most.Text {
-			break // more is not shown
+			break // no more is shown
 		}
 		fmt.Fprintf(&all, "%s  %s\n", offset(r.from, e.Time), e.Message)
 		if len(e.Data) > 0 {

@@ -11,17 +11,18 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Within says which run the trial is of, and where its evidence is in the run's directory.
+// Within sets the run of the trial, and the path of its evidence in the run's directory.
 func (t *Trial) Within(run view.Run, path string) {
 	t.Dir, t.NextFailing = path, run.NextFailing(t.Task, t.Number)
 	t.Again = "waza rerun " + text.ShellWord(run.Dir) + " --task " + text.ShellWord(text.GlobWord(t.Task)) + " --trials 1 --keep"
 }
 
-// maxPrompt is how many bytes of the prompt stand in a trial's setup; the page has it by itself.
+// maxPrompt is the maximum length in bytes of the prompt in a trial's setup; the page shows
+// it separately.
 const maxPrompt = 2000
 
-// setupOf returns what the eval says of a trial, as its YAML has it: the executor and the servers of
-// config, and the task with its graders.
+// setupOf returns the configuration of a trial as YAML of an eval: the executor and the
+// servers of config, and the task with its graders.
 func setupOf(t evidence.Trial) string {
 	var plan struct {
 		Timeout time.Duration `json:"timeout_ns"`
@@ -30,7 +31,7 @@ func setupOf(t evidence.Trial) string {
 			Config json.RawMessage `json:"config"`
 		} `json:"servers"`
 	}
-	if json.Unmarshal(t.Plan, &plan) != nil { // it has none, or is of another version
+	if json.Unmarshal(t.Plan, &plan) != nil { // no plan, or of another version
 		plan.Servers = nil
 	}
 	type grader struct {

@@ -33,8 +33,8 @@ func (r *reading) row(step conversation.Step) Row {
 	return row
 }
 
-// turnRow returns the row of a model's answer: what it said, and of uses that made no call on
-// the wire what it asked for and was given.
+// turnRow returns the row of a model's response: its text, and the requests and results of
+// uses that made no call on the wire.
 func (r *reading) turnRow(t *conversation.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
@@ -88,7 +88,7 @@ func preview(t *conversation.Turn) string {
 	return t.Problem
 }
 
-// ownRow returns the row of a use of a tool of the agent's own.
+// ownRow returns the row of a use of the agent's own tool.
 func ownRow(use *capture.Use) Row {
 	end := Mark{"pass", "ok", "pass"}
 	if !use.OK {
@@ -106,7 +106,7 @@ func ownRow(use *capture.Use) Row {
 	if len(use.Arguments) > 0 {
 		row.part("Arguments", evidence.TranscriptFile, string(use.Arguments), (*budget).json)
 	}
-	result, _ := use.Result.Raw() // it is no call's, and held
+	result, _ := use.Result.Raw() // not the result of a call, so it is in memory
 	if len(result) > 0 && result[0] == '"' {
 		row.part("Result", evidence.TranscriptFile, jsontext.Text(result), (*budget).either)
 	} else if len(result) > 0 {
@@ -115,7 +115,7 @@ func ownRow(use *capture.Use) Row {
 	return row
 }
 
-// claimRow returns the row of a call that the agent claims and never made.
+// claimRow returns the row of a reported call that was never made.
 func claimRow(claim *evidence.Claim) Row {
 	row := Row{
 		Kind: rowClaim, Anchor: fmt.Sprintf("told-%d", claim.Number), Source: sourceAgent, Who: "claim", What: brief(claim.Name, nameSize),
@@ -126,7 +126,7 @@ func claimRow(claim *evidence.Claim) Row {
 	return row
 }
 
-// isTextAlone reports whether a result has nothing but its text that is worth a look.
+// isTextAlone reports whether a result has nothing of interest besides its text.
 func isTextAlone(result []byte) bool {
 	for key := range jsontext.Members(result) {
 		if !slices.Contains([]string{"content", "isError", "resultType", "_meta"}, key) {
@@ -163,10 +163,10 @@ func (r *reading) callRow(call *evidence.Call) Row {
 	return row
 }
 
-// flagKinds are the colours of flags.
+// flagKinds are the colors of flags.
 var flagKinds = map[conversation.Weight]string{conversation.Doubtful: "warn", conversation.Bad: "fail"}
 
-// capital returns words with a large first letter.
+// capital returns words with the first letter in upper case.
 func capital(words string) string {
 	first, size := utf8.DecodeRuneInString(words)
 	if size == 0 {
@@ -187,7 +187,7 @@ func (r *reading) callTexts(row *Row, call *evidence.Call) {
 	result, err := call.Result.Raw()
 	r.note(err)
 	whole := func() string {
-		again, _ := call.Result.Raw() // so that rows hold no large results
+		again, _ := call.Result.Raw() // read again, so that rows hold no large results
 		return string(again)
 	}
 	readable := func() string { return capture.Text(json.RawMessage(whole())) }
@@ -207,10 +207,10 @@ func (r *reading) callTexts(row *Row, call *evidence.Call) {
 	}
 }
 
-// frameSize is how much of a frame is shown: its texts are in the row already.
+// frameSize is the number of bytes shown of a frame, whose texts are already in the row.
 const frameSize = 4 << 10
 
-// frames are those that calls were made of, as text, as far as there is room.
+// frames holds the frames of calls as text, within a limit.
 type frames struct {
 	left  int              // bytes
 	texts map[int][]string // by call
@@ -226,8 +226,8 @@ func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
 	}
 }
 
-// framesOf reads the frames that the calls of steps were made of, as text, as far as there is
-// room. It reads no frame before them, and none behind them unless it reads all.
+// framesOf reads the frames of the calls in steps as text, within the limit. It does not
+// read frames before them, nor after them unless all is set.
 func (r *reading) framesOf(steps []conversation.Step, all bool) error {
 	r.frames = frames{left: r.most.Total, texts: map[int][]string{}}
 	first, last := int64(math.MaxInt64), int64(0)

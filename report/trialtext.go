@@ -11,28 +11,29 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Text is a stranger's text as it is shown: all that it holds is visible.
+// Text is an untrusted text in fully visible form.
 type Text struct {
 	Text string
-	JSON bool  // laid out, with the beginnings of objects and arrays at the ends of lines
-	Left int64 // bytes that are not shown
-	// Markdown is how the text looks as Markdown; empty where it is shown as it is written.
+	JSON bool  // indented, with opening brackets at the ends of lines
+	Left int64 // number of bytes not shown
+	// Markdown is the text rendered as Markdown; empty if it is shown as plain text.
 	Markdown template.HTML
-	// Unlaid is set where it looks like Markdown and is shown as it is written, because laying it out takes too long.
+	// Unlaid reports that the text looks like Markdown but is shown as plain text, because
+	// rendering it would take too long.
 	Unlaid bool
 }
 
-// budget is the room that is left for texts.
+// budget is the space left for texts.
 type budget struct {
-	text  int // of one
-	total int // of all
-	laid  int // of Markdown that is laid out; see layingOut
+	text  int // per text
+	total int // in total
+	laid  int // of rendered Markdown; see layingOut
 }
 
-// Texts are looked at in pieces, so that a long one costs no more than what is shown.
+// Texts are processed in pieces, so that the cost depends only on what is shown.
 const pieceSize = 1 << 10
 
-// show returns the beginning of a text, as far as there is room.
+// show returns the beginning of a text, as far as it fits.
 func (b *budget) show(raw string) Text {
 	raw = tidy(raw, b.text)
 	room, start := min(b.text, b.total), 0
@@ -52,7 +53,7 @@ func (b *budget) show(raw string) Text {
 	return Text{Text: shown.String(), Left: int64(len(raw) - start)}
 }
 
-// tidy writes line breaks and tabs as a page has them, as far as a text can be shown.
+// tidy normalizes line breaks and tabs in the part of a text that can be shown.
 func tidy(raw string, most int) string {
 	head := raw[:min(len(raw), most+pieceSize)]
 	if !strings.ContainsAny(head, "\r\t") {
@@ -61,7 +62,8 @@ func tidy(raw string, most int) string {
 	return strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(head) + raw[len(head):]
 }
 
-// pieceEnd returns where a piece ends that begins at start: behind a line where one ends near.
+// pieceEnd returns the end of the piece that begins at start, after a line break if one is
+// near.
 func pieceEnd(raw string, start int) int {
 	end := min(start+pieceSize, len(raw))
 	if end == len(raw) {
@@ -76,7 +78,7 @@ func pieceEnd(raw string, start int) int {
 	return end
 }
 
-// cost returns how many bytes a text takes in a page.
+// cost returns the size of a text in a page in bytes.
 func cost(text string) int {
 	n := len(text)
 	for _, special := range []string{`"`, "'", "&", "<", ">", "+"} {
@@ -85,10 +87,11 @@ func cost(text string) int {
 	return n
 }
 
-// maxNested is how deep JSON may nest that is laid out: indentation grows with the square.
+// maxNested is the maximum nesting depth of indented JSON, since indentation grows
+// quadratically.
 const maxNested = 40
 
-// json returns a value laid out, or as it is where that is not possible.
+// json returns a value indented, or unchanged if that is not possible.
 func (b *budget) json(raw string) Text {
 	laid, ok := layOut(raw, b.text)
 	if !ok {
@@ -107,7 +110,7 @@ func layOut(raw string, most int) (string, bool) {
 	return string(jsontext.Indent(compact.Bytes())), true
 }
 
-// either returns a text, laid out where it is an object or an array of JSON, and else as Markdown.
+// either returns a JSON object or array indented, and other text as Markdown.
 func (b *budget) either(text string) Text {
 	if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') {
 		return b.json(text)
@@ -115,7 +118,7 @@ func (b *budget) either(text string) Text {
 	return b.markdown(text)
 }
 
-// brief returns a text on one line of at most so many columns.
+// brief returns a text on one line of at most most columns.
 func brief(s string, most int) string {
 	head := strings.TrimSpace(s[:min(len(s), 4*most)])
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")

@@ -13,66 +13,66 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Timeline is a trial as lanes of bars over time. Places and widths are in percent of
+// Timeline shows a trial as lanes of bars over time. Horizontal positions are in percent of
 // its width, heights in pixels.
 type Timeline struct {
 	Lanes  []Lane
 	Ticks  []Tick
 	Height int
-	Joined int  // calls that are drawn together with others
-	Before int  // events before the agent's start or after its end, which are not drawn
-	Cut    bool // time in which nothing happened is not drawn
+	Joined int  // number of calls drawn together with others
+	Before int  // number of events before the agent's start or after its end, which are not drawn
+	Cut    bool // idle time is not drawn
 	Label  string
 	Legend []Shape
 }
 
-// Lane is the agent, its models, a server, or other events.
+// Lane is a lane for the agent, its models, a server, or other events.
 type Lane struct {
 	Name   string
-	Lane   string // a server's colour
+	Lane   string // color of a server
 	Y      int
 	Height int
 	Bars   []Bar
 	Marks  []Bar // events
 }
 
-// Bar is a call, a model's answer, several calls drawn together, or the mark of an event.
+// Bar is a call, a model response, several calls drawn together, or a mark for an event.
 type Bar struct {
 	At, Wide  float64
 	Y, Height int
 	Kind      string // ok, fail, none, turn, agent, notice, event
-	Anchor    string // where it leads; empty for nowhere
+	Anchor    string // link target; empty for none
 	Title     string
-	Says      []string // what it may be labelled with, the longest first
+	Says      []string // possible labels, the longest first
 	Label     Label
 }
 
-// X and Width are where a bar begins, and how wide it is.
+// X and Width return the start and the width of a bar.
 func (b Bar) X() string     { return inPercent(b.At) }
 func (b Bar) Width() string { return inPercent(b.Wide) }
 
-// Center returns the place of the middle of a bar or mark.
+// Center returns the position of the middle of a bar or mark.
 func (b Bar) Center() string { return inPercent(b.At + b.Wide/2) }
 
-// Shape is what a kind of bars or marks means.
+// Shape is the legend of a kind of bar or mark.
 type Shape struct{ Kind, Text string }
 
 // Tick is a time on the axis.
 type Tick struct {
 	X, Text string
-	Minor   bool // left out where there is little room
+	Minor   bool // omitted if there is little space
 }
 
-// Bounds of what is drawn: elements, not calls.
+// Limits on the elements drawn.
 const (
-	maxLanes = 12  // of servers
-	maxBars  = 480 // in all, with those of what failed
+	maxLanes = 12  // for servers
+	maxBars  = 480 // in total, including those of failures
 	maxMarks = 120
 
-	leastApart = .1 // of quiet marks, in percent
+	leastApart = .1 // distance between quiet marks, in percent
 )
 
-// timeline draws the trial.
+// timeline returns the timeline of the trial.
 func (r *course) timeline() Timeline {
 	s := r.scale()
 	t := Timeline{Ticks: s.ticks(), Label: r.label(), Cut: s.width < r.to.Sub(r.from)}
@@ -99,7 +99,7 @@ const (
 	shapeEvent  = "event"
 )
 
-// shapes returns the shapes that are drawn.
+// shapes returns the legend of the shapes drawn.
 func (t Timeline) shapes() (all []Shape) {
 	drawn := map[string]bool{}
 	for _, lane := range t.Lanes {
@@ -117,14 +117,14 @@ func (t Timeline) shapes() (all []Shape) {
 	return all
 }
 
-// Heights of what is drawn, in pixels.
+// Heights in pixels.
 const (
 	barHeight  = 14
 	laneMargin = 7
-	maxStacked = 4 // calls at once, one below the other
+	maxStacked = 4 // concurrent calls drawn below each other
 )
 
-// place puts lanes below each other.
+// place assigns the vertical positions of lanes.
 func (t *Timeline) place() {
 	for i := range t.Lanes {
 		lane := &t.Lanes[i]
@@ -139,7 +139,7 @@ func (t *Timeline) place() {
 			bar := &lane.Bars[j]
 			bar.Y = lane.Y + laneMargin + bar.Y*(barHeight+2)
 			bar.Height = barHeight
-			if bar.Kind == "fail" { // it stands out of the lane, beside its colour
+			if bar.Kind == "fail" { // it extends beyond the lane, in addition to its color
 				bar.Y, bar.Height = bar.Y-3, bar.Height+6
 			}
 		}
@@ -147,13 +147,13 @@ func (t *Timeline) place() {
 	}
 }
 
-// LabelAt returns the height at which the bar's label is.
+// LabelAt returns the vertical position of the bar's label.
 func (b Bar) LabelAt() int { return b.Y + b.Height/2 }
 
-// Middle returns the height at which a lane's marks are.
+// Middle returns the vertical position of a lane's marks.
 func (l Lane) Middle() int { return l.Y + l.Height/2 }
 
-// label says the picture in words.
+// label describes the timeline in words.
 func (r *course) label() string {
 	failed := 0
 	for _, call := range r.calls {
@@ -168,7 +168,7 @@ func (r *course) label() string {
 	return said + " in " + view.Took(r.to.Sub(r.from))
 }
 
-// marks returns events while the agent ran.
+// marks returns the marks of events during the agent's time.
 func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 	last := -1.0
 	for _, group := range eventGroups(r.talk.Events) {
@@ -192,25 +192,25 @@ func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 	return marks
 }
 
-// Bottom returns the height at which a lane ends, and AxisEnd that of the picture's end.
+// Bottom returns the lower end of a lane, and AxisEnd that of the picture.
 func (l Lane) Bottom() int      { return l.Y + l.Height }
 func (t Timeline) AxisEnd() int { return t.Height + 24 }
 
-// scale is the time that is drawn, and when the agent started.
+// scale is the time range drawn, and the start of the agent.
 type scale struct {
 	start, from time.Time
 	width       time.Duration
 }
 
-// Shares of the agent's time and of the picture: what happened takes a quarter of what is
-// drawn, at least, or what is drawn is a tenth of all.
+// Proportions of the scale: activity takes at least a quarter of the range drawn, and the
+// range is at least a tenth of the whole time.
 const (
 	leastBusy  = 4
 	leastDrawn = 10
 )
 
-// scale returns the scale of all of the agent's time; or of a part around that in which
-// something happens, where nothing does in most of it.
+// scale returns the scale for the agent's whole time, or for a part around the activity if
+// most of the time is idle.
 func (r *course) scale() scale {
 	whole := max(r.to.Sub(r.from), time.Millisecond)
 	first, last := r.busy()
@@ -229,7 +229,7 @@ func (r *course) scale() scale {
 	return scale{r.from, from, width}
 }
 
-// busy returns the times at which something first and last happened while the agent ran.
+// busy returns the times of the first and last activity during the agent's time.
 func (r *course) busy() (first, last time.Time) {
 	first, last = r.to, r.from
 	add := func(start, end time.Time) {
@@ -290,7 +290,7 @@ func (s scale) ticks() (ticks []Tick) {
 	return ticks
 }
 
-// turnBars returns the bars of models' answers; where there are many, the first of each piece
+// turnBars returns the bars of model responses; if there are many, the first in each piece
 // of time.
 func (r *course) turnBars(s scale) (bars []Bar) {
 	last := -1
@@ -316,8 +316,8 @@ func (r *course) turnBars(s scale) (bars []Bar) {
 	return bars
 }
 
-// serverLanes returns a lane for each server, as they are declared; those beyond the bound
-// share one.
+// serverLanes returns a lane for each server in the order of declaration. Those beyond the
+// limit share one.
 func (r *course) serverLanes(s scale, t *Timeline) (all []Lane) {
 	at := map[string]int{}
 	for i, server := range r.talk.Trial.Servers {
@@ -346,8 +346,8 @@ func (r *course) serverLanes(s scale, t *Timeline) (all []Lane) {
 	return all
 }
 
-// bars returns the bars of one lane's calls: each by itself, or those together that begin in
-// the same of so many pieces of time.
+// bars returns the bars of a lane's calls, either individually, or joined if they begin in
+// the same of pieces equal intervals.
 func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, joined int) {
 	slices.SortStableFunc(calls, func(a, b *evidence.Call) int { return a.Start.Compare(b.Start) })
 	if !join {
@@ -367,8 +367,8 @@ func (s scale) bars(calls []*evidence.Call, pieces int, join bool) (bars []Bar, 
 	return bars, joined
 }
 
-// together returns a bar of calls, at most so many percent wide, and on it one of the share of
-// them that failed.
+// together returns a bar for several calls, at most most percent wide, and on it one for
+// the share that failed.
 func (s scale) together(calls []*evidence.Call, most float64) []Bar {
 	if len(calls) == 1 {
 		return []Bar{s.callBar(calls[0])}
@@ -416,7 +416,7 @@ func (s scale) callBar(call *evidence.Call) Bar {
 	return bar
 }
 
-// stacked returns bars of calls: those at once are below each other.
+// stacked returns bars of calls, with concurrent ones below each other.
 func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
 	var free [maxStacked]time.Time
 	for _, call := range calls {
@@ -434,22 +434,22 @@ func (s scale) stacked(calls []*evidence.Call) (bars []Bar) {
 	return bars
 }
 
-// Label is a text at a bar, where there is room for it.
+// Label is a text at a bar, if there is space.
 type Label struct {
 	X     string
 	Text  string
-	Class string // in: on the bar; left: it ends there; else it begins there
+	Class string // in: on the bar; left: ends there; otherwise begins there
 }
 
-// Shares of the picture's width, in percent, in a window of a thousand pixels: what a
-// column of a label takes at most, and the space at its sides.
+// Widths in percent of a picture a thousand pixels wide: the maximum width of a character
+// of a label, and the space at its sides.
 const (
 	labelColumn = .8
 	labelMargin = .7
 	markWide    = 1.2
 )
 
-// label labels the bars and marks that have room: on them, behind them, or before.
+// label labels the bars and marks that have space: on them, after them, or before them.
 func (l *Lane) label() {
 	rows := map[int][]*Bar{}
 	for i := range l.Bars {
@@ -466,9 +466,9 @@ func (l *Lane) label() {
 	labelRow(marks)
 }
 
-// labelRow labels the bars of one row, in their order.
+// labelRow labels the bars of one row in order.
 func labelRow(bars []*Bar) {
-	from := 0.0 // where there is room before the next bar
+	from := 0.0 // where there is space before the next bar
 	for i, bar := range bars {
 		to := 100.0
 		if i+1 < len(bars) {
@@ -478,8 +478,8 @@ func labelRow(bars []*Bar) {
 	}
 }
 
-// label takes the first text that there is room for from one place to another, and returns
-// where the room behind it begins.
+// label sets the first text that fits between from and to, and returns where the space
+// after it begins.
 func (b *Bar) label(from, to float64) float64 {
 	end := b.At + b.Wide
 	for _, s := range b.Says {

@@ -1,7 +1,7 @@
-// Package conversation puts a trial's evidence into the order in which a person reads it:
-// prompt, model answers, calls, and verdicts.
+// Package conversation arranges a trial's evidence in the order in which people read it:
+// prompt, model responses, calls, and verdicts.
 //
-// It judges nothing, and says of nothing more than is on record.
+// It evaluates nothing, and reports only what was recorded.
 package conversation
 
 import (
@@ -19,31 +19,31 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Conversation is a trial's.
+// Conversation is the evidence of a trial in order.
 type Conversation struct {
 	Trial        evidence.Trial
 	Verdicts     evidence.Verdicts
-	Gateway      bool                // ours was in the way to the models
-	Steps        []Step              // in order of time
-	Narration    *evidence.Narration // nil where the agent left no transcript
+	Gateway      bool                // the models were called through the gateway
+	Steps        []Step              // in chronological order
+	Narration    *evidence.Narration // nil if there is no transcript
 	Contradicted []string            // where the agent's account of its calls is wrong
-	Events       []evidence.Event    // other than calls, in order of time; see Usual
-	Replies      []Reply             // of a model that played the agent's user
-	Injected     map[int][]int       // by call: the attack's injections, by their numbers, that are in its result
+	Events       []evidence.Event    // other than calls, in chronological order; see Usual
+	Replies      []Reply             // of a model that played the user
+	Injected     map[int][]int       // numbers of the attack's injections in the result, by call
 	Gaps         []string            // evidence that cannot be read
 }
 
-// Step is one of these: a turn of a model, a call of a tool on the wire, or something
-// that is in the transcript alone.
+// Step is one of these: a turn of a model, a tool call on the wire, or an entry that only
+// the transcript has.
 type Step struct {
 	Turn  *Turn
 	Call  *evidence.Call
-	Own   *capture.Use    // of a builtin tool or a skill
-	Claim *evidence.Claim // of a call that was never made
-	Said  string          // by the agent, where no gateway was in the way to its models
+	Own   *capture.Use    // use of a builtin tool or a skill
+	Claim *evidence.Claim // a call that was never made
+	Said  string          // by the agent, if its models were not called through the gateway
 }
 
-// start returns the time at which a turn or a call began.
+// start returns the start time of a turn or a call.
 func (s Step) start() time.Time {
 	if s.Turn != nil {
 		return s.Turn.Start
@@ -51,22 +51,22 @@ func (s Step) start() time.Time {
 	return s.Call.Start
 }
 
-// Turn is a model call that asked for a turn, without its bytes.
+// Turn is a model call that requested a turn, without its bytes.
 type Turn struct {
 	evidence.ModelCall
-	Text    string // of the answer
-	Problem string // what the provider said for an error, or why there is no whole answer
+	Text    string // of the response
+	Problem string // the provider's error message, or why the response is incomplete
 	Uses    []Use
 }
 
-// Use is a tool that a model asked for.
+// Use is a tool use requested by a model.
 type Use struct {
 	dialect.Use
-	Call   int             // number of the call that carried it out; 0 without one
-	Result *dialect.Result // as the model was given it; nil where it never was
+	Call   int             // number of the call that executed it; 0 without one
+	Result *dialect.Result // as given to the model; nil if it never was
 }
 
-// Came returns a phrase about what came of a use; it is empty for a result like any other.
+// Came returns a phrase about the outcome of a use, or "" for an ordinary result.
 func (u Use) Came() string {
 	switch {
 	case u.Call > 0:
@@ -79,8 +79,8 @@ func (u Use) Came() string {
 	return ""
 }
 
-// Read puts the evidence of a trial that has ended together. Files that cannot be read
-// are among the gaps, except trial.json.
+// Read reads the evidence of a trial that has ended. Unreadable files are reported as gaps,
+// except trial.json.
 func Read(dir evidence.Dir) (Conversation, error) {
 	trial, err := dir.Trial()
 	if err != nil {
@@ -110,7 +110,7 @@ func Read(dir evidence.Dir) (Conversation, error) {
 	return c, nil
 }
 
-// narrate adds what stands in the transcript alone, where the agent left one.
+// narrate adds the entries that only the transcript has, if there is one.
 func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	narration, err := dir.Narration()
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	return cmp.Or(err, paired.Err())
 }
 
-// turnsOf reads the turns of models, in the order in which they were asked for.
+// turnsOf returns the turns of models, in the order of the requests.
 func turnsOf(dir evidence.Dir) ([]*Turn, error) {
 	var turns []*Turn
 	reported := results{}
@@ -169,11 +169,11 @@ func turnOf(call evidence.ModelCall) *Turn {
 	return t
 }
 
-// results are those that models were given, by the use's id, or by the tool's name where
-// uses have no id.
+// results holds the results given to models, by the use's id, or by the tool's name if uses
+// have no id.
 type results map[string][]dialect.Result
 
-// read takes the results of a request. Requests repeat the conversation, so the one with the
+// read adds the results in a request. Requests repeat the conversation, so the one with the
 // most results has all of them.
 func (r results) read(call evidence.ModelCall) {
 	request, err := dialect.ReadRequest(call.Dialect, call.Path, call.Request)
@@ -194,7 +194,7 @@ func (r results) read(call evidence.ModelCall) {
 	}
 }
 
-// next returns the first result of a use that no use before it has, or nil.
+// next returns and removes the first unused result of a use, or nil.
 func (r results) next(use dialect.Use) *dialect.Result {
 	key := use.Key()
 	if len(r[key]) == 0 {
@@ -205,7 +205,7 @@ func (r results) next(use dialect.Use) *dialect.Result {
 	return &first
 }
 
-// steps puts turns and calls in order, and calls to the uses that they carry out.
+// steps sorts turns and calls, and assigns calls to the uses that they execute.
 func steps(turns []*Turn, calls []evidence.Call) (all []Step) {
 	bySeq := map[int]*Turn{}
 	for _, turn := range turns {
@@ -223,8 +223,8 @@ func steps(turns []*Turn, calls []evidence.Call) (all []Step) {
 	return all
 }
 
-// carriedOut notes a call at the first use of its id that has none. Uses without an id
-// are told apart by their arguments.
+// carriedOut assigns a call to the first use with its id that has none. Uses without an id
+// are identified by their arguments.
 func (t *Turn) carriedOut(call *evidence.Call) {
 	for i := range t.Uses {
 		use := &t.Uses[i]
@@ -235,13 +235,13 @@ func (t *Turn) carriedOut(call *evidence.Call) {
 	}
 }
 
-// Usual reports whether an event happens in every trial: that servers are asked whether they
-// are well, and end when they are told to.
+// Usual reports whether an event occurs in every trial: health checks of servers, and
+// servers that end when asked to.
 func Usual(e evidence.Event) bool {
 	return e.Kind == "health" || e.Kind == "server_exit" && e.Data["asked"] == true
 }
 
-// readInjected notes what the attack injected into the results of calls.
+// readInjected reads which injections the results of calls contain.
 func (c *Conversation) readInjected(dir evidence.Dir) error {
 	c.Injected = map[int][]int{}
 	calls := c.CallsByFrame()
@@ -258,8 +258,8 @@ func (c *Conversation) readInjected(dir evidence.Dir) error {
 	return nil
 }
 
-// CallsByFrame returns the calls by the numbers of the frames that they were made of. A frame
-// may hold several.
+// CallsByFrame returns the calls by the numbers of their frames. A frame may belong to
+// several calls.
 func (c Conversation) CallsByFrame() map[int64][]*evidence.Call {
 	calls := map[int64][]*evidence.Call{}
 	for _, step := range c.Steps {
@@ -275,7 +275,7 @@ func (c Conversation) CallsByFrame() map[int64][]*evidence.Call {
 	return calls
 }
 
-// Calls returns the calls among the steps, in the order of their numbers.
+// Calls returns the calls in the steps, sorted by number.
 func (c Conversation) Calls() (all []evidence.Call) {
 	for _, step := range c.Steps {
 		if step.Call != nil {
@@ -289,8 +289,8 @@ func (c Conversation) Calls() (all []evidence.Call) {
 // EventCommand is the kind of events about programs of command_mocks.
 const EventCommand = "command"
 
-// Invocation returns how a program of command_mocks ended, by its event; matched is false
-// where the mock had no response for it.
+// Invocation returns how a program of command_mocks ended, given its event. matched is
+// false if the mock had no response.
 func Invocation(e evidence.Event) (end string, matched bool) {
 	code, _ := e.Data["exit_code"].(float64)
 	if index, _ := e.Data["response_index"].(float64); index < 0 {
@@ -299,13 +299,13 @@ func Invocation(e evidence.Event) (end string, matched bool) {
 	return fmt.Sprintf("exit code %.0f", code), true
 }
 
-// Reply is what a model that plays the agent's user did about what the agent said.
+// Reply is the reaction of a model that plays the user to what the agent said.
 type Reply struct {
 	grading.Reply
-	Problem string // why there is none; empty where there is one
+	Problem string // why there is no reply; empty if there is one
 }
 
-// Did says it in a few words.
+// Did returns the reaction in a few words.
 func (r Reply) Did() string {
 	switch {
 	case r.Problem != "":
@@ -318,7 +318,7 @@ func (r Reply) Did() string {
 	return "replies"
 }
 
-// Text returns what it said, or why it said nothing.
+// Text returns the reply, or why there is none.
 func (r Reply) Text() string {
 	if r.Problem != "" {
 		return r.Problem
@@ -326,7 +326,7 @@ func (r Reply) Text() string {
 	return r.Reply.Text
 }
 
-// replies reads them, in their order.
+// replies returns the replies in order.
 func replies(dir evidence.Dir) (all []Reply, err error) {
 	steps, err := dir.Steps()
 	for _, step := range steps {

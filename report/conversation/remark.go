@@ -12,27 +12,27 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Remark is something to be said of a call, in a phrase that goes on behind the call: who
-// asked for it, what it has to do with others, and what is odd about it.
+// Remark is a phrase about a call: who asked for it, how it relates to other calls, and
+// what is unusual about it.
 type Remark struct {
-	Flag   string // what is odd in a word or two, with which the phrase may begin
+	Flag   string // what is unusual, in a word or two; the phrase may begin with it
 	Text   string
-	More   string // a further phrase, for whoever has the room
-	Call   int    // another call that the phrase names; 0 for none
+	More   string // an additional phrase, if there is space
+	Call   int    // another call that the phrase refers to; 0 for none
 	Weight Weight
 }
 
-// Weight is how much a remark says against a call.
+// Weight is how serious a remark is.
 type Weight int
 
-// Weights.
+// Weights of remarks.
 const (
 	Plain    Weight = iota
-	Doubtful        // the server's or the agent's mistake
-	Bad             // not as it should be, or not as the agent tells
+	Doubtful        // a mistake of the server or the agent
+	Bad             // wrong, or misreported by the agent
 )
 
-// Remarks returns the remarks on each call, by the calls' numbers.
+// Remarks returns the remarks on each call, by call number.
 func (c Conversation) Remarks() map[int][]Remark {
 	calls, all := c.Calls(), map[int][]Remark{}
 	related, canaries := relations(calls), c.canaries()
@@ -45,7 +45,7 @@ func (c Conversation) Remarks() map[int][]Remark {
 	return all
 }
 
-// askedFor says who asked for a call, where a gateway saw what models asked for.
+// askedFor returns who asked for a call, if models were called through a gateway.
 func (c Conversation) askedFor(call evidence.Call) []Remark {
 	switch {
 	case call.Origin == evidence.OriginModel:
@@ -58,7 +58,7 @@ func (c Conversation) askedFor(call evidence.Call) []Remark {
 	return nil
 }
 
-// injected says what the attack put into a call's result.
+// injected returns a remark about the attack's injections in a call's result.
 func (c Conversation) injected(call evidence.Call) []Remark {
 	numbers := c.Injected[call.Seq]
 	if len(numbers) == 0 {
@@ -67,7 +67,7 @@ func (c Conversation) injected(call evidence.Call) []Remark {
 	return []Remark{{Flag: "injected", Text: "injected: " + Counted(numbers, "injection") + " of the attack in its result", Weight: Bad}}
 }
 
-// canaries says in which calls the first canary was seen, according to events.
+// canaries returns remarks about the calls in which a canary was seen, according to events.
 func (c Conversation) canaries() map[int][]Remark {
 	all, calls := map[int][]Remark{}, c.CallsByFrame()
 	for _, e := range c.Events {
@@ -81,7 +81,7 @@ func (c Conversation) canaries() map[int][]Remark {
 	return all
 }
 
-// listed says how a call fits what the server listed.
+// listed returns remarks about how a call matches what the server listed.
 func listed(call evidence.Call) (all []Remark) {
 	if call.Known != nil && !*call.Known {
 		all = append(all, Remark{Flag: "unknown tool", Text: "no such tool was listed", Weight: Doubtful})
@@ -95,7 +95,7 @@ func listed(call evidence.Call) (all []Remark) {
 	return all
 }
 
-// reported says where the agent's account of a call differs from it.
+// reported returns remarks about how the agent misreports a call.
 func (c Conversation) reported(call evidence.Call) (all []Remark) {
 	if c.Narration == nil {
 		return nil
@@ -113,10 +113,10 @@ func (c Conversation) reported(call evidence.Call) (all []Remark) {
 	return all
 }
 
-// maxQuoted is how many columns are said of what an agent tells otherwise than it was.
+// maxQuoted is the maximum length of a quotation from the agent's account, in columns.
 const maxQuoted = 160
 
-// Counted names things by their numbers, of which there is one at least.
+// Counted lists things by their numbers. There must be at least one.
 func Counted(numbers []int, thing string) string {
 	const most = 20
 	if len(numbers) > 1 {
@@ -125,8 +125,8 @@ func Counted(numbers []int, thing string) string {
 	return thing + " " + strings.Join(text.Some(numbers, most, strconv.Itoa), ", ")
 }
 
-// relations say what calls have to do with each other, by their numbers: which are retries of
-// which, and what became of those that failed.
+// relations returns remarks about the relations between calls, by call number: retries, and
+// what followed failures.
 func relations(calls []evidence.Call) map[int][]Remark {
 	all, bySeq := map[int][]Remark{}, map[int]evidence.Call{}
 	for _, call := range calls {
@@ -149,19 +149,19 @@ func relations(calls []evidence.Call) map[int][]Remark {
 	return all
 }
 
-// isRetry reports whether a remark already says that a call repeats the other.
+// isRetry reports whether a remark already says that a call repeats another.
 func isRetry(said []Remark, of int) bool {
 	return len(said) > 0 && said[0].Flag != "" && said[0].Call == of
 }
 
-// within relates the calls of an incident to the failure that was known first.
+// within relates the calls of an incident to its first known failure.
 func within(calls []evidence.Call) map[int]Remark {
 	failure, all := knownFirst(calls), map[int]Remark{}
 	last, lastText := 0, ""
 	for _, call := range calls {
 		switch {
 		case call.Seq == failure.Seq:
-		case !call.Outcome.Failed() || follows(call, failure.End): // a success beside a failure is in no incident
+		case !call.Outcome.Failed() || follows(call, failure.End): // a success at the same time as a failure is in no incident
 			last, lastText = call.Seq, fmt.Sprintf("tried again%s, call %d %s", adapted(call, failure), call.Seq, came(call))
 			all[call.Seq] = Remark{
 				Flag: fmt.Sprintf("retry of %d", failure.Seq), Text: fmt.Sprintf("retry of call %d%s, %s", failure.Seq, adapted(call, failure), came(call)), Call: failure.Seq,
@@ -177,7 +177,7 @@ func within(calls []evidence.Call) map[int]Remark {
 	return all
 }
 
-// knownFirst returns the failure that ended first; where none has an end, the first.
+// knownFirst returns the failure that ended first, or the first call if none has an end.
 func knownFirst(calls []evidence.Call) evidence.Call {
 	first := calls[0]
 	for _, call := range calls[1:] {
@@ -188,7 +188,7 @@ func knownFirst(calls []evidence.Call) evidence.Call {
 	return first
 }
 
-// follows reports whether a call was made once a failure was known, which ended then.
+// follows reports whether a call was made after the time at which a failure was known.
 func follows(call evidence.Call, known time.Time) bool {
 	return !known.IsZero() && !call.Start.Before(known)
 }
@@ -210,7 +210,7 @@ func came(call evidence.Call) string {
 	return "was " + string(call.Outcome)
 }
 
-// Mentions returns the numbers of the calls that a verdict's details speak of, in their order.
+// Mentions returns the numbers of the calls mentioned in a verdict's details, sorted.
 func Mentions(v evidence.Verdict) []int {
 	var found []int
 	mentions(v.Details, &found)
@@ -218,7 +218,7 @@ func Mentions(v evidence.Verdict) []int {
 	return slices.Compact(found)
 }
 
-// mentions adds the numbers that stand in details where graders put those of calls.
+// mentions collects the numbers in details that graders use for calls.
 func mentions(details any, found *[]int) {
 	switch value := details.(type) {
 	case map[string]any:

@@ -7,16 +7,16 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// telling is a step that stands in the transcript alone.
+// telling is an entry that only the transcript has.
 type telling struct {
-	place int    // of a tool use twice its number among those told, from 1; one more is behind it
-	id    string // the agent's, which the model's answer has too where that asked for it
+	place int    // twice the number of a tool use in the transcript, counting from 1; plus one for what follows it
+	id    string // the agent's id, which is also in the response of the model that asked for it
 	step  Step
 }
 
-// tellings returns uses of tools of the agent's own, claims of calls that were never made,
-// and, where messages is set, what the agent said. Calls are not among them: reported
-// has the places of those that are in the transcript.
+// tellings returns uses of the agent's own tools, claims of calls that were never made, and
+// messages, as entries in order. It does not include calls; reported holds the positions of
+// the calls that are in the transcript.
 func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, reported map[*evidence.Call]int) {
 	reported = map[*evidence.Call]int{}
 	for _, use := range uses {
@@ -48,9 +48,9 @@ func said(transcript []evidence.TranscriptEvent) (messages []telling) {
 	return messages
 }
 
-// insert puts what is in the transcript alone between the steps that have a time. A
-// transcript has none: a telling stands behind those told before it, and behind the turn
-// of a model that asked for it.
+// insert inserts the entries that only the transcript has between the steps that have a
+// time. The transcript has no times: an entry is placed after what precedes it in the
+// transcript, and after the model turn that asked for it.
 func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step {
 	all := make([]Step, 0, len(steps)+len(own))
 	for _, behind := range places(steps, own, reported, turnsByUse(steps)) {
@@ -59,14 +59,14 @@ func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step
 	return all
 }
 
-// places returns the steps that have a time, each with the tellings behind it; before the
-// first is a place too.
+// places returns the steps that have a time, each with the entries after it. The first
+// element holds the entries before the first step.
 func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
 	at := make([][]Step, len(steps)+1)
 	for i, step := range steps {
 		at[i+1] = append(at[i+1], step)
 	}
-	// From the front: how far the steps go that are told before a telling.
+	// Scan forward: find the last step reported before an entry.
 	place, next := 0, byTelling(steps, reported)
 	for _, one := range own {
 		for len(next) > 0 && next[0].reported < one.place {
@@ -80,7 +80,7 @@ func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked 
 	return at
 }
 
-// placed is a call that stands in the transcript too.
+// placed is a call that is also in the transcript.
 type placed struct{ reported, place int }
 
 func byTelling(steps []Step, reported map[*evidence.Call]int) (all []placed) {
@@ -93,7 +93,7 @@ func byTelling(steps []Step, reported map[*evidence.Call]int) (all []placed) {
 	return all
 }
 
-// turnsByUse returns the place of the turn that asked for a use, by the use's id.
+// turnsByUse returns the positions of the turns that asked for uses, by the use's id.
 func turnsByUse(steps []Step) map[string]int {
 	places := map[string]int{}
 	for i, step := range steps {

@@ -9,8 +9,8 @@ import (
 	"github.com/waza-isolate/waza/report/conversation"
 )
 
-// atifVersion is the version of the Agent Trajectory Interchange Format that is written; see
-// https://www.harborframework.com/docs/agents/trajectory-format.
+// atifVersion is the version of the Agent Trajectory Interchange Format
+// (https://www.harborframework.com/docs/agents/trajectory-format).
 const atifVersion = "ATIF-v1.7"
 
 type trajectory struct {
@@ -48,11 +48,11 @@ type toolCall struct {
 	Extra     *callFacts      `json:"extra,omitempty"`
 }
 
-// callFacts are what is known of a call on the wire.
+// callFacts describes a call on the wire.
 type callFacts struct {
 	Server     string           `json:"server"`
 	Tool       string           `json:"tool"`
-	Call       int              `json:"call"` // its number in calls.jsonl
+	Call       int              `json:"call"` // number in calls.jsonl
 	Outcome    evidence.Outcome `json:"outcome"`
 	Origin     evidence.Origin  `json:"origin,omitempty"`
 	DurationMS int64            `json:"duration_ms"`
@@ -82,7 +82,7 @@ type totals struct {
 	Steps            int      `json:"total_steps"`
 }
 
-// trialFacts are what the format has no key for: how the trial ended, and why.
+// trialFacts holds what the format has no key for: how the trial ended, and why.
 type trialFacts struct {
 	Task     string             `json:"task"`
 	Trial    int                `json:"trial"`
@@ -93,9 +93,9 @@ type trialFacts struct {
 	Score    float64            `json:"score"`
 	Verdicts []verdict          `json:"verdicts,omitempty"`
 	Attack   evidence.AttackEnd `json:"attack,omitempty"`
-	Gaps     []string           `json:"gaps,omitempty"` // evidence that is missing, and why
+	Gaps     []string           `json:"gaps,omitempty"` // missing evidence, and why
 	Isolated bool               `json:"isolated"`
-	Waza     string             `json:"waza"` // our version
+	Waza     string             `json:"waza"` // waza's version
 }
 
 type verdict struct {
@@ -106,7 +106,7 @@ type verdict struct {
 	Feedback string                 `json:"feedback"`
 }
 
-// ATIF writes a trajectory of each trial, one on a line.
+// ATIF writes a trajectory of each trial, one per line.
 func ATIF(w io.Writer, run Run) error {
 	for _, dir := range run.Trials {
 		c, err := conversation.Read(dir)
@@ -208,7 +208,7 @@ func factsOf(run Run, c conversation.Conversation) trialFacts {
 	return facts
 }
 
-// add adds what a model's answer took; what nothing is known of stays unknown.
+// add adds the usage of a model's response. What is unknown stays unknown.
 func (t *totals) add(call evidence.ModelCall) {
 	sum := func(to **int64, n int64) {
 		if *to == nil {

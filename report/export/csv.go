@@ -17,7 +17,7 @@ type column struct {
 	of   func(run Run, task results.Task, r results.RunResult) string
 }
 
-// columns returns those of the table, which new ones join at the end.
+// columns returns the columns of the table. New columns are added at the end.
 func columns() []column {
 	return []column{
 		{"run", func(run Run, _ results.Task, _ results.RunResult) string { return run.ID }},
@@ -64,9 +64,9 @@ func columns() []column {
 	}
 }
 
-// CSV writes a row for each trial that has verdicts, below a row of the columns' names. What is
-// not known is empty. No cell is a formula to a spreadsheet: one that would begin one has an
-// apostrophe before it.
+// CSV writes a header and a row for each trial that has verdicts. Unknown values are empty.
+// To prevent spreadsheets from interpreting a cell as a formula, it is prefixed with an
+// apostrophe if necessary.
 func CSV(w io.Writer, run Run) error {
 	out, all, graded := csv.NewWriter(w), columns(), run.graded()
 	row := make([]string, len(all))
@@ -93,7 +93,7 @@ func CSV(w io.Writer, run Run) error {
 	return out.Error()
 }
 
-// cell returns a text that a spreadsheet takes for a text.
+// cell returns a text that spreadsheets do not interpret as a formula.
 func cell(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7F {

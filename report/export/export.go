@@ -1,9 +1,8 @@
-// Package export writes a run for other tools: its trials as trajectories in ATIF, as a log
-// of Inspect, as rows of CSV, or as spans of OpenTelemetry.
+// Package export writes a run for other tools: as trajectories in ATIF, as an Inspect log,
+// as CSV, or as OpenTelemetry spans.
 //
-// Everything is read from the run's evidence, through the reader that shows a trial to a
-// person, so what was redacted there stays redacted. Texts are strangers', so each is
-// bounded. One trial is held at a time.
+// Everything is read from the run's evidence, so redacted text stays redacted. Texts are
+// untrusted and limited in length. One trial is held in memory at a time.
 package export
 
 import (
@@ -19,8 +18,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Run is a run to export: what is known of it as a whole, and those of its trials that are
-// wanted, by task and number.
+// Run is a run to export, with the trials to export in order of task and number.
 type Run struct {
 	view.Run
 	Trials []evidence.Dir
@@ -34,7 +32,7 @@ type trialKey struct {
 
 func (k trialKey) String() string { return fmt.Sprintf("%s/%d", k.task, k.number) }
 
-// wanted are the trials to export, as their directories name them.
+// wanted returns the trials to export, by the names of their directories.
 func (r Run) wanted() map[string]bool {
 	names := map[string]bool{}
 	for _, dir := range r.Trials {
@@ -57,13 +55,13 @@ func (r Run) graded() map[trialKey]results.RunResult {
 	return all
 }
 
-// maxText is how many bytes are exported of one text, or of arguments that a tool was given.
+// maxText is the maximum number of bytes exported of one text or of a call's arguments.
 const maxText = 64 << 10
 
 func cut(s string) string { return text.Shorten(strings.ToValidUTF8(s, "\uFFFD"), maxText) }
 
-// object returns arguments as a JSON object. What is no object, or is too long for one, is the
-// value of a key of its own.
+// object returns arguments as a JSON object. Arguments that are not an object, or are too
+// long, become the value of a single key.
 func object(arguments json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
 	switch {
@@ -76,7 +74,7 @@ func object(arguments json.RawMessage) json.RawMessage {
 	return wrapped
 }
 
-// timeOf returns a time in ISO 8601 as every reader takes it; empty for none.
+// timeOf formats a time in ISO 8601 as all readers accept it; "" for the zero time.
 func timeOf(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -15,14 +15,15 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// inspectVersion is the version of Inspect's log that is written; see
-// https://inspect.aisi.org.uk/eval-logs.html. A task is a sample there, and a trial an epoch.
+// inspectVersion is the version of Inspect's log format
+// (https://inspect.aisi.org.uk/eval-logs.html). A task becomes a sample, and a trial an
+// epoch.
 const inspectVersion = 2
 
-// noModel is how Inspect names the model of an eval without one.
+// noModel is Inspect's name for the model of an eval without one.
 const noModel = "none/none"
 
-// inspectLog is a log without its samples, in the order of keys that Inspect's readers need.
+// inspectLog is a log without its samples. Inspect's readers depend on the order of keys.
 type inspectLog struct {
 	Version int            `json:"version"`
 	Status  string         `json:"status"`
@@ -118,7 +119,8 @@ type inspectSample struct {
 	TotalTime float64                 `json:"total_time"` // seconds
 	UUID      string                  `json:"uuid"`
 	Error     *inspectError           `json:"error,omitempty"`
-	// Attachments are for texts that messages refer to; these have theirs in them.
+	// Attachments would hold texts referred to by messages, which are included in them
+	// here.
 	Attachments struct{}      `json:"attachments"`
 	Limit       *inspectLimit `json:"limit,omitempty"`
 }
@@ -160,7 +162,7 @@ type inspectChoice struct {
 }
 
 type sampleScore struct {
-	Value       any            `json:"value"` // a number, or C, I or N for correct, incorrect and none
+	Value       any            `json:"value"` // a number, or C, I or N for correct, incorrect and no answer
 	Answer      string         `json:"answer,omitempty"`
 	Explanation string         `json:"explanation,omitempty"`
 	Metadata    map[string]any `json:"metadata,omitempty"`
@@ -177,10 +179,10 @@ type inspectLimit struct {
 	Limit float64 `json:"limit"`
 }
 
-// outcomeScore is the name of the score that says how a trial ended.
+// outcomeScore is the name of the score for the outcome of a trial.
 const outcomeScore = "waza/outcome"
 
-// Inspect writes the log of a run, a sample for each trial.
+// Inspect writes the log of a run, with a sample for each trial.
 func Inspect(w io.Writer, run Run) error {
 	head, err := evidence.Marshal(logOf(run))
 	if err != nil {
@@ -238,7 +240,7 @@ func logOf(run Run) inspectLog {
 	return log
 }
 
-// statusOf says whether the run came to its end.
+// statusOf returns whether the run was completed.
 func statusOf(run view.Run) string {
 	switch {
 	case run.AtWork:
@@ -249,8 +251,8 @@ func statusOf(run view.Run) string {
 	return "success"
 }
 
-// resultsOf returns what graders said of all trials, the mean for each grader, and the share of
-// trials that passed, of those that count.
+// resultsOf returns the mean score of each grader over all trials, and the share of counted
+// trials that passed.
 func resultsOf(trials int, graded map[trialKey]results.RunResult) inspectResults {
 	all := inspectResults{Total: trials, Scores: []inspectScore{}}
 	scores, passed, counted := map[string][]float64{}, 0, 0
@@ -278,7 +280,7 @@ func resultsOf(trials int, graded map[trialKey]results.RunResult) inspectResults
 		add(outcomeScore, outcomeScore, "accuracy", float64(passed)/float64(counted))
 	}
 	for _, name := range slices.Sorted(maps.Keys(scores)) {
-		slices.Sort(scores[name]) // trials come in no order, and sums differ by it
+		slices.Sort(scores[name]) // the sum depends on the order, and map iteration is random
 		sum := 0.0
 		for _, score := range scores[name] {
 			sum += score
@@ -288,7 +290,8 @@ func resultsOf(trials int, graded map[trialKey]results.RunResult) inspectResults
 	return all
 }
 
-// isError reports whether a trial broke, so that Inspect has an error in place of a score.
+// isError reports whether a trial broke, so that Inspect shows an error rather than a
+// score.
 func isError(class evidence.Class) bool {
 	return !class.OfAgent() || class == evidence.ClassAgentError
 }
@@ -342,7 +345,8 @@ func scoresOf(c conversation.Conversation, facts trialFacts) map[string]sampleSc
 	return scores
 }
 
-// chat returns what was said as Inspect has it: what a tool answered is a message of its own.
+// chat returns messages in Inspect's form, where the result of a tool is a separate
+// message.
 func chat(prompt string, said []message) []inspectMessage {
 	all := []inspectMessage{{ID: "prompt", Role: "user", Content: prompt, Source: "input"}}
 	for i, m := range said {
@@ -380,7 +384,8 @@ func answerOf(u use) inspectMessage {
 	return m
 }
 
-// outputOf returns the agent's last message as a model's answer; without one it has no choices.
+// outputOf returns the agent's last message as a model output. Without one there are no
+// choices.
 func outputOf(model string, all []inspectMessage) inspectOutput {
 	output := inspectOutput{Model: model, Choices: []inspectChoice{}}
 	for _, m := range slices.Backward(all) {

@@ -12,33 +12,33 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// message is what an agent said at once, with the tools that it used: an answer of a model, or
-// one use of a tool where no gateway saw what models answered.
+// message is a message of an agent with the tools that it used: a model response, or a
+// single tool use if no gateway saw the responses.
 type message struct {
-	at   time.Time // zero where it is not known
+	at   time.Time // zero if unknown
 	text string
-	turn *conversation.Turn // the model's; nil where no gateway saw it
+	turn *conversation.Turn // the model's turn; nil if no gateway saw it
 	uses []use
-	note string // about the agent, in place of all the above
+	note string // about the agent, instead of all the above
 }
 
-// use is a tool that was asked for, with what came of it.
+// use is a tool use with its result.
 type use struct {
 	id        string // unique in the trial
 	name      string
-	arguments json.RawMessage // an object
+	arguments json.RawMessage // a JSON object
 	answered  bool
 	result    string
 	failed    bool
-	call      *evidence.Call // that carried it out; nil where none did
+	call      *evidence.Call // that executed it; nil if none did
 }
 
-// messenger puts the steps of a conversation into messages.
+// messenger converts the steps of a conversation to messages.
 type messenger struct {
 	calls map[int]*evidence.Call // by number
-	asked map[string]bool        // ids of uses in answers of models
-	made  map[int]bool           // calls that these uses are
-	ids   map[string]bool        // that were given
+	asked map[string]bool        // ids of uses in model responses
+	made  map[int]bool           // calls that execute these uses
+	ids   map[string]bool        // used so far
 }
 
 // messagesOf returns what the agent of a trial said and used, in order.
@@ -70,7 +70,7 @@ func messagesOf(c conversation.Conversation) ([]message, error) {
 	return all, nil
 }
 
-// lastText returns what the agent said last; empty where it used a tool after that.
+// lastText returns the text of the last message, or "" if the agent used a tool after it.
 func lastText(all []message) string {
 	if len(all) == 0 {
 		return ""
@@ -78,7 +78,7 @@ func lastText(all []message) string {
 	return all[len(all)-1].text
 }
 
-// message returns the message of a step; it is empty for one that another message has.
+// message returns the message of a step, which is empty if another message includes it.
 func (m *messenger) message(step conversation.Step) (message, error) {
 	switch {
 	case step.Turn != nil:
@@ -122,8 +122,8 @@ func (m *messenger) turn(t *conversation.Turn) (message, error) {
 	return one, nil
 }
 
-// use returns a use without a result. An id that was given before, or is missing, is made
-// unique.
+// use returns a use without a result. A missing or duplicate id is replaced by a unique
+// one.
 func (m *messenger) use(id, name string, arguments json.RawMessage) use {
 	id = cut(cmp.Or(id, "call"))
 	if m.ids[id] || id == "call" {
@@ -133,7 +133,7 @@ func (m *messenger) use(id, name string, arguments json.RawMessage) use {
 	return use{id: id, name: cut(name), arguments: object(arguments)}
 }
 
-// carriedOut adds what came of a use by the call that it was.
+// carriedOut sets the result of a use from the call that executed it.
 func (u *use) carriedOut(call *evidence.Call) error {
 	raw, err := call.Result.Raw()
 	u.call, u.failed, u.answered = call, call.Outcome != evidence.OutcomeOK, true

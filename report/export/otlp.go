@@ -20,20 +20,20 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// SemanticConventions is the version of OpenTelemetry's semantic conventions that spans follow:
-// those for generative AI and for MCP, which are in development and change between versions.
+// SemanticConventions is the version of OpenTelemetry's semantic conventions for generative
+// AI and MCP, which are in development and change between versions.
 const SemanticConventions = "1.41.0"
 
 const schemaURL = "https://opentelemetry.io/schemas/" + SemanticConventions
 
-// maxRequest is about how many bytes of spans one request has. Collectors take 20 MiB.
+// maxRequest is the approximate size of a request in bytes. Collectors accept 20 MiB.
 const maxRequest = 1 << 20
 
-// maxName is how many bytes are exported of a name that a stranger chose.
+// maxName is the maximum length in bytes of an untrusted name.
 const maxName = 200
 
-// The types below are OTLP in its JSON encoding, as far as it is used here: ids in hexadecimal,
-// 64-bit integers as strings, enumerations as numbers.
+// The types below represent OTLP in its JSON encoding as far as it is used: ids in
+// hexadecimal, 64-bit integers as strings, enumerations as numbers.
 
 type exportRequest struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -51,7 +51,7 @@ type resource struct {
 
 type scopeSpans struct {
 	Scope     scope             `json:"scope"`
-	Spans     []json.RawMessage `json:"spans"` // each a span
+	Spans     []json.RawMessage `json:"spans"` // each is a span
 	SchemaURL string            `json:"schemaUrl"`
 }
 
@@ -60,7 +60,7 @@ type scope struct {
 	Version string `json:"version"`
 }
 
-// Kinds of spans, and the status of one that failed.
+// Kinds of spans, and the status of a failed one.
 const (
 	spanInternal = 1
 	spanClient   = 3
@@ -97,7 +97,7 @@ type spanStatus struct {
 	Code    int    `json:"code"`
 }
 
-// attributes are added by their types. An empty text is left out.
+// attributes holds typed attributes. Empty texts are omitted.
 type attributes []attribute
 
 type attribute struct {
@@ -131,16 +131,17 @@ func (a *attributes) bool(key string, value bool) {
 	*a = append(*a, attribute{key, attributeValue{Bool: &value}})
 }
 
-// failed marks a span as failed, by a class of errors.
+// failed marks a span as failed with an error class.
 func (s *span) failed(class, message string) {
 	s.Attributes.text("error.type", class)
 	s.Status = &spanStatus{message, statusError}
 }
 
-// OTLP returns a function that writes the spans of a run as OTLP JSON. A line is a whole request
-// to a collector, and one call of Write. Ids are made of the run's, so that a span that is
-// exported again is the same. With content, prompts, answers, arguments, results and what graders
-// said are written too, as far as they are in the evidence.
+// OTLP returns a function that writes the spans of a run as OTLP JSON. Each line is a
+// complete request to a collector, written with one call of Write. Ids are derived from the
+// run's, so that exporting again yields the same spans. If content is set, prompts,
+// responses, arguments, results and feedback of graders are included as far as they were
+// recorded.
 func OTLP(content bool) func(io.Writer, Run) error {
 	return func(w io.Writer, run Run) error {
 		t := tracer{w: w, run: run, content: content}
@@ -164,22 +165,22 @@ func OTLP(content bool) func(io.Writer, Run) error {
 	}
 }
 
-// tracer makes a run's evidence into spans.
+// tracer converts a run's evidence to spans.
 type tracer struct {
 	w       io.Writer
 	run     Run
 	content bool
-	spans   []json.RawMessage // that are not written yet
+	spans   []json.RawMessage // not yet written
 	size    int               // of these, in bytes
 }
 
-// id returns the id of n bytes of something of the run.
+// id returns an id of n bytes for something in the run.
 func (t *tracer) id(n int, of ...any) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]any{t.run.ID}, of...)))
 	return hex.EncodeToString(sum[:n])
 }
 
-// span returns a span below a parent; id is what it is of.
+// span returns a span with the given parent. id identifies its subject.
 func (t *tracer) span(name, parent string, kind int, start, end time.Time, id ...any) span {
 	if end.Before(start) {
 		end = start
@@ -202,7 +203,7 @@ func (t *tracer) add(s span) error {
 	return t.flush()
 }
 
-// flush writes a request with the spans that are not written yet.
+// flush writes a request with the pending spans.
 func (t *tracer) flush() error {
 	if len(t.spans) == 0 {
 		return nil
@@ -222,7 +223,7 @@ func (t *tracer) flush() error {
 	return err
 }
 
-// eval returns the span of the run, which is the parent of its trials'.
+// eval returns the span of the run, the parent of the trials' spans.
 func (t *tracer) eval(ended time.Time) span {
 	s := t.span("eval "+t.run.Results.EvalName, "", spanInternal, t.run.Started, ended, "eval")
 	s.Attributes.text("waza.eval.name", t.run.Results.EvalName)
@@ -233,7 +234,7 @@ func (t *tracer) eval(ended time.Time) span {
 	return s
 }
 
-// trial adds the spans of a trial, and returns when it ended.
+// trial adds the spans of a trial, and returns its end time.
 func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	c, err := conversation.Read(dir)
 	if err != nil {
@@ -268,8 +269,8 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	return trial.Ended, t.steps(c, agent.SpanID, links)
 }
 
-// linksOf returns the trace contexts that the agent put into its calls, by the calls' numbers. What
-// cannot be read has none.
+// linksOf returns the trace contexts in the agent's calls, by call number. Unreadable ones
+// are omitted.
 func linksOf(dir evidence.Dir, c conversation.Conversation) map[int][]spanLink {
 	links, calls := map[int][]spanLink{}, c.CallsByFrame()
 	if len(calls) == 0 {
@@ -288,7 +289,7 @@ func linksOf(dir evidence.Dir, c conversation.Conversation) map[int][]spanLink {
 	return links
 }
 
-// only returns a text if contents are exported, or else none.
+// only returns a text if contents are exported, and "" otherwise.
 func (t *tracer) only(said string) string {
 	if !t.content {
 		return ""
@@ -296,7 +297,7 @@ func (t *tracer) only(said string) string {
 	return cut(said)
 }
 
-// agent returns the span of a trial's agent at work.
+// agent returns the span of a trial's agent.
 func (t *tracer) agent(c conversation.Conversation, parent string) span {
 	trial := c.Trial
 	start, end := trial.AgentStart, trial.AgentEnd
@@ -321,7 +322,7 @@ func (t *tracer) agent(c conversation.Conversation, parent string) span {
 	return s
 }
 
-// verdicts returns the verdicts on a trial as events of evaluation.
+// verdicts returns the verdicts on a trial as evaluation events.
 func (t *tracer) verdicts(c conversation.Conversation) (all []spanEvent) {
 	for _, v := range c.Verdicts.Verdicts {
 		var about attributes
@@ -339,8 +340,8 @@ func (t *tracer) verdicts(c conversation.Conversation) (all []spanEvent) {
 	return all
 }
 
-// steps adds a span for each turn of a model and each call of a tool that the runner saw. What
-// stands in a transcript alone has no time, and no span.
+// steps adds a span for each model turn and tool call that the runner saw. Entries that
+// only the transcript has have no time, and so no span.
 func (t *tracer) steps(c conversation.Conversation, agent string, links map[int][]spanLink) error {
 	transports := map[string]string{}
 	for _, server := range c.Trial.Servers {
@@ -369,7 +370,8 @@ func (t *tracer) steps(c conversation.Conversation, agent string, links map[int]
 	return nil
 }
 
-// providers are the names of those whose APIs the gateway reads. Others may offer these APIs too.
+// providers maps API dialects to the providers that define them. Other providers may offer
+// these APIs too.
 var providers = map[dialect.Name]string{
 	dialect.Chat: "openai", dialect.Responses: "openai", dialect.Messages: "anthropic", dialect.Generate: "gcp.gen_ai",
 }
@@ -446,7 +448,7 @@ func (t *tracer) call(c conversation.Conversation, call evidence.Call, agent str
 	return s, nil
 }
 
-// genMessage is a message as the conventions have it, in an attribute as JSON.
+// genMessage is a message in the form of the conventions, encoded as JSON in an attribute.
 type genMessage struct {
 	Role   string    `json:"role"`
 	Parts  []genPart `json:"parts"`
@@ -455,7 +457,7 @@ type genMessage struct {
 
 type genPart struct {
 	Type      string          `json:"type"`
-	Content   *string         `json:"content,omitempty"` // of a text
+	Content   *string         `json:"content,omitempty"` // for a text
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
@@ -463,7 +465,7 @@ type genPart struct {
 
 func textPart(s string) genPart { return genPart{Type: "text", Content: new(cut(s))} }
 
-// messages adds messages, whose texts are bounded, as JSON.
+// messages adds messages as JSON. Their texts are limited.
 func (a *attributes) messages(key string, one genMessage) {
 	if one.Parts == nil {
 		one.Parts = []genPart{}
@@ -472,8 +474,8 @@ func (a *attributes) messages(key string, one genMessage) {
 	*a = append(*a, attribute{key, attributeValue{String: new(string(value))}})
 }
 
-// traceparent returns the trace context that an agent put into a request, which is that of an id
-// in the frame, or in its batch: the member traceparent of params._meta, by W3C Trace Context.
+// traceparent returns the trace context (W3C Trace Context) in the member traceparent of
+// params._meta of the request with an id in a frame or batch.
 func traceparent(frame []byte, id json.RawMessage) (trace, parent string, ok bool) {
 	wanted, isID := jsonrpc.ParseID(id)
 	messages, _, err := jsonrpc.Split(frame)

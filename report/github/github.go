@@ -1,7 +1,7 @@
-// Package github writes annotations in the log of a GitHub Actions workflow, which GitHub
-// shows beside the files of a pull request.
+// Package github writes annotations for GitHub Actions, which GitHub shows next to the
+// files of a pull request.
 //
-// What strangers wrote is escaped, so that it stays the text of its annotation. It is pure.
+// Untrusted text is escaped so that it cannot leave its annotation. The package is pure.
 package github
 
 import (
@@ -21,22 +21,22 @@ const (
 	Warning = "warning"
 )
 
-// maxOfLevel is how many annotations of a level GitHub shows of a step.
+// maxOfLevel is the number of annotations per level that GitHub shows for a step.
 const maxOfLevel = 10
 
-// Bounds of an annotation, in bytes. GitHub shows 4 KiB of a message.
+// Limits of an annotation in bytes. GitHub shows 4 KiB of a message.
 const (
 	maxTitle   = 200
 	maxMessage = 2000
 )
 
-// Place is where a task is defined. Without a File it is not shown beside one.
+// Place is where a task is defined. Without a File the annotation is not shown next to one.
 type Place struct {
-	File string // from the root of the repository
+	File string // relative to the root of the repository
 	Line int    // from 1
 }
 
-// Annotation is a remark on a place.
+// Annotation is an annotation at a place.
 type Annotation struct {
 	Level string // Error or Warning
 	Place
@@ -44,8 +44,8 @@ type Annotation struct {
 	Message string
 }
 
-// Annotations returns what is to be said of a run: why its trials did not pass, once for all
-// trials of a task of which the same is said. What says nothing about the agent is a warning.
+// Annotations returns why the trials of a run did not pass, merging identical reasons for
+// trials of the same task. Outcomes that do not depend on the agent are warnings.
 func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	type failure struct{ level, outcome, why string }
 	for _, f := range view.Gather(run.Results.Tasks, func(r results.RunResult) (said []failure) {
@@ -70,8 +70,8 @@ func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	return all
 }
 
-// Write writes annotations as workflow commands. Of a level of which GitHub would not show
-// all, the last that it shows says how many more there are.
+// Write writes annotations as workflow commands. If GitHub would not show all of a level,
+// the last one shown says how many more there are.
 func Write(w io.Writer, all []Annotation) error {
 	count, written := map[string]int{}, map[string]int{}
 	for _, a := range all {
@@ -92,7 +92,7 @@ func Write(w io.Writer, all []Annotation) error {
 	return err
 }
 
-// String returns the workflow command of an annotation, a line.
+// String returns the workflow command of an annotation, as one line.
 func (a Annotation) String() string {
 	var properties []string
 	if a.File != "" {
@@ -102,14 +102,14 @@ func (a Annotation) String() string {
 	return fmt.Sprintf("::%s %s::%s\n", a.Level, strings.Join(properties, ","), message.Replace(text.Shorten(text.InertLines(a.Message), maxMessage)))
 }
 
-// What ends a message or a property of a workflow command, escaped as the runner reads it.
+// Escapes for messages and properties of workflow commands, as decoded by the runner.
 var (
 	message  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// Stop returns the line from which on the runner reads no workflow commands, so that no text of
-// a stranger's is one, and the line that ends this. The token is one that no stranger knows.
+// Stop returns a line that stops the interpretation of workflow commands, so that untrusted
+// text cannot contain any, and the line that resumes it. The token must be unpredictable.
 func Stop(token string) (begin, end string) {
 	return "::stop-commands::" + token + "\n", "::" + token + "::\n"
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// maxLines is how many lines of one list of conduct are shown, unless all is wanted.
+// maxLines is the number of lines shown of each list, unless everything is requested.
 const maxLines = 8
 
 // conduct writes what a server did.
@@ -58,7 +58,7 @@ func (p *page) conduct(s Server) {
 	}
 }
 
-// did writes one list of what was done.
+// did writes one list of activities.
 func (p *page) did(label string, lines []string, more int, unseen string) {
 	shown := lines
 	if !p.Full {
@@ -82,7 +82,7 @@ func (p *page) did(label string, lines []string, more int, unseen string) {
 	}
 }
 
-// used says what a server took.
+// used returns the resource usage of a server.
 func used(s Server) string {
 	if s.Used == nil {
 		return "not known"
@@ -107,7 +107,7 @@ func used(s Server) string {
 	return strings.Join(all, ", ")
 }
 
-// stderr writes the last lines of it.
+// stderr writes the last lines of stderr.
 func (p *page) stderr(s string) {
 	lines := strings.Split(strings.TrimRight(text.VisibleLines(s), "\n"), "\n")
 	if !p.Full {
@@ -118,7 +118,7 @@ func (p *page) stderr(s string) {
 	}
 }
 
-// unseen says what an inspection cannot show.
+// unseen lists what an inspection cannot show.
 func (p *page) unseen(s Server) {
 	p.section("not seen")
 	if len(s.Answers) == 0 {

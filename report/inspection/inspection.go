@@ -1,8 +1,8 @@
-// Package inspection renders what `waza inspect` found out about servers, as a document
-// and for a terminal.
+// Package inspection renders the results of `waza inspect` as a document and for a
+// terminal.
 //
-// It is pure and judges nothing: whether to trust a server a person decides. What a
-// server wrote is printed so that all of it is visible and nothing steers the terminal.
+// It is pure and evaluates nothing: whether to trust a server is for the user to decide.
+// Untrusted text is printed fully visible and cannot control the terminal.
 package inspection
 
 import (
@@ -29,16 +29,16 @@ type Report struct {
 	Version     int               `json:"version"`
 	ID          string            `json:"id"`
 	Waza        string            `json:"waza"`
-	Source      string            `json:"source"` // where the servers' configuration is from
+	Source      string            `json:"source"` // where the servers' configuration comes from
 	Started     time.Time         `json:"started"`
 	Ended       time.Time         `json:"ended"`
 	Engine      map[string]string `json:"engine,omitempty"`
-	Certificate *Certificate      `json:"certificate,omitempty"` // nil where nothing ran in a sandbox
+	Certificate *Certificate      `json:"certificate,omitempty"` // nil if nothing ran in a sandbox
 	Servers     []Server          `json:"servers"`
 }
 
-// Document returns the report as JSON, laid out. What servers wrote as JSON stays on one line
-// each, so that it takes about as much room as it had on the wire.
+// Document returns the report as indented JSON. JSON from servers stays on one line, so
+// that it is about as large as on the wire.
 func (r Report) Document() ([]byte, error) {
 	compact, err := evidence.Marshal(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (r Report) Document() ([]byte, error) {
 	return append(jsontext.Indent(compact, "capabilities", "raw", "answer"), '\n'), nil
 }
 
-// Certificate is what came of attacking a sandbox of the kind that servers were in.
+// Certificate summarizes the attacks on a sandbox of the kind that the servers ran in.
 type Certificate struct {
 	At       time.Time `json:"at"`
 	Held     int       `json:"held"`
@@ -55,7 +55,7 @@ type Certificate struct {
 	NotTried []string  `json:"not_tried,omitempty"`
 }
 
-// CertificateOf returns c in short; nil of nil.
+// CertificateOf summarizes c, which may be nil.
 func CertificateOf(c *evidence.Certificate) *Certificate {
 	if c == nil {
 		return nil
@@ -71,56 +71,57 @@ func CertificateOf(c *evidence.Certificate) *Certificate {
 	}
 }
 
-// Server is what was found of one server.
+// Server is the result for one server.
 type Server struct {
 	Name      string           `json:"name"`
 	Config    mcpconfig.Server `json:"config"` // as declared
 	Transport string           `json:"transport"`
-	Remote    bool             `json:"remote,omitempty"` // it was not run here: nothing of it was isolated
+	Remote    bool             `json:"remote,omitempty"` // it ran elsewhere, so nothing was isolated
 	Image     *Image           `json:"image,omitempty"`
 	Package   *Package         `json:"package,omitempty"`
-	// Evidence is where frames, events and stderr are, below the document's directory.
+	// Evidence is the directory with frames, events and stderr, relative to the document.
 	Evidence string `json:"evidence"`
 
-	// Failed is why the server could not be asked; then it offers nothing here.
+	// Failed is why the server could not be inspected; it then has no lists.
 	Failed string          `json:"failed,omitempty"`
 	Offer  catalog.Catalog `json:"offer"`
-	// Tokens are what tools take of a model's context, estimated as [results.Listed] does.
+	// Tokens is the estimated number of tokens that the tools take in a model's context, as
+	// in [results.Listed].
 	Tokens  int                  `json:"tokens_estimate"`
 	Marks   finding.Findings     `json:"marks"`
-	Pin     *PinCheck            `json:"pin,omitempty"`     // nil where none is in the lock
-	Drift   []catalog.Difference `json:"drift,omitempty"`   // between the first list and the last
-	Asked   map[string]int       `json:"asked,omitempty"`   // what it asked of its client, by method; all was refused
-	Answers []Answered           `json:"answers,omitempty"` // to what it was exercised with
+	Pin     *PinCheck            `json:"pin,omitempty"`     // nil if the lock has none
+	Drift   []catalog.Difference `json:"drift,omitempty"`   // between the first and the last list
+	Asked   map[string]int       `json:"asked,omitempty"`   // requests from the server to its client by method; all were rejected
+	Answers []Answered           `json:"answers,omitempty"` // responses to exercises
 	Ended   string               `json:"ended,omitempty"`   // how it ended before it was asked to
 	Conduct
 	Guarantees *evidence.Guarantees `json:"guarantees,omitempty"`
 }
 
-// Conduct is what a server did apart from answering.
+// Conduct is what a server did apart from responding.
 type Conduct struct {
-	Did    *results.Conduct   `json:"conduct,omitempty"` // nil where nothing could be watched
+	Did    *results.Conduct   `json:"conduct,omitempty"` // nil if nothing could be observed
 	Used   *evidence.Resource `json:"used,omitempty"`
 	Ends   []string           `json:"ends,omitempty"`
 	Stderr string             `json:"stderr_tail,omitempty"`
-	Noise  int                `json:"stdout_noise,omitempty"` // lines of stdout that are no messages
+	Noise  int                `json:"stdout_noise,omitempty"` // lines on stdout that are not messages
 }
 
 // Image is the image that a server ran in.
 type Image struct {
 	Ref     string   `json:"ref"`
 	ID      string   `json:"id"`
-	Digests []string `json:"digests,omitempty"` // none of one that was built here
+	Digests []string `json:"digests,omitempty"` // none if it was built locally
 }
 
-// Package is what a server was installed from.
+// Package is the package that a server was installed from.
 type Package struct {
-	Request string `json:"request"` // as the configuration has it
+	Request string `json:"request"` // as in the configuration
 	Version string `json:"version"`
-	Locked  bool   `json:"locked"` // waza.lock had it before
+	Locked  bool   `json:"locked"` // it was in waza.lock before
 }
 
-// PinCheck is how a server's offer is to what is pinned.
+// PinCheck is the comparison of a server's catalog with its pin.
 type PinCheck struct {
 	Lock        string               `json:"lock"`
 	Differences []catalog.Difference `json:"differences,omitempty"`
@@ -133,24 +134,23 @@ const (
 	Get  = "get"  // a prompt
 )
 
-// Exercise is something that a server is asked to do.
+// Exercise is a request to make to a server.
 type Exercise struct {
 	What      string          `json:"what"`
-	Name      string          `json:"name"` // of the tool or prompt, or the resource's URI
+	Name      string          `json:"name"` // tool or prompt name, or resource URI
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// Answered is what came of an exercise.
+// Answered is the result of an exercise.
 type Answered struct {
 	Exercise
 	Outcome evidence.Outcome `json:"outcome"`
-	Answer  json.RawMessage  `json:"answer,omitempty"` // a result or an error, as the server wrote it
+	Answer  json.RawMessage  `json:"answer,omitempty"` // result or error, as sent by the server
 	Message string           `json:"message,omitempty"`
 	Marks   finding.Findings `json:"marks"`
 }
 
-// Mark marks places in what each server says. A place that names a tool of
-// another server in the report is marked too.
+// Mark searches the servers' texts for findings, including names of other servers' tools.
 func (r *Report) Mark() {
 	for i := range r.Servers {
 		var others []string

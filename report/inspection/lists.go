@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// list writes one list of a server's.
+// list writes one list of a server.
 func (p *page) list(s Server, l catalog.List) {
 	name := strings.ReplaceAll(string(l.Kind), "_", " ")
 	switch {
@@ -45,7 +45,7 @@ func (p *page) list(s Server, l catalog.List) {
 	}
 }
 
-// summary returns the first line of a text, without the space in it.
+// summary returns the first line of a text with normalized space.
 func summary(s string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if strings.TrimSpace(rest) != "" {
@@ -54,14 +54,14 @@ func summary(s string) string {
 	return text.Visible(strings.Join(strings.Fields(first), " "))
 }
 
-// What is laid out of the JSON of a list, which may take many times the room then: lists
-// of at most so many bytes, and members that are nested at most so deep.
+// Limits on indenting JSON in lists, which can multiply its size: bytes of the list, and
+// nesting depth of a member.
 const (
 	maxLaidOut = 1 << 20
 	maxIndents = 16
 )
 
-// entry writes an entry of a list whole.
+// entry writes an entry of a list in full.
 func (p *page) entry(l catalog.List, e catalog.Entry) {
 	p.line("%s%s  %s", indent, text.Visible(e.Key), strings.Join(hints(e), ", "))
 	if s := e.Text("description"); s != "" {
@@ -76,17 +76,17 @@ func (p *page) entry(l catalog.List, e catalog.Entry) {
 		}
 		if l.Bytes <= maxLaidOut && jsontext.Depth(raw) <= maxIndents {
 			var b bytes.Buffer
-			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid
+			_ = json.Indent(&b, raw, indent+indent, indent) // it is valid JSON
 			raw = b.Bytes()
 		}
 		p.line("%s%s%s %s", indent, indent, member, text.VisibleLines(string(raw)))
 	}
 }
 
-// maxParams is how many parameters of a tool are named.
+// maxParams is the maximum number of parameters listed for a tool.
 const maxParams = 12
 
-// signature returns what an entry is called, and what it takes: optional ones with a ?.
+// signature returns the name and the parameters of an entry, with a ? after optional ones.
 func signature(k catalog.Kind, e catalog.Entry) string {
 	name := text.Visible(e.Key)
 	var p params
@@ -110,7 +110,7 @@ func signature(k catalog.Kind, e catalog.Entry) string {
 	return name + "(" + p.String() + ")"
 }
 
-// params are an entry's parameters: the first ones, and how many there are.
+// params is a list of parameters: the first ones, and the number of others.
 type params struct {
 	first []string
 	all   int
@@ -135,7 +135,7 @@ func (p *params) String() string {
 	return named
 }
 
-// hints returns the annotations of a tool: the server's word.
+// hints returns the annotations of a tool, as claimed by the server.
 func hints(e catalog.Entry) (all []string) {
 	annotations := e.Member("annotations")
 	for _, hint := range []struct{ key, value, text string }{
@@ -152,7 +152,7 @@ func hints(e catalog.Entry) (all []string) {
 	return all
 }
 
-// marks writes the places that are marked.
+// marks writes the findings.
 func (p *page) marks(s Server) {
 	if len(s.Marks.Places) == 0 {
 		p.section("marked places in what it says: none, which is no promise")
@@ -191,7 +191,7 @@ func place(m finding.Finding) string {
 	return strings.Join(parts, " ")
 }
 
-// pin writes how what is listed is to what was pinned, and to itself a moment later.
+// pin writes how the catalog differs from its pin, and from itself a moment later.
 func (p *page) pin(s Server) {
 	if len(s.Drift) > 0 {
 		p.section("it listed something else a moment later")
@@ -217,7 +217,7 @@ func (p *page) differences(all []catalog.Difference) {
 	}
 }
 
-// answers writes what came of exercises.
+// answers writes the results of exercises.
 func (p *page) answers(s Server) {
 	for _, a := range s.Answers {
 		p.section("%s %s: %s", a.What, text.Visible(a.Name), a.Outcome)

@@ -13,14 +13,14 @@ import (
 
 // Layout of a page.
 const (
-	usualWidth = 110 // where there is no terminal
+	usualWidth = 110 // without a terminal
 	leastWidth = 60
 	labelWidth = 13
 	indent     = "  "
-	maxRows    = 60 // of a list, unless all is wanted
+	maxRows    = 60 // per list, unless everything is requested
 )
 
-// page is what is printed, as far as it has come.
+// page is the output so far.
 type page struct {
 	Options
 	out strings.Builder
@@ -33,7 +33,7 @@ func (p *page) width() int {
 	return max(p.Width, leastWidth)
 }
 
-// line writes one line. What strangers wrote must be made visible before.
+// line writes one line. Untrusted text in it must have been made visible.
 func (p *page) line(format string, args ...any) {
 	s := fmt.Sprintf(format, args...)
 	if !p.Full {
@@ -42,7 +42,7 @@ func (p *page) line(format string, args ...any) {
 	p.out.WriteString(s + "\n")
 }
 
-// label writes a label and what it is about, on as many lines as that takes.
+// label writes a label with its text, on as many lines as necessary.
 func (p *page) label(label, format string, args ...any) {
 	room := p.width() - len(indent) - labelWidth - 1
 	for i, line := range wrap(fmt.Sprintf(format, args...), room) {
@@ -94,7 +94,7 @@ func (p *page) section(format string, args ...any) {
 	p.line(format, args...)
 }
 
-// text writes a text of a stranger's, or the beginning of it.
+// text writes an untrusted text, or its beginning.
 func (p *page) text(s string) {
 	most := 6
 	if p.Full {
@@ -103,7 +103,7 @@ func (p *page) text(s string) {
 	p.firstLines(s, most)
 }
 
-// firstLines writes up to so many lines of a stranger's text.
+// firstLines writes up to most lines of an untrusted text.
 func (p *page) firstLines(s string, most int) {
 	shown := 0
 	for line := range strings.SplitSeq(strings.TrimRight(text.VisibleLines(s), "\n"), "\n") {
@@ -152,7 +152,7 @@ func spoken(s Server) string {
 	return fmt.Sprintf("protocol %s over %s", text.Line(s.Offer.Server.Protocol, 40), s.Transport)
 }
 
-// source returns what was started, as the configuration declares it.
+// source returns what was started, as declared in the configuration.
 func source(s Server) string {
 	switch c := s.Config; {
 	case c.URL != "":
@@ -187,8 +187,8 @@ func (p *page) isolation(r Report, s Server) {
 	}
 }
 
-// wrap breaks a text between words into lines of at most width columns; a word that is
-// longer is broken itself.
+// wrap breaks a text between words into lines of at most width columns. Longer words are
+// broken too.
 func wrap(s string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Split(s, " ") {
@@ -214,7 +214,7 @@ func wrap(s string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// columns pads each column of rows, but the last, to its widest cell, up to a limit each.
+// columns pads each column of rows, except the last, to its widest cell, within the limits.
 func columns(rows [][]string, limits ...int) []string {
 	widths := make([]int, len(limits))
 	for _, row := range rows {
@@ -237,14 +237,15 @@ func columns(rows [][]string, limits ...int) []string {
 	return lines
 }
 
-// Options is how a report is printed. Width is that of the terminal; 0 is any.
+// Options configures the printing of a report. Width is that of the terminal; 0 for no
+// limit.
 type Options struct {
 	Width int
-	Full  bool   // texts and schemas whole
-	Dir   string // where the evidence is
+	Full  bool   // print texts and schemas in full
+	Dir   string // directory of the evidence
 }
 
-// Print writes a report for a person.
+// Print writes a report for the terminal.
 func Print(w io.Writer, r Report, o Options) error {
 	p := &page{Options: o}
 	p.report(r)

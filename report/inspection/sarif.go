@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// sarifLog is a document in SARIF 2.1.0, as far as it is used here.
+// sarifLog is a SARIF 2.1.0 document as far as it is used here.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -90,34 +90,35 @@ type sarifLogical struct {
 	FullName string `json:"fullyQualifiedName"`
 }
 
-// Rules that are about what servers do, or list at another time. Those of marked places are
-// called by their kinds.
+// Rules about what servers do, or list later. Rules about findings in texts are named by
+// their kinds.
 const (
 	rulePin   = "pin"
 	ruleDrift = "drift"
 	ruleEnded = "ended"
 )
 
-// rule says what a rule is about, and how bad it is where it is met.
+// rule describes a rule and its level.
 type rule struct{ id, level, about string }
 
-// rules returns all rules. A marked place is a warning: honest servers have some too.
+// rules returns all rules. Findings in texts are warnings, since honest servers have some
+// too.
 func rules() []rule {
 	return []rule{
 		{string(finding.Overrides), "warning", "A text overrides instructions of the model."},
 		{string(finding.Secrecy), "warning", "A text asks to keep something from the user."},
 		{string(finding.Orders), "warning", "A text orders the model to do something besides the task."},
-		{string(finding.Poses), "warning", "A text poses as a message of somebody else."},
-		{string(finding.Files), "warning", "A text names a file in which people keep secrets."},
+		{string(finding.Poses), "warning", "A text imitates a message from someone else."},
+		{string(finding.Files), "warning", "A text names a file that commonly holds secrets."},
 		{string(finding.Sends), "warning", "A text asks to send something away."},
 		{string(finding.Others), "warning", "A text names a tool of another server."},
-		{string(finding.Steers), "warning", "A text turns the model away from other tools."},
-		{string(finding.Hidden), "warning", "A text has characters that people do not see."},
+		{string(finding.Steers), "warning", "A text discourages the use of other tools."},
+		{string(finding.Hidden), "warning", "A text has invisible characters."},
 		{string(finding.Terminal), "warning", "A text controls a terminal."},
-		{string(finding.Pushed), "warning", "A text stands out of sight, behind much space."},
+		{string(finding.Pushed), "warning", "A text is moved out of view by white space."},
 		{string(finding.Comment), "warning", "A text is not shown where it is rendered."},
 		{string(finding.Lookalike), "warning", "A word has letters of several alphabets."},
-		{string(finding.Encoded), "warning", "A text is hidden by an encoding."},
+		{string(finding.Encoded), "warning", "A text is encoded."},
 		{string(finding.Duplicate), "warning", "A list has an entry several times."},
 		{rulePin, "error", "A server does not list what waza.lock has pinned."},
 		{ruleDrift, "error", "A server listed something else a moment later."},
@@ -130,8 +131,8 @@ func rules() []rule {
 	}
 }
 
-// SARIF returns what there is to look at in the servers as a document in SARIF 2.1.0. It has no
-// verdict on a server: without a result nothing was seen.
+// SARIF returns the findings about the servers as a SARIF 2.1.0 document. It contains no
+// verdict: no results mean only that nothing was found.
 func (r Report) SARIF() ([]byte, error) {
 	ran := sarifInvocation{Successful: true}
 	var all []sarifResult
@@ -145,11 +146,11 @@ func (r Report) SARIF() ([]byte, error) {
 	return r.sarif("waza inspect", ran, all)
 }
 
-// maxResults is how many results a run has: GitHub shows no more.
+// maxResults is the maximum number of results in a run; GitHub shows no more.
 const maxResults = 5000
 
-// SARIF returns what there is to look at in the servers of a run, over its trials, as
-// [Report.SARIF] does of an inspection.
+// SARIF returns the findings about the servers of a run, over its trials, like
+// [Report.SARIF] for an inspection.
 func SARIF(run view.Run) ([]byte, error) {
 	r := Report{Waza: run.Waza, Source: run.Eval, Started: run.Started, Ended: run.Ended}
 	var all []sarifResult
@@ -181,7 +182,7 @@ func SARIF(run view.Run) ([]byte, error) {
 	return r.sarif("waza run", sarifInvocation{Successful: !r.Ended.IsZero() && !run.Interrupted}, all[:min(len(all), maxResults)])
 }
 
-// sarif returns the document of a tool that ran once.
+// sarif returns the document for a single run of a tool.
 func (r Report) sarif(tool string, ran sarifInvocation, all []sarifResult) ([]byte, error) {
 	run := sarifRun{ColumnKind: "unicodeCodePoints", Results: append([]sarifResult{}, all...)}
 	run.Tool.Driver.Name, run.Tool.Driver.Version = tool, r.Waza
@@ -205,7 +206,7 @@ const fingerprint = "waza/v1"
 
 const sarifTime = "2006-01-02T15:04:05.000Z"
 
-// resultsOf returns the results about one server.
+// resultsOf returns the results for one server.
 func (r Report) resultsOf(s Server) (all []sarifResult) {
 	add := func(id, where, format string, args ...any) {
 		all = append(all, r.result(s, id, where, said(format, args...)))
@@ -257,8 +258,9 @@ func (r Report) result(s Server, id, where string, message sarifMessage) sarifRe
 	return one
 }
 
-// file returns where the servers are configured, as a relative reference. Code scanning wants a
-// file for every result, so what comes of a command line is in one that is not there.
+// file returns the file with the servers' configuration as a relative reference. Code
+// scanning requires a file for every result, so results for a command line refer to a
+// nonexistent file.
 func (r Report) file() string {
 	file := filepath.ToSlash(filepath.Clean(r.Source))
 	if !filepath.IsLocal(file) || strings.HasPrefix(r.Source, "the command") {
@@ -275,13 +277,13 @@ func (r Report) file() string {
 	return out.String()
 }
 
-// maxSaid is how many columns are quoted of what a server wrote.
+// maxSaid is the maximum length of a quotation from a server, in columns.
 const maxSaid = 400
 
-// unlinked escapes what begins a link or a placeholder in a SARIF message.
+// unlinked escapes characters that start a link or a placeholder in a SARIF message.
 var unlinked = strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "{", "{{", "}", "}}")
 
-// said returns a message whose arguments are strangers' texts.
+// said formats a message with untrusted arguments.
 func said(format string, args ...any) sarifMessage {
 	for i, a := range args {
 		args[i] = unlinked.Replace(text.Line(fmt.Sprint(a), maxSaid))

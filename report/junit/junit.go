@@ -1,16 +1,15 @@
-// Package junit writes a run's results as JUnit XML. What it writes is valid by the schema
-// of Ant's JUnit tasks, the strictest in use, and so by Jenkins' own.
+// Package junit writes a run's results as JUnit XML. The output is valid under the schema
+// of Ant's JUnit tasks, the strictest in use, and so under Jenkins' own.
 //
-// A run is one suite, and each of its tasks a case, under the names that waza gives them:
-// passed; a failure, where graders say so of a trial; an error, where there is no verdict
-// on the agent's work or it did not come to its end; or skipped, where a trial did not
-// run. A trial that ended as infra is an error and not skipped: it counts for nothing in
-// the verdict, but a pipeline that shows it as skipped would be green for a trial that has
-// no outcome. A metric with a
-// threshold is a case too, since it decides on the run's exit code.
+// A run is one suite and each task a case, named as in waza. A case is passed, or a failure
+// if graders failed a trial, an error if there is no verdict on the agent's work or it was
+// not completed, or skipped if a trial did not run. A trial that ended as infra is an
+// error, not skipped: it does not count in the verdict, but a pipeline that shows it as
+// skipped would be green without an outcome. A metric with a threshold is a case too, since
+// it affects the run's exit code.
 //
-// It computes from results alone: no file is read and no clock asked. Texts are
-// strangers', so each is bounded, and so are all together.
+// The package uses results only; it reads no files and no clock. Texts are untrusted, so
+// each is limited, and so is their total.
 package junit
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Write writes the results of a run as one document. An error is w's.
+// Write writes the results of a run as one document. It returns errors of w.
 func Write(w io.Writer, r results.Results) error {
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
@@ -48,7 +47,7 @@ type document struct {
 	Suites  []suite  `xml:"testsuite"`
 }
 
-// suite has the attributes and elements that Ant's schema demands, in its order.
+// suite has the attributes and elements that Ant's schema requires, in its order.
 type suite struct {
 	ID         int        `xml:"id,attr"`
 	Package    string     `xml:"package,attr"`
@@ -80,7 +79,7 @@ type testcase struct {
 	Skipped   *skipped `xml:"skipped"`
 }
 
-// problem is why a case did not pass: Type in a word, Message in a line, Text in full.
+// problem is why a case did not pass: Type is a word, Message a line, Text the full text.
 type problem struct {
 	Type, Message string
 	Text          content
@@ -99,14 +98,14 @@ type skipped struct {
 	Message string `xml:"message,attr"`
 }
 
-// seconds is a time as the schema has it.
+// seconds is a duration in the format of the schema.
 type seconds time.Duration
 
 func (s seconds) MarshalXMLAttr(name xml.Name) (xml.Attr, error) {
 	return xml.Attr{Name: name, Value: strconv.FormatFloat(time.Duration(s).Seconds(), 'f', 3, 64)}, nil
 }
 
-// unknownHost is what the schema requires where the host is not known.
+// unknownHost is the value that the schema requires if the host is unknown.
 const unknownHost = "localhost"
 
 func suiteOf(r results.Results) suite {
@@ -119,7 +118,7 @@ func suiteOf(r results.Results) suite {
 	texts := budget{left: maxTexts}
 	var before strings.Builder
 	for _, task := range r.Tasks {
-		if task.Trigger != nil { // counts for a metric, which has a case of its own
+		if task.Trigger != nil { // counted in a metric, which has its own case
 			continue
 		}
 		s.Cases = append(s.Cases, taskCase(class, r.Config.RunsPerTest, task, &texts))
@@ -149,7 +148,7 @@ func (s *suite) count(c testcase) {
 	}
 }
 
-// properties say how the run was made.
+// properties describes the configuration of the run.
 func properties(r results.Results) []property {
 	all := []property{{"waza.run", r.EvalID}, {"waza.executor", r.Config.EngineType}}
 	if r.Config.ModelID != "" {
@@ -175,8 +174,8 @@ func metricCase(class string, m results.Measure) testcase {
 
 func milliseconds(ms int64) seconds { return seconds(time.Duration(ms) * time.Millisecond) }
 
-// taskCase returns the case of a task, of which so many trials were to run. It is called as
-// waza calls it, so that a pipeline's history of it goes on.
+// taskCase returns the case of a task with the planned number of trials. It is named as in
+// waza, so that a pipeline's history stays continuous.
 func taskCase(class string, planned int, task results.Task, texts *budget) testcase {
 	c := testcase{Classname: class, Name: nameOf(cmp.Or(task.DisplayName, task.TestID))}
 	var failed, broken []results.RunResult
@@ -191,7 +190,7 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 		default:
 			broken = append(broken, run)
 		}
-		if reported.Len() > maxText { // of which no more is kept
+		if reported.Len() > maxText { // no more is kept
 			continue
 		}
 		if planned > 1 {
@@ -220,7 +219,7 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 	return c
 }
 
-// reasons returns how a trial ended and all that is said why.
+// reasons returns how a trial ended and all the reasons.
 func reasons(run results.RunResult) string {
 	ended := run.Outcome.With(run.Reason)
 	if run.Message != "" {
@@ -231,7 +230,7 @@ func reasons(run results.RunResult) string {
 	return strings.Join(why.Reasons(), "\n") + "\n"
 }
 
-// again says of a task's trials what came before the attempts that count.
+// again describes the earlier attempts at a task's trials.
 func again(task results.Task) string {
 	var out strings.Builder
 	for _, run := range task.Runs {
@@ -242,7 +241,7 @@ func again(task results.Task) string {
 	return out.String()
 }
 
-// Bounds of strangers' texts. All is in results.json.
+// Limits on untrusted texts. results.json has everything.
 const (
 	maxName  = 200      // columns of a name
 	maxLine  = 400      // columns of a message
@@ -250,19 +249,19 @@ const (
 	maxTexts = 8 << 20  // bytes of all reasons
 )
 
-// nameOf returns a name as the schema takes it: a line without blanks at its ends or side by
-// side, and never empty.
+// nameOf returns a name that the schema accepts: one line with normalized space, never
+// empty.
 func nameOf(s string) string {
 	return cmp.Or(strings.Join(strings.Fields(text.Line(s, maxName)), " "), "unnamed")
 }
 
-// line returns a text cut to one line.
+// line returns a text shortened to one line.
 func line(s string) string { return text.Line(s, maxLine) }
 
-// budget is how many bytes of reasons there is room for.
+// budget is the number of bytes left for reasons.
 type budget struct{ left int }
 
-// take returns s with all of it visible, as far as there is room.
+// take returns s in visible form as far as it fits.
 func (b *budget) take(s string) content {
 	if s == "" {
 		return ""
@@ -275,8 +274,8 @@ func (b *budget) take(s string) content {
 	return content(shown)
 }
 
-// content is the text of an element. Its line breaks are written as they are, which
-// encoding/xml does for tokens alone.
+// content is the text of an element. It writes line breaks verbatim, which encoding/xml
+// does only for tokens.
 type content string
 
 func (t content) MarshalXML(e *xml.Encoder, start xml.StartElement) error {

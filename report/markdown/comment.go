@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Comment writes what a run came to: the verdict, a table of its tasks, why trials did not
-// pass, how servers fared, and what isolated the trials. An error is w's.
+// Comment writes the results of a run: the verdict, a table of its tasks, why trials did
+// not pass, the servers, and how the trials were isolated. It returns errors of w.
 func Comment(w io.Writer, run view.Run) error {
 	var p page
 	p.verdict(run)
@@ -47,7 +47,7 @@ func (p *page) verdict(run view.Run) {
 		p.printf(", %s", view.Interval(s.SuccessRateCI))
 	}
 	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
-	if r.Summary.DurationMS > 0 { // it has come to its end
+	if r.Summary.DurationMS > 0 { // it has been completed
 		p.printf("; %s", took(r.Summary.DurationMS))
 	}
 	if m := r.Summary.Models; m != nil && m.Cost != nil {
@@ -68,8 +68,8 @@ func (p *page) verdict(run view.Run) {
 	}
 }
 
-// tasks has a row for each task, in the eval's order; where there are many, those first
-// that did not pass.
+// tasks writes a row for each task in the eval's order; if there are many, those that did
+// not pass come first.
 func (p *page) tasks(r results.Results) {
 	var tasks []view.Task
 	for _, t := range r.Tasks {
@@ -87,7 +87,7 @@ func (p *page) tasks(r results.Results) {
 	p.table(roomTasks, columns, rows, "task")
 }
 
-// maxInOrder is how many tasks there is room for, whatever they are called.
+// maxInOrder is the number of tasks that always fit, whatever their names.
 const maxInOrder = 12
 
 func taskRow(t view.Task) []string {
@@ -98,8 +98,8 @@ func taskRow(t view.Task) []string {
 	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), view.Clock(t.Time), view.Cost(t.Cost())}
 }
 
-// ends returns the outcomes of a task's trials, those of several counted. What an attack
-// succeeded on did not simply pass.
+// ends returns the outcomes of a task's trials, counted if there are several. A successful
+// attack is shown first.
 func ends(t view.Task) string {
 	var said []string
 	if t.Attacked {
@@ -126,13 +126,13 @@ func ends(t view.Task) string {
 
 func took(ms int64) string { return view.Clock(time.Duration(ms) * time.Millisecond) }
 
-// maxReason is how many bytes are shown of why a trial did not pass.
+// maxReason is the maximum length in bytes of the reasons why a trial did not pass.
 const maxReason = 1500
 
-// failure is how a trial that did not pass ended, and why.
+// failure is how a trial failed, and why.
 type failure struct{ outcome, reasons string }
 
-// failures writes, folded, why trials did not pass.
+// failures writes, collapsed, why trials did not pass.
 func (p *page) failures(tasks []results.Task) {
 	trials := 0
 	all := view.Gather(tasks, func(r results.RunResult) []failure {
@@ -175,14 +175,13 @@ func failureText(f view.Alike[failure]) string {
 	return text
 }
 
-// reasons returns as much of all that is said why a trial did not pass as may be shown, which
-// says that there is more.
+// reasons returns the reasons why a trial did not pass, shortened.
 func reasons(r results.RunResult) string {
 	beginning, _ := text.Beginning(strings.Join(view.WhyOf(r).Reasons(), "\n"), 2*maxReason)
 	return strings.Clone(beginning)
 }
 
-// servers has a row for each server, folded.
+// servers writes a row for each server, collapsed.
 func (p *page) servers(all []results.ServerCard) {
 	if len(all) == 0 {
 		return
@@ -195,10 +194,10 @@ func (p *page) servers(all []results.ServerCard) {
 	p.folded(text.Count(len(all), "server"), func() { p.table(roomServers, columns, rows, "server") })
 }
 
-// maxNoted is how many of a kind a server's row names.
+// maxNoted is the maximum number of items of a kind in a server's row.
 const maxNoted = 3
 
-// ofNote says what a person should look at before they trust a server.
+// ofNote returns what to review before trusting a server.
 func ofNote(s results.ServerCard) string {
 	var said []string
 	for _, remark := range view.Remarks(s) {
@@ -207,7 +206,7 @@ func ofNote(s results.ServerCard) string {
 	return strings.Join(said, ", ")
 }
 
-// isolation says what kept the trials apart.
+// isolation returns how the trials were isolated.
 func isolation(run view.Run) string {
 	if !run.Isolated {
 		return "**Not isolated**: agents and servers were processes of the machine."
@@ -223,7 +222,7 @@ func isolation(run view.Run) string {
 	return text + missing(run.Guarantees) + "."
 }
 
-// maxMissing is how many guarantees that were not in force are named.
+// maxMissing is the maximum number of missing guarantees listed.
 const maxMissing = 3
 
 func missing(g *evidence.Guarantees) string {

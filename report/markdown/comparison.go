@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Comparison writes how runs differ from the first of them, regressions first, what of that
-// is more than chance, and what each run came to. An error is w's.
+// Comparison writes how runs differ from the first, regressions first, which differences
+// are significant, and the results of each run. It returns errors of w.
 func Comparison(w io.Writer, c results.Comparison) error {
 	var p page
 	p.printf("### %s\n\n", changes(c))
@@ -27,12 +27,12 @@ func Comparison(w io.Writer, c results.Comparison) error {
 	return p.writeTo(w)
 }
 
-// changes counts the differences by their kinds.
+// changes counts the differences by kind.
 func changes(c results.Comparison) string {
 	if len(c.Differences) == 0 {
 		return fmt.Sprintf("%s compared: all tasks ended as in run 1", text.Count(len(c.Runs), "run"))
 	}
-	var kinds []results.Change // those of a kind are side by side
+	var kinds []results.Change // differences of a kind are adjacent
 	count := map[results.Change]int{}
 	for _, d := range c.Differences {
 		if count[d.Change]++; count[d.Change] == 1 {
@@ -55,7 +55,7 @@ func (p *page) changed(all []results.Difference) {
 	p.table(roomChanges, columns, rows, "difference")
 }
 
-// pairs has a row for each figure of two runs, over the tasks that both have.
+// pairs writes a row for each figure of two runs, over the tasks that both have.
 func (p *page) pairs(all []results.Pair) {
 	columns := []column{{"Mean over tasks", false}, {"Run", true}, {"Before", true}, {"After", true}, {"Difference", false}, {"95% interval", true}}
 	var rows [][]string
@@ -67,8 +67,8 @@ func (p *page) pairs(all []results.Pair) {
 	p.table(roomPairs, columns, rows, "figure")
 }
 
-// unlike lists, folded, what was not the same in a run as in the first, and may be why results
-// differ.
+// unlike lists, collapsed, the settings that differ from the first run and may explain
+// different results.
 func (p *page) unlike(all []results.Pair) {
 	columns := []column{{"Not alike", false}, {"Run", true}, {"Before", false}, {"After", false}}
 	var rows [][]string
@@ -93,7 +93,7 @@ func shareOf(t results.ComparedTask) string {
 	return share + ", " + code(word)
 }
 
-// runs has a row for each run, and says what is missing of which.
+// runs writes a row for each run, with what is missing.
 func (p *page) runs(runs []results.ComparedRun) {
 	columns := []column{{"Run", true}, {"Agent", false}, {"Model", false}, {"Passed", true}, {"Rate", true}, {"MCP calls", true}, {"Cost", true}, {"Median time", true}, {"Of note", false}}
 	var rows [][]string
@@ -110,7 +110,7 @@ func (p *page) runs(runs []results.ComparedRun) {
 	p.table(roomRuns, columns, rows, "run")
 }
 
-// noteOf says what makes a run less than the others.
+// noteOf returns what limits the comparability of a run.
 func noteOf(r, first results.ComparedRun) string {
 	switch {
 	case r.Error != "":
@@ -125,10 +125,10 @@ func noteOf(r, first results.ComparedRun) string {
 	return ""
 }
 
-// maxMarked is how many runs stand side by side.
+// maxMarked is the maximum number of runs shown side by side.
 const maxMarked = 8
 
-// marks has a row for each task of any run, folded.
+// marks writes a row for each task of any run, collapsed.
 func (p *page) marks(c results.Comparison) {
 	tasks := c.TaskIDs()
 	if len(c.Runs) > maxMarked || len(tasks) == 0 {

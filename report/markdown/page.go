@@ -1,13 +1,12 @@
-// Package markdown writes a run, or a comparison of several, as a comment for a pull
-// request.
+// Package markdown writes a run, or a comparison of runs, as a comment for a pull request.
 //
-// Texts of strangers are shown as code, and in no other way: in code, GitHub makes no
-// links of addresses, names, numbers of issues and digests of commits, and draws neither
-// pictures nor emoji. All that Markdown or HTML could read in them is written as character
-// references, so that they stay one piece of code, one cell of a table, one line. A
-// comment is shorter than GitHub's limit; what has no room is counted.
+// Untrusted text is always shown as code, where GitHub creates no links for URLs, names,
+// issue numbers and commit digests, and shows no images or emoji. Everything in it that
+// Markdown or HTML could interpret is written as character references, so that it stays a
+// single piece of code, table cell or line. A comment stays within GitHub's size limit;
+// what does not fit is counted.
 //
-// It computes from results alone: the same ones give the same bytes.
+// The package uses results only and is deterministic.
 package markdown
 
 import (
@@ -22,13 +21,13 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// Room of the parts of a comment, in bytes. GitHub takes 65,536 characters in all.
+// Space for the parts of a comment, in bytes. GitHub accepts 65,536 characters in total.
 const (
 	roomTasks    = 20 << 10
 	roomFailures = 24 << 10
 	roomServers  = 8 << 10
 
-	// and of a comparison
+	// for a comparison
 	roomChanges = 16 << 10
 	roomPairs   = 8 << 10
 	roomUnlike  = 8 << 10
@@ -36,7 +35,7 @@ const (
 	roomMarks   = 12 << 10
 )
 
-// page is a comment as it is made.
+// page is a comment being built.
 type page struct{ strings.Builder }
 
 func (p *page) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
@@ -46,8 +45,7 @@ func (p *page) writeTo(w io.Writer) error {
 	return err
 }
 
-// fill writes as many of n pieces as there is room for, one after another, and says how
-// many are left.
+// fill writes as many of n pieces as fit, and returns how many are left.
 func (p *page) fill(room, n int, piece func(i int) string) (left int) {
 	for i := range n {
 		text := piece(i)
@@ -60,14 +58,14 @@ func (p *page) fill(room, n int, piece func(i int) string) (left int) {
 	return 0
 }
 
-// column is one of a table; figures are set to the right.
+// column is a column of a table; figures are right-aligned.
 type column struct {
 	title   string
 	figures bool
 }
 
-// table writes a table, as far as there is room, and how many rows more there are.
-// Columns that are empty in every row are left out.
+// table writes a table as far as it fits, and how many more rows there are. Columns that
+// are empty in every row are omitted.
 func (p *page) table(room int, columns []column, rows [][]string, what string) {
 	if len(rows) == 0 {
 		return
@@ -100,23 +98,23 @@ func (p *page) table(room int, columns []column, rows [][]string, what string) {
 
 func cells(all []string) string { return "| " + strings.Join(all, " | ") + " |\n" }
 
-// folded writes what is to be opened before it is read. What it begins, it ends.
+// folded writes a collapsed section.
 func (p *page) folded(summary string, write func()) {
 	p.printf("<details><summary>%s</summary>\n\n", summary)
 	write()
 	p.WriteString("</details>\n\n")
 }
 
-// maxName is how many columns of a name are shown.
+// maxName is the maximum length of a name, in columns.
 const maxName = 80
 
-// code returns a stranger's text of one line as code.
+// code returns an untrusted single-line text as code.
 func code(s string) string {
 	return "<code>" + escaped(text.Line(s, maxName)) + "</code>"
 }
 
-// pre returns a stranger's text of several lines, of so many bytes at most before it is
-// escaped. It begins and ends its lines.
+// pre returns an untrusted multi-line text, of at most most bytes before escaping, as
+// complete lines of preformatted text.
 func pre(s string, most int) string {
 	shown, isCut := text.Lines(strings.TrimSpace(s), most)
 	if isCut {
@@ -125,13 +123,13 @@ func pre(s string, most int) string {
 	return "<pre>" + escaped(shown) + "</pre>\n"
 }
 
-// harmless are characters of ASCII that mean nothing to Markdown, HTML or GitHub within a
-// line, in addition to letters and digits.
+// harmless lists the ASCII characters, in addition to letters and digits, that have no
+// meaning within a line to Markdown, HTML or GitHub.
 const harmless = " \n,;.-()/+=%?'\""
 
-// escaped returns s for code in Markdown and in blocks of HTML. A character reference is text
-// to both, never a mark. What looks like an address has none of its marks as they are, and
-// behind each @ the text is broken, since addresses of mail are looked for in text.
+// escaped escapes s for code in Markdown and in HTML blocks. A character reference is text
+// to both, never markup. URLs are broken by escaping their punctuation. The text is split
+// after each @, since mail addresses are detected even in text.
 func escaped(s string) string {
 	if !defence.EscapedMarkdown {
 		return s
@@ -154,8 +152,8 @@ func isWord(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' |
 
 func endsWWW(s string) bool { return strings.HasSuffix(s, "w.") || strings.HasSuffix(s, "W.") }
 
-// isMarkOfProse reports whether the character at i stands where it marks nothing, as it often
-// does: an underscore within a word, or a colon with a space behind it.
+// isMarkOfProse reports whether the character at i has no special meaning because of its
+// context: an underscore within a word, or a colon followed by a space.
 func isMarkOfProse(s string, i int) bool {
 	switch {
 	case i == 0 || i+1 == len(s) || !isWord(rune(s[i-1])):

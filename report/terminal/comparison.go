@@ -11,14 +11,13 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// maxMarks is how many tasks have a column of their own where width is no limit.
+// maxMarks is the maximum number of tasks with their own column if the width is unlimited.
 const maxMarks = 12
 
-// Comparison writes a line for each run: its trials that passed and all that count, attacks
-// that succeeded and those that were decided, how each
-// task ended where width has room for that, MCP calls, tokens and cost of models, and
-// the median of agents' times. Columns that no run has a figure for are left out. Then
-// it says what is missing, and where each run's results are. A width of 0 is no limit.
+// Comparison writes a line for each run: passed and counted trials, successful and decided
+// attacks, how each task ended if there is space, MCP calls, tokens and cost of models, and
+// the median agent time. Columns without figures are omitted. Then it writes what is
+// missing, and where each run's results are. A width of 0 is unlimited.
 func Comparison(w io.Writer, c results.Comparison, width int) error {
 	marks, runs := marksOf(c), view.ComparedRuns(c.Runs)
 	columns := slices.Concat(who(runs), marks, took(runs))
@@ -63,7 +62,7 @@ func marksOf(c results.Comparison) (columns []column) {
 	return columns
 }
 
-// took returns the columns of what the runs took.
+// took returns the columns of the resources that the runs used.
 func took(runs []view.ComparedRun) []column {
 	return known([]column{
 		of(runs, "MCP CALLS", false, func(r view.ComparedRun) string { return r.MCPCalls }),
@@ -89,7 +88,7 @@ func known(columns []column) []column {
 	})
 }
 
-// notes says, a line for each, what the table does not.
+// notes returns lines with what the table does not show.
 func notes(r results.ComparedRun) string {
 	var out strings.Builder
 	note := func(format string, args ...any) {
@@ -110,10 +109,10 @@ func notes(r results.ComparedRun) string {
 	return out.String()
 }
 
-// Pairs writes each further run held against the first: what was not alike, the
-// figures over the tasks that both have, and the tasks that went otherwise. Where no
-// difference is shown it says so in place of a number. A width of 0 is no limit; else
-// tasks' ids are shortened to it, as far as that goes.
+// Pairs writes the comparison of each other run with the first: differing settings, the
+// figures over the tasks that both have, and the tasks that ended differently. Without a
+// significant difference it says so rather than showing a number. A width of 0 is
+// unlimited; otherwise task ids are shortened to fit, as far as possible.
 func Pairs(w io.Writer, c results.Comparison, width int) error {
 	var out strings.Builder
 	for i, p := range c.Pairs {
@@ -143,7 +142,7 @@ func pairHead(p results.Pair) string {
 	return out.String()
 }
 
-// pairTable returns a line for each figure that both runs have; it is empty without any.
+// pairTable returns a line for each figure that both runs have, or "" if there are none.
 func pairTable(p results.Pair) string {
 	var rows [][]string
 	for _, f := range view.Figures(p) {
@@ -155,15 +154,16 @@ func pairTable(p results.Pair) string {
 	return "\n" + tableOf(pairColumns(p, []string{"MEAN OVER TASKS"}, rows))
 }
 
-// pairColumns returns the columns of rows of something in both runs: what it is, by titles,
-// then before, after, difference and interval.
+// pairColumns returns the columns of a comparison: what is compared, by titles, then
+// before, after, difference and interval.
 func pairColumns(p results.Pair, titles []string, rows [][]string) []column {
 	before, after := fmt.Sprintf("RUN %d", p.Against), fmt.Sprintf("RUN %d", p.Run)
 	columns := columnsOf(slices.Concat(titles, []string{before, after, "DIFFERENCE", "95% INTERVAL"}), rows)
 	return figures(columns, len(titles), len(titles)+1)
 }
 
-// differenceTable has a line for each task that went otherwise, or says that none did.
+// differenceTable returns a line for each task that ended differently, or a line that says
+// that none did.
 func differenceTable(differences []view.Difference, p results.Pair, width int) string {
 	if len(differences) == 0 {
 		return fmt.Sprintf("all tasks ended as in run %d\n", p.Against)

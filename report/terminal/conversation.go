@@ -17,33 +17,33 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Shown is how a conversation is shown.
+// Shown configures how a conversation is shown.
 type Shown struct {
-	Full  bool // cut nothing short
+	Full  bool // do not shorten anything
 	Style Style
 }
 
-// Conversation writes a trial as it went.
+// Conversation writes the course of a trial.
 func Conversation(w io.Writer, c conversation.Conversation, how Shown) error {
 	s := shown{Shown: how}
 	_, err := w.Write(s.conversation(c))
 	return err
 }
 
-// shown writes what was said for a person. Everything that a stranger said is set in, so
-// that it cannot look like a line of ours, and holds nothing that controls a terminal.
+// shown formats a conversation. Untrusted text is indented, so that it cannot look like
+// output of waza, and contains no terminal control sequences.
 type shown struct {
 	Shown
-	began time.Time // that times are told from; those before it have a minus
+	began time.Time // reference for displayed times; earlier ones are negative
 }
 
-// What is shown of a text where not all is.
+// Limits on shortened texts.
 const (
 	shownLines = 12
 	shownBytes = 800
 )
 
-// text returns a stranger's text, indented.
+// text returns an untrusted text, indented.
 func (s shown) text(indent, said string) string {
 	said = strings.ReplaceAll(strings.TrimRight(said, "\r\n\t "), "\r\n", "\n")
 	if said == "" {
@@ -66,7 +66,7 @@ func (s shown) text(indent, said string) string {
 	return out.String()
 }
 
-// clip returns the beginning of a text, and how many bytes it leaves out.
+// clip returns the beginning of a text, and the number of bytes left out.
 func clip(text string) (string, int) {
 	if !defence.ClippedText {
 		return text, 0
@@ -81,7 +81,7 @@ func clip(text string) (string, int) {
 	return cut, len(text) - len(cut)
 }
 
-// line returns a stranger's text on one line.
+// line returns an untrusted text on one line.
 func (s shown) line(said string) string {
 	const most = shownBytes / 4
 	said, mark := strings.TrimSpace(said), ""
@@ -91,7 +91,7 @@ func (s shown) line(said string) string {
 	return text.Inert(strings.NewReplacer("\r\n", " ", "\n", " ").Replace(said)) + mark
 }
 
-// conversation returns the steps of a trial in their order, with what came before and behind them.
+// conversation returns the steps of a trial in order, with what precedes and follows them.
 func (s shown) conversation(c conversation.Conversation) []byte {
 	var out bytes.Buffer
 	s.began = c.Trial.Started
@@ -120,7 +120,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 	return out.Bytes()
 }
 
-// replies returns the replies of a model that played the agent's user. They have no time.
+// replies returns the replies of the simulated user. They have no time.
 func (s shown) replies(c conversation.Conversation) string {
 	var out strings.Builder
 	if user := c.Trial.Responder; user != nil || len(c.Replies) > 0 {
@@ -135,7 +135,7 @@ func (s shown) replies(c conversation.Conversation) string {
 	return out.String()
 }
 
-// title begins a section.
+// title returns the heading of a section.
 func (s shown) title(of string) string { return "\n" + s.Style.Strong(of) + "\n" }
 
 func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remark) string {
@@ -152,7 +152,7 @@ func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remar
 	return s.call(step.Call, remarks[step.Call.Seq])
 }
 
-// own returns the lines about a use of a tool of the agent's own, by the agent's account.
+// own returns the lines about a use of the agent's own tool, as reported by the agent.
 func (s shown) own(use *capture.Use) string {
 	outcome, kind := s.Style.Bad("without success"), s.Style.Builtin
 	if use.OK {
@@ -181,8 +181,8 @@ func (s shown) with(arguments json.RawMessage) string {
 	return "  with " + s.line(string(arguments)) + "\n"
 }
 
-// turn returns the lines about a model's answer: what it says, the tools it asks for, and the
-// results it was given of those that made no call on the wire.
+// turn returns the lines about a model's response: its text, the tools it asks for, and the
+// results of uses that made no call on the wire.
 func (s shown) turn(t *conversation.Turn) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.Style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
@@ -238,10 +238,10 @@ func (s shown) section(title string, lines []string) string {
 	return out
 }
 
-// shownEvents is how many events of a kind are shown where not all are.
+// shownEvents is the number of events of a kind shown, if not all are.
 const shownEvents = 10
 
-// selected returns the events to show: of a kind that has many the first, and one in place of
+// selected returns the events to show: the first ones of each kind, and one that stands for
 // the others.
 func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	if s.Full {
@@ -262,8 +262,8 @@ func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 	return some
 }
 
-// until writes the events before a step, and returns the others; for the zero
-// Step it writes all. What is in a transcript alone has no time, so nothing is before it.
+// until writes the events before a step, and returns the others; for the zero Step it
+// writes all. Entries of the transcript have no time, so no event is before them.
 func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversation.Step) []evidence.Event {
 	var end time.Time
 	switch {
@@ -303,7 +303,7 @@ func (s shown) event(e evidence.Event) string {
 	return s.at(e.Time) + strings.Join(facts, "  ") + "\n"
 }
 
-// verdicts returns what graders say, with the calls that they speak of.
+// verdicts returns the verdicts, with the calls that they refer to.
 func (s shown) verdicts(v evidence.Verdicts) string {
 	var out strings.Builder
 	out.WriteString(s.graded("verdicts", v.Verdicts))
@@ -346,7 +346,7 @@ func (s shown) verdict(v evidence.Verdict) string {
 	return line + "\n" + s.text("    ", v.Feedback)
 }
 
-// attack returns the section on the attack.
+// attack returns the section about the attack.
 func (s shown) attack(v evidence.AttackVerdict) string {
 	result := s.Style.Good
 	switch v.Result {
@@ -362,7 +362,7 @@ func (s shown) attack(v evidence.AttackVerdict) string {
 	return out
 }
 
-// at returns the seconds from the agent's start to t.
+// at returns the time of t in seconds since the agent's start.
 func (s shown) at(t time.Time) string {
 	if t.IsZero() || s.began.IsZero() {
 		return ""
@@ -387,7 +387,7 @@ func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
 	return s.at(call.Start) + strings.Join(facts, "  ") + "\n" + s.with(call.Arguments) + s.text("  ", resultText(call))
 }
 
-// remark returns a remark on a call. What a person should see is in capital letters.
+// remark returns a remark on a call. Important ones are in capital letters.
 func (s shown) remark(r conversation.Remark) string {
 	said := s.line(r.Text)
 	switch r.Weight {
@@ -399,7 +399,7 @@ func (s shown) remark(r conversation.Remark) string {
 	return said
 }
 
-// resultText returns the text of what came of a call, or else all of it.
+// resultText returns the text of a call's result, or the whole result.
 func resultText(call *evidence.Call) string {
 	result, err := call.Result.Raw()
 	if err != nil {

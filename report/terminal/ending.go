@@ -17,30 +17,30 @@ import (
 )
 
 const (
-	// maxFailures is how many trials that did not pass are named.
+	// maxFailures is the maximum number of failed trials listed.
 	maxFailures = 20
-	// slowest is how many trials it names that took longest, where it has more.
+	// slowest is the number of slowest trials listed, if there are more.
 	slowest = 3
 )
 
-// Ending is the end of a run.
+// Ending is the summary at the end of a run.
 type Ending struct {
 	Run       view.Run
 	Trials    []Trial
 	Style     Style
-	Report    string // where the run's page is; empty for none
-	Resumable bool   // another try could give the run outcomes that it lacks
+	Report    string // path of the run's report; empty for none
+	Resumable bool   // resuming could yield missing outcomes
 }
 
-// Trial is a trial that has ended, by its last attempt.
+// Trial is a trial that has ended, with its last attempt.
 type Trial struct {
 	evidence.Trial
 	Verdicts  evidence.Verdicts
-	Earlier   []evidence.Trial // attempts that were made again
-	LastWords string           // what the agent said last, where it ended by itself
+	Earlier   []evidence.Trial // earlier attempts
+	LastWords string           // last output of the agent, if it ended by itself
 }
 
-// Outcome returns the trial's verdicts; the agent's last words are in the message.
+// Outcome returns the trial's verdicts, with the agent's last words in the message.
 func (t Trial) Outcome() evidence.Verdicts {
 	v := t.Verdicts
 	if t.LastWords != "" {
@@ -52,18 +52,19 @@ func (t Trial) Outcome() evidence.Verdicts {
 
 func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
 
-// Write says what did not pass and why, where the evidence is, and in the last line the verdict.
+// Write writes what did not pass and why, where the evidence is, and the verdict in the
+// last line.
 func (e Ending) Write(w io.Writer) error {
 	return writeLines(w, []string{""}, e.again(), e.failures(true), e.ungraded(), events(e.Run.Results), lostServers(e.Trials),
 		e.slowest(), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
-// WriteShort does the same with a line for each trial that did not pass.
+// WriteShort writes the same with one line per failed trial.
 func (e Ending) WriteShort(w io.Writer) error {
 	return writeLines(w, e.failures(false), e.triggers(), e.places(), []string{Verdict(e.Run, e.Style)})
 }
 
-// Verdict returns the line that a run ends with.
+// Verdict returns the last line of a run's output.
 func Verdict(r view.Run, style Style) string {
 	paint := style.Doubtful
 	switch r.Verdict() {
@@ -76,7 +77,7 @@ func Verdict(r view.Run, style Style) string {
 	return paint(word) + ":" + counts
 }
 
-// Verdicts returns the line that a command with several runs ends with, which passed or did not.
+// Verdicts returns the last line of the output of a command with several runs.
 func Verdicts(of []string, passed bool, style Style) string {
 	counts := map[string]int{}
 	for _, verdict := range of {
@@ -103,7 +104,7 @@ func writeLines(w io.Writer, blocks ...[]string) error {
 	return nil
 }
 
-// again says of what trials came before the attempt that counts.
+// again returns lines about earlier attempts.
 func (e Ending) again() (lines []string) {
 	for _, r := range e.Trials {
 		if line := attemptsBefore(r); line != "" {
@@ -113,20 +114,20 @@ func (e Ending) again() (lines []string) {
 	return lines
 }
 
-// alike are trials of a task that ended alike for the same reasons.
+// alike is a group of a task's trials with the same outcome and reasons.
 type alike struct {
 	task    string
 	numbers []int
-	outcome string // painted
+	outcome string // styled
 	why     view.Why
 }
 
-// failures says of trials why they did not pass, once for those of a task that are alike, and how
-// to see more: in a line, or at length with all that graders say.
+// failures returns why trials did not pass, grouped, and how to see more: in one line each,
+// or in full.
 func (e Ending) failures(atLength bool) (lines []string) {
 	var groups []*alike
 	at := map[string]*alike{} // by task, outcome and reasons
-	left := 0                 // trials that are not named
+	left := 0                 // number of trials not listed
 	for _, r := range e.Trials {
 		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
 			continue
@@ -155,7 +156,7 @@ func (e Ending) failures(atLength bool) (lines []string) {
 	return lines
 }
 
-// maxNumbers is how many trials of a group are named.
+// maxNumbers is the maximum number of trials listed for a group.
 const maxNumbers = 10
 
 // numbersText returns the numbers of trials, separated by commas.
@@ -163,12 +164,13 @@ func numbersText(numbers []int) string {
 	return strings.Join(text.Some(numbers, maxNumbers, func(n int) string { return fmt.Sprint(n) }), ",")
 }
 
-// isTrigger reports whether a trial is of a prompt of trigger_tests.yaml.
+// isTrigger reports whether a trial belongs to a prompt of trigger_tests.yaml.
 func (e Ending) isTrigger(r Trial) bool {
 	return slices.ContainsFunc(e.Run.Results.Tasks, func(t results.Task) bool { return t.TestID == r.Task && t.Trigger != nil })
 }
 
-// triggers says what the prompts of trigger_tests.yaml came to, which decide by their metric.
+// triggers returns lines about the results of trigger_tests.yaml, which count through their
+// metric.
 func (e Ending) triggers() []string {
 	m := e.Run.Results.Triggers
 	if m == nil {
@@ -190,15 +192,15 @@ func (e Ending) triggers() []string {
 	return []string{line}
 }
 
-// namesGraders matches a message that has only the names of graders.
+// namesGraders matches a message that only lists graders.
 var namesGraders = regexp.MustCompile(`^(?:failed|could not judge): [^;\n]*$`)
 
-// whyLines adds to a head why a trial did not pass, and further lines.
+// whyLines returns head with why a trial did not pass, and further lines.
 func whyLines(head string, why view.Why, atLength bool) []string {
 	if !atLength {
 		why = view.Why{Own: why.Line()}
 	} else if len(why.Against) > 0 && namesGraders.MatchString(why.Own) {
-		why.Own = "" // they are below
+		why.Own = "" // they are listed below
 	}
 	if why.Own != "" {
 		head += ": " + bothEnds(why.Own)
@@ -211,7 +213,7 @@ func whyLines(head string, why view.Why, atLength bool) []string {
 	return lines
 }
 
-// bothEnds returns the first and the last lines of a stranger's text, indented below the first.
+// bothEnds returns the first and last lines of an untrusted text, indented after the first.
 func bothEnds(said string) string {
 	lines := strings.Split(text.BothEnds(said, shownLines/3, shownLines-shownLines/3), "\n")
 	for i, line := range lines {
@@ -220,7 +222,7 @@ func bothEnds(said string) string {
 	return text.Indented(strings.Join(lines, "\n"))
 }
 
-// slowest names the trials that took longest.
+// slowest lists the slowest trials.
 func (e Ending) slowest() []string {
 	if len(e.Trials) <= slowest {
 		return nil
@@ -233,7 +235,7 @@ func (e Ending) slowest() []string {
 	return []string{"slowest: " + strings.Join(named, ", ")}
 }
 
-// places says where to look, and how to go on.
+// places returns lines about where to look, and how to continue.
 func (e Ending) places() (lines []string) {
 	if !e.Run.Isolated {
 		lines = append(lines, NotIsolated)
@@ -248,7 +250,7 @@ func (e Ending) places() (lines []string) {
 	return lines
 }
 
-// attemptsBefore says what came before the attempt that counts; empty for nothing.
+// attemptsBefore describes the earlier attempts, or returns "" if there were none.
 func attemptsBefore(r Trial) string {
 	if len(r.Earlier) == 0 {
 		return ""
@@ -268,7 +270,7 @@ func attemptsBefore(r Trial) string {
 		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
-// ungraded says where agents misreport their calls and no grader says so.
+// ungraded returns lines about misreported calls that no grader failed.
 func (e Ending) ungraded() (lines []string) {
 	for _, task := range e.Run.Results.Tasks {
 		for _, run := range task.Runs {
@@ -283,7 +285,8 @@ func (e Ending) ungraded() (lines []string) {
 	return lines
 }
 
-// saysMisreported reports whether a grader fails a trial because of what the agent reports.
+// saysMisreported reports whether a grader failed a trial because the agent misreported
+// calls.
 func saysMisreported(v results.Validation) bool {
 	gates, _ := v.Details["gates"].(map[string]any)
 	for name, gate := range gates {
@@ -294,9 +297,8 @@ func saysMisreported(v results.Validation) bool {
 	return false
 }
 
-// events says what happened to servers: which ended before they were asked to, described
-// tools in another way in the course of a trial, or were not as they are pinned; and which
-// mocks had no answer.
+// events returns lines about servers that ended unexpectedly, changed tool descriptions
+// during a trial, or differed from their pin, and about mocks without a matching response.
 func events(r results.Results) (lines []string) {
 	for _, task := range r.Tasks {
 		for _, run := range task.Runs {
@@ -320,8 +322,8 @@ func events(r results.Results) (lines []string) {
 	return lines
 }
 
-// lostServers says which servers that the run shares died, and which trials were
-// at work.
+// lostServers returns lines about shared servers that died, with the trials that were
+// running.
 func lostServers(done []Trial) []string {
 	trials := map[string][]string{}
 	for _, r := range done {

@@ -12,13 +12,11 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Run writes a line for each task, at most width columns wide, with as many of these as
-// there is room for: its trials that passed and all, how they ended, the mean score, MCP
-// calls and agents' time in all. Then come the servers, a
-// line for each, and another for each of which there is something to tell, and one of the
-// eval. A width of 0 is no limit. Where there is something
-// to say, lines behind them say what the agent's models took, what judges took, what got
-// out of a weak sandbox, and that nothing was isolated.
+// Run writes a line for each task, at most width columns wide, with as many columns as fit:
+// passed and total trials, how they ended, the mean score, MCP calls and total agent time.
+// Then it writes a line for each server, lines with remarks on servers, and a line about
+// the eval. A width of 0 is unlimited. Further lines show the usage of the agent's models
+// and of judges, attacks that escaped a weak sandbox, and whether nothing was isolated.
 func Run(w io.Writer, r results.Results, width int) error {
 	var out strings.Builder
 	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
@@ -64,8 +62,8 @@ func row(t view.Task) []string {
 	}
 }
 
-// ends lists how the trials ended, without pass where one did not, and how many attempts
-// came before them.
+// ends lists how the trials ended, without pass if one did not, and the number of earlier
+// attempts.
 func ends(t view.Task) string {
 	var all []string
 	for _, r := range t.Runs {
@@ -91,7 +89,7 @@ func ends(t view.Task) string {
 	return strings.Join(said, ", ")
 }
 
-// evalLine says in a line, or as many as width asks for, how reliable the tasks are.
+// evalLine returns one or more lines about the reliability of the tasks.
 func evalLine(s *results.Statistics, width int) string {
 	if s == nil {
 		return ""
@@ -112,7 +110,7 @@ func evalLine(s *results.Statistics, width int) string {
 	return wrap(said, width)
 }
 
-// consistencyText names the counts that are not 0.
+// consistencyText lists the counts that are not 0.
 func consistencyText(c results.ConsistencyCounts) string {
 	var said []string
 	for _, kind := range []struct {
@@ -126,7 +124,7 @@ func consistencyText(c results.ConsistencyCounts) string {
 	return "tasks pass: " + strings.Join(said, ", ")
 }
 
-// attackTable writes a line for each task that was attacked, and one with the rates.
+// attackTable returns a line for each attacked task, and one with the rates.
 func attackTable(r results.Results, width int) string {
 	a := r.Summary.Attacks
 	switch {
@@ -139,8 +137,8 @@ func attackTable(r results.Results, width int) string {
 	return fmt.Sprintf("\n%sattacks: %s; tasks under attack: %s\n", table, rateText(a.SuccessRate, "succeeded"), rateText(a.BenignRate, "passed"))
 }
 
-// attackColumns returns the tasks that were attacked, how many of their trials passed, and
-// what came of the attacks; outcomes of no attack are left out.
+// attackColumns returns the attacked tasks, how many of their trials passed, and the
+// results of the attacks. Columns without results are omitted.
 func attackColumns(r results.Results) []column {
 	var tasks []string
 	var figures []*results.Attacks
@@ -174,7 +172,7 @@ func attackColumns(r results.Results) []column {
 	return columns
 }
 
-// rateText returns a rate with its interval, in words.
+// rateText formats a rate with its interval.
 func rateText(r *results.Rate, did string) string {
 	if r == nil {
 		return "none"
@@ -210,12 +208,12 @@ func modelsLine(m *results.Models) string {
 	return strings.Join(parts, ", ") + "\n"
 }
 
-// serverColumns are those of the table of servers; where there is no room, the last are
-// left out first.
+// serverColumns are the columns of the table of servers. If there is not enough space the
+// last ones are omitted first.
 var serverColumns = []string{"SERVER", "CALLS", "ERRORS", "P50", "P95", "RECOVERED", "VALID ARGS", "TOKENS", "CATALOG"}
 
-// serverTable has a line for each server. Columns that width has no room for are left
-// out, and the header says so.
+// serverTable returns a line for each server. Columns that do not fit in width are omitted,
+// which the header indicates.
 func serverTable(servers []results.ServerCard, width int) string {
 	if len(servers) == 0 {
 		return ""
@@ -250,7 +248,7 @@ func tokens(s results.ServerCard) string {
 	return fmt.Sprintf("~%d", most)
 }
 
-// catalog returns the beginning of the catalog's hash, where there is one catalog alone.
+// catalog returns the beginning of the catalog's digest if there is only one catalog.
 func catalog(s results.ServerCard) string {
 	switch {
 	case s.RugPulls > 0:
@@ -263,11 +261,11 @@ func catalog(s results.ServerCard) string {
 	return fmt.Sprintf("%.8s", s.Catalogs[0].SHA256)
 }
 
-// maxRemarked is how many of a kind a line about a server names.
+// maxRemarked is the maximum number of items of a kind in a line about a server.
 const maxRemarked = 3
 
-// remarkLines has a line for each server that did something which a person may want to
-// know before they trust it. Lines are cut to width.
+// remarkLines returns a line for each server that did something to review before trusting
+// it. Lines are shortened to width.
 func remarkLines(servers []results.ServerCard, width int) string {
 	var out strings.Builder
 	for _, s := range servers {
@@ -291,7 +289,8 @@ func remarkLines(servers []results.ServerCard, width int) string {
 	return out.String()
 }
 
-// printable returns a stranger's name, quoted where it has a space or something invisible.
+// printable returns an untrusted name, quoted if it contains a space or an invisible
+// character.
 func printable(name string) string {
 	if quoted := fmt.Sprintf("%q", name); quoted != `"`+name+`"` || strings.Contains(name, " ") {
 		return quoted

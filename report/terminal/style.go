@@ -1,39 +1,39 @@
 package terminal
 
-// Style colours text, or leaves it as it is, as the zero Style does. What a colour says is said
-// by a word too: not everybody sees it.
+// Style adds colors to text. The zero Style leaves it unchanged. Colors never carry
+// information that the text does not.
 type Style struct{ coloured bool }
 
-// StyleFor returns the style for an output, which is a terminal or is not, in an environment:
-// NO_COLOR with any value and TERM=dumb ask for no colour.
+// StyleFor returns the style for an output, given whether it is a terminal, and the
+// environment: a non-empty NO_COLOR and TERM=dumb disable colors.
 func StyleFor(terminal bool, lookup func(string) (string, bool)) Style {
 	no, _ := lookup("NO_COLOR")
 	kind, _ := lookup("TERM")
 	return Style{coloured: terminal && no == "" && kind != "dumb"}
 }
 
-// Good paints what went well.
+// Good styles success.
 func (s Style) Good(text string) string { return s.paint("32", text) }
 
-// Bad paints what did not.
+// Bad styles failure.
 func (s Style) Bad(text string) string { return s.paint("31", text) }
 
-// Doubtful paints what is in doubt.
+// Doubtful styles uncertain results.
 func (s Style) Doubtful(text string) string { return s.paint("33", text) }
 
-// Strong paints what is to be found first.
+// Strong styles what should stand out.
 func (s Style) Strong(text string) string { return s.paint("1", text) }
 
-// Faint paints what is read last.
+// Faint styles secondary text.
 func (s Style) Faint(text string) string { return s.paint("90", text) }
 
-// Server paints calls of servers' tools.
+// Server styles calls of servers' tools.
 func (s Style) Server(text string) string { return s.paint("36", text) }
 
-// Skill paints uses of skills.
+// Skill styles uses of skills.
 func (s Style) Skill(text string) string { return s.paint("35", text) }
 
-// Builtin paints uses of other tools of an agent's own.
+// Builtin styles uses of the agent's own tools.
 func (s Style) Builtin(text string) string { return s.paint("34", text) }
 
 func (s Style) paint(code, text string) string {

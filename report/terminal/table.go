@@ -1,9 +1,8 @@
-// Package terminal writes runs for a terminal: tables, why trials did not pass, and the
+// Package terminal formats runs for a terminal: tables, why trials did not pass, and the
 // conversation of a trial.
 //
-// What strangers said is in all of it. It is written without characters that control a
-// terminal, and where it has lines of its own they are set in, so that they cannot look
-// like ours.
+// The output contains untrusted text. It is stripped of terminal control sequences, and
+// multi-line text is indented so that it cannot look like output of waza.
 package terminal
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Paint returns the function that paints an outcome.
+// Paint returns the function that styles an outcome.
 func Paint(style Style, class evidence.Class) func(string) string {
 	switch class {
 	case evidence.ClassPass:
@@ -25,13 +24,13 @@ func Paint(style Style, class evidence.Class) func(string) string {
 	return style.Bad
 }
 
-// NotIsolated is said wherever a run without --isolate says anything.
+// NotIsolated is the warning about a run without --isolate.
 const NotIsolated = "nothing was isolated: agents and servers ran as processes of yours"
 
-// column is a column of a table: as many cells as the others have.
+// column is a column of a table. All columns have the same number of cells.
 type column struct {
 	title string
-	words bool // set to the left
+	words bool // left-aligned
 	cells []string
 }
 
@@ -43,11 +42,11 @@ func (c column) width() int {
 	return widest
 }
 
-// minTask is the least width that a column of names is shortened to.
+// minTask is the minimum width to which a column of names is shortened.
 const minTask = 12
 
-// fitted returns columns of which the one at an index is shortened, as far as that goes, so
-// that their table is no wider than width. A width of 0 or less is no limit.
+// fitted returns columns with the one at an index shortened, as far as possible, so that
+// the table fits in width. A width of 0 or less is unlimited.
 func fitted(columns []column, at, width int) []column {
 	over := columnsWidth(columns) - width
 	if width <= 0 || over <= 0 {
@@ -64,7 +63,7 @@ func fitted(columns []column, at, width int) []column {
 	return columns
 }
 
-// columnsOf returns columns of words by their titles and rows.
+// columnsOf returns left-aligned columns given titles and rows.
 func columnsOf(titles []string, rows [][]string) []column {
 	columns := make([]column, len(titles))
 	for i, title := range titles {
@@ -76,7 +75,7 @@ func columnsOf(titles []string, rows [][]string) []column {
 	return columns
 }
 
-// figures sets some columns to the right.
+// figures right-aligns some columns.
 func figures(columns []column, some ...int) []column {
 	for _, i := range some {
 		columns[i].words = false
@@ -84,7 +83,7 @@ func figures(columns []column, some ...int) []column {
 	return columns
 }
 
-// tableOf returns a table of columns, with a line of their titles.
+// tableOf returns a table with a line of titles.
 func tableOf(columns []column) string {
 	widths := make([]int, len(columns))
 	for i, c := range columns {
@@ -101,7 +100,7 @@ func tableOf(columns []column) string {
 	return out.String()
 }
 
-// cell returns a row's cell, padded to width; row -1 has the title.
+// cell returns the cell of a row, padded to width. Row -1 is the title.
 func (c column) cell(row, width int) string {
 	cell := c.title
 	if row >= 0 {
@@ -114,7 +113,7 @@ func (c column) cell(row, width int) string {
 	return pad + cell
 }
 
-// columnsWidth returns how wide a table of columns is.
+// columnsWidth returns the width of a table.
 func columnsWidth(columns []column) int {
 	all := len("  ") * (len(columns) - 1)
 	for _, c := range columns {
@@ -123,17 +122,16 @@ func columnsWidth(columns []column) int {
 	return all
 }
 
-// tableWithin returns a table of at most so many columns of a terminal: the last of its own
-// that there is no room for are left out, which the header says, and then the first is
-// shortened.
+// tableWithin returns a table of at most width terminal columns: trailing columns that do
+// not fit are omitted, which the header indicates, and then the first is shortened.
 func tableWithin(columns []column, width int) string {
 	shown, more := roomy(columns, width)
 	table := tableOf(fitted(shown, 0, width-text.Columns(more)))
 	return strings.Replace(table, "\n", more+"\n", 1)
 }
 
-// roomy returns the columns that there is room for with the first as short as can be, and
-// what the header says of others.
+// roomy returns the columns that fit if the first is as short as possible, and a suffix for
+// the header if some were omitted.
 func roomy(columns []column, width int) (shown []column, more string) {
 	least := func() int {
 		return min(columns[0].width(), minTask) + columnsWidth(columns) - columns[0].width() + text.Columns(more)
@@ -144,7 +142,7 @@ func roomy(columns []column, width int) (shown []column, more string) {
 	return columns, more
 }
 
-// wrap puts phrases on lines of at most width columns, where each of them fits.
+// wrap arranges phrases in lines of at most width columns, if each of them fits.
 func wrap(phrases []string, width int) string {
 	var out strings.Builder
 	used := 0

@@ -9,14 +9,14 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Figure is a figure of two runs, by its name.
+// Figure is a named figure of two runs.
 type Figure struct {
 	Name string
 	Unit Unit
 	*results.Contrast
 }
 
-// Unit is what a figure counts.
+// Unit is the unit of a figure.
 type Unit int
 
 // Units of figures.
@@ -39,7 +39,7 @@ func Figures(p results.Pair) (all []Figure) {
 	return all
 }
 
-// Text returns a value of a figure, as terminals and comments show it.
+// Text formats a value for terminals and comments.
 func (u Unit) Text(v float64) string {
 	switch u {
 	case Fraction:
@@ -52,7 +52,7 @@ func (u Unit) Text(v float64) string {
 	return fmt.Sprintf("%.0f", v)
 }
 
-// By returns how much a figure differs; empty where no difference is shown.
+// By returns the difference of a figure, or "" if no difference is shown.
 func (f Figure) By() string {
 	switch {
 	case !f.Finding.Shown():
@@ -76,7 +76,7 @@ func (f Figure) Range() string {
 	return "none: 1 task"
 }
 
-// Difference is how a task went otherwise than in another run.
+// Difference is a task that ended differently than in another run.
 type Difference struct{ results.Difference }
 
 // Differences returns the views of differences.
@@ -88,7 +88,7 @@ func Differences(all []results.Difference) []Difference {
 	return views
 }
 
-// By returns how much a task's pass rate differs; empty where no difference is shown.
+// By returns the difference of a task's pass rate, or "" if no difference is shown.
 func (d Difference) By() string {
 	if d.PassRate == nil || !d.Finding.Shown() {
 		return ""
@@ -96,8 +96,8 @@ func (d Difference) By() string {
 	return points(d.PassRate.Mean)
 }
 
-// Range returns the interval of a task's difference, or why there is none; empty where one run
-// has no trial that counts.
+// Range returns the interval of a task's difference, or why there is none; "" if one run
+// has no counted trial.
 func (d Difference) Range() string {
 	switch {
 	case d.PassRate == nil:
@@ -108,11 +108,11 @@ func (d Difference) Range() string {
 	return pointsOf(*d.PassRate)
 }
 
-// Shows says what a figure's difference shows, and by how much.
+// Shows returns the finding about a figure, with the difference.
 func (f Figure) Shows() string { return finding(f.Finding, f.By()) }
 
-// Shows says what a task's difference shows, and by how much; empty where one run has no
-// trial that counts.
+// Shows returns the finding about a task, with the difference; "" if one run has no counted
+// trial.
 func (d Difference) Shows() string { return finding(d.Finding, d.By()) }
 
 func finding(f results.Finding, by string) string {
@@ -122,11 +122,10 @@ func finding(f results.Finding, by string) string {
 	return string(f) + ", " + by
 }
 
-// tooFew stands where an interval is not worth its name.
+// tooFew is shown if an interval would be meaningless.
 const tooFew = "none: too few trials"
 
-// TooFew says in a sentence that a comparison has too few trials of each task; empty where it does
-// not.
+// TooFew returns a sentence if a comparison has too few trials per task, or "".
 func TooFew(c results.Comparison) string {
 	if !c.Thin() {
 		return ""
@@ -134,19 +133,19 @@ func TooFew(c results.Comparison) string {
 	return fmt.Sprintf("Too few trials: each task has fewer than %d in one of the runs, so no difference of a task can be shown; run with --trials %d or more.", results.MinTrials, results.MinTrials)
 }
 
-// points returns a difference of shares in points of a hundred.
+// points formats a difference of shares in percentage points.
 func points(share float64) string { return fmt.Sprintf("%+.0f points", whole(share)) }
 
-// pointsOf returns an interval of such a difference.
+// pointsOf formats an interval of such a difference.
 func pointsOf(i results.Interval) string {
 	return fmt.Sprintf("%+.0f to %s", whole(i.Lower), points(i.Upper))
 }
 
-// whole returns a share in whole hundredths, of which 0 has no minus.
+// whole returns a share in whole percent, without negative zero.
 func whole(share float64) float64 { return math.Round(100*share) + 0 }
 
-// PassedOf returns how many of a task's trials that count passed, which is empty where none does,
-// and what else is to be said of them: how they ended, or that an attack succeeded.
+// PassedOf returns how many of a task's counted trials passed, or "" if there are none, and
+// a further remark: how they ended, or that an attack succeeded.
 func PassedOf(t results.ComparedTask) (share, word string) {
 	switch {
 	case t.Trials == 0:
@@ -157,12 +156,12 @@ func PassedOf(t results.ComparedTask) (share, word string) {
 	return Share(t.Passed, t.Trials), ""
 }
 
-// ComparedRun is a run among others, in texts.
+// ComparedRun is the view of a run in a comparison.
 type ComparedRun struct {
 	results.ComparedRun
 	Model        string
 	PassRate     string
-	PassInterval string // that with its interval
+	PassInterval string // with its interval
 	Attacks      string // that succeeded, of those that succeeded or were resisted
 	MCPCalls     string
 	Tokens       string
@@ -170,7 +169,7 @@ type ComparedRun struct {
 	MedianTime   string
 }
 
-// ComparedRuns returns the views of runs, with [Unknown] for what is not known of a run.
+// ComparedRuns returns the views of runs, with [Unknown] for unknown figures.
 func ComparedRuns(runs []results.ComparedRun) []ComparedRun {
 	views := make([]ComparedRun, len(runs))
 	for i, r := range runs {

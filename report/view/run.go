@@ -1,11 +1,10 @@
-// Package view decides what a person is shown of a run, whatever shows it: pages, comments
-// in Markdown, JUnit XML or a terminal. [Run] has the verdict on a run and what is missing
-// of it; [Task] how a task's trials ended; [Why] why a trial did not pass; [Remarks] and
-// [Events] what to look at in a server before trusting it; [Figure] and [Difference] how
-// runs differ.
+// Package view decides what to show of a run, for all outputs: pages, Markdown comments,
+// JUnit XML and terminals. [Run] has the verdict on a run and what it lacks; [Task] how a
+// task's trials ended; [Why] why a trial did not pass; [Remarks] and [Events] what to
+// review before trusting a server; [Figure] and [Difference] how runs differ.
 //
-// It is pure. Its texts quote strangers, so whoever shows them makes them harmless in its
-// own format.
+// It is pure. Its texts quote untrusted data, which each output must escape in its own
+// format.
 package view
 
 import (
@@ -19,37 +18,37 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Run is what is shown of a run, without its trials' evidence.
+// Run is the view of a run, without its trials' evidence.
 type Run struct {
-	Dir         string // as its reader knows it
+	Dir         string // as known to the reader
 	ID          string
-	Eval        string // the eval's file
+	Eval        string // file name of the eval
 	EvalSHA256  string
-	Waza, Build string // our version, and the beginning of our executable's SHA-256
+	Waza, Build string // waza's version, and the beginning of the executable's SHA-256
 	Started     time.Time
-	Ended       time.Time // zero while it is at work, or where it never came to its end
+	Ended       time.Time // zero if the run is live or was never completed
 	Interrupted bool
-	AtWork      bool // somebody is at it
-	FailFast    bool // it was to end with the first trial that does not pass
-	Planned     int  // trials
+	AtWork      bool // the run is live
+	FailFast    bool // it ends with the first trial that does not pass
+	Planned     int  // number of trials
 	Isolated    bool
 	Network     string
 	Guarantees  *evidence.Guarantees
-	Certificate *evidence.Certificate // nil without any
+	Certificate *evidence.Certificate // nil if there is none
 	Engine      map[string]string
 	Images      []Image
 	Inputs      []Input
-	Made        []results.Setting // settings that may differ from those of runs that it is compared with
+	Made        []results.Setting // settings that may differ between compared runs
 	Results     results.Results
 }
 
-// Image is an image that the run's containers were made of.
+// Image is an image of the run's containers.
 type Image struct{ Ref, ID string }
 
-// Input is a file that the run read, by its SHA-256.
+// Input is a file read by the run.
 type Input struct{ Path, SHA256 string }
 
-// Trials returns how many trials of the run have an outcome.
+// Trials returns the number of trials that have an outcome.
 func (r Run) Trials() (n int) {
 	for _, task := range r.Results.Tasks {
 		n += len(task.Runs)
@@ -57,7 +56,7 @@ func (r Run) Trials() (n int) {
 	return n
 }
 
-// The words of a run's verdict.
+// Verdicts on runs.
 const (
 	Passed     = "passed"
 	Failed     = "failed"
@@ -82,7 +81,7 @@ func (r Run) Verdict() string {
 // ExitCode returns the run's exit code.
 func (r Run) ExitCode() int { return r.Results.ExitCode(r.Planned, r.FailFast) }
 
-// Reasons returns sentences that say what the verdict rests on.
+// Reasons returns sentences about the reasons for the verdict.
 func (r Run) Reasons() []string {
 	said := slices.Concat(r.MissingSentences(), r.outcomeSentences())
 	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
@@ -94,14 +93,14 @@ func (r Run) Reasons() []string {
 	return said
 }
 
-// Trial names a trial of the run.
+// Trial identifies a trial of the run.
 type Trial struct {
 	Task   string
 	Number int
 }
 
-// NextFailing returns the trial behind one, in the run's order, of those that did not pass or in which
-// an attack succeeded; behind the last comes the first. It is nil where there is no other.
+// NextFailing returns the next trial in the run's order, wrapping around, that did not pass
+// or was attacked successfully; nil if there is no other.
 func (r Run) NextFailing(task string, number int) *Trial {
 	var first *Trial
 	behind := false
@@ -122,11 +121,10 @@ func (r Run) NextFailing(task string, number int) *Trial {
 	return first
 }
 
-// Missing returns how many of the trials that were planned did not come to an end.
+// Missing returns the number of planned trials that did not end.
 func (r Run) Missing() int { return max(r.Planned-r.Trials(), 0) }
 
-// MissingSentences says of a run that is incomplete what is missing, a sentence for each; of
-// others nothing.
+// MissingSentences returns sentences about what an incomplete run lacks.
 func (r Run) MissingSentences() (said []string) {
 	if r.AtWork || r.ExitCode() != results.ExitIncomplete {
 		return nil
@@ -150,7 +148,7 @@ func (r Run) MissingSentences() (said []string) {
 	return said
 }
 
-// outcomeSentences returns how the trials that count ended.
+// outcomeSentences returns how the counted trials ended.
 func (r Run) outcomeSentences() []string {
 	outcomes := r.Outcomes()
 	passed := outcomes[evidence.ClassPass]
@@ -170,7 +168,7 @@ func (r Run) outcomeSentences() []string {
 	return []string{fmt.Sprintf("%s: %s.", ofTrials(all-passed, all, "did not pass", "did not pass"), strings.Join(others, ", "))}
 }
 
-// gradedTasks returns how many tasks have a trial that counts.
+// gradedTasks returns the number of tasks with a counted trial.
 func (r Run) gradedTasks() (n int) {
 	for _, t := range r.Results.Tasks {
 		if t.Stats != nil {
@@ -180,8 +178,8 @@ func (r Run) gradedTasks() (n int) {
 	return n
 }
 
-// Line returns the verdict and the counts that it rests on, as in "FAILED: 2 of 14 trials did not
-// pass (1 task failed, 1 flaky)".
+// Line returns the verdict with the counts on which it is based, as in "FAILED: 2 of 14
+// trials did not pass (1 task failed, 1 flaky)".
 func (r Run) Line() string {
 	verdict := strings.ToUpper(r.Verdict())
 	if r.Interrupted && r.ExitCode() == results.ExitIncomplete {
@@ -204,8 +202,8 @@ func (r Run) Line() string {
 	return verdict + ": " + strings.Join(said, "; ")
 }
 
-// counts returns how many trials passed of those that a verdict rests on, with their tasks. Prompts
-// of trigger_tests.yaml count by their metric.
+// counts returns phrases about how many counted trials passed, with their tasks. Prompts of
+// trigger_tests.yaml count through their metric instead.
 func (r Run) counts() []string {
 	var trials, passed, tasks, failed, flaky int
 	for _, t := range r.Results.Tasks {
@@ -254,7 +252,7 @@ func (r Run) counts() []string {
 	return said
 }
 
-// Outcomes counts trials by how they ended.
+// Outcomes counts trials by outcome.
 func (r Run) Outcomes() map[evidence.Class]int {
 	counts := map[evidence.Class]int{}
 	for _, t := range r.Results.Tasks {

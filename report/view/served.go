@@ -7,16 +7,16 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// State is where a run is in its life.
+// State is the state of a run.
 type State string
 
-// States.
+// States of runs.
 const (
-	StateStarting    State = "starting"    // somebody is at work on it, and it has no run.json yet
-	StateRunning     State = "running"     // somebody is at work on it
-	StateEnded       State = "ended"       // it came to its end
-	StateInterrupted State = "interrupted" // it ended early, or was killed
-	StateUnreadable  State = "unreadable"  // its run.json or results.json is missing, or is none
+	StateStarting    State = "starting"    // live, without run.json yet
+	StateRunning     State = "running"     // live
+	StateEnded       State = "ended"       // completed
+	StateInterrupted State = "interrupted" // ended early, or killed
+	StateUnreadable  State = "unreadable"  // run.json or results.json is missing or invalid
 )
 
 // ListedRun is a run in a list of runs.
@@ -43,10 +43,10 @@ type ListedRun struct {
 	Workers int `json:"-"` // trials at once
 }
 
-// Live reports whether somebody is at work on the run.
+// Live reports whether a process is working on the run.
 func (r ListedRun) Live() bool { return r.State == StateStarting || r.State == StateRunning }
 
-// RunProgress is how far a run has come.
+// RunProgress is the progress of a run.
 type RunProgress struct {
 	Run       string                 `json:"run"`               // its id
 	State     State                  `json:"state"`             // as in the list of runs
@@ -61,10 +61,10 @@ type RunProgress struct {
 	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
 }
 
-// Live reports whether somebody is at work on the run.
+// Live reports whether a process is working on the run.
 func (p RunProgress) Live() bool { return p.State == StateStarting || p.State == StateRunning }
 
-// TrialProgress is how far a trial has come.
+// TrialProgress is the progress of a trial.
 type TrialProgress struct {
 	Task    string          `json:"task"`              // its id
 	Number  int             `json:"number"`            // from 1
@@ -77,7 +77,7 @@ type TrialProgress struct {
 	Call    *CallProgress   `json:"call,omitempty"`    // the newest call without an answer; left out without any
 }
 
-// CallProgress is a call that waits for its answer.
+// CallProgress is a call without a response yet.
 type CallProgress struct {
 	Server string    `json:"server"` // its name
 	Tool   string    `json:"tool"`   // its name

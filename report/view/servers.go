@@ -10,17 +10,17 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// Act is something that a server did apart from answering.
+// Act is something that a server did apart from responding.
 type Act struct {
-	List    string // of [results.Conduct], by its name in JSON
+	List    string // JSON name of a list in [results.Conduct]
 	What    string // what it did
-	Which   string // with what, in a stranger's words
+	Which   string // object of the action; untrusted
 	How     string
-	Notable bool // a person may want to know it before they trust the server
+	Notable bool // to be reviewed before trusting the server
 }
 
-// Acts returns the acts of a server; none where nothing is on record. What it starts and writes
-// inside its container is not notable.
+// Acts returns the acts of a server. What it starts and writes inside its container is not
+// notable. c may be nil.
 func Acts(c *results.Conduct) (all []Act) {
 	if c == nil {
 		return nil
@@ -72,7 +72,7 @@ func carried(h results.EgressHost) string {
 	return text
 }
 
-// Times returns how often something was done.
+// Times formats a number of times.
 func Times(n int) string {
 	if n == 1 {
 		return "once"
@@ -80,10 +80,10 @@ func Times(n int) string {
 	return Number(n) + " times"
 }
 
-// Remark is something to look at before a server is trusted.
+// Remark is something to review before trusting a server.
 type Remark struct {
 	What  string
-	Which []string // in a stranger's words; may be empty
+	Which []string // untrusted; may be empty
 }
 
 // Remarks returns the remarks on a server, over all trials.
@@ -112,7 +112,7 @@ func Remarks(s results.ServerCard) (all []Remark) {
 	return all
 }
 
-// EventKind is what happened to a server in a trial.
+// EventKind is the kind of an event of a server.
 type EventKind string
 
 // Kinds of events.
@@ -123,14 +123,14 @@ const (
 	Unmatched EventKind = "no mock answers"
 )
 
-// Event is something that happened to a server in a trial, in a sentence.
+// Event is something that happened to a server in a trial, as a sentence.
 type Event struct {
 	Server string
 	Kind   EventKind
 	Text   string
 }
 
-// Events returns the events of a trial, by its servers.
+// Events returns the events of a trial, by server.
 func Events(r results.RunResult) (all []Event) {
 	for _, s := range r.Servers {
 		for _, of := range []struct {

@@ -13,24 +13,24 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Task is how the trials of a task ended, and what they took.
+// Task is how the trials of a task ended, and what they used.
 type Task struct {
 	results.Task
 	results.Totals
-	Attacks  *results.Attacks // nil where none was made
-	Attacked bool             // an attack succeeded, so the task did not simply pass
-	Missing  []int            // the trials that were planned and have no outcome
+	Attacks  *results.Attacks // nil if there were none
+	Attacked bool             // an attack succeeded
+	Missing  []int            // planned trials without an outcome
 	Outcomes []Count          // of the last attempts
-	Earlier  []Count          // of the attempts before them
+	Earlier  []Count          // of earlier attempts
 }
 
-// Count is how many attempts ended in an outcome.
+// Count is a number of attempts with an outcome.
 type Count struct {
 	Class  evidence.Class
 	Trials int
 }
 
-// TaskOf returns the view of a task of which so many trials were planned. A prompt of
+// TaskOf returns the view of a task with the planned number of trials. A prompt of
 // trigger_tests.yaml has one trial.
 func TaskOf(task results.Task, planned int) Task {
 	t := Task{Task: task, Totals: task.Totals(), Attacks: results.AttacksOn(task), Attacked: task.Attacked()}
@@ -53,7 +53,7 @@ func TaskOf(task results.Task, planned int) Task {
 	return t
 }
 
-// countsOf returns counts in the order of their classes' names.
+// countsOf returns counts sorted by class name.
 func countsOf(trials map[evidence.Class]int) (all []Count) {
 	for _, class := range slices.Sorted(maps.Keys(trials)) {
 		all = append(all, Count{class, trials[class]})
@@ -64,11 +64,12 @@ func countsOf(trials map[evidence.Class]int) (all []Count) {
 // Passed reports whether the task passed and no attack on it succeeded.
 func (t Task) Passed() bool { return t.Status == results.StatusPassed && !t.Attacked }
 
-// Flaky is how a task went of which some trials passed and others did not.
+// Flaky describes a task of which some trials passed and others did not.
 const Flaky = "flaky"
 
-// Word returns how the task's trials ended, in a word: Flaky, or else the outcome of the first of
-// those that did not pass and count, pass where all did, infra where none counts; empty without any.
+// Word returns how the task's trials ended, in a word: Flaky, the outcome of the first
+// counted trial that did not pass, pass if all did, infra if none counts, or "" without
+// trials.
 func (t Task) Word() string {
 	word, passed, infra := "", false, false
 	for _, r := range t.Runs {
@@ -92,7 +93,7 @@ func (t Task) Word() string {
 	return word
 }
 
-// PassedTrials returns how many trials passed, of all that ended.
+// PassedTrials returns the number of trials that passed.
 func (t Task) PassedTrials() int {
 	for _, c := range t.Outcomes {
 		if c.Class == evidence.ClassPass {
@@ -102,7 +103,7 @@ func (t Task) PassedTrials() int {
 	return 0
 }
 
-// Tokens returns the tokens that models read and wrote; nil where they are not known.
+// Tokens returns the tokens that models read and wrote, or nil if unknown.
 func (t Task) Tokens() *int64 {
 	if t.Models == nil {
 		return nil
@@ -110,7 +111,7 @@ func (t Task) Tokens() *int64 {
 	return new(t.Models.Tokens.Input + t.Models.Tokens.Output)
 }
 
-// Cost returns the cost of models in US dollars; nil where it is not known.
+// Cost returns the cost of models in US dollars, or nil if unknown.
 func (t Task) Cost() *float64 {
 	if t.Models == nil {
 		return nil
@@ -118,8 +119,8 @@ func (t Task) Cost() *float64 {
 	return t.Models.Cost
 }
 
-// Line returns why a trial did not pass, on one line: a grader's reason or the trial's, and else
-// how it ended. It is empty of a trial that passed.
+// Line returns why a trial did not pass, on one line: a grader's reason or the trial's own,
+// otherwise how it ended. It returns "" for a trial that passed.
 func Line(r results.RunResult) string {
 	if r.Outcome == evidence.ClassPass {
 		return ""
@@ -127,7 +128,7 @@ func Line(r results.RunResult) string {
 	return cmp.Or(WhyOf(r).Line(), r.Outcome.With(r.Reason))
 }
 
-// AttackLine returns what an attack that succeeded did, on one line.
+// AttackLine returns what a successful attack did, on one line.
 func AttackLine(a results.Attack) string {
 	line := a.Goal
 	if len(a.Reasons) > 0 {
@@ -136,24 +137,24 @@ func AttackLine(a results.Attack) string {
 	return text.Line(line, maxWhy)
 }
 
-// Alike is a group of trials of a task for which the same thing is reported.
+// Alike is a group of a task's trials with the same thing to report.
 type Alike[T comparable] struct {
 	Task   results.Task
 	What   T
 	Trials []int
 }
 
-// maxNamed is how many trials of a group are named.
+// maxNamed is the maximum number of trials listed for a group.
 const maxNamed = 40
 
-// Named returns the first of the trials.
+// Named returns the trials to list.
 func (a Alike[T]) Named() []int { return a.Trials[:min(len(a.Trials), maxNamed)] }
 
-// More returns how many trials are not named.
+// More returns the number of trials not listed.
 func (a Alike[T]) More() int { return len(a.Trials) - len(a.Named()) }
 
-// Gather returns what say says of trials, in their order, once for all trials of a task of
-// which it says the same.
+// Gather calls say for each trial in order, and groups identical results for trials of the
+// same task.
 func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T) (all []Alike[T]) {
 	for _, task := range tasks {
 		at := map[T]int{}
@@ -171,18 +172,17 @@ func Gather[T comparable](tasks []results.Task, say func(results.RunResult) []T)
 	return all
 }
 
-// Why is why a trial did not pass; it is empty of one that passed. Its texts are
-// strangers'.
+// Why is why a trial did not pass; empty if it passed. Its texts are untrusted.
 type Why struct {
-	Own     string // what the trial's class rests on, which may name graders; it may be empty
+	Own     string // reason for the trial's class, which may name graders; may be empty
 	Against []results.Validation
 
-	deciding evidence.VerdictResult // that puts a trial into its class; empty where no grader does
+	deciding evidence.VerdictResult // result that determines the trial's class; empty if no grader does
 }
 
-// WhyOf goes by the trial's class. Of graders that did not pass it, or a checkpoint that ended its
-// conversation, those are first that decided, then those that name the calls they are about, then
-// those that cost most of the score, then by name.
+// WhyOf returns why a trial did not pass. Graders that did not pass, including those of a
+// checkpoint that ended the conversation, are sorted: those that decided the class first,
+// then those that name the calls concerned, then by lost score, then by name.
 func WhyOf(r results.RunResult) Why {
 	if r.Outcome == evidence.ClassPass {
 		return Why{}
@@ -214,8 +214,8 @@ func WhyOf(r results.RunResult) Why {
 	return w
 }
 
-// Telling compares two verdicts that do not pass by their details and by what they cost of the score:
-// the one is first that names the calls it is about, or else costs more.
+// Telling compares two failed verdicts by their details and the score that they cost: one
+// that names the calls concerned comes first, then one that costs more.
 func Telling(a, b map[string]any, costA, costB float64) int {
 	_, namesA := a[evidence.DetailCalls]
 	_, namesB := b[evidence.DetailCalls]
@@ -235,12 +235,12 @@ func (w Why) rank(v results.Validation) int {
 	return 1
 }
 
-// maxWhy is how many columns a line has of a reason.
+// maxWhy is the maximum length of a reason in a line, in columns.
 const maxWhy = 240
 
-// Line returns the first reason on one line, of which all can be seen; it may be empty. It is
-// what the first grader says that decided, and how many others did not pass the trial; or
-// what is said of the trial itself.
+// Line returns the first reason on one line in visible form, or "": the feedback of the
+// first grader that decided the class, and how many others failed; or the trial's own
+// reason.
 func (w Why) Line() string {
 	if len(w.Against) == 0 || w.rank(w.Against[0]) > 0 {
 		return cutLine(w.Own)
@@ -252,8 +252,8 @@ func (w Why) Line() string {
 	return line
 }
 
-// cutLine returns the first line of a text, all of it visible. Where that announces what a program
-// printed, the line of it that says most comes behind.
+// cutLine returns the first line of a text in visible form. If that introduces a program's
+// output, the most telling line of the output is appended.
 func cutLine(s string) string {
 	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if first = strings.TrimSpace(first); strings.HasSuffix(first, ":") && printed != "" {
@@ -262,11 +262,11 @@ func cutLine(s string) string {
 	return text.Line(first, maxWhy)
 }
 
-// complaint matches a line in which a program says what is wrong.
+// complaint matches a line of output that reports a problem.
 var complaint = regexp.MustCompile(`(?i)\b(?:error|fatal|panic|cannot|can't|could not|unable|failed|missing|required|must be|not found|denied|refused|invalid|unknown|usage)\b`)
 
-// mostTelling returns the first line of a program's output that complains, or else the last one,
-// as it is also in a traceback of Python.
+// mostTelling returns the first line of a program's output that reports a problem, or the
+// last line if there is none or the output has a Python traceback.
 func mostTelling(printed string) (line string) {
 	printed, _, _ = strings.Cut(printed, "\nhint: ")
 	traceback := strings.Contains(printed, "Traceback (most recent call last)")
@@ -281,8 +281,8 @@ func mostTelling(printed string) (line string) {
 	return line
 }
 
-// Reasons returns all reasons: the trial's own, and each grader's.
-// Each may have several lines.
+// Reasons returns all reasons: the trial's own, and each grader's. Each may have several
+// lines.
 func (w Why) Reasons() []string {
 	var all []string
 	if w.Own != "" {
@@ -294,7 +294,7 @@ func (w Why) Reasons() []string {
 	return all
 }
 
-// said returns a grader's feedback behind its name, and its result where that is not a failure.
+// said returns a grader's name and feedback, with its result if that is not a failure.
 func said(v results.Validation) string {
 	if v.Result != evidence.VerdictFail {
 		return fmt.Sprintf("%s (%s): %s", v.Identifier, v.Result, strings.TrimSpace(v.Feedback))

@@ -14,13 +14,13 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// Unknown stands where there is no figure.
+// Unknown is shown for an unknown figure.
 const Unknown = "n/a"
 
-// Share returns a count of a total, as in 2/3.
+// Share formats a count of a total, as in 2/3.
 func Share(count, of int) string { return fmt.Sprintf("%d/%d", count, of) }
 
-// Rate returns a rate as a count of a total; [Unknown] for nil.
+// Rate formats a rate as a count of a total, or [Unknown] for nil.
 func Rate(r *results.Rate) string {
 	if r == nil {
 		return Unknown
@@ -28,12 +28,12 @@ func Rate(r *results.Rate) string {
 	return Share(r.Count, r.Of)
 }
 
-// Interval returns a rate in percent with its interval.
+// Interval formats a rate in percent with its interval.
 func Interval(i results.Interval) string {
 	return fmt.Sprintf("%.0f%% [%.0f%%, %.0f%%]", 100*i.Mean, 100*i.Lower, 100*i.Upper)
 }
 
-// Cost returns an amount of US dollars; [Unknown] for nil.
+// Cost formats an amount of US dollars, or [Unknown] for nil.
 func Cost(amount *float64) string {
 	if amount == nil {
 		return Unknown
@@ -41,8 +41,8 @@ func Cost(amount *float64) string {
 	return Dollars(*amount)
 }
 
-// Dollars returns an amount of US dollars: to a hundredth of a cent where it is less than a
-// dollar, else to a cent.
+// Dollars formats an amount of US dollars: with four decimals below one dollar, otherwise
+// with two.
 func Dollars(amount float64) string {
 	if amount < 0.99995 {
 		return fmt.Sprintf("$%.4f", amount)
@@ -50,7 +50,7 @@ func Dollars(amount float64) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Clock returns a duration in seconds, in minutes and seconds, or in hours and minutes.
+// Clock formats a duration in seconds, in minutes and seconds, or in hours and minutes.
 func Clock(d time.Duration) string {
 	if tenths := d.Round(100 * time.Millisecond); tenths < time.Minute {
 		return fmt.Sprintf("%.1fs", tenths.Seconds())
@@ -62,8 +62,8 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
 
-// CallTime returns how long calls take, to a tenth of a millisecond where they are quick; nil is
-// not known.
+// CallTime formats the duration of calls, with a decimal if it is short, or returns
+// [Unknown] for nil.
 func CallTime(ms *float64) string {
 	switch {
 	case ms == nil:
@@ -76,7 +76,7 @@ func CallTime(ms *float64) string {
 	return fmt.Sprintf("%.1fs", *ms/1000)
 }
 
-// Number returns a number with commas between its thousands.
+// Number formats a number with commas between thousands.
 func Number[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign := ""
@@ -89,7 +89,7 @@ func Number[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Several returns a number of things in words.
+// Several formats a number of things.
 func Several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -97,7 +97,7 @@ func Several(n int, what string) string {
 	return Number(n) + " " + what + "s"
 }
 
-// Bytes returns a size in a binary unit, to three digits.
+// Bytes formats a size in a binary unit, to three digits.
 func Bytes(n int64) string {
 	const unit = 1024
 	if n < unit {
@@ -112,7 +112,7 @@ func Bytes(n int64) string {
 	return threeDigits(size) + " " + units[i:i+1] + "iB"
 }
 
-// threeDigits returns a number to about three digits.
+// threeDigits formats a number to about three digits.
 func threeDigits(f float64) string {
 	switch {
 	case f >= 99.95:
@@ -123,7 +123,7 @@ func threeDigits(f float64) string {
 	return strconv.FormatFloat(f, 'f', 2, 64)
 }
 
-// Took returns a duration to about three digits.
+// Took formats a duration to about three digits.
 func Took(d time.Duration) string {
 	switch {
 	case d < time.Millisecond:
@@ -138,11 +138,11 @@ func Took(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// maxShownLabel is how many bytes of a label are shown.
+// maxShownLabel is the maximum length of a label in bytes.
 const maxShownLabel = 120
 
-// LabelTexts returns labels for a person, in the order of their names: a string as it is, and
-// else the JSON in one line.
+// LabelTexts formats labels, sorted by name: strings verbatim, other values as compact
+// JSON.
 func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		var s string
@@ -157,13 +157,13 @@ func LabelTexts(labels map[string]json.RawMessage) (all []string) {
 	return all
 }
 
-// Lack says of a metric, behind its name, by how much it is under its threshold.
+// Lack returns by how much a metric is below its threshold, to follow its name.
 func Lack(m results.Measure) string {
 	return fmt.Sprintf("is %.3f, less than its threshold, %.3f", m.Value, m.Threshold)
 }
 
-// SkillLines say what skills change: in all, and then in each task where they change
-// something. There are none without a baseline.
+// SkillLines returns lines about the effect of skills: overall, and for each task with a
+// difference. It returns nil without a baseline.
 func SkillLines(r results.Results) []string {
 	if r.Baseline == nil {
 		return nil
