@@ -24,13 +24,13 @@ import (
 
 // apiCall is one request to the engine.
 type apiCall struct {
-	what  string // method and path, without version and names
-	name  string // of what is created
+	what  string // method and path, without version and object names
+	name  string // name of the created object
 	began time.Time
-	took  time.Duration // until the answer's headers
+	took  time.Duration // time until the response headers
 }
 
-// apiProxy passes requests on to an engine and notes them.
+// apiProxy forwards requests to an engine and records them.
 type apiProxy struct {
 	server *http.Server
 
@@ -38,7 +38,7 @@ type apiProxy struct {
 	calls []apiCall // guarded by mu
 }
 
-// startAPIProxy serves the engine on a socket in dir.
+// startAPIProxy starts a proxy to the engine on a Unix socket in dir.
 func startAPIProxy(e *engine, dir string) (_ *apiProxy, host string, err error) {
 	socket := filepath.Join(dir, "engine.sock")
 	listener, err := net.Listen("unix", socket)
@@ -61,7 +61,7 @@ func startAPIProxy(e *engine, dir string) (_ *apiProxy, host string, err error) 
 	return p, "unix://" + socket, nil
 }
 
-// noting notes what goes through a transport.
+// noting is a transport that records its requests in proxy.
 type noting struct {
 	proxy *apiProxy
 	next  http.RoundTripper
@@ -77,7 +77,7 @@ func (n noting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// take returns the calls noted so far, by when they began, and forgets them.
+// take returns the recorded calls, sorted by start time, and clears the record.
 func (p *apiProxy) take() []apiCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +98,8 @@ func shortPath(path string) string {
 	})
 }
 
-// measureAPICalls lists what a trial asks of the engine, in its run's second trial, which
-// finds all that the run has once.
+// measureAPICalls lists the engine requests of a trial. It uses the second trial of a run,
+// so that one-time setup is not counted.
 func (b *bench) measureAPICalls(ctx context.Context) (figures []Figure, err error) {
 	proxy, host, err := startAPIProxy(b.engine, b.dir)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// cleanupTimeout bounds removing everything that the benchmark made.
+// cleanupTimeout limits how long the removal of all objects of the benchmark may take.
 const cleanupTimeout = 2 * time.Minute
 
 // bench is a running benchmark.
@@ -24,13 +24,13 @@ type bench struct {
 	engine  *engine
 	backend *containers.Backend
 	secrets *redact.Set
-	run     string   // run id of the objects of backend and of the floor
-	other   []string // ids of measured runs of the executable
-	image   string   // of the peer
+	run     string   // run id of the objects of backend and of the floors
+	other   []string // run ids of the measured runs of the executable
+	image   string   // peer image
 	dir     string
-	compose *compose // nil if nothing is compared with it
-	env     []string // more of the environment of executables
-	trials  int      // run so far; makes names unique
+	compose *compose // nil without a comparison with docker-compose
+	env     []string // additional environment of executables
+	trials  int      // number of trials run; makes names unique
 }
 
 // part is a group of figures that are measured together.
@@ -61,7 +61,7 @@ func partNames() []string {
 	return names
 }
 
-// open finds everything that is needed. Its error says what is missing.
+// open checks the requirements and prepares the benchmark. The error says what is missing.
 func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error) {
 	for _, file := range []string{o.waza, o.peer, o.attacker} {
 		if _, err := os.Stat(file); err != nil {
@@ -93,8 +93,8 @@ func open(ctx context.Context, o options, stderr io.Writer) (_ *bench, err error
 	return b, err
 }
 
-// measure measures the selected parts. If a part fails, the others are measured all the same, and
-// the report has their figures.
+// measure measures the selected parts. If a part fails, the others are still measured and
+// reported.
 func (b *bench) measure(ctx context.Context) (*Report, error) {
 	report := newReport(b)
 	var errs []error
@@ -114,7 +114,7 @@ func (b *bench) measure(ctx context.Context) (*Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// close removes everything, and counts what is left on the engine.
+// close removes all objects of the benchmark and counts those left on the engine.
 func (b *bench) close(ctx context.Context) (Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// quick is the command line of a benchmark that does everything once or twice.
+// quick returns the command line of a benchmark that does everything once or twice.
 func quick(t *testing.T, more ...string) []string {
 	t.Helper()
 	dockertest.Require(t)
@@ -22,8 +22,8 @@ func quick(t *testing.T, more ...string) []string {
 	return append([]string{"-quick", "-tools", "", "-waza", dockertest.Waza(t), "-peer", dockertest.Program(t, "bench/peer", "peer"), "-attacker", dockertest.Program(t, "attacks/hostile", "hostile")}, more...)
 }
 
-// Everything is measured, and nothing is left. What comes out is not looked at: it
-// would say something about this machine at this moment.
+// TestEveryFigure runs the benchmark and checks that it reports every figure and leaves no
+// objects. It does not check the values, which depend on the machine and its load.
 func TestEveryFigure(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "bench.json")
 	var stdout, stderr strings.Builder
@@ -70,7 +70,7 @@ func TestEveryFigure(t *testing.T) {
 	}
 }
 
-// Interrupted in the middle of a floor, it takes everything away.
+// An interrupted benchmark removes all its objects.
 func TestInterrupted(t *testing.T) {
 	o, err := readOptions(quick(t, "-only", "trial"), os.Stderr)
 	if err != nil {
@@ -101,7 +101,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Calls go through a tool, here one that is the server itself, and one that cannot be installed is left out.
+// A tool is measured, here the server itself, and a tool that cannot be installed is left
+// out.
 func TestOtherTools(t *testing.T) {
 	b := &bench{options: options{peer: dockertest.Program(t, "bench/peer", "peer"), tools: t.TempDir(), sizes: quickSizes()}, dir: t.TempDir(), stderr: t.Output()}
 	ways, leftOut, stop := b.startTools(t.Context(), []tool{
@@ -126,7 +127,7 @@ func TestOtherTools(t *testing.T) {
 	}
 }
 
-// What is missing is said in one sentence, before anything starts.
+// The benchmark reports missing requirements before it starts.
 func TestWhatIsMissing(t *testing.T) {
 	for want, args := range map[string][]string{
 		"run make bench":         {"-waza", "/nowhere/waza"},

@@ -13,9 +13,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// measureBetween measures how long one worker waits between the agents of two trials, where
-// the next sandbox is opened ahead and where it is not, and what the processors do for a trial
-// then, in turn.
+// measureBetween measures, with and without prewarming, how long one worker waits between
+// the agents of two trials, and the processor time per trial.
 func (b *bench) measureBetween(ctx context.Context) ([]Figure, error) {
 	s, err := b.newSubject(ctx, "bridge")
 	if err != nil {
@@ -58,8 +57,8 @@ func (b *bench) measureBetween(ctx context.Context) ([]Figure, error) {
 	return []Figure{wait.atMost(0.5), processors.atMost(1.05)}, nil
 }
 
-// waitsBetween runs trials one after another and returns, in seconds, what lay between the end
-// of each agent and the start of the next.
+// waitsBetween runs trials one after another and returns the seconds between the end of
+// each agent and the start of the next.
 func (b *bench) waitsBetween(ctx context.Context, trial *plan.Trial, count, ahead int) (waits []float64, err error) {
 	var mu sync.Mutex
 	var ended time.Time
@@ -78,8 +77,8 @@ func (b *bench) waitsBetween(ctx context.Context, trial *plan.Trial, count, ahea
 	return waits, err
 }
 
-// processorTime returns how many seconds this machine's processors have worked since it
-// started.
+// processorTime returns the processor time that this machine has used since boot, in
+// seconds.
 func processorTime() (seconds float64) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {

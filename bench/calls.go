@@ -21,19 +21,19 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// way is something that calls go through, and the same calls without it.
+// way is a component that calls go through, measured with and without it.
 type way struct {
 	name      string
 	transport string // to the server
-	what      string // adds how much to what
+	what      string // "what adds", for descriptions of figures
 	through   func(context.Context) (mcppeer.Report, error)
 	direct    func(context.Context) (mcppeer.Report, error)
 	captured  []mcppeer.Report
 	bare      []mcppeer.Report
 }
 
-// measureCalls measures one call over either transport, through a trial's capture
-// and without it, and through other tools and without them, in blocks by turns.
+// measureCalls measures single calls over both transports, with and without capture, and
+// with and without other tools, in alternating blocks.
 func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	s, err := b.newSubject(ctx, "bridge")
 	if err != nil {
@@ -41,7 +41,7 @@ func (b *bench) measureCalls(ctx context.Context) (_ []Figure, err error) {
 	}
 	d, err := b.directServer(ctx, s.floor)
 	if err != nil {
-		return nil, err // the sweep at the end finds what stands
+		return nil, err // the sweep in close removes the rest
 	}
 	defer func() { err = errors.Join(err, b.removeDirect(ctx, d)) }()
 	ways := []*way{
@@ -97,7 +97,7 @@ func commandAgent(load []string) string {
 	return fmt.Sprintf("  executor: command\n  agent: {command: /peer, args: %s, prompt: stdin}", args)
 }
 
-// capturedLoad runs a trial and returns what its agent says.
+// capturedLoad runs a trial and returns the report of its agent.
 func (b *bench) capturedLoad(ctx context.Context, trial *plan.Trial) (mcppeer.Report, error) {
 	out, err := b.trialsOf(ctx, trial, 1, 1, nil)
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *bench) capturedLoad(ctx context.Context, trial *plan.Trial) (mcppeer.Re
 	return readReport(out.dirs[0])
 }
 
-// block makes the calls of one block both ways.
+// block runs one block of calls with the component and one without it.
 func (w *way) block(ctx context.Context) error {
 	captured, err := w.through(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (w *way) block(ctx context.Context) error {
 	return nil
 }
 
-// added is what is added to a call, by percentiles.
+// added returns the latency that the component adds at percentile p.
 func (w *way) added(p int) Figure {
 	captured, bare := pooled(w.captured), pooled(w.bare)
 	samples := map[string][]float64{}
@@ -135,8 +135,8 @@ func (w *way) added(p int) Figure {
 	}
 }
 
-// figures says what capture adds, also beside an echo over the engine's pipe, and how
-// many calls one agent makes.
+// figures returns the added latency, also relative to an echo through the engine, and the
+// call rate of one agent.
 func (w *way) figures(echo float64) []Figure {
 	var elapsed time.Duration
 	calls := 0
@@ -157,7 +157,7 @@ func (w *way) figures(echo float64) []Figure {
 	return []Figure{p50.atMost(0.3), w.added(99), vs.atMost(1), perSecond.atLeast(2500)}
 }
 
-// readReport reads what the peer printed as an agent.
+// readReport reads the report that the peer printed when run as an agent.
 func readReport(dir evidence.Dir) (mcppeer.Report, error) {
 	var r mcppeer.Report
 	said, err := os.ReadFile(filepath.Join(string(dir), evidence.StdoutFile))
@@ -167,7 +167,7 @@ func readReport(dir evidence.Dir) (mcppeer.Report, error) {
 	return r, json.Unmarshal(said, &r)
 }
 
-// pooled returns all calls of some reports, in milliseconds.
+// pooled returns the durations of all calls of reports, in milliseconds.
 func pooled(reports []mcppeer.Report) []float64 {
 	var all []float64
 	for _, r := range reports {
@@ -178,16 +178,16 @@ func pooled(reports []mcppeer.Report) []float64 {
 	return all
 }
 
-// direct is a network with a server on it, without us in between.
+// direct is a network with a server on it that clients reach without capture.
 type direct struct {
 	network string
 	subnet  netip.Prefix
-	server  string // its container
+	server  string // container ID
 	url     string
 }
 
-// directServer starts a server on HTTP beside where the clients will be, in a
-// container like that of a trial's server but on a network.
+// directServer starts an HTTP server in a container like that of a trial's server, but on a
+// network.
 func (b *bench) directServer(ctx context.Context, s shape) (d direct, err error) {
 	d.network = "waza-" + b.run + "-direct"
 	if d.subnet, err = b.makeNetwork(ctx, d.network, *s.network); err != nil {
@@ -197,7 +197,7 @@ func (b *bench) directServer(ctx context.Context, s shape) (d direct, err error)
 	if err != nil {
 		return d, err
 	}
-	server.offset = 3 // beside the agent's
+	server.offset = 3 // next to the agent's
 	addr := netip.AddrPortFrom(server.addr(d.subnet), port)
 	server.conf.Cmd = []string{"http", addr.String()}
 	d.url = "http://" + addr.String() + "/mcp"
@@ -211,8 +211,8 @@ func (b *bench) removeDirect(ctx context.Context, d direct) error {
 	return errors.Join(b.engine.remove(ctx, d.server), b.engine.NetworkRemove(ctx, d.network))
 }
 
-// directLoad runs a client in a container like an agent's, where it reaches the
-// server without us, and returns what it says.
+// directLoad runs a client in a container like that of an agent, with direct access to the
+// server, and returns its report.
 func (b *bench) directLoad(ctx context.Context, s shape, d direct, load ...string) (_ mcppeer.Report, err error) {
 	agent, err := s.role("agent")
 	if err != nil {
@@ -231,7 +231,7 @@ func (b *bench) directLoad(ctx context.Context, s shape, d direct, load ...strin
 	return b.heard(ctx, id)
 }
 
-// heard waits for a client's end and reads what it said.
+// heard waits for a client to exit and reads its report.
 func (b *bench) heard(ctx context.Context, id string) (r mcppeer.Report, err error) {
 	statuses, errs := b.engine.ContainerWait(ctx, id, container.WaitConditionNotRunning)
 	var code int64

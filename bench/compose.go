@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// compose is docker-compose 1.29, as Debian has it, with a trial's three services.
+// compose is a docker-compose project with the three services of a trial. Debian provides
+// version 1.29.
 type compose struct {
 	path    string
 	version string
@@ -22,7 +23,7 @@ type compose struct {
 	file    string // empty before write
 }
 
-// findCompose finds a docker-compose whose version is what the figure is about.
+// findCompose looks up docker-compose in PATH and reads its version.
 func findCompose(ctx context.Context) (*compose, error) {
 	path, err := exec.LookPath("docker-compose")
 	if err != nil {
@@ -37,8 +38,8 @@ func findCompose(ctx context.Context) (*compose, error) {
 	return &compose{path: path, version: strings.TrimSpace(string(version)), project: "wazabench" + hex.EncodeToString(random[:])}, nil
 }
 
-// composeText is what a person would write for an agent that is to start once its
-// servers are well: two servers with health checks, a second apart.
+// composeText is a typical file for an agent that starts once its two servers are healthy,
+// with health checks every second.
 const composeText = `version: "2.4"
 services:
   stock:
@@ -63,8 +64,7 @@ func (c *compose) write(dir, image string) error {
 	return os.WriteFile(c.file, fmt.Appendf(nil, composeText, image, port), 0o600)
 }
 
-// upAndDown returns how long it takes until the agent has started, and all is
-// removed again.
+// upAndDown returns the time to start the services, up to the agent, and to remove them.
 func (c *compose) upAndDown(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	if err := c.do(ctx, "up", "-d"); err != nil {
@@ -76,7 +76,7 @@ func (c *compose) upAndDown(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), nil
 }
 
-// down takes away what is up, if anything is.
+// down removes the services if there are any.
 func (c *compose) down(ctx context.Context) error {
 	if c.file == "" {
 		return nil
@@ -88,7 +88,7 @@ func (c *compose) do(ctx context.Context, args ...string) error {
 	cmd := exec.CommandContext(ctx, c.path, append([]string{"--project-name", c.project, "--file", c.file}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 30 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us to pass on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C must not reach it directly
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("docker-compose %s: %w\n%s", args[0], err, out)
 	}

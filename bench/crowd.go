@@ -22,8 +22,9 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// measureCrowd has the executable run many trials at once, whose agents wait for each other and
-// then call at the same time, and measures the memory of the runner.
+// measureCrowd runs many trials at once with the executable, whose agents wait for each
+// other and then call at the same time. It measures the call rate and the memory of the
+// runner.
 func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 	place, err := serveMeeting()
 	if err != nil {
@@ -67,8 +68,8 @@ func (b *bench) measureCrowd(ctx context.Context) ([]Figure, error) {
 	return []Figure{rate.atLeast(2500), rss.atMost(64)}, nil
 }
 
-// meeting is an MCP server at which agents wait for each other. It listens on this machine's
-// loopback, and trials reach it as a remote server.
+// meeting is an MCP server that agents use to wait for each other. It listens on the
+// loopback of this machine, and trials reach it as a remote server.
 type meeting struct {
 	net.Listener
 	served *http.Server
@@ -86,34 +87,35 @@ func serveMeeting() (*meeting, error) {
 
 func (m *meeting) Close() error { return m.served.Close() }
 
-// peaks is the highest resident memory of a runner, in KiB: while any of its trials
-// was under way, and until its end.
+// peaks is the peak resident memory of a runner, in KiB, until its last trial was graded
+// and until it exited.
 type peaks struct{ trials, end int }
 
 func mib(kib int) float64 { return float64(kib) / 1024 }
 
-// command is the executable with arguments, which ctx interrupts, and what it says.
+// command returns a command that runs the executable, and its output. The end of ctx
+// interrupts it.
 func (b *bench) command(ctx context.Context, args ...string) (*exec.Cmd, *strings.Builder) {
 	cmd := exec.CommandContext(ctx, b.waza, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = cleanupTimeout
 	cmd.Env = append(os.Environ(), b.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us to pass on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C must not reach it directly
 	said := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = said, said
 	return cmd, said
 }
 
-// ran is a run of the executable that has ended.
+// ran is a completed run of the executable.
 type ran struct {
 	dir          string      // the run directory
-	graded       []time.Time // when each trial had its verdicts, in order
+	graded       []time.Time // time of each trial's verdicts, in order
 	began, ended time.Time
 	peaks        peaks
-	processor    time.Duration // its own and that of processes that it waited for
+	processor    time.Duration // of the process and its waited-for children
 }
 
-// runExecutable runs waza run with more arguments.
+// runExecutable runs "waza run" with additional arguments.
 func (b *bench) runExecutable(ctx context.Context, args ...string) (out ran, err error) {
 	if out.dir, err = os.MkdirTemp(b.dir, "run-"); err != nil {
 		return out, err
@@ -152,7 +154,7 @@ func (b *bench) runExecutable(ctx context.Context, args ...string) (out ran, err
 			}
 			return out, nil
 		case <-time.After(20 * time.Millisecond):
-			// The kernel keeps the peak: what is seen last before an end counts.
+			// The kernel keeps the peak, so the last value before an end is right.
 			if peak := peakOf(cmd.Process.Pid); peak > 0 {
 				all = append(all, seen{time.Now(), peak})
 			}
@@ -160,7 +162,7 @@ func (b *bench) runExecutable(ctx context.Context, args ...string) (out ran, err
 	}
 }
 
-// graded is when each of a run's trials had its verdicts, in order.
+// graded returns the times at which the trials of a run got their verdicts, in order.
 func graded(dir string) (all []time.Time) {
 	found, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.VerdictsFile))
 	for _, path := range found {
@@ -172,8 +174,7 @@ func graded(dir string) (all []time.Time) {
 	return all
 }
 
-// peakOf returns the highest resident memory that a process has had, in KiB; 0 where that
-// cannot be seen.
+// peakOf returns the peak resident memory of a process in KiB, or 0 if it cannot be read.
 func peakOf(pid int) int {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

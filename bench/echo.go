@@ -12,16 +12,16 @@ import (
 	"github.com/docker/docker/api/types/container"
 )
 
-// echoSize is about what a captured call sends each way, in bytes.
+// echoSize is about the number of bytes of a captured call in each direction.
 const echoSize = 400
 
-// passes is how often a captured call takes the engine's way into a container and out
-// of it: to the agent's container and back, and to its server's and back.
+// passes is the number of round trips that a captured call makes through the engine: one to
+// the agent's container and one to the server's.
 const passes = 2
 
-// echoes has a container give back what it is sent, over the pipe that the engine
-// attaches to it, and returns how long each echo took in milliseconds. Whatever comes in
-// and out of a container without a network takes that long.
+// echoes has a container echo messages over an attached stream of the engine, and returns
+// the durations in milliseconds. This is the lower bound for traffic of a container without
+// a network.
 func (b *bench) echoes(ctx context.Context, s shape) (_ []float64, err error) {
 	ctr, err := s.role("server")
 	if err != nil {
@@ -56,8 +56,8 @@ func (b *bench) echoes(ctx context.Context, s shape) (_ []float64, err error) {
 	return took, nil
 }
 
-// echo sends a message and reads it back: a header of eight bytes, the last four of
-// which are the length, stands before each part of what a container writes.
+// echo sends a message and reads it back. The engine puts a header of eight bytes in front
+// of each chunk of output; the last four bytes are the length of the chunk.
 func echo(out io.Writer, in io.Reader) error {
 	if _, err := out.Write(make([]byte, echoSize)); err != nil {
 		return err

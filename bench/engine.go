@@ -21,9 +21,9 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// Labels of what is made here. The floor's objects belong to the run whose lease the
-// bench holds, so that waza gc leaves them alone while it lives, and removes them
-// where it was killed.
+// Labels of the objects of the benchmark. The floor's objects have the label of the run
+// whose lease the benchmark holds, so that "waza gc" keeps them while the benchmark runs,
+// and removes them if it was killed.
 const (
 	labelRun     = "waza.run"
 	labelTrial   = "waza.trial"
@@ -31,12 +31,12 @@ const (
 	labelProject = "com.docker.compose.project"
 )
 
-// engine makes the calls that the floor is made of.
+// engine is a client of the engine.
 type engine struct {
 	*client.Client
 }
 
-// dialEngine connects to the engine that waza is going to use.
+// dialEngine connects to the engine that waza uses.
 func dialEngine(ctx context.Context) (*engine, error) {
 	c, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -45,12 +45,12 @@ func dialEngine(ctx context.Context) (*engine, error) {
 	if _, err := c.Ping(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("no Docker engine answers at %s: start Docker, or set DOCKER_HOST to the address of an engine: %w", c.DaemonHost(), err), c.Close())
 	}
-	// A docker context may name another engine: waza is to use this one.
+	// A docker context may select another engine; make waza use this one.
 	return &engine{c}, os.Setenv(client.EnvOverrideHost, c.DaemonHost())
 }
 
-// importPeer makes an image of the peer and the attacker, and nothing else. Its name is
-// its own run's.
+// importPeer makes an image of the peer and the attacker only. The name of the image is
+// unique to the run.
 func (e *engine) importPeer(ctx context.Context, peer, attacker, run string) (string, error) {
 	var content bytes.Buffer
 	out := tar.NewWriter(&content)
@@ -89,12 +89,12 @@ func (e *engine) dropImage(ctx context.Context, ref string) error {
 	return ignoreGone(err)
 }
 
-// kill ends a container that removes itself, and returns once it is gone.
+// kill kills a container that has AutoRemove set, and waits until it is removed.
 func (e *engine) kill(ctx context.Context, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved)
-	if err := e.ContainerKill(ctx, id, "KILL"); err != nil && !errdefs.IsConflict(err) { // it is not running any more
+	if err := e.ContainerKill(ctx, id, "KILL"); err != nil && !errdefs.IsConflict(err) { // it has already exited
 		return ignoreGone(err)
 	}
 	select {
@@ -105,7 +105,7 @@ func (e *engine) kill(ctx context.Context, id string) error {
 	}
 }
 
-// objects names what has a label.
+// objects returns the names of all objects that have a label.
 func (e *engine) objects(ctx context.Context, label string) ([]string, error) {
 	with := filters.NewArgs(filters.Arg("label", label))
 	var all []string
@@ -133,8 +133,7 @@ func (e *engine) objects(ctx context.Context, label string) ([]string, error) {
 	return all, nil
 }
 
-// sweep removes the containers and networks that have a label: what an interrupted
-// floor left.
+// sweep removes the containers and networks with a label, which an interrupted floor left.
 func (e *engine) sweep(ctx context.Context, label string) error {
 	with := filters.NewArgs(filters.Arg("label", label))
 	containers, err := e.ContainerList(ctx, container.ListOptions{All: true, Filters: with})
@@ -150,7 +149,7 @@ func (e *engine) sweep(ctx context.Context, label string) error {
 	return errors.Join(errs...)
 }
 
-// remove removes a container by force, and returns once it is gone.
+// remove forcibly removes a container and waits until it is removed.
 func (e *engine) remove(ctx context.Context, id string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -158,7 +157,7 @@ func (e *engine) remove(ctx context.Context, id string) error {
 	if !errdefs.IsConflict(err) {
 		return ignoreGone(err)
 	}
-	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved) // it is on its way
+	statuses, errs := e.ContainerWait(ctx, id, container.WaitConditionRemoved) // removal is in progress
 	select {
 	case <-statuses:
 		return nil

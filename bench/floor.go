@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	subnetSize = 8 // addresses, as a task network has
-	// subnetTries is how often another subnet is tried where one is taken.
+	subnetSize = 8 // addresses; as in the network of a task
+	// subnetTries limits the number of subnets to try if the address range is taken.
 	subnetTries = 64
 )
 
-// floor creates a shape by bare calls, as fast as the engine can, and removes it again: first the
-// network, then all containers in parallel, and back. It returns how long that took.
+// floor creates the network and then the containers of a shape in parallel with plain
+// engine calls, removes them again, and returns how long that took.
 func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error) {
 	name := fmt.Sprintf("waza-%s-floor-%08x", b.run, rand.Uint32())
 	began := time.Now()
@@ -41,7 +41,7 @@ func (b *bench) floor(ctx context.Context, s shape) (_ time.Duration, err error)
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return 0, err // the sweep at the end finds what stands
+		return 0, err // the sweep in close removes the rest
 	}
 	if err := b.removeBare(ctx, s, ids, name); err != nil {
 		return 0, err
@@ -68,13 +68,13 @@ func (b *bench) createBare(ctx context.Context, x recordedContainer, network str
 	return made.ID, err
 }
 
-// uncancelled returns the context of a call that creates something. It does not end with ctx: the
-// engine would go on creating, and the sweep would miss the object.
+// uncancelled returns a context for a call that creates an object. It does not end with
+// ctx, since the engine would still create the object and the sweep would miss it.
 func uncancelled(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 }
 
-// removeBare removes the containers in parallel, and the network once no container is on it.
+// removeBare removes the containers in parallel, and then the network.
 func (b *bench) removeBare(ctx context.Context, s shape, ids []string, network string) error {
 	var group errgroup.Group
 	var inNetwork sync.WaitGroup
@@ -111,14 +111,14 @@ func (b *bench) makeNetwork(ctx context.Context, name string, o network.CreateOp
 		creating, cancel := uncancelled(ctx)
 		_, err := b.engine.NetworkCreate(creating, name, o)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no class for it
+		if err == nil || !strings.Contains(err.Error(), "Pool overlaps") { // the engine has no error class for this
 			return subnet, err
 		}
 	}
 	return netip.Prefix{}, errors.New("no free subnet in 10.214.0.0/16")
 }
 
-// floors runs count floors, atOnce at a time, and returns how many a minute that is.
+// floors runs count floors, atOnce at a time, and returns the rate per minute.
 func (b *bench) floors(ctx context.Context, s shape, count, atOnce int) (perMinute float64, err error) {
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)

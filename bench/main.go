@@ -1,8 +1,8 @@
-// Command bench measures what isolation costs, as ratios to and differences from the bare
-// engine, measured in turn in one run.
+// Command bench measures the cost of isolation relative to plain engine calls. Both are
+// measured alternately in one run.
 //
-// It makes nothing that it does not remove, also when it is interrupted, and touches
-// nothing that is not its own.
+// It removes everything that it creates, also when interrupted, and does not touch other
+// objects.
 package main
 
 import (
@@ -29,30 +29,30 @@ func main() {
 	}
 }
 
-// options is the command line.
+// options holds the command line options.
 type options struct {
 	waza, peer, attacker string // executables
-	tools                string // directory that other tools are installed in; empty for none of them
-	out                  string // where the report goes; empty for nowhere
-	runtime              string // of the trials' containers; empty for the engine's own
+	tools                string // directory to install other tools in; none are measured if empty
+	out                  string // report file; none if empty
+	runtime              string // runtime of the trials' containers; the engine's default if empty
 	only                 []string
 	sizes                sizes
 }
 
-// sizes is how often everything is done.
+// sizes says how often each measurement is repeated.
 type sizes struct {
-	Trials      int   `json:"trials"`       // of each kind of network, and as many floors
+	Trials      int   `json:"trials"`       // per kind of network, and as many floors
 	Composes    int   `json:"composes"`     // at most Trials
-	Between     int   `json:"between"`      // trials one after another, in each block
-	Throughput  int   `json:"throughput"`   // trials at each number of workers
-	FloorTrials int   `json:"floor_trials"` // floors at each parallelism
+	Between     int   `json:"between"`      // consecutive trials per block
+	Throughput  int   `json:"throughput"`   // trials per number of workers
+	FloorTrials int   `json:"floor_trials"` // floors per parallelism
 	Workers     []int `json:"workers"`
-	Blocks      int   `json:"blocks"`      // of calls, on each of four ways
-	Calls       int   `json:"calls"`       // that count in each block
-	Warm        int   `json:"warm"`        // that do not
-	Crowd       int   `json:"crowd"`       // trials at once whose agents call together
-	CrowdCalls  int   `json:"crowd_calls"` // of each of those
-	Neighbours  int   `json:"neighbours"`  // trials of each kind beside each attacker
+	Blocks      int   `json:"blocks"`      // blocks of calls
+	Calls       int   `json:"calls"`       // measured calls per block
+	Warm        int   `json:"warm"`        // warm-up calls per block
+	Crowd       int   `json:"crowd"`       // concurrent trials
+	CrowdCalls  int   `json:"crowd_calls"` // calls per concurrent trial
+	Neighbours  int   `json:"neighbours"`  // trials of each kind per attacker
 
 	FewTasks      int `json:"few_tasks"`
 	ManyTasks     int `json:"many_tasks"`

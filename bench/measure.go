@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// measureTrials measures a trial on either kind of network, its floor, and the same
-// services under docker-compose, in turn.
+// measureTrials measures, alternately, a trial on each kind of network, its floor, and the
+// same services under docker-compose.
 func (b *bench) measureTrials(ctx context.Context) ([]Figure, error) {
 	var subjects []subject
 	for _, network := range []string{"bridge", "airtight"} {
@@ -17,7 +17,7 @@ func (b *bench) measureTrials(ctx context.Context) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := b.floor(ctx, s.floor); err != nil { // warms up, as the trial before did
+		if _, err := b.floor(ctx, s.floor); err != nil { // warm-up, like the trial in newSubject
 			return nil, err
 		}
 		subjects = append(subjects, s)
@@ -65,8 +65,8 @@ func (b *bench) measureTrials(ctx context.Context) ([]Figure, error) {
 	return append(figures, f.atMost(0.25)), nil
 }
 
-// measureThroughput runs many trials at several numbers of workers, and as many of
-// the floor at once, in turn, on either kind of network.
+// measureThroughput measures the rate of trials and of floors for several numbers of
+// workers, on each kind of network.
 func (b *bench) measureThroughput(ctx context.Context) (figures []Figure, err error) {
 	for _, network := range []string{"bridge", "airtight"} {
 		s, err := b.newSubject(ctx, network)
@@ -107,5 +107,5 @@ func (b *bench) throughput(ctx context.Context, s subject) (Figure, error) {
 	return f, nil
 }
 
-// seconds returns d in seconds, as JSON shows it.
+// seconds returns d in seconds, rounded down to milliseconds.
 func seconds(d time.Duration) float64 { return float64(d.Milliseconds()) / 1000 }

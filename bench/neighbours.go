@@ -13,13 +13,13 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// burn is the attacker that only takes the processor time that the others take too: each
-// takes all that its container may.
+// burn is the attacker that only uses processor time. The other attackers use as much, up
+// to the limit of the container.
 const burn = "burn"
 
-// measureNeighbours runs trials beside an attacker that takes, over and over, all that the
-// kernel gives its user or its connections, and beside one that only burns as much
-// processor time, by turns.
+// measureNeighbours runs trials alongside an attacker that exhausts the users or
+// connections the kernel allows, and alternately alongside one that only uses as much
+// processor time.
 func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
 	calling, err := b.plan(ctx, settings{network: "bridge", agent: commandAgent(append([]string{"-url", "http://web/mcp"}, b.loadArgs(b.sizes.Calls)...))})
 	if err != nil {
@@ -69,7 +69,7 @@ func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
 	return figures, nil
 }
 
-// beside calls use while a trial is at work whose agent is the attacker.
+// beside calls use while a trial runs with the attacker as its agent.
 func (b *bench) beside(ctx context.Context, kind string, use func(context.Context) error) error {
 	attack, err := b.plan(ctx, settings{network: "bridge", agent: fmt.Sprintf("  executor: command\n  agent: {command: /attacker, args: [press, %s], prompt: stdin}", kind)})
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *bench) beside(ctx context.Context, kind string, use func(context.Contex
 		o := runner.Options{Dir: dir, Workers: 1, Progress: func(runner.Update) {}}
 		o.Secrets = b.secrets
 		_, err := runner.RunTrials(attacking, b.backend, []*plan.Trial{attack}, o)
-		cancel(errors.Join(errors.New("the attacker ended"), err)) // what was measured after that is worth nothing
+		cancel(errors.Join(errors.New("the attacker ended"), err)) // later measurements are invalid
 	}()
 	defer func() { stop(); <-ended; cancel(nil) }()
 	for !began(dir) {
@@ -102,7 +102,7 @@ func (b *bench) beside(ctx context.Context, kind string, use func(context.Contex
 	return use(ctx)
 }
 
-// began reports whether the agent of a run's trial has said something.
+// began reports whether the agent of a run's trial has written output.
 func began(dir string) bool {
 	said, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", evidence.StdoutFile))
 	for _, file := range said {

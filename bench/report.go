@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// Figure is one thing that was measured.
+// Figure is one measured value.
 type Figure struct {
 	Name    string               `json:"name"`
 	What    string               `json:"what"`
 	Value   float64              `json:"value"`
-	Aim     string               `json:"aim,omitempty"` // empty where there is none
+	Aim     string               `json:"aim,omitempty"` // empty without a target
 	Met     *bool                `json:"met,omitempty"`
 	Samples map[string][]float64 `json:"samples,omitempty"`
 	Notes   []string             `json:"notes,omitempty"`
@@ -40,7 +40,7 @@ func (f Figure) atLeast(aim float64) Figure {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// verdict reports whether the aim is met; empty where there is none.
+// verdict returns "yes" or "no" for a figure with a target, and "" otherwise.
 func (f Figure) verdict() string {
 	switch {
 	case f.Met == nil:
@@ -51,7 +51,7 @@ func (f Figure) verdict() string {
 	return "no"
 }
 
-// Report is all of it, and on what it was measured.
+// Report holds all figures and describes the machine they were measured on.
 type Report struct {
 	Began    time.Time         `json:"began"`
 	Seconds  float64           `json:"seconds"`
@@ -86,7 +86,7 @@ func wazaVersion(path string) string {
 	return strings.TrimPrefix(strings.TrimSpace(string(out)), "waza ")
 }
 
-// machine returns this machine in a few words. Its load is that before anything began.
+// machine describes this machine. Its load is that before the benchmark.
 func machine() map[string]string {
 	m := map[string]string{"cpus": strconv.Itoa(runtime.NumCPU()), "arch": runtime.GOARCH}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -116,7 +116,7 @@ func (r *Report) add(figures ...Figure) {
 	r.Seconds = seconds(time.Since(r.Began))
 }
 
-// write writes the report as JSON.
+// write writes the report to path as JSON, if path is not empty.
 func (r *Report) write(path string) error {
 	if path == "" {
 		return nil
@@ -154,8 +154,8 @@ func readable(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// complaint is an error where something was left behind: that is no figure to be
-// missed but a fault.
+// complaint returns an error if objects were left behind: this is a bug rather than a
+// missed target.
 func (r *Report) complaint() error {
 	for _, f := range r.Figures {
 		if f.Name == "left_behind" && f.Value > 0 {

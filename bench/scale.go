@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// measureScale has the executable run evals of many tasks, one trial each, and looks at what
-// the last of them take by the first.
+// measureScale runs evals of many tasks, with one trial each, and compares the last trials
+// with the first.
 func (b *bench) measureScale(ctx context.Context) ([]Figure, error) {
 	few, err := b.runTasks(ctx, b.sizes.FewTasks, "local")
 	if err != nil {
@@ -65,17 +65,17 @@ func (b *bench) measureScale(ctx context.Context) ([]Figure, error) {
 	}, nil
 }
 
-// scaled is an ended run of many tasks.
+// scaled is a completed run of many tasks.
 type scaled struct {
 	ran
 	network string
 	tasks   int
-	paces   []float64     // milliseconds a trial, of each tenth of them in the order of their ends
-	after   time.Duration // from the last verdict to the end
+	paces   []float64     // milliseconds per trial, for each tenth in order of completion
+	after   time.Duration // from the last verdict to exit
 }
 
-// flat is the time of a trial at the end of a run by that at its beginning: medians of three
-// tenths each.
+// flat compares the time per trial at the end of a run with that at its beginning, each the
+// median of three tenths.
 func (s scaled) flat(name string) Figure {
 	third := max(1, len(s.paces)*3/10)
 	return Figure{
@@ -87,8 +87,8 @@ func (s scaled) flat(name string) Figure {
 	}
 }
 
-// leastPace is how many milliseconds a trial takes at least: verdicts that are seen in one look
-// have one time.
+// leastPace is the minimum time of a trial in milliseconds. Verdicts written within the
+// resolution of file times have the same time.
 const leastPace = 0.01
 
 // runTasks runs an eval of many tasks, two at once.
@@ -121,7 +121,7 @@ func taskArgs(network, eval string) []string {
 	return args
 }
 
-// writeTasks writes an eval of many tasks, each of whose agents makes one call.
+// writeTasks writes an eval of many tasks whose agents make one call each.
 func (b *bench) writeTasks(tasks int, network string) (string, error) {
 	dir, err := os.MkdirTemp(b.dir, "eval-")
 	if err != nil {
@@ -161,8 +161,8 @@ script:
 	return path, os.WriteFile(path, []byte(eval), 0o600)
 }
 
-// resumeHalfway interrupts a run when half of its trials are done, and returns how long the
-// run that resumes it takes to its first trial.
+// resumeHalfway interrupts a run when half of its trials are done, resumes it, and returns
+// the time to its first trial.
 func (b *bench) resumeHalfway(ctx context.Context) (time.Duration, error) {
 	tasks := b.sizes.ManyTasks
 	eval, err := b.writeTasks(tasks, "local")
@@ -193,7 +193,7 @@ func (b *bench) resumeHalfway(ctx context.Context) (time.Duration, error) {
 	return at.Sub(begun), nil
 }
 
-// progress reads the progress of the run in dir so far; nil where there is none.
+// progress reads the progress of the run in dir, or returns nil if there is none.
 func progress(dir string) []evidence.Progress {
 	lines, err := evidence.ReadFile(dir, evidence.ProgressFile)
 	if err != nil {
@@ -202,7 +202,7 @@ func progress(dir string) []evidence.Progress {
 	return evidence.ParseProgress(lines)
 }
 
-// done counts the trials of the run in dir that have ended so far.
+// done returns the number of completed trials of the run in dir.
 func done(dir string) (n int) {
 	for _, p := range progress(dir) {
 		if p.Phase == string(evidence.PhaseDone) {
@@ -212,7 +212,7 @@ func done(dir string) (n int) {
 	return n
 }
 
-// runUntil has the executable run and interrupts it once something is so.
+// runUntil runs the executable and interrupts it once so returns true.
 func (b *bench) runUntil(ctx context.Context, so func() bool, args ...string) error {
 	cmd, said := b.command(ctx, args...)
 	if err := cmd.Start(); err != nil {
@@ -228,13 +228,13 @@ func (b *bench) runUntil(ctx context.Context, so func() bool, args ...string) er
 		}
 		if so() {
 			err := cmd.Cancel()
-			<-ended // interrupted: it fails
+			<-ended // fails, since it was interrupted
 			return err
 		}
 	}
 }
 
-// parseReport reads a page as a browser's parser does.
+// parseReport parses an HTML page and returns its size and the time taken.
 func parseReport(path string) (size int64, took time.Duration, err error) {
 	file, err := os.Open(path)
 	if err != nil {

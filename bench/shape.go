@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// shape is the network and containers of a trial as the engine describes them, so that the same can
-// be created by bare calls.
+// shape describes the network and containers of a trial, so that they can be created with
+// plain engine calls.
 type shape struct {
 	network    *network.CreateOptions // nil if there is none
 	containers []recordedContainer
@@ -26,16 +26,15 @@ type shape struct {
 
 // recordedContainer is one container of a shape.
 type recordedContainer struct {
-	role   string // the container's name in its trial
+	role   string // name of the container in its trial
 	conf   container.Config
 	host   container.HostConfig
-	offset int // of its address in the network's subnet; 0 where it has none
+	offset int // of its address in the subnet; 0 without an address
 }
 
-// shapeOf returns the shape of a running trial. The shape's containers run the peer, which
-// waits and does nothing, in place of the trial's programs, so that the floor is the cost of
-// the engine alone. A network has a second container on it, as trials once had, so that figures
-// can be compared over time.
+// shapeOf returns the shape of a running trial. Its containers run the idle peer instead of
+// the trial's programs, so that the floor is the cost of the engine alone. A network gets a
+// second container, as trials once had, to keep figures comparable over time.
 func (b *bench) shapeOf(ctx context.Context, trial string) (shape, error) {
 	var s shape
 	with := filters.NewArgs(filters.Arg("label", labelRun+"="+b.run), filters.Arg("label", labelTrial+"="+trial))
@@ -83,7 +82,7 @@ func (b *bench) containerOf(ctx context.Context, id string) (recordedContainer, 
 		Image: b.image, User: c.Config.User, Entrypoint: []string{"/peer"}, Cmd: []string{"stdio"}, Labels: b.labels(),
 		OpenStdin: true, StdinOnce: true, Healthcheck: c.Config.Healthcheck,
 	}}
-	// The directory of its socket is gone since its guest has connected.
+	// The directory of the socket was removed after the guest connected.
 	one.host.Mounts = slices.DeleteFunc(slices.Clone(one.host.Mounts), func(m mount.Mount) bool { return m.Target == path.Dir(sandbox.SocketPath) })
 	for _, endpoint := range c.NetworkSettings.Networks {
 		if addr, err := netip.ParseAddr(endpoint.IPAddress); err == nil {
@@ -97,7 +96,8 @@ func (b *bench) labels() map[string]string {
 	return map[string]string{labelRun: b.run, labelBench: b.run}
 }
 
-// on returns the container in a network, or in none where that is empty.
+// on returns the configuration of the container for the network, if the container has an
+// address in one.
 func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostConfig, *network.NetworkingConfig) {
 	host := x.host
 	if x.offset == 0 {
@@ -109,14 +109,14 @@ func (x recordedContainer) on(name string, subnet netip.Prefix) (container.HostC
 	}}
 }
 
-// addr returns the container's address in a subnet.
+// addr returns the address of the container in a subnet.
 func (x recordedContainer) addr(subnet netip.Prefix) netip.Addr {
 	addr := subnet.Addr().As4()
 	addr[3] += byte(x.offset)
 	return netip.AddrFrom4(addr)
 }
 
-// String counts what is in a shape.
+// String counts the objects of the shape.
 func (s shape) String() string {
 	containers := fmt.Sprintf("%d containers", len(s.containers))
 	if s.network != nil {
@@ -125,7 +125,7 @@ func (s shape) String() string {
 	return containers
 }
 
-// role finds one container of a shape.
+// role returns a copy of the container with the role name.
 func (s shape) role(name string) (recordedContainer, error) {
 	i := slices.IndexFunc(s.containers, func(x recordedContainer) bool { return x.role == name })
 	if i < 0 {

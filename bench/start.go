@@ -10,8 +10,8 @@ import (
 	"github.com/docker/docker/client"
 )
 
-// measureStart measures how long the executable takes from its start until it asks the engine
-// for the first thing of a trial's, where images are there and the certificate is valid.
+// measureStart measures the time from the start of the executable to the first engine
+// request of its first trial, with images present and a valid certificate.
 func (b *bench) measureStart(ctx context.Context) (figures []Figure, err error) {
 	proxy, host, err := startAPIProxy(b.engine, b.dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func (b *bench) measureStart(ctx context.Context) (figures []Figure, err error) 
 			return nil, err
 		}
 		if n == 0 {
-			continue // it made the certificate
+			continue // this run created the certificate
 		}
 		calls := proxy.take()
 		first := slices.IndexFunc(calls, ofTrial)
@@ -53,7 +53,8 @@ func (b *bench) measureStart(ctx context.Context) (figures []Figure, err error) 
 	return []Figure{f.atMost(0.3)}, nil
 }
 
-// ofTrial reports whether a request creates a network or a container that is no run's.
+// ofTrial reports whether the request creates a network or container of a trial rather than
+// of the run.
 func ofTrial(c apiCall) bool {
 	return strings.HasSuffix(c.what, "POST /networks/create") || strings.HasSuffix(c.what, "POST /containers/create") && !strings.HasSuffix(c.name, "-lease")
 }

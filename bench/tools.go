@@ -22,13 +22,13 @@ const (
 	answerTimeout  = 30 * time.Second // of a tool, from its start
 )
 
-// tool is a program of other people that stands between an MCP client on HTTP and a server, as capture
-// does. It runs without containers.
+// tool is a third-party program that runs between an MCP client on HTTP and a server, as
+// capture does. It runs without containers.
 type tool struct {
 	name, version string
 	transport     string   // to the server: http or stdio
-	install       []string // a command whose directory is that of the tool
-	start         []string // PORT is where it serves, PEER the server's executable, SERVER its address on HTTP
+	install       []string // install command, run in the directory of the tool
+	start         []string // PORT is replaced by the port to serve on, PEER by the server's executable, SERVER by its HTTP address
 }
 
 func tools() []tool {
@@ -45,14 +45,14 @@ func tools() []tool {
 			[]string{"node", "node_modules/.bin/mcp-proxy", "--host", "127.0.0.1", "--server", "stream", "--port", "PORT", "--", "PEER", "stdio"},
 		},
 		{
-			// The last one for the Go of go.mod.
+			// The last version that supports the Go version of go.mod.
 			"toolhive", "0.47.0", "http", []string{"go", "install", "github.com/stacklok/toolhive/cmd/thv@v0.47.0"},
 			[]string{"./thv", "proxy", "bench", "--target-uri", "http://SERVER", "--port", "PORT"},
 		},
 	}
 }
 
-// startTools starts what can be had of some tools, and says of each other one why it is left out.
+// startTools starts tools. For each that cannot be started, leftOut says why.
 func (b *bench) startTools(ctx context.Context, tools []tool) (ways []*way, leftOut []string, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -73,8 +73,8 @@ func (b *bench) startTools(ctx context.Context, tools []tool) (ways []*way, left
 	}
 }
 
-// startTool starts a tool, and its server where that is on HTTP, and returns once it answers. Both run until
-// ctx ends.
+// startTool starts a tool, and its server if that uses HTTP, and waits until it responds.
+// Both run until ctx ends.
 func (b *bench) startTool(ctx context.Context, t tool, running *sync.WaitGroup) (*way, error) {
 	dir, err := b.install(ctx, t)
 	if err != nil {
@@ -90,9 +90,9 @@ func (b *bench) startTool(ctx context.Context, t tool, running *sync.WaitGroup) 
 		return nil, err
 	}
 	start := func(args ...string) {
-		// What becomes of it shows in its answers.
+		// An error shows up in the requests below.
 		running.Go(func() {
-			_ = proc.Run(ctx, proc.Command{Args: args, Dir: dir, Env: append(os.Environ(), "HOME="+b.dir, "CI=true")}) // CI: no asking for updates
+			_ = proc.Run(ctx, proc.Command{Args: args, Dir: dir, Env: append(os.Environ(), "HOME="+b.dir, "CI=true")}) // CI disables update checks
 		})
 	}
 	direct := []string{"-exec"}
@@ -127,7 +127,7 @@ func (b *bench) startTool(ctx context.Context, t tool, running *sync.WaitGroup) 
 	}, nil
 }
 
-// against compares what capture adds with what a tool adds.
+// against compares the latency that capture adds with that of a tool.
 func (w *way) against(capture *way) Figure {
 	return Figure{
 		Name: "call_added_vs." + w.name, What: fmt.Sprintf("what capture adds over %s at the 50th percentile, by that", w.transport),
@@ -135,7 +135,7 @@ func (w *way) against(capture *way) Figure {
 	}
 }
 
-// install returns the directory of a tool, and installs it there the first time.
+// install returns the directory of a tool, after installing it there if needed.
 func (b *bench) install(ctx context.Context, t tool) (string, error) {
 	dir, err := filepath.Abs(filepath.Join(b.tools, t.name+"-"+t.version))
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *bench) install(ctx context.Context, t tool) (string, error) {
 	return dir, os.Rename(made, dir)
 }
 
-// hostLoad runs a client on this machine and returns what it says.
+// hostLoad runs a client on this machine and returns its report.
 func (b *bench) hostLoad(ctx context.Context, args ...string) (r mcppeer.Report, err error) {
 	var stdout, stderr bytes.Buffer
 	if err := proc.Run(ctx, proc.Command{Args: append([]string{b.peer, "load"}, args...), Stdout: &stdout, Stderr: &stderr}); err != nil {
@@ -168,7 +168,7 @@ func (b *bench) hostLoad(ctx context.Context, args ...string) (r mcppeer.Report,
 	return r, json.Unmarshal(stdout.Bytes(), &r)
 }
 
-// freeAddr returns an address of this machine that nobody listens on.
+// freeAddr returns a free loopback address.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,18 +16,18 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// port is where the peer serves in its container.
+// port is the port that the peer listens on in its container.
 const port = 8931
 
-// settings is what varies between the evals that are measured.
+// settings holds what differs between the measured evals.
 type settings struct {
 	network string
-	agent   string // more of config: its executor and what that needs
-	script  string // of the task; empty for none
-	servers string // more servers
+	agent   string // additional lines of config: the executor and its settings
+	script  string // script of the task; none if empty
+	servers string // additional servers
 }
 
-// evalText returns an eval with one stdio and one HTTP server.
+// evalText returns an eval with a stdio and an HTTP server.
 func (b *bench) evalText(s settings) string {
 	return fmt.Sprintf(`name: bench
 config:
@@ -50,7 +50,7 @@ func (b *bench) agentImage(s settings) string {
 	return fmt.Sprintf("image: %q", b.image)
 }
 
-// oneCall returns an eval whose agent makes one call.
+// oneCall returns settings of an eval whose agent makes one call.
 func oneCall(network string) settings {
 	return settings{network: network, agent: "  executor: script", script: `script:
   - call: {server: stock, tool: echo, arguments: {text: hello}}
@@ -58,7 +58,7 @@ func oneCall(network string) settings {
 `}
 }
 
-// writeEval writes an eval into a directory of its own and returns its path.
+// writeEval writes an eval into a new directory and returns its path.
 func (b *bench) writeEval(s settings) (string, error) {
 	dir, err := os.MkdirTemp(b.dir, "eval-")
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *bench) writeEval(s settings) (string, error) {
 	return path, os.WriteFile(path, []byte(b.evalText(s)), 0o600)
 }
 
-// plan plans one trial, and has its images at hand.
+// plan plans one trial and prepares its images.
 func (b *bench) plan(ctx context.Context, s settings) (*plan.Trial, error) {
 	path, err := b.writeEval(s)
 	if err != nil {
@@ -90,14 +90,14 @@ func (b *bench) plan(ctx context.Context, s settings) (*plan.Trial, error) {
 	return trials[0], b.backend.Prepare(ctx, trials, func(string) {})
 }
 
-// outcome is trials that have been run.
+// outcome is the result of trials that were run.
 type outcome struct {
-	took time.Duration // from the first one's start until all that they had is removed
+	took time.Duration // from the start of the first until everything is removed
 	dirs []evidence.Dir
 }
 
-// trialsOf runs a trial count times, so many at once. It fails where one did not
-// pass. With hold, the last step of each is to call it while its sandbox stands.
+// trialsOf runs a trial count times with a number of workers. It fails if one does not
+// pass. If hold is not nil, each trial calls it at the end, before its sandbox is removed.
 func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers int, hold func(context.Context, *plan.Trial) error) (outcome, error) {
 	var held error
 	o := runner.Options{Workers: workers, Progress: func(runner.Update) {}}
@@ -108,7 +108,7 @@ func (b *bench) trialsOf(ctx context.Context, trial *plan.Trial, count, workers 
 	return out, errors.Join(err, held)
 }
 
-// runTrials runs a trial count times with o. It fails where one did not pass.
+// runTrials runs a trial count times with o. It fails if one does not pass.
 func (b *bench) runTrials(ctx context.Context, trial *plan.Trial, count int, o runner.Options) (outcome, error) {
 	dir, err := os.MkdirTemp(b.dir, "run-")
 	if err != nil {
@@ -150,7 +150,7 @@ type subject struct {
 	floor   shape
 }
 
-// newSubject plans a trial and runs it once, to see what it has on the engine.
+// newSubject plans a trial and runs it once to record its shape.
 func (b *bench) newSubject(ctx context.Context, network string) (subject, error) {
 	s := subject{network: network}
 	var err error

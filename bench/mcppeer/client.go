@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// client is a conversation with a server.
+// client is a connection to a server.
 type client interface {
-	// exchange sends a message; where it is a request it returns the answer.
+	// exchange sends a message. For a request it returns the response.
 	exchange(ctx context.Context, message []byte, request bool) ([]byte, error)
 	close() error
 }
 
-// httpClient speaks streamable HTTP and keeps its connection.
+// httpClient uses streamable HTTP and keeps its connection alive.
 type httpClient struct {
 	url     string
 	session string
@@ -56,7 +56,7 @@ func (c *httpClient) exchange(ctx context.Context, message []byte, _ bool) ([]by
 	return body, nil
 }
 
-// eventData returns the data of the last event of a stream.
+// eventData returns the data of the last event of an SSE stream.
 func eventData(body []byte) []byte {
 	var data []byte
 	for line := range bytes.Lines(body) {
@@ -72,7 +72,7 @@ func (c *httpClient) close() error {
 	return nil
 }
 
-// stdioClient speaks with a server that it started.
+// stdioClient is a client of a server that it started.
 type stdioClient struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser

@@ -16,20 +16,21 @@ const (
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
 
-// load is what to call, and how often.
+// load holds the options of a measured client.
 type load struct {
-	url   string        // of a server on HTTP
-	exec  bool          // else a server on stdio is started beside the client
-	calls int           // that count
-	warm  int           // before them, which do not
-	bytes int           // of one request
-	meet  string        // URL of a server to meet others at, after warming up
-	count int           // how many they are
-	limit time.Duration // of all of it
+	url   string        // of a server over HTTP
+	exec  bool          // start a server on stdio instead
+	calls int           // number of measured calls
+	warm  int           // number of calls before, not measured
+	bytes int           // size of a request
+	meet  string        // URL of a server to wait at for other clients, after warming up
+	count int           // number of clients that wait for each other
+	limit time.Duration // time limit
 }
 
-// Report is what a load prints. Times are of single calls, in microseconds; Began
-// and Ended are of all that count, in microseconds since 1970.
+// Report is the output of a client. Micros are the durations of the measured calls in
+// microseconds; Began and Ended are when the measurement started and ended, in microseconds
+// since 1970.
 type Report struct {
 	Micros []int64 `json:"micros"`
 	Began  int64   `json:"began"`
@@ -110,7 +111,7 @@ func (l load) meetOthers(ctx context.Context) error {
 	return ask(ctx, c, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"meet","arguments":{"count":%d}}}`, l.count))
 }
 
-// callOf returns a request of that many bytes, or a few more where that is too short.
+// callOf returns a request of the given size, or slightly longer if that is too short.
 func callOf(bytes int) []byte {
 	const head, tail = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"`, `"}}}`
 	return []byte(head + strings.Repeat("x", max(0, bytes-len(head)-len(tail))) + tail)
@@ -124,7 +125,7 @@ func greet(ctx context.Context, c client) error {
 	return err
 }
 
-// ask sends a request and checks that it has a result.
+// ask sends a request and checks that the response has a result.
 func ask(ctx context.Context, c client, request []byte) error {
 	answer, err := c.exchange(ctx, request, true)
 	if err != nil {

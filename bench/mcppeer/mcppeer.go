@@ -1,6 +1,6 @@
-// Package mcppeer is a small MCP server and a client that calls it and measures the time.
-// Both do as little as they can, so that what is between them shows. Neither is a model of
-// how MCP is to be spoken: they know just what they say to each other.
+// Package mcppeer contains a minimal MCP server, and a client that measures calls to it.
+// Both do as little as possible, so that what is between them dominates. Neither is a
+// complete implementation of MCP.
 package mcppeer
 
 import (
@@ -21,7 +21,7 @@ peer http ADDR       serve on http://ADDR/mcp
 peer health [URL]    exit with 0 once a server answers there
 peer load OPTIONS    call a server; see peer load -h`
 
-// Main does what the arguments say.
+// Main runs the command given by args.
 func Main(args []string) error {
 	if len(args) == 0 {
 		return errors.New(usage)
@@ -59,8 +59,8 @@ func serveHTTP(ctx context.Context, addr string) error {
 	return nil
 }
 
-// checkHealth asks a server on HTTP once. Without a URL it is enough that this
-// program could be started where the server is.
+// checkHealth sends one request to a server over HTTP. Without a URL it succeeds: starting
+// this program in the server's container is enough.
 func checkHealth(ctx context.Context, urls []string) error {
 	if len(urls) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// maxMessage is how long a message may be that the server takes, in bytes.
+// maxMessage limits the length of a message to the server, in bytes.
 const maxMessage = 1 << 20
 
 type request struct {
@@ -30,17 +30,17 @@ const tools = `{"tools":[` +
 	`{"name":"echo","description":"Returns the text","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}},` +
 	`{"name":"meet","description":"Waits until so many callers are here","inputSchema":{"type":"object","properties":{"count":{"type":"integer"}}}}]}`
 
-// Handler is the server: it answers messages, and serves them on streamable HTTP.
+// Handler is the server. It also serves streamable HTTP.
 type Handler struct {
 	mu      sync.Mutex
-	waiting int           // callers of meet; guarded by mu
-	met     chan struct{} // closed when all are there; guarded by mu
+	waiting int           // number of callers of meet; guarded by mu
+	met     chan struct{} // closed when all callers are there; guarded by mu
 }
 
-// NewHandler returns a server with no caller waiting.
+// NewHandler returns a Handler.
 func NewHandler() *Handler { return &Handler{met: make(chan struct{})} }
 
-// answer returns the response to a message; nil where it needs none.
+// answer returns the response to a message, or nil if it needs none.
 func (h *Handler) answer(ctx context.Context, message []byte) []byte {
 	var r request
 	if err := json.Unmarshal(message, &r); err != nil {
@@ -70,7 +70,7 @@ func result(id json.RawMessage, value string) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, value)
 }
 
-// meet returns once count callers are in it, or ctx ends.
+// meet returns when count callers are waiting, or when ctx ends.
 func (h *Handler) meet(ctx context.Context, count int) {
 	h.mu.Lock()
 	met := h.met
@@ -104,7 +104,7 @@ func serveLines(in io.Reader, out io.Writer) error {
 	}
 }
 
-// ServeHTTP serves streamable HTTP without sessions of its own.
+// ServeHTTP serves streamable HTTP without sessions.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost || r.URL.Path != "/mcp" {
 		w.WriteHeader(http.StatusMethodNotAllowed)

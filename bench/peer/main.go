@@ -1,4 +1,4 @@
-// Command peer is the program in the benchmark's containers; see package mcppeer.
+// Command peer is the program in the containers of the benchmark; see package mcppeer.
 package main
 
 import (
