@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// check is one check of a scenario, as suite.mjs writes it down.
+// check is one check of a scenario, as written by suite.mjs.
 type check struct {
 	ID      string `json:"id"`
 	Status  string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED or INFO
 	Message string `json:"message"`
 }
 
-// findings are the checks of each scenario.
+// findings maps scenarios to their checks.
 type findings map[string][]check
 
 func (f findings) checks() (n int) {
@@ -27,8 +27,8 @@ func (f findings) checks() (n int) {
 	return n
 }
 
-// statuses are those of each check; several where the scenario makes it more than
-// once, in its order.
+// statuses returns the statuses of each check, in order. A scenario may make a check more
+// than once.
 func statuses(checks []check) map[string][]string {
 	all := map[string][]string{}
 	for _, c := range checks {
@@ -37,8 +37,8 @@ func statuses(checks []check) map[string][]string {
 	return all
 }
 
-// differences names every (scenario, check) that has another status in through
-// than in direct.
+// differences names every check of a scenario whose status differs between direct and
+// through.
 func differences(direct, through findings) []string {
 	var found []string
 	scenarios := maps.Clone(direct)
@@ -57,9 +57,9 @@ func differences(direct, through findings) []string {
 	return found
 }
 
-// inBoth are the differences of one run whose check also differed in another. Some
-// scenarios give a server a second or so to say something, which a machine that
-// does other things too may not have; what the proxy changes, it changes always.
+// inBoth returns the differences in one whose check also differs in other. Some scenarios
+// give a server only about a second to send a message, which can fail on a busy machine;
+// differences caused by the proxy are in every run.
 func inBoth(one, other []string) []string {
 	check := func(difference string) string {
 		name, _, _ := strings.Cut(difference, ":")

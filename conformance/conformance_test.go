@@ -1,5 +1,5 @@
-// Package conformance_test holds waza to what it says of its proxy: the official
-// conformance suite finds the same through it as beside the server.
+// Package conformance_test checks that the official MCP conformance suite has the same
+// results through waza's proxy as directly against the server.
 package conformance_test
 
 import (
@@ -27,31 +27,31 @@ import (
 const (
 	image = "waza-examples/conformance"
 
-	// everything is the server that the eval names.
+	// everything is the server in the eval.
 	everything = "everything-server"
 
-	// runLimit is more than the run takes.
+	// runLimit is the time limit of a run.
 	runLimit = 5 * time.Minute
 )
 
-// server is a server that the suite is compared on, and how many checks the pinned version
-// of the suite makes of it for each revision; a run with others compared something else
-// than it says.
+// server is a server to run the suite on, and the number of checks per protocol revision
+// with the pinned version of the suite. Another number means that the runs did not test
+// what they were meant to.
 type server struct {
 	command string
 	checks  map[string]int
-	// overHTTP are the scenarios and checks whose result differs when the server is on
-	// stdio, with or without waza.
+	// overHTTP lists scenarios and checks whose result differs if the server uses stdio,
+	// with or without waza.
 	overHTTP []string
 }
 
 func servers() map[string]server {
 	return map[string]server{
 		"go": {command: everything, checks: map[string]int{"2025-11-25": 84, "2026-07-28": 196}},
-		// This SDK answers over HTTP without sessions and, in 2026-07-28, with
-		// application/json in chunks unless it has notifications to send. On stdio the
-		// sessions and the event streams are those of waza's proxy. There the SDK also
-		// answers server/discover of any version once a connection has one.
+		// Over HTTP this SDK responds without sessions and, in 2026-07-28, with chunked
+		// application/json unless it has notifications to send. On stdio, the sessions and
+		// event streams are those of waza's proxy; the SDK then also responds to
+		// server/discover of any version once the connection has one.
 		"typescript": {
 			command: "typescript-server", checks: map[string]int{"2025-11-25": 68, "2026-07-28": 178},
 			overHTTP: []string{
@@ -63,7 +63,7 @@ func servers() map[string]server {
 	}
 }
 
-// differences are those of a server on a transport.
+// differences returns the unexpected differences of a server on a transport.
 func (s server) differences(transport string, direct, through findings) []string {
 	found := differences(direct, through)
 	if transport == "stdio" {
@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// compare holds that the suite finds the same of a server through waza as beside it.
+// compare checks that the suite has the same results with and without waza.
 func compare(t *testing.T, server server) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(".")); err != nil {
@@ -111,7 +111,7 @@ func compare(t *testing.T, server server) {
 	}
 }
 
-// put has the eval in dir and its tasks be about the server of a command.
+// put changes the eval in dir and its tasks to use the server command.
 func put(t *testing.T, dir, command string) {
 	t.Helper()
 	tasks, err := filepath.Glob(filepath.Join(dir, "tasks", "*.yaml"))
@@ -129,8 +129,8 @@ func put(t *testing.T, dir, command string) {
 	}
 }
 
-// run runs tasks of the eval in dir, all where none is named, and returns what the
-// suite found in each trial, by task.
+// run runs the named tasks of the eval in dir, or all if none is named, and returns the
+// suite's findings by task.
 func run(t *testing.T, dir string, tasks ...string) map[string]findings {
 	t.Helper()
 	name := "conformance-" + strings.ToLower(rand.Text()[:10])
@@ -173,8 +173,8 @@ func run(t *testing.T, dir string, tasks ...string) map[string]findings {
 	return found
 }
 
-// checkWay holds that the suite's messages went through the proxy, or did not: a
-// suite that reaches the server another way would be compared with itself.
+// checkWay checks that the suite's messages went through the proxy, or did not. Otherwise
+// the comparison would be meaningless.
 func checkWay(t *testing.T, trial evidence.Dir, through bool) {
 	t.Helper()
 	frames := 0
@@ -190,7 +190,7 @@ func checkWay(t *testing.T, trial evidence.Dir, through bool) {
 	}
 }
 
-// read reads results.json out of a trial's workspace.
+// read reads results.json from a trial's workspace.
 func read(t *testing.T, trial evidence.Dir) findings {
 	t.Helper()
 	workspace, err := trial.Workspace()

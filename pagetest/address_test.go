@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/runtest"
 )
 
-// noteSeen notes the ids of pages that can be seen, whenever something has come to the
-// document, and those that are seen once all of it has.
+// noteSeen records the id of the visible page whenever the document changes, and when it
+// has loaded.
 const noteSeen = `
 window.pagesSeen = [];
 const note = () => {
@@ -23,7 +23,7 @@ const note = () => {
 new MutationObserver(note).observe(document, {childList: true, subtree: true});
 addEventListener("load", note);`
 
-// Of a report's pages none is seen but the one that the address leads to, from the first.
+// Only the page that the address refers to is ever visible.
 func TestAddressesOfReport(t *testing.T) {
 	dir := runtest.Dir(t)
 	made(t, dir, "shop", "It costs 12 cents.")

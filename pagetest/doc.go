@@ -1,3 +1,3 @@
-// Package pagetest opens what waza shows in a browser: reports of real runs and of made
-// ones, and the pages of its server. It is tests alone.
+// Package pagetest tests the HTML of waza in a browser: reports of real and synthetic runs,
+// and the pages of its server.
 package pagetest

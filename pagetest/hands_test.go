@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/browsertest"
 )
 
-// column is what one column of a table holds, from top to bottom, as it is sorted by.
+// column is a column of a sortable table, with its sort keys from top to bottom.
 type column struct {
 	Header string   `json:"header"`
 	Sort   string   `json:"sort"`
@@ -27,7 +27,7 @@ const columns = `[...document.querySelectorAll("table.sortable")].filter(t => t.
 
 const pressHeader = `[...document.querySelectorAll("table.sortable")].filter(t => t.checkVisibility()).flatMap(t => [...t.tHead.querySelectorAll("th button")])[%d].click(), 0`
 
-// sorts sorts every table of the page by each of its columns, up and down.
+// sorts sorts every table of the page by each column, ascending and descending.
 func sorts(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	all := browsertest.Eval[[]column](p, columns)
@@ -56,8 +56,8 @@ func sorts(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-// inOrder says whether keys are in order: by number where all are numbers, else as a reader
-// of English sorts.
+// inOrder reports whether keys are sorted: numerically if all are numbers, otherwise by the
+// English collation.
 func inOrder(p *browsertest.Page, keys []string) bool {
 	return browsertest.Eval[bool](p, fmt.Sprintf(`(keys => {
 		const numbers = keys.every(k => k !== "" && !isNaN(k));
@@ -68,15 +68,15 @@ func inOrder(p *browsertest.Page, keys []string) bool {
 func quoted(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it is made of strings
+		panic(err) // strings and numbers only
 	}
 	return string(text)
 }
 
-// focused is where the keyboard is.
+// focused describes the focused element.
 type focused struct {
 	Name string `json:"name"`
-	Seen bool   `json:"seen"` // within the window, and marked as where the keyboard is
+	Seen bool   `json:"seen"` // within the window, with a visible focus ring
 	Body bool   `json:"body"`
 }
 
@@ -90,7 +90,7 @@ const focus = `(() => {
 	};
 })()`
 
-// stops counts what the keyboard should reach: of radio buttons of one name, one.
+// stops counts the elements that Tab should reach; a group of radio buttons counts once.
 const stops = `(() => {
 	const names = new Set();
 	return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter(e => {
@@ -100,8 +100,8 @@ const stops = `(() => {
 	}).length;
 })()`
 
-// walks goes through the whole page by the Tab key: whatever it can reach is reached, in
-// sight and marked, and it comes out at the end.
+// walks moves through the whole page with the Tab key and checks that every element that
+// can have the focus gets it, is in view and has a focus ring.
 func walks(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	const most = 400
@@ -119,7 +119,7 @@ func walks(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-// folds opens and closes what is folded by Enter and Space.
+// folds opens and closes a details element with Enter and Space.
 func folds(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	const first = `[...document.querySelectorAll("summary")].find(s => s.checkVisibility())`
@@ -140,14 +140,15 @@ func folds(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-// skips goes to the content past the links by the first two keys in a page.
+// skips uses the skip link with the first two keys in a page.
 func skips(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	p.Press(kb.Tab, kb.Enter)
 	p.Await(`document.activeElement.id === "main"`)
 }
 
-// filters has the words of a table's filter leave rows and bring them back.
+// filters types into the filter of a table, checks the number of rows left, and clears the
+// filter.
 func filters(t *testing.T, p *browsertest.Page, word string, left int) {
 	t.Helper()
 	const rows = `[...document.querySelectorAll("table.sortable tbody tr:not(.under)")].filter(r => r.checkVisibility() && r.closest("table").id === document.querySelector("input[data-filter]").dataset.filter).length`

@@ -12,8 +12,8 @@ import (
 
 func file(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// foreign names what is in a page that no page of ours has: elements that run, load or
-// send something, handlers, addresses that are no place in the file.
+// foreign lists elements that our pages never contain: elements that run, load or send
+// something, event handlers, and links that leave the file.
 const foreign = `[
 	...[...document.querySelectorAll("script:not(main > script:first-child, body > script:last-of-type), style:not(head > style), img, iframe, frame, object, embed, form, base, audio, video, math, link:not([href='data:,']), meta[http-equiv=refresh], main:not(body > main), main ~ main, section.page:not(main > section)")].map(e => e.outerHTML.slice(0, 200)),
 	...[...document.querySelectorAll("*")].flatMap(e => [...e.attributes].filter(a =>
@@ -51,8 +51,8 @@ func TestHostileReport(t *testing.T) {
 	}
 }
 
-// harmless works everything that a page shows, and fails the test where something of it is
-// more than text.
+// harmless opens and clicks everything on a page, and fails the test if text of the run
+// became markup or a script.
 func harmless(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	browsertest.Eval[any](p, `[...document.querySelectorAll("details")].filter(d => d.checkVisibility()).forEach(d => { d.open = true }), 0`)

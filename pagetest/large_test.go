@@ -18,8 +18,8 @@ const (
 	manyTrials = 1_000
 )
 
-// longTrial is a run of one trial with so many calls, of three servers: some fail, some are
-// tried again, and one in a hundred answers with 100 KiB.
+// longTrial writes a run of one trial with that many calls to three servers. Some calls
+// fail, and one in a hundred has a response of 100 KiB.
 func longTrial(t testing.TB, dir string, calls int) {
 	t.Helper()
 	run := runtest.New(t, dir, "long")
@@ -45,7 +45,7 @@ func longTrial(t testing.TB, dir string, calls int) {
 	run.End()
 }
 
-// broadRun is a run of so many trials of twenty tasks. One in seven fails.
+// broadRun writes a run of that many trials of twenty tasks. One in seven fails.
 func broadRun(t testing.TB, dir string, trials int) {
 	t.Helper()
 	run := runtest.New(t, dir, "broad")
@@ -64,7 +64,7 @@ func broadRun(t testing.TB, dir string, trials int) {
 	run.End()
 }
 
-// written writes the report of the run in dir, and returns its path and size.
+// written writes the report of the run in dir and returns its path and size.
 func written(t testing.TB, dir string) (path string, size int64) {
 	t.Helper()
 	path = filepath.Join(dir, "report.html")
@@ -85,13 +85,13 @@ func written(t testing.TB, dir string) (path string, size int64) {
 	return path, info.Size()
 }
 
-// Sizes that a report must not pass, in bytes.
+// Size limits of reports, in bytes.
 const (
 	longReport  = 32 << 20
 	broadReport = 96 << 20
 )
 
-// A trial of 10,000 calls is in one file that one can work with.
+// The report of a trial of 10,000 calls is usable.
 func TestLongTrial(t *testing.T) {
 	dir := runtest.Dir(t)
 	longTrial(t, dir, manyCalls)
@@ -113,7 +113,7 @@ func TestLongTrial(t *testing.T) {
 	p.Quiet()
 }
 
-// So is a run of 1,000 trials.
+// The report of a run of 1,000 trials is usable.
 func TestBroadRun(t *testing.T) {
 	dir := runtest.Dir(t)
 	broadRun(t, dir, manyTrials)
@@ -133,8 +133,8 @@ func TestBroadRun(t *testing.T) {
 	p.Quiet()
 }
 
-// A run of more trials than a file has room for names those that it leaves out, where links to them
-// lead, and has those that did not pass.
+// If a run has more trials than fit into a report, the report names the omitted trials,
+// links to them lead to that list, and trials that did not pass are included.
 func TestLeftOut(t *testing.T) {
 	dir := runtest.Dir(t)
 	broadRun(t, dir, 1_400)
@@ -150,8 +150,8 @@ func TestLeftOut(t *testing.T) {
 	p.Quiet()
 }
 
-// Times in a page, in milliseconds: when all of it was loaded, and how long steps took to be
-// searched, from a word's last letter until what is left can be seen.
+// JavaScript expressions for times in milliseconds: when the page was loaded, and how long
+// a search takes from input to the next frame.
 const (
 	loadTime   = `performance.getEntriesByType("navigation")[0].loadEventEnd`
 	searchTime = `(async () => {
@@ -166,8 +166,8 @@ const (
 })()`
 )
 
-// BenchmarkFirstPaint tells how long large reports take to show something, to be loaded and to
-// be searched, and their size.
+// BenchmarkFirstPaint measures the size of large reports, and the time to first paint, to
+// load and to search.
 func BenchmarkFirstPaint(b *testing.B) {
 	for _, c := range []struct {
 		name, at string

@@ -16,15 +16,15 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// runLimit bounds a run of an eval.
+// runLimit is the time limit of a run.
 const runLimit = 10 * time.Minute
 
-// order is an eval of which the trial has much to show.
+// order is an eval whose trial uses many features.
 var order = filepath.Join("testdata", "order", "eval.yaml")
 
 func example(name string) string { return filepath.Join("..", "examples", name, "eval.yaml") }
 
-// underway is a run of an eval that is at work.
+// underway is a run that was started.
 type underway struct {
 	dir  string
 	t    *testing.T
@@ -32,7 +32,7 @@ type underway struct {
 	said bytes.Buffer
 }
 
-// start starts a run of an eval in isolation, in the new directory dir.
+// start starts an isolated run of an eval in the new directory dir.
 func start(t *testing.T, dir, eval string, args ...string) *underway {
 	t.Helper()
 	dockertest.Require(t)
@@ -49,7 +49,7 @@ func start(t *testing.T, dir, eval string, args ...string) *underway {
 	return u
 }
 
-// end waits until the run has ended, with nothing of it left on the engine.
+// end waits for the run to end and checks that it leaves no objects on the engine.
 func (u *underway) end() {
 	u.t.Helper()
 	if err := u.cmd.Wait(); err != nil {
@@ -62,7 +62,7 @@ func (u *underway) end() {
 	dockertest.NoObjects(u.t, dockertest.Engine(u.t), record.ID)
 }
 
-// views are how each page is looked at: wide and narrow, light and dark.
+// views are the window sizes and color schemes that each page is checked in.
 var views = map[string]browsertest.View{
 	"wide":        {Width: 1600, Height: 1000},
 	"wide-dark":   {Width: 1600, Height: 1000, Dark: true},
@@ -71,11 +71,11 @@ var views = map[string]browsertest.View{
 	"narrow-dark": {Width: 360, Height: 740, Dark: true},
 }
 
-// pictured are the headings that pictures of pages begin with, where that is not the top.
+// pictured maps names of screenshots to the heading to scroll to.
 var pictured = map[string]string{"order": "Timeline"}
 
-// look looks at a page in every way, and holds that it fits and has no barriers. Pictures
-// of it are called name.
+// look checks that a page fits and is accessible in every view, and takes screenshots
+// called name.
 func look(t *testing.T, p *browsertest.Page, name string) {
 	t.Helper()
 	for view, v := range views {
@@ -92,7 +92,7 @@ func look(t *testing.T, p *browsertest.Page, name string) {
 	}
 }
 
-// handle works a page by keyboard and pointer.
+// handle runs each of hands on a page.
 func handle(t *testing.T, p *browsertest.Page, hands map[string]func(*testing.T, *browsertest.Page)) {
 	t.Helper()
 	p.See(browsertest.View{})
@@ -103,8 +103,8 @@ func handle(t *testing.T, p *browsertest.Page, hands map[string]func(*testing.T,
 
 type hands = map[string]func(*testing.T, *browsertest.Page)
 
-// TestRealRuns runs evals, watches one at work, and opens what is shown of them: in
-// files of their own and on the server.
+// TestRealRuns runs evals, watches one in progress, and opens their reports and their pages
+// on the server.
 func TestRealRuns(t *testing.T) {
 	dir := t.TempDir()
 	b := browsertest.Start(t)
@@ -126,7 +126,7 @@ func TestRealRuns(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			report, _ := written(t, filepath.Join(dir, c.run))
 			p := b.Open(t, file(report)+c.at, browsertest.View{})
-			if c.at == "" { // else the keyboard begins where the address leads
+			if c.at == "" { // otherwise the focus starts at the address's target
 				skips(t, p)
 			}
 			handle(t, p, c.hands)
@@ -158,7 +158,7 @@ func TestRealRuns(t *testing.T) {
 	})
 }
 
-// watch sees a run at work on a page that is loaded once, up to the run's end.
+// watch follows a run in progress on one page, without reloading, until the run ends.
 func watch(t *testing.T, b *browsertest.Browser, address, dir string) {
 	run := start(t, dir, example("mcp-eval"), "--task", "price", "--keep")
 	p := b.Open(t, address, browsertest.View{})
@@ -178,7 +178,7 @@ func watch(t *testing.T, b *browsertest.Browser, address, dir string) {
 	p.Quiet()
 }
 
-// prints looks at a page as it is printed.
+// prints checks the print layout of a page.
 func prints(t *testing.T, p *browsertest.Page) {
 	p.See(browsertest.View{Width: 720, Height: 1000, Paper: true})
 	p.Fits()
@@ -189,7 +189,7 @@ func prints(t *testing.T, p *browsertest.Page) {
 	p.See(browsertest.View{})
 }
 
-// compares ticks two runs of a list and goes to their comparison.
+// compares selects two runs of the list and opens their comparison.
 func compares(t *testing.T, p *browsertest.Page) {
 	p.Click(`input[name=run][value=kept]`)
 	p.Click(`input[name=run][value=mcp-eval]`)
@@ -197,7 +197,7 @@ func compares(t *testing.T, p *browsertest.Page) {
 	p.Await(`location.pathname === "/compare" && document.querySelector("h1").textContent.includes("Comparison")`)
 }
 
-// readable reads a report whose script does not run: its pages are there, by links.
+// readable checks that a report works by its links if scripts are disabled.
 func readable(t *testing.T, b *browsertest.Browser, address string) {
 	p := b.Open(t, address, browsertest.View{NoScript: true})
 	const seen = `[...document.querySelectorAll(".page")].filter(e => e.checkVisibility()).map(e => e.id).join()`

@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/serve"
 )
 
-// served serves the runs in dir until the test ends, and returns the address that lets one
-// in.
+// served serves the runs in dir until the test ends, and returns the URL with the access
+// token.
 func served(t testing.TB, dir string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -26,7 +26,7 @@ func made(t *testing.T, dir, id, says string) {
 	r.End()
 }
 
-// A run at work of hostile words changes before one's eyes, and these are text.
+// The page of a run in progress updates itself, and shows hostile text as text.
 func TestServedPages(t *testing.T) {
 	dir := runtest.Dir(t)
 	made(t, dir, "first", "It costs 12 cents.")
@@ -41,7 +41,8 @@ func TestServedPages(t *testing.T) {
 	live(t, p, run)
 }
 
-// A trial that is longer than a page is shown around a call that an address names, and searched as a whole.
+// The page of a long trial shows a window around the call in its address, and searches the
+// whole trial.
 func TestServedWindows(t *testing.T) {
 	dir := runtest.Dir(t)
 	longTrial(t, filepath.Join(dir, "long"), 5_500)
@@ -58,7 +59,7 @@ func TestServedWindows(t *testing.T) {
 	p.Quiet()
 }
 
-// live sees what a run tells while its page is open.
+// live checks that an open page follows the progress of a run.
 func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	p.Click(`a[href*="third"]`)
 	p.Click(".now h2")
@@ -77,8 +78,8 @@ func live(t *testing.T, p *browsertest.Page, run *runtest.Live) {
 	p.Quiet()
 }
 
-// unseen has the page be in another tab for a while: it does not listen then, and knows what
-// came meanwhile when it is seen again.
+// unseen hides the page for a while: it stops listening for events, and catches up when it
+// is visible again.
 func unseen(p *browsertest.Page, run *runtest.Live) {
 	hidden := func(yes bool) {
 		p.Await(fmt.Sprintf(`(Object.defineProperty(document, "hidden", {value: %t, configurable: true}), document.dispatchEvent(new Event("visibilitychange")))`, yes))

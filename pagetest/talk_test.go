@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// The page of a trial whose user a model played shows the replies, the programs that were
-// mocked and the checkpoint that ended the conversation.
+// The page of a trial with a responder shows the replies, the mocked commands and the
+// checkpoint that ended the conversation.
 func TestTalkedPage(t *testing.T) {
 	dir := runtest.Dir(t)
 	run := runtest.New(t, dir, "shop")

@@ -9,15 +9,16 @@ import (
 	"github.com/waza-isolate/waza/internal/browsertest"
 )
 
-// The trial that is seen, and its steps that are, or would be where one scrolls.
+// JavaScript expressions for the visible trial, and the number of its steps that are shown,
+// on and off screen.
 const (
 	trial = `[...document.querySelectorAll(".trial")].find(t => t.checkVisibility())`
 	steps = `[...(` + trial + `).querySelectorAll(".bunch:not([hidden])")].reduce((n, b) => n + (b.classList.contains("filled")
 		? [...b.children].filter(r => r.checkVisibility()).length : Number(b.style.getPropertyValue("--left") || b.dataset.rows)), 0)`
 )
 
-// searches finds a word in the steps by the keyboard alone, goes to where it is, and comes
-// back to all steps.
+// searches searches the steps for a word with the keyboard only, goes to the first match,
+// and clears the search.
 func searches(word string) func(*testing.T, *browsertest.Page) {
 	return func(t *testing.T, p *browsertest.Page) {
 		all := browsertest.Eval[int](p, steps)
@@ -39,7 +40,7 @@ func searches(word string) func(*testing.T, *browsertest.Page) {
 	}
 }
 
-// copies copies a text of the trial as it stands there.
+// copies copies a text of the trial to the clipboard and checks that it is unchanged.
 func copies(t *testing.T, p *browsertest.Page) {
 	p.AllowClipboard()
 	browsertest.Eval[any](p, `window.copied = `+trial+`.querySelector("button[data-act=copy]"), copied.focus(), 0`)
@@ -51,12 +52,12 @@ func copies(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-// jsonFolds folds and unfolds an object of JSON in a step.
+// jsonFolds folds and unfolds a JSON object in a step.
 func jsonFolds(t *testing.T, p *browsertest.Page) {
 	browsertest.Eval[any](p, `(`+trial+`).querySelectorAll(".row > details").forEach(d => { d.open = true }), 0`)
 	p.Await(trial + `.querySelector(".row .fold-at") !== null`)
 	browsertest.Eval[any](p, `window.fold = `+trial+`.querySelector(".row .fold-at"), fold.focus(), 0`)
-	const height = `fold.parentElement.getBoundingClientRect().height` // the text's frame may be as high as its neighbour
+	const height = `fold.parentElement.getBoundingClientRect().height` // the frame of the text may be as high as its neighbor
 	open := browsertest.Eval[float64](p, height)
 	p.Press(kb.Enter)
 	if shut := browsertest.Eval[float64](p, height); shut >= open {
