@@ -1,12 +1,12 @@
-// Package attacks lists attacks by servers, agents and graders' programs, each with the
-// promise that it tries to break, the defence that stops it, and how to see from outside
-// whether it succeeded. Its tests carry them out with the real executable on a real
-// engine, and once more with each defence taken out, where the attack must succeed: a
-// suite in which nothing could ever succeed shows nothing. What is taken out is a constant
-// of package defence.
+// Package attacks lists attacks by servers, agents and graders' programs. Each entry has
+// the promise that the attack tries to break, the defense that stops it, and how to detect
+// from outside whether it succeeded. The tests run every attack with the real executable on
+// a real engine, and again with the defense removed, where it must succeed: a suite in
+// which nothing could ever succeed would show nothing. Defenses are removed by constants of
+// package defence.
 //
-// What attacks is the program in hostile, and process 1 by package hostileguest; what they
-// and this package all know is in part.
+// The attackers are the program in directory hostile and, as process 1 of a container,
+// package hostileguest. Package part holds what they share with this package.
 package attacks
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// Role says what kind of program attacks.
+// Role is the kind of program that attacks.
 type Role string
 
 const (
@@ -29,38 +29,39 @@ const (
 type Attack struct {
 	Name    string // in kebab-case, unique
 	As      Role
-	Tries   string // to do what, as a sentence goes on
+	Tries   string // goal of the attack; completes "tries to"
 	Promise Promise
-	Without Defence // without it the attack succeeds
+	Without Defence // defense without which the attack succeeds
 
-	// In names another attack whose trial, and so run, this one shares; empty for a trial of its
-	// own, whose task has the attack's name.
+	// In names another attack whose trial this one shares. If it is empty, the attack has a
+	// trial of its own, whose task has the attack's name.
 	In string
-	// Task changes the task of the trial; nil leaves it as it is: an agent calls the tool poke of
-	// the server evil, and both are the hostile program.
+	// Task changes the task of the trial. By default, an agent calls the tool poke of the
+	// server evil, and both are the hostile program.
 	Task func(Ground, *eval.Task)
-	// Alone is set where the attack needs a run of its own.
+	// Alone is set if the attack needs a run of its own.
 	Alone *Alone
-	// Browse has a browser open the report of the run.
+	// Browse opens the report of the run in a browser.
 	Browse bool
-	// Won reports whether the attack succeeded, and what shows it.
+	// Won reports whether the attack succeeded, and describes the evidence.
 	Won func(Scene) (bool, string)
-	// Tried reports whether the attack took place, for attacks where Won is false in both cases.
-	// Nil means that it did.
+	// Tried reports whether the attack took place, for attacks where Won is false in either
+	// case. Nil means that it always does.
 	Tried func(Scene) bool
 }
 
-// Alone is a run of its own for an attack, because it aims at the runner or needs another eval.
+// Alone describes a run of its own for an attack that aims at the runner or needs another
+// eval.
 type Alone struct {
-	Eval    func(Ground, *eval.Eval) // changes the eval; nil leaves it as it is
-	Args    []string                 // more arguments of waza run
-	Kill    bool                     // kill waza once a process of the trial lingers
-	Hostile bool                     // process 1 of containers attacks, as package hostileguest says
-	// Engine changes requests to the engine to create a container; nil leaves them as they are.
+	Eval    func(Ground, *eval.Eval) // changes the eval; may be nil
+	Args    []string                 // additional arguments of waza run
+	Kill    bool                     // kill waza when a process of the trial lingers
+	Hostile bool                     // process 1 of containers is package hostileguest
+	// Engine changes the requests to the engine that create a container. It may be nil.
 	Engine func(create []byte) []byte
 }
 
-// All lists the attacks.
+// All returns all attacks.
 func All() []Attack {
 	return slices.Concat(
 		probeAttacks(),
@@ -87,7 +88,7 @@ func All() []Attack {
 	)
 }
 
-// taskOf returns the task in whose trial an attack takes place.
+// taskOf returns the task whose trial contains the attack.
 func (a Attack) taskOf() string {
 	if a.In != "" {
 		return a.In

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// awayAttacks are by remote servers, which the runner itself talks to.
+// awayAttacks returns the attacks by remote servers, which the runner talks to itself.
 func awayAttacks() []Attack {
 	by := func(name, kind string) func(Ground, *eval.Task) {
 		return func(g Ground, t *eval.Task) {
@@ -28,14 +28,14 @@ func awayAttacks() []Attack {
 	}
 }
 
-// most is how much memory the runner may take, whatever a trial does.
+// most limits the memory of the runner, whatever a trial does.
 const most = 576 << 20
 
-// mostHeld is what 256 MiB of messages, held for whoever does not read them, may come to
-// before the collector of garbage runs.
+// mostHeld limits the memory of the runner while it holds 256 MiB of unread messages. The
+// rest is garbage not yet collected.
 const mostHeld = 672 << 20
 
-// floodingAttacks aim at the runner itself.
+// floodingAttacks returns the attacks on the runner itself.
 func floodingAttacks() []Attack {
 	beyond := func(bound int64) func(Scene) (bool, string) {
 		return func(s Scene) (bool, string) {
@@ -43,7 +43,7 @@ func floodingAttacks() []Attack {
 		}
 	}
 	heard := func(s Scene) bool { return s.sizeOf(evidence.FramesFile) > 50<<20 }
-	// On a busy machine every answer is held in part, and none comes to its end.
+	// On a busy machine all responses may be partly held and none complete.
 	held := func(s Scene) bool { return heard(s) || s.Run.PeakRSS > 256<<20 }
 	return []Attack{{
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// usesUp takes all of what the kernel gives a user of something.
+// usesUp returns an attack that uses up a resource that the kernel limits per user.
 func usesUp(name, what string) Attack {
 	a := Attack{
 		Name: name, In: part.UsesUp, As: Both, Promise: OthersGoOn, Without: ownUsers(), Won: SaidSo, Tried: HasReport,
@@ -21,7 +21,7 @@ func usesUp(name, what string) Attack {
 	return a
 }
 
-// bombAttacks take more than their share of what the machine has.
+// bombAttacks returns the attacks that exceed the resource limits.
 func bombAttacks() []Attack {
 	const first = "fork-bomb"
 	within := func(name, tries string, without Defence) Attack {
@@ -45,7 +45,7 @@ func bombAttacks() []Attack {
 		if used.Memory == nil {
 			return true, "nobody saw how much it was"
 		}
-		const counting = 1 << 20 // control groups count what they are about to refuse
+		const counting = 1 << 20 // cgroups count before they refuse
 		return used.Memory.Peak > part.Memory+counting, fmt.Sprintf("it had %d bytes", used.Memory.Peak)
 	}
 	memory.Tried = func(s Scene) bool { kills := s.used(sandbox.Agent).OOMKills; return kills != nil && *kills > 0 }
@@ -96,7 +96,8 @@ func bombAttacks() []Attack {
 	}
 }
 
-// used returns what a container of the trial used; without figures where nobody saw that.
+// used returns the resource usage of a container of the trial. It is empty if it was not
+// measured.
 func (s Scene) used(container string) evidence.Usage {
 	trial, err := s.Dir.Trial()
 	if err != nil || trial.Resources[container].Used == nil {

@@ -1,33 +1,33 @@
 package attacks
 
-// Defence is what holds attacks, and how it is taken out.
+// Defence is a defense that stops attacks, with the way to remove it.
 type Defence struct {
-	Name string // in a few words, unique
-	// Constants are those of package defence that are false without it. Two defences may
-	// share one.
+	Name string // short description, unique
+	// Constants are the constants of package defence that are set to false to remove it.
+	// Two defenses may share one.
 	Constants []string
-	// Build names the executable that it is taken out of. Defences share one where no
-	// attack that one of them holds gets in the way of another's.
+	// Build names the executable without this defense. Defenses share a build if the
+	// attacks that they stop do not interfere.
 	Build string
-	// Kept says why it cannot be taken out. It has no Constants and no Build then, and
-	// SECURITY.md says so.
+	// Kept says why it cannot be removed. Constants and Build are empty then, and
+	// SECURITY.md lists the reason.
 	Kept string
 }
 
-// Executables that lack defences.
+// Builds of the executable, by the defenses that they lack.
 const (
 	openBuild  = "open"  // networks, names, filter
-	rootBuild  = "root"  // privileges and read-only files
-	guestBuild = "guest" // what process 1 does for itself, and what ends containers
-	leakyBuild = "leaky" // egress, secrets, and what an agent sends on record
-	wireBuild  = "wire"  // what is made of messages
-	laxBuild   = "lax"   // limits, and what makes texts harmless
+	rootBuild  = "root"  // privileges, read-only files
+	guestBuild = "guest" // process 1, and the end of containers
+	leakyBuild = "leaky" // egress, secrets, and records of an agent's traffic
+	wireBuild  = "wire"  // processing of MCP messages
+	laxBuild   = "lax"   // limits, and sanitizing of text
 )
 
-// without returns a defence that goes with constants.
+// without returns a defense that is removed by setting constants to false.
 func without(build, name string, constants ...string) Defence {
 	return Defence{Name: name, Build: build, Constants: constants}
 }
 
-// kept returns a defence that cannot be taken out.
+// kept returns a defense that cannot be removed.
 func kept(name, why string) Defence { return Defence{Name: name, Kept: why} }

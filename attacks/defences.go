@@ -1,6 +1,6 @@
 package attacks
 
-// Networks, names and the walls of containers.
+// Networks, names and container isolation.
 
 func filter() Defence {
 	return without(openBuild, "the seccomp filter", "SeccompFilter", "CheckedWalls")
@@ -76,7 +76,7 @@ func undumpable() Defence {
 	return without(guestBuild, "process 1 that cannot be dumped", "Undumpable")
 }
 
-// undumpableAndFilter hold what the filter alone refuses too.
+// undumpableAndFilter is a pair of defenses against what the filter alone would stop too.
 func undumpableAndFilter() Defence {
 	return without(guestBuild, "the seccomp filter, and process 1 that cannot be dumped", "Undumpable", "SeccompFilter", "CheckedWalls")
 }
@@ -147,7 +147,7 @@ func boundedTree() Defence {
 	return without(laxBuild, "a limit of what is collected", "BoundedTrees")
 }
 
-// Trees of files, and graders' programs.
+// File trees and graders' programs.
 
 func linksUnfollowed() Defence {
 	return without(laxBuild, "links of the workspace that graders do not follow", "LinksUnfollowed")
@@ -199,7 +199,7 @@ func tunnelsAsNamed() Defence {
 	return without(leakyBuild, "TLS that names the host of its tunnel", "TunnelsAsNamed")
 }
 
-// hostsAsConnected hold one behind the other.
+// hostsAsConnected is a pair of defenses, one behind the other.
 func hostsAsConnected() Defence {
 	return without(leakyBuild, "requests for the host that was connected to, and the policy of egress", "HostsAsConnected", "EgressPolicy")
 }

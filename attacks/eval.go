@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// program is the hostile program in its image.
+	// program is the path of the hostile program in its image.
 	program = "/hostile"
-	// evil is the server that attacks, and calm one that does not and that nobody calls.
+	// evil is the attacking server, and calm one that does not attack and is not called.
 	evil, calm = "evil", "calm"
-	// perNeighbour is how many attacks there are to a harmless trial between them.
+	// perNeighbour is the number of attacks per harmless trial.
 	perNeighbour = 4
 )
 
-// Ground is what an eval is generated for.
+// Ground holds the parameters of a generated eval.
 type Ground struct {
-	Name  string // of the eval
-	Image string // of the hostile program
+	Name  string // eval name
+	Image string // image of the hostile program
 	Aims  string // [probe.Aims] as JSON
-	Away  string // URL of hostile remote servers, up to the run's nonce
+	Away  string // URL of the hostile remote servers, up to the run's nonce
 }
 
 // writeEval writes an eval into dir whose tasks are the trials of the attacks, with
-// harmless neighbours between them, and returns the tasks of these.
+// harmless neighbors between them. It returns the tasks of the neighbors.
 func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, err error) {
 	e := g.eval()
 	var tasks []eval.Task
@@ -78,7 +78,7 @@ func (g Ground) eval() eval.Eval {
 	}
 }
 
-// task returns the trial of an attack: the agent gets its name as the prompt.
+// task returns the task of an attack. The prompt of the agent is the name of the attack.
 func (g Ground) task(a Attack) eval.Task {
 	t := eval.Task{ID: a.Name, Inputs: eval.Inputs{Prompt: a.Name}}
 	switch a.As {
@@ -95,12 +95,12 @@ func (g Ground) task(a Attack) eval.Task {
 		a.Task(g, &t)
 	}
 	if _, called := t.MCPServers[evil]; !called && a.As == Agent && len(t.MCPServers) > 0 {
-		t.MCPServers[evil] = nil // it has others, and each takes its time to start
+		t.MCPServers[evil] = nil // it has others, and each takes time to start
 	}
 	return t
 }
 
-// besideCalm adds a server that does not attack to a trial.
+// besideCalm adds a harmless server to the trial.
 func besideCalm(g Ground, t *eval.Task) {
 	t.MCPServers[calm] = &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", part.Honest}, Type: "http", Port: part.Port, Limits: mcpconfig.Limits{Memory: "256m", Disk: "64m"},
@@ -115,7 +115,7 @@ func (g Ground) Program(name, attack string) eval.Grader {
 	return eval.Grader{Type: "program", Name: name, Config: config}
 }
 
-// neighbour returns a trial that passes.
+// neighbour returns a task whose trial passes.
 func neighbour(id string) eval.Task {
 	return eval.Task{
 		ID: id, Inputs: eval.Inputs{Prompt: part.Honest},

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/net/html"
 )
 
-// suites are elements of a JUnit file.
+// suites are the allowed elements of a JUnit file.
 var suites = words("testsuites testsuite properties property testcase failure error skipped system-out system-err")
 
-// readJUnit finds what in a JUnit file is not ours: elements and their attributes, what is
-// neither element nor text, and characters that no reader takes.
+// readJUnit finds foreign content of a JUnit file: elements and attributes that waza does
+// not write, anything but elements and text, and characters that parsers reject.
 func readJUnit(raw []byte) (j judged) {
 	in := xml.NewDecoder(bytes.NewReader(raw))
 	j.characters(raw)
@@ -46,11 +46,11 @@ func readJUnit(raw []byte) (j judged) {
 	}
 }
 
-// comments are elements that a comment on a pull request is made of.
+// comments are the allowed elements of a pull request comment.
 var comments = words("html head body h3 h4 p strong sub sup table thead tbody tr th td details summary code pre br")
 
-// readMarkdown finds what a comment has that is not ours, as GitHub renders it, and marks
-// that stand outside of code, where addresses and names of people become links.
+// readMarkdown finds foreign content of a comment as rendered by GitHub, and marks outside
+// of code, where URLs and user names would become links.
 func readMarkdown(raw []byte) (j judged) {
 	j.characters(raw)
 	var out bytes.Buffer

@@ -12,7 +12,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// frontingAttacks are by an agent that may reach a host, and asks there for others.
+// frontingAttacks returns the attacks by an agent that may access one host, and tries to
+// reach others through it.
 func frontingAttacks() []Attack {
 	return []Attack{
 		{
@@ -33,17 +34,17 @@ func frontingAttacks() []Attack {
 	}
 }
 
-// allowOne lets agents reach one host, which a listener outside stands for.
+// allowOne allows agents to access one host, which is a listener outside.
 func allowOne(g Ground, e *eval.Eval) {
 	aims, err := part.Aims(g.Aims)
 	if err != nil || len(aims.Host.Addrs) == 0 {
-		return // nothing is tried then, which its judge sees
+		return // nothing is attempted then, and Tried is false
 	}
 	at := net.JoinHostPort(aims.Host.Addrs[0], fmt.Sprint(aims.Host.TCP4))
 	e.Config.Isolation.Agent.Egress = []mcpconfig.Egress{{Host: part.Allowed + ":443", Address: at}, {Host: part.Allowed + ":80", Address: at}}
 }
 
-// egress returns what of the agent's left its trial, by the runner's record.
+// egress returns the runner's records of the agent's successful egress.
 func (s Scene) egress() []evidence.Egress {
 	var all []evidence.Egress
 	events, _ := s.Dir.Events()
@@ -57,7 +58,7 @@ func (s Scene) egress() []evidence.Egress {
 	return all
 }
 
-// carried reports whether anything left for a host, where nothing should.
+// carried reports whether data was sent to a host that must not be reached.
 func carried(name string, port int) func(Scene) (bool, string) {
 	return func(s Scene) (bool, string) {
 		for _, reported := range s.egress() {
@@ -69,8 +70,7 @@ func carried(name string, port int) func(Scene) (bool, string) {
 	}
 }
 
-// carriedElsewhere reports whether a request left for another host than the one that is
-// allowed.
+// carriedElsewhere reports whether a request was sent to a host other than the allowed one.
 func carriedElsewhere(s Scene) (bool, string) {
 	for _, reported := range s.egress() {
 		if reported.Name != part.Allowed && reported.By == "http" {

@@ -9,22 +9,23 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// unfilteredPids marks the container that its engine gives no filter.
+// unfilteredPids marks the container whose seccomp filter the engine drops.
 const unfilteredPids = 77
 
-// unfiltered returns what the engine is asked for without the filter of that container.
+// unfiltered returns a create request without the seccomp filter of that container.
 func unfiltered(create []byte) []byte {
 	var all, host map[string]json.RawMessage
 	if json.Unmarshal(create, &all) != nil || json.Unmarshal(all["HostConfig"], &host) != nil || string(host["PidsLimit"]) != strconv.Itoa(unfilteredPids) {
 		return create
 	}
 	host["SecurityOpt"] = json.RawMessage(`["no-new-privileges", "seccomp=unconfined"]`)
-	all["HostConfig"], _ = json.Marshal(host) // of what was JSON
+	all["HostConfig"], _ = json.Marshal(host) // re-encodes JSON
 	create, _ = json.Marshal(all)
 	return create
 }
 
-// guaranteeAttacks are by containers that lack a wall of those on record.
+// guaranteeAttacks returns the attacks by containers that lack an isolation that is
+// recorded for them.
 func guaranteeAttacks() []Attack {
 	return []Attack{{
 		Name: part.Unfiltered, As: Server, Promise: CalledRight, Won: calledFiltered,
@@ -34,8 +35,8 @@ func guaranteeAttacks() []Attack {
 	}}
 }
 
-// calledFiltered reports whether a server that ran under no filter is on record as one that
-// did.
+// calledFiltered reports whether a server that ran without a seccomp filter is recorded as
+// having had one.
 func calledFiltered(s Scene) (bool, string) {
 	trial, err := s.Dir.Trial()
 	if err != nil {

@@ -2,7 +2,8 @@ package attacks
 
 import "github.com/waza-isolate/waza/attacks/part"
 
-// kernelAttacks ask the kernel, and process 1, for what no container needs.
+// kernelAttacks returns the attacks on the kernel and on process 1 by system calls that no
+// container needs.
 func kernelAttacks() []Attack {
 	asks := func(name, tries string, without Defence) Attack {
 		a := Attack{Name: name, As: Both, Tries: tries, Promise: HostHolds, Without: without, In: part.Kernel, Won: SaidSo, Tried: HasReport}
@@ -31,7 +32,7 @@ func kernelAttacks() []Attack {
 	}
 }
 
-// fileAttacks change what waza put there to be read, or outlive what should end them.
+// fileAttacks returns the attacks that change the files of waza in the container.
 func fileAttacks() []Attack {
 	return []Attack{
 		{

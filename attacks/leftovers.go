@@ -15,11 +15,12 @@ import (
 	"github.com/waza-isolate/waza/internal/tree"
 )
 
-// leftoverAttacks are by what an agent leaves in its workspace and other directories.
+// leftoverAttacks returns the attacks by files that an agent leaves in its workspace and
+// other directories.
 func leftoverAttacks() []Attack {
 	const links = "link-to-host-file"
 	return []Attack{
-		{ // first, since nothing takes longer than this without its defence
+		{ // first, since without its defense it takes longest
 			Name: "fifo-and-socket", As: Agent, Promise: FairVerdict, Without: pipesUnopened(), Won: noWorkspace,
 			Tries: "hold up who collects the workspace with a pipe that nobody writes to",
 		},
@@ -117,7 +118,7 @@ func filling(name, what string, held Defence) Attack {
 	}
 }
 
-// entries returns the headers of the workspace that was collected.
+// entries returns the headers of the collected workspace.
 func (s Scene) entries() []*tar.Header {
 	file, err := os.Open(filepath.Join(string(s.Dir), evidence.WorkspaceFile))
 	if err != nil {
@@ -147,7 +148,7 @@ func collected(name string) func(Scene) bool {
 	return func(s Scene) bool { return s.entry(name) != nil }
 }
 
-// hasFile reports whether a name of the workspace is collected as a regular file.
+// hasFile reports whether name is collected as a regular file.
 func hasFile(name string) func(Scene) (bool, string) {
 	return func(s Scene) (bool, string) {
 		h := s.entry(name)
@@ -158,7 +159,7 @@ func hasFile(name string) func(Scene) (bool, string) {
 	}
 }
 
-// noWorkspace reports whether graders are without the workspace.
+// noWorkspace reports whether graders do not have the workspace.
 func noWorkspace(s Scene) (bool, string) {
 	trial, err := s.Dir.Trial()
 	if err != nil {
@@ -168,7 +169,7 @@ func noWorkspace(s Scene) (bool, string) {
 	return lost, strings.Join(trial.Gaps, "; ")
 }
 
-// agentErred reports whether the agent ran into a limit.
+// agentErred reports whether the agent exceeded a limit.
 func agentErred(s Scene) bool { return s.Result().Outcome == evidence.ClassAgentError }
 
 func (s Scene) sizeOf(name string) int64 {
@@ -179,7 +180,7 @@ func (s Scene) sizeOf(name string) int64 {
 	return info.Size()
 }
 
-// passed reports whether a grader of the trial is content.
+// passed reports whether a grader of the trial passed.
 func (s Scene) passed(grader string) (bool, string) {
 	v, there := s.Result().Validations[grader]
 	if !there {

@@ -8,13 +8,14 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// networkAttacks look for whoever else is there, beside what the probe tries.
+// networkAttacks returns the attacks that look for other containers, in addition to those
+// of the probe.
 func networkAttacks() []Attack {
 	stands := Attack{As: Both, Promise: NoRoute, Without: serversStandAlone(), Won: SaidSo, Tried: HasReport, In: part.Reaching}
 	as := func(a Attack, name string, role Role, tries string) Attack {
 		a.Name, a.As, a.Tries = name, role, tries
 		if name == a.In {
-			a.In, a.As, a.Task = "", Both, besideCalm // the trial of all
+			a.In, a.As, a.Task = "", Both, besideCalm // the trial of all others
 		}
 		return a
 	}
@@ -43,7 +44,7 @@ func networkAttacks() []Attack {
 	}
 }
 
-// tunnelled holds that questions are on record too.
+// tunnelled reports whether a query was answered or is missing from the record.
 func tunnelled(s Scene) (bool, string) {
 	won, detail := SaidSo(s)
 	events, err := s.Dir.Events()
@@ -58,7 +59,7 @@ func tunnelled(s Scene) (bool, string) {
 	return true, "no question is on record"
 }
 
-// anyOfGrader reports whether any attack of the probe got out of a grader's program.
+// anyOfGrader reports whether any attack of the probe by a grader's program succeeded.
 func anyOfGrader(s Scene) (bool, string) {
 	for _, a := range s.Run.Arrivals {
 		if strings.HasPrefix(a.Nonce, part.Nonce(s.Run.ID, s.Task, "grader")) {
@@ -73,7 +74,7 @@ func anyOfGrader(s Scene) (bool, string) {
 	return false, ""
 }
 
-// unrecorded compares the calls on record with those that were answered.
+// unrecorded compares the recorded calls with those that got a response.
 func unrecorded(s Scene) (bool, string) {
 	const answered = "2"
 	words := s.Words()

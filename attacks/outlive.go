@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// outlivingAttacks go on when they should have ended.
+// outlivingAttacks returns the attacks by processes that do not end when they should.
 func outlivingAttacks() []Attack {
 	short := func(_ Ground, t *eval.Task) { t.TimeoutSeconds = 3 }
 	return []Attack{
@@ -34,7 +34,8 @@ func outlivingAttacks() []Attack {
 	}
 }
 
-// marked reports whether the workspace holds what was written after the agent's end.
+// marked reports whether the workspace contains the file that was written after the agent's
+// end.
 func marked(s Scene) (bool, string) {
 	workspace, err := s.Dir.Workspace()
 	if err != nil {
@@ -54,7 +55,7 @@ func marked(s Scene) (bool, string) {
 
 func timedOut(s Scene) bool { return s.Result().Outcome == evidence.ClassTimeout }
 
-// alive reports whether what a trial left is among the host's processes.
+// alive reports whether a process of the trial still runs on the host.
 func alive(s Scene) (bool, string) {
 	from := part.Nonce(s.Run.ID, s.Task, "")
 	for _, line := range s.Run.Alive {
@@ -65,7 +66,7 @@ func alive(s Scene) (bool, string) {
 	return false, "nothing is left of it"
 }
 
-// aliveOrStanding is alive, or that a container stands.
+// aliveOrStanding is like alive, and also reports containers that still exist.
 func aliveOrStanding(s Scene) (bool, string) {
 	if won, detail := alive(s); won {
 		return won, detail
@@ -78,5 +79,5 @@ func aliveOrStanding(s Scene) (bool, string) {
 	return false, "no process and no container is left"
 }
 
-// isContainer reports whether an object on the engine is one.
+// isContainer reports whether an object of the engine is a container.
 func isContainer(object string) bool { return strings.HasPrefix(object, "container ") }

@@ -16,21 +16,21 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// markOf is what a markup has in it, wherever it comes to stand.
+// markOf matches the mark in a markup.
 var markOf = regexp.MustCompile(`[a-z]+-mark`)
 
-// lastWords is the trial whose server says it and dies, which is why the trial has no
-// outcome.
+// lastWords is the trial whose server outputs it and exits. The trial has no outcome
+// therefore.
 const lastWords = "markdown-break"
 
-// output is one of what waza makes of a run: what is in it that is not ours, and its text.
+// output is an output of waza for a run: its foreign content and its text.
 type output struct {
 	judge func(Scene) judged
 	text  func(Scene) string
 }
 
-// outputAttacks say, wherever something is said, what pages, JUnit files and Markdown
-// would take for more than text.
+// outputAttacks returns the attacks by text that HTML, JUnit or Markdown would interpret as
+// markup.
 func outputAttacks() []Attack {
 	said := func(name, tries, in string, without Defence, out output) Attack {
 		mark := markOf.FindString(part.Markups()[name])
@@ -98,7 +98,7 @@ func ofJUnit(s Scene) judged { return readJUnit(s.Run.written("junit.xml")) }
 
 func ofMarkdown(s Scene) judged { return readMarkdown([]byte(s.Run.comment())) }
 
-// misread returns where a text shows what its references to characters stand for.
+// misread reports character references that were decoded twice.
 func misread(s Scene) (j judged) {
 	if strings.Contains(s.Run.report().text(), "<b>entity-mark") {
 		j.stray("entity-mark is not shown as it was said")
@@ -106,13 +106,13 @@ func misread(s Scene) (j judged) {
 	return j
 }
 
-// Bounds of what is shown of one trial to who did not ask for all of it.
+// Size limits for output about one trial, unless all of it was requested.
 const (
 	mostOfPage     = 2 << 20
 	mostInTerminal = 256 << 10
 )
 
-// hugeAttacks say more than anybody can show.
+// hugeAttacks returns the attacks by more output than can be displayed.
 func hugeAttacks() []Attack {
 	all := []Attack{
 		{
@@ -138,7 +138,7 @@ func hugeAttacks() []Attack {
 	return all
 }
 
-// beyond reports whether a trial takes more of the page than so many bytes.
+// beyond reports whether the section of a trial is larger than most bytes.
 func (p page) beyond(task string, most int) (bool, string) {
 	if p.root == nil {
 		return true, fmt.Sprint(p.strays)
@@ -167,7 +167,7 @@ func among(strays []string, mark string) (bool, string) {
 	return false, ""
 }
 
-// report returns the run's report as a browser takes it.
+// report returns the parsed report of the run.
 func (r *Run) report() page {
 	if r.reported == nil {
 		p := readPage(r.written("report.html"))
@@ -176,7 +176,7 @@ func (r *Run) report() page {
 	return *r.reported
 }
 
-// comment returns what is said of the run on a pull request.
+// comment returns the pull request comment for the run.
 func (r *Run) comment() string {
 	if r.commented == "" {
 		r.commented = r.printed("report", "--format", "github-comment", r.Dir)
@@ -184,16 +184,16 @@ func (r *Run) comment() string {
 	return r.commented
 }
 
-// written returns an output that the run wrote at its end.
+// written returns an output file of the run.
 func (r *Run) written(name string) []byte {
 	data, _ := os.ReadFile(filepath.Join(r.Dir, name))
 	return data
 }
 
-// printed returns what waza prints when asked.
+// printed returns the output of waza with args.
 func (r *Run) printed(args ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	out, _ := exec.CommandContext(ctx, r.Waza, args...).CombinedOutput() // some exit with 1, and say so
+	out, _ := exec.CommandContext(ctx, r.Waza, args...).CombinedOutput() // some exit with 1 and print why
 	return string(out)
 }

@@ -16,14 +16,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// elements are what pages are made of. None of them loads, embeds, sends or moves
-// anything.
+// elements are the elements that pages consist of. None of them loads, embeds, sends or
+// moves anything.
 var elements = words(`html head meta title link style script body header main footer nav section article aside
 	a form p div span h1 h2 h3 h4 h5 h6 ul ol li dl dt dd pre code kbd samp em strong b small mark del ins sub sup abbr time br wbr hr
 	table caption colgroup col thead tbody tfoot tr th td details summary figure figcaption button input label select option output fieldset legend progress meter noscript
 	svg g symbol use defs path rect circle line polyline polygon text tspan`)
 
-// attributes are what elements of pages have, beside data-* and aria-*.
+// attributes are the allowed attributes, in addition to data-* and aria-*.
 var attributes = words(`id class role lang title href name content charset http-equiv rel for type value placeholder tabindex hidden open action method
 	scope colspan rowspan headers datetime disabled checked selected autocomplete spellcheck download target
 	viewBox preserveAspectRatio width height x y x1 x2 y1 y2 cx cy r rx ry d points dx dy transform fill fill-opacity stroke stroke-width stroke-linecap
@@ -37,20 +37,20 @@ func words(list string) map[string]bool {
 	return all
 }
 
-// className is a class of ours.
+// className matches the classes of waza's pages.
 var className = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// judged is what an output has that it must not have.
+// judged holds the violations found in an output.
 type judged struct {
-	strays []string // what is not ours, or would be acted upon
-	odd    []string // characters that control, or change the order of others, as they are
+	strays []string // foreign or active content
+	odd    []string // raw control characters, or characters that change the text direction
 }
 
 func (j *judged) stray(format string, args ...any) {
 	j.strays = append(j.strays, fmt.Sprintf(format, args...))
 }
 
-// characters finds what of raw is odd.
+// characters finds the odd characters of raw.
 func (j *judged) characters(raw []byte) {
 	for at := 0; at < len(raw); {
 		r, size := utf8.DecodeRune(raw[at:])
@@ -63,10 +63,10 @@ func (j *judged) characters(raw []byte) {
 	}
 }
 
-// around returns what stands before and behind a place.
+// around returns the text around a position.
 func around(raw []byte, at int) []byte { return raw[max(at-40, 0):min(at+120, len(raw))] }
 
-// both returns the findings of several outputs together.
+// both merges the findings of several outputs.
 func both(all ...judged) (j judged) {
 	for _, one := range all {
 		j.strays, j.odd = append(j.strays, one.strays...), append(j.odd, one.odd...)
@@ -74,7 +74,7 @@ func both(all ...judged) (j judged) {
 	return j
 }
 
-// page is a document as a browser takes it.
+// page is a parsed HTML document.
 type page struct {
 	judged
 	root   *html.Node
@@ -82,8 +82,8 @@ type page struct {
 	ids    map[string]bool
 }
 
-// readPage reads a document and finds what is in it that must not be: what is not ours,
-// what a browser would act upon, and what would change how text is shown.
+// readPage parses a document and finds violations: foreign content, active content, and
+// characters that change how text is displayed.
 func readPage(raw []byte) page {
 	p := page{ids: map[string]bool{}}
 	var err error
@@ -121,7 +121,7 @@ func (p *page) node(n *html.Node) {
 	}
 }
 
-// attribute finds what an element must not have.
+// attribute checks an attribute of an element.
 func (p *page) attribute(n *html.Node, a html.Attribute) {
 	known := attributes[a.Key] || strings.HasPrefix(a.Key, "data-") || strings.HasPrefix(a.Key, "aria-")
 	switch {
@@ -141,7 +141,7 @@ func (p *page) attribute(n *html.Node, a html.Attribute) {
 	}
 }
 
-// special finds elements that are allowed in one form.
+// special checks elements that are allowed in one form only.
 func (p *page) special(n *html.Node) {
 	switch n.Data {
 	case "script", "style":
@@ -163,7 +163,7 @@ func (p *page) special(n *html.Node) {
 	}
 }
 
-// allows reports whether a directive of the page's policy has a source.
+// allows reports whether a directive of the page's policy contains a source.
 func (p *page) allows(directive, source string) bool {
 	for one := range strings.SplitSeq(p.policy, ";") {
 		if words := strings.Fields(one); len(words) > 0 && words[0] == directive {
@@ -173,7 +173,7 @@ func (p *page) allows(directive, source string) bool {
 	return false
 }
 
-// links finds addresses that are not of this document or its server.
+// links finds links that leave the document and its server.
 func (p *page) links() {
 	for n := range p.root.Descendants() {
 		href := cmp.Or(value(n, "href"), value(n, "action"))
@@ -190,7 +190,7 @@ func (p *page) links() {
 	}
 }
 
-// value returns that of an attribute; empty where there is none.
+// value returns the value of an attribute, or "".
 func value(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -200,7 +200,7 @@ func value(n *html.Node, key string) string {
 	return ""
 }
 
-// text returns all text of the page; empty where there is none.
+// text returns all text of the page.
 func (p page) text() string {
 	if p.root == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// held is what attacks of the probe run into.
+// held is a defense with the attacks of the probe that it stops.
 type held struct {
 	promise Promise
 	without Defence
@@ -46,15 +46,14 @@ func probeHeld() []held {
 	}
 }
 
-// elsewhere returns a defence that the tests of package containers take out, where it is the
-// engine's, which has no constant of ours.
+// elsewhere returns a defense of the engine, which has no constant. The tests of package
+// containers remove it.
 func elsewhere(name, with string) Defence {
 	return kept(name, "it is the engine's; tests of containers let the same attack try it with "+with)
 }
 
-// probeAttacks returns those that every run's certificate is made of. Here they are carried
-// out by the agent and by a server of one trial, which are started as any other, while
-// other trials run.
+// probeAttacks returns the attacks of the self-test. Here they are run by the agent and a
+// server of a regular trial, while other trials run.
 func probeAttacks() []Attack {
 	by := map[string]held{}
 	for _, h := range probeHeld() {
@@ -81,8 +80,8 @@ func probeAttacks() []Attack {
 	return all
 }
 
-// guestEnded reports whether process 1 of a container ended; who ended it can say nothing
-// any more.
+// guestEnded reports whether process 1 of a container ended. The attacker cannot report it,
+// since it ended too.
 func guestEnded(s Scene) (bool, string) {
 	r := s.Result()
 	if r.Reason == evidence.ReasonGuest || strings.Contains(r.Message, "process 1") {

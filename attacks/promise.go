@@ -1,7 +1,6 @@
 package attacks
 
-// Promise is what waza promises a person who runs what they do not trust, as a
-// sentence.
+// Promise is what waza promises to users who run untrusted code, as a sentence.
 type Promise string
 
 const (
@@ -19,7 +18,7 @@ const (
 	FairVerdict Promise = "A verdict rests on what was recorded: no agent and no server changes what a grader sees, or what it is judged by."
 )
 
-// Promises lists them in the order of SECURITY.md.
+// Promises returns the promises in the order of SECURITY.md.
 func Promises() []Promise {
 	return []Promise{
 		NoRoute, AllRecorded, NamesStay, ByPolicy, SecretsStay, NothingLeft, CalledRight, HostHolds, OthersGoOn, InertOutput, FairVerdict,

@@ -10,13 +10,14 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// order is what a line is obeyed for.
+// order describes lines with special meaning.
 type order struct {
-	has     string // what such lines have, so that few of millions need be matched
+	has     string // substring of such lines, as a fast test
 	pattern string
 }
 
-// obeyed returns what of a saying must not be printed, where that is not all of it.
+// obeyed returns patterns for the part of a saying that must not be printed. Without a
+// pattern, that is the whole saying.
 func obeyed() map[string]order {
 	return map[string]order{
 		"ci-command":  {"ci-mark", `^::error::ci-mark`},
@@ -26,11 +27,11 @@ func obeyed() map[string]order {
 	}
 }
 
-// sayingTask is the trial that all is said in.
+// sayingTask is the trial that contains all of them.
 const sayingTask = "terminal-title"
 
-// sayingAttacks say, as an agent, as a server in each of its texts, and as a grader's
-// program, what a terminal or a CI system would obey.
+// sayingAttacks returns the attacks by texts with special meaning for terminals or CI
+// systems, from an agent, from a server in all its texts, and from a grader's program.
 func sayingAttacks() []Attack {
 	const first = sayingTask
 	all := []Attack{{
@@ -64,7 +65,7 @@ func sayingAttacks() []Attack {
 	return all
 }
 
-// printed reports whether a saying stands in what was printed so that it is obeyed.
+// printed reports whether text contains a saying in a form that is acted on.
 func (s Scene) printed(saying, text string) (bool, string) {
 	order, special := obeyed()[saying]
 	if !special {
@@ -80,7 +81,7 @@ func (s Scene) printed(saying, text string) (bool, string) {
 	return false, ""
 }
 
-// shown returns all that waza prints of the trial: when it ran, and later when asked.
+// shown returns everything that waza prints about the trial, during the run and later.
 func (s Scene) shown() string {
 	if said, known := s.Run.shown[s.Task]; known {
 		return said

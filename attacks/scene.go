@@ -14,38 +14,38 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// Run is a finished run of waza, and everything that judging its attacks needs.
+// Run is a finished run of waza, with everything needed to judge its attacks.
 type Run struct {
 	ID         string // nonce of its attacks
-	Dir        string // the run directory
-	Waza       string // the executable
-	Output     string // what waza wrote to stdout and stderr
-	Exit       int    // -1 where a signal ended it
-	PeakRSS    int64  // bytes of waza's own process
+	Dir        string // run directory
+	Waza       string // path of the executable
+	Output     string // stdout and stderr of waza
+	Exit       int    // exit code; -1 after a signal
+	PeakRSS    int64  // peak memory of the waza process, in bytes
 	Took       time.Duration
-	Results    results.Results // empty where there is none
-	Arrivals   []Arrival       // what reached listeners outside
+	Results    results.Results // empty if there are none
+	Arrivals   []Arrival       // attacks that reached listeners outside
 	Left       []string        // containers, networks and volumes that still exist
 	Alive      []string        // command lines of attackers' processes that still run
 	Harmed     []string        // harmless trials that did not pass
-	Neighbours int             // harmless trials in all
-	Killed     bool            // it was ended by SIGKILL while it was attacked
-	Browsed    string          // the text of the report, where a browser opened it
-	Noted      []string        // what the page did that it must not
+	Neighbours int             // number of harmless trials
+	Killed     bool            // killed with SIGKILL during the attack
+	Browsed    string          // text of the report, if a browser opened it
+	Noted      []string        // violations by the page in the browser
 
-	shown     map[string]string // what waza prints of a task, once it was asked
-	reported  *page             // its report, once it was read
-	commented string            // what is said of it on a pull request, once waza was asked
-	sites     map[string]site   // what is served of a task, once it was visited
+	shown     map[string]string // cached output of waza about a task
+	reported  *page             // cached report
+	commented string            // cached pull request comment
+	sites     map[string]site   // cached pages of waza serve, by task
 }
 
 // Arrival is an attack that reached a listener outside.
 type Arrival struct {
 	probe.Arrival
-	At string // which listener
+	At string // listener
 }
 
-// Scene is an attack and the trial in which it took place.
+// Scene is an attack and the trial that contains it.
 type Scene struct {
 	Run    *Run
 	Attack string
@@ -53,20 +53,20 @@ type Scene struct {
 	Dir    evidence.Dir // of the trial
 }
 
-// Words returns what attackers reported of this attack: in the agent's output, in results of
-// servers' tools, and in the output of graders' programs.
+// Words returns the attackers' reports about this attack, from the agent's output, the
+// results of tools and the output of graders' programs.
 func (s Scene) Words() []part.Word {
 	said := s.File(evidence.StdoutFile) + "\n" + s.servers() + "\n" + s.programs()
 	return slices.DeleteFunc(part.Hear(said), func(w part.Word) bool { return w.Attack != s.Attack })
 }
 
-// File returns the content of a file of the trial's directory; empty if there is none.
+// File returns the content of a file in the trial's directory, or "".
 func (s Scene) File(name string) string {
 	data, _ := os.ReadFile(filepath.Join(string(s.Dir), name))
 	return string(data)
 }
 
-// servers returns the text that servers' tools answered.
+// servers returns the text in the results of tools.
 func (s Scene) servers() string {
 	var b strings.Builder
 	calls, _ := s.Dir.Calls()
@@ -75,7 +75,7 @@ func (s Scene) servers() string {
 			Content []struct{ Text string }
 		}
 		raw, _ := c.Result.Raw()
-		_ = json.Unmarshal(raw, &result) // what is no text says nothing
+		_ = json.Unmarshal(raw, &result) // results without text are skipped
 		for _, content := range result.Content {
 			b.WriteString(content.Text + "\n")
 		}
@@ -95,10 +95,10 @@ func (s Scene) programs() string {
 	return b.String()
 }
 
-// Result returns the trial in the results; zero where it is not there.
+// Result returns the result of the trial, or the zero value.
 func (s Scene) Result() results.RunResult { return s.Run.Trial(s.Task) }
 
-// Trial returns the last attempt of a task's trial in the results.
+// Trial returns the result of the last attempt of a task's trial, or the zero value.
 func (r *Run) Trial(task string) results.RunResult {
 	for _, t := range r.Results.Tasks {
 		if t.TestID == task && len(t.Runs) > 0 {
@@ -119,7 +119,7 @@ func (s Scene) Arrived() (bool, string) {
 	return false, ""
 }
 
-// SaidSo judges an attack that leaves no trace outside, by what its program reported.
+// SaidSo judges an attack without external traces by the report of its program.
 func SaidSo(s Scene) (bool, string) {
 	var details []string
 	for _, w := range s.Words() {
@@ -131,7 +131,7 @@ func SaidSo(s Scene) (bool, string) {
 	return false, strings.Join(slices.Compact(details), "; ")
 }
 
-// ArrivedOrSaidSo judges an attack by arrivals and by what its program reported.
+// ArrivedOrSaidSo judges an attack by arrivals and by the report of its program.
 func ArrivedOrSaidSo(s Scene) (bool, string) {
 	if won, detail := s.Arrived(); won {
 		return won, detail
@@ -139,5 +139,5 @@ func ArrivedOrSaidSo(s Scene) (bool, string) {
 	return SaidSo(s)
 }
 
-// HasReport reports whether an attacker reported anything of the attack.
+// HasReport reports whether an attacker sent any report about the attack.
 func HasReport(s Scene) bool { return len(s.Words()) > 0 }

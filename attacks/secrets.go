@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// leakingAttacks are on secrets, and on what leaves by a policy.
+// leakingAttacks returns the attacks on secrets and on egress policies.
 func leakingAttacks() []Attack {
 	holds := func(_ Ground, t *eval.Task) {
 		if t.MCPServers == nil {
@@ -49,7 +49,7 @@ func leakingAttacks() []Attack {
 	}
 }
 
-// written reports whether the secret of the run is in any file of its directory, or was
+// written reports whether the secret of the run is in any file of the run directory, or was
 // printed.
 func written(s Scene) (bool, string) {
 	forms := formsOf(part.Secret(s.Run.ID))
@@ -82,7 +82,7 @@ func written(s Scene) (bool, string) {
 	return found != "", found
 }
 
-// formsOf returns the forms in which a secret would be recognised.
+// formsOf returns the encodings in which a secret must be redacted.
 func formsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // of a string
 	return []string{

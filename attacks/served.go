@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// site is what waza serve shows of a run.
+// site is the content of waza serve for a run.
 type site struct {
 	judged
-	text string // of all pages
+	text string // text of all pages
 }
 
-// maxPages is how many pages of a run are looked at.
+// maxPages limits the number of pages visited per run.
 const maxPages = 40
 
-// served returns the run as waza serve shows it: the pages of a task, those that they lead to,
-// its files and the API.
+// served visits the run on waza serve: the pages of a task, linked pages, its files and the
+// API.
 func (r *Run) served(task string) site {
 	if s, known := r.sites[task]; known {
 		return s
@@ -40,7 +40,7 @@ func (r *Run) served(task string) site {
 	return s
 }
 
-// visit starts the server, and stops it when all was looked at.
+// visit starts the server, visits the pages and stops it.
 func (s *site) visit(waza, dir, task string) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -52,7 +52,7 @@ func (s *site) visit(waza, dir, task string) (err error) {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	defer func() { cancel(); _ = cmd.Wait() }() // it was killed
+	defer func() { cancel(); _ = cmd.Wait() }() // killed by cancel
 	base, err := address(out)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *site) visit(waza, dir, task string) (err error) {
 	return v.err
 }
 
-// address returns what the server says that it is found under.
+// address returns the URL that the server prints.
 func address(out io.Reader) (*url.URL, error) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -80,16 +80,15 @@ func address(out io.Reader) (*url.URL, error) {
 	return nil, fmt.Errorf("waza serve says no address: %v", lines.Err())
 }
 
-// visit is a client that notes what it finds in a site.
+// visit is an HTTP client that records violations of a site.
 type visit struct {
 	*site
 	base   *url.URL
 	client *http.Client
-	err    error // the first
+	err    error // first error
 }
 
-// get asks for a path, and notes where the answer lacks what keeps a browser from taking
-// it for something else.
+// get requests a path, and records missing headers that protect against content sniffing.
 func (v *visit) get(path string) (http.Header, []byte) {
 	q, err := http.NewRequest(http.MethodGet, v.base.Scheme+"://"+v.base.Host+path, nil)
 	if err != nil {
@@ -120,7 +119,7 @@ func (v *visit) fail(err error) {
 	}
 }
 
-// pages looks at pages, and at those below the last of them that they lead to.
+// pages visits pages, and those linked from them that are below the last one.
 func (v *visit) pages(paths ...string) {
 	below, seen := paths[len(paths)-1], map[string]bool{}
 	for len(paths) > 0 && len(seen) < maxPages {
@@ -144,7 +143,7 @@ func (v *visit) pages(paths ...string) {
 	}
 }
 
-// file notes where a browser would take a file for more than text.
+// file records files that a browser would not treat as plain text.
 func (v *visit) file(path string) {
 	header, _ := v.get(path)
 	kind, policy := header.Get("Content-Type"), header.Get("Content-Security-Policy")
@@ -153,7 +152,7 @@ func (v *visit) file(path string) {
 	}
 }
 
-// api notes what is no JSON, or is served as something else.
+// api records responses that are not JSON or have another content type.
 func (v *visit) api(paths ...string) {
 	for _, path := range paths {
 		if header, body := v.get(path); header.Get("Content-Type") != "application/json" || !json.Valid(body) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Table returns the list as SECURITY.md shows it: the attacks of each promise, and what is not
-// taken out.
+// Table returns the attacks of each promise, and the defenses that are not removed, as
+// Markdown for SECURITY.md.
 func Table() string {
 	var b strings.Builder
 	for _, p := range Promises() {
@@ -30,7 +30,7 @@ func Table() string {
 	return b.String()
 }
 
-// label marks what is not taken out.
+// label marks defenses that are not removed.
 func (d Defence) label() string {
 	if d.Kept != "" {
 		return d.Name + " (kept)"
@@ -38,8 +38,8 @@ func (d Defence) label() string {
 	return d.Name
 }
 
-// heading returns a promise without its last stop.
+// heading returns the promise without its final period.
 func heading(p Promise) string { return strings.TrimSuffix(string(p), ".") }
 
-// cell returns text as it stands in a cell of a Markdown table.
+// cell escapes text for a cell of a Markdown table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -10,7 +10,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/guest"
 )
 
-// takeoverAttacks are by guests that were taken over, each beside a server of its own.
+// takeoverAttacks returns the attacks by guests that were taken over, each with a server of
+// its own.
 func takeoverAttacks() []Attack {
 	guarded := guarded()
 	yamux := kept("frames of one version", "the guard and yamux each refuse others: tests of sandbox/guest show it")
@@ -40,9 +41,9 @@ func takeoverAttacks() []Attack {
 	return all
 }
 
-// heardOut reports whether a guest that broke the rules was heard to its end: the session
-// with it should have ended, and said why. The runner should have come to its own end, and
-// within bounds.
+// heardOut reports whether the runner kept talking to a guest that broke the protocol. It
+// should have ended the session with a message. The runner itself should not have crashed
+// or exceeded its memory limit.
 func heardOut(s Scene) (bool, string) {
 	if s.Run.Exit < 0 || s.Run.PeakRSS > most {
 		return true, fmt.Sprintf("the runner had %d MiB, and ended with %d", s.Run.PeakRSS>>20, s.Run.Exit)

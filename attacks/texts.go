@@ -1,6 +1,6 @@
 package attacks
 
-// What makes texts harmless.
+// Defenses against harmful text.
 
 func plainText() Defence {
 	return without(laxBuild, "text that nothing obeys", "InertText")
@@ -22,7 +22,7 @@ func escapedPages() Defence {
 	return without(laxBuild, "pages by html/template", "EscapedPages")
 }
 
-// policyAndEscapes takes out both: each alone keeps scripts from running.
+// policyAndEscapes is a pair of defenses, since each alone keeps scripts from running.
 func policyAndEscapes() Defence {
 	return without(leakyBuild, "a Content-Security-Policy, behind pages by html/template", "PagePolicy", "EscapedPages")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// looseServer reads requests as their senders say.
+// looseServer returns a server that parses requests as their sender wants.
 func (g Ground) looseServer() *mcpconfig.Server {
 	return &mcpconfig.Server{
 		Image: g.Image, Command: program, Args: []string{"serve", "loose"}, Type: "http", Port: part.Port,
@@ -16,7 +16,8 @@ func (g Ground) looseServer() *mcpconfig.Server {
 	}
 }
 
-// ambiguousAttacks have a call recorded as one thing and carried out as another.
+// ambiguousAttacks returns the attacks by calls that are recorded as one call and executed
+// as another.
 func ambiguousAttacks() []Attack {
 	all := []Attack{
 		{Name: part.Ambiguous, Tries: "call a tool by a name that comes twice, with a server that takes the first", Without: oneMeaning()},
@@ -45,8 +46,8 @@ func ambiguousAttacks() []Attack {
 	return all
 }
 
-// forbids returns a grader's config that passes where no call is on record that an ambiguous
-// one is carried out as.
+// forbids returns the config of a grader that passes if no call is recorded that matches
+// what the server executes.
 func forbids(server string) json.RawMessage {
 	config := map[string]any{"server": server, "reject_tools": []string{part.Kept}}
 	if server == "call-argument-twice" {
@@ -55,11 +56,11 @@ func forbids(server string) json.RawMessage {
 			"tool": part.Shown, "args": map[string]any{"values": map[string]any{"path": part.Safe}},
 		}}
 	}
-	data, _ := json.Marshal(config) // of texts
+	data, _ := json.Marshal(config) // plain data
 	return data
 }
 
-// hidingAttacks call a tool that the agent is not to have.
+// hidingAttacks returns the attacks that call a tool that is hidden from the agent.
 func hidingAttacks() []Attack {
 	all := []Attack{
 		{Name: part.Hidden, Tries: "call a tool that is kept from the agent", Without: filtered()},
@@ -87,7 +88,8 @@ func hidingAttacks() []Attack {
 	return all
 }
 
-// routingAttacks speak to one server as another, and hide requests in requests.
+// routingAttacks returns the attacks that address one server as another, and request
+// smuggling.
 func routingAttacks() []Attack {
 	all := []Attack{
 		{Name: part.Routing, Tries: "have a call to one server recorded as one to another, by odd Hosts", Without: recorded()},
@@ -135,7 +137,8 @@ func routingAttacks() []Attack {
 	)
 }
 
-// forgingAttacks returns answers that are none, and lines that parsers have broken at.
+// forgingAttacks returns the attacks by forged responses, and by lines that have broken
+// parsers.
 func forgingAttacks() []Attack {
 	won := map[string]Attack{
 		part.Forging:          {Tries: "answer with an id of another type", Without: typedIDs(), Won: believed},

@@ -1,6 +1,6 @@
 package attacks
 
-// What holds tricks of protocols.
+// Defenses against protocol attacks.
 
 func recording() Defence {
 	return without(guestBuild, "frames on record", "RecordedFrames")

@@ -10,8 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// ranAt are the calls of the attack that a server carried out, as it tells outside of
-// all protocols.
+// ranAt returns the calls of the attack that a server executed, according to its stderr.
 func (s Scene) ranAt(server string) []string {
 	var ran []string
 	for line := range strings.Lines(s.File(filepath.Join("servers", server+".stderr"))) {
@@ -22,8 +21,8 @@ func (s Scene) ranAt(server string) []string {
 	return ran
 }
 
-// misjudged says whether a server carried out what its grader did not see: each attack
-// has a server and a grader of its name.
+// misjudged reports whether a server executed a call that its grader did not see. Each
+// attack has a server and a grader of its name.
 func misjudged(s Scene) (bool, string) {
 	verdicts, err := s.Dir.Verdicts()
 	if err != nil {
@@ -42,7 +41,7 @@ func misjudged(s Scene) (bool, string) {
 	return false, "the server did what is on record"
 }
 
-// calledHidden says whether the tool that is kept from the agent was called.
+// calledHidden reports whether the hidden tool was called.
 func calledHidden(s Scene) (bool, string) {
 	for _, ran := range s.ranAt(part.Filtered) {
 		if strings.HasPrefix(ran, "ran "+part.Kept+" ") {
@@ -52,8 +51,7 @@ func calledHidden(s Scene) (bool, string) {
 	return false, "the hidden tool was not called"
 }
 
-// unseen says whether a server carried out a call that is not on record as one to
-// it.
+// unseen reports whether a server executed a call without a record of a message to it.
 func unseen(s Scene) (bool, string) {
 	for _, server := range []string{part.Left, part.Right, evil} {
 		if ran := s.ranAt(server); len(ran) > 0 && !s.sent(server) {
@@ -63,7 +61,7 @@ func unseen(s Scene) (bool, string) {
 	return false, "every call that was carried out is on record as one to its server"
 }
 
-// sent says whether a message with the attack's mark to a server is on record.
+// sent reports whether a message to the server with the attack's mark is recorded.
 func (s Scene) sent(server string) bool {
 	for f, err := range s.Dir.Frames() {
 		if err != nil {
@@ -76,7 +74,7 @@ func (s Scene) sent(server string) bool {
 	return false
 }
 
-// marked is the call of an attack as it is on record; nil where there is none.
+// marked returns the recorded call of the attack, or nil.
 func (s Scene) marked() *evidence.Call {
 	calls, _ := s.Dir.Calls()
 	i := slices.IndexFunc(calls, func(c evidence.Call) bool { return strings.Contains(string(c.Arguments), `"`+s.Attack+`"`) })
@@ -86,7 +84,7 @@ func (s Scene) marked() *evidence.Call {
 	return &calls[i]
 }
 
-// believed says whether a call that got no answer is on record as one that did.
+// believed reports whether a call without a response is recorded as successful.
 func believed(s Scene) (bool, string) {
 	c := s.marked()
 	if c == nil {
@@ -95,7 +93,7 @@ func believed(s Scene) (bool, string) {
 	return c.Outcome == evidence.OutcomeOK, fmt.Sprintf("its outcome is %s", c.Outcome)
 }
 
-// overwritten says whether a second answer took the place of the first.
+// overwritten reports whether a second response replaced the first.
 func overwritten(s Scene) (bool, string) {
 	c := s.marked()
 	if c == nil {
@@ -105,7 +103,8 @@ func overwritten(s Scene) (bool, string) {
 	return err == nil && strings.Contains(string(result), "forged"), string(result)
 }
 
-// answeredEarly says whether a call has for its result what was said before it was made.
+// answeredEarly reports whether a response that came before the call was accepted as its
+// result.
 func answeredEarly(s Scene) (bool, string) {
 	calls, _ := s.Dir.Calls()
 	for _, c := range calls {
@@ -116,7 +115,7 @@ func answeredEarly(s Scene) (bool, string) {
 	return false, "no later call is on record"
 }
 
-// untimed says whether a call that is never answered is anything but a timeout.
+// untimed reports whether a call without a response has an outcome other than timeout.
 func untimed(s Scene) (bool, string) {
 	c := s.marked()
 	if c == nil {
@@ -125,7 +124,7 @@ func untimed(s Scene) (bool, string) {
 	return c.Outcome != evidence.OutcomeTimeout, fmt.Sprintf("its outcome is %s", c.Outcome)
 }
 
-// lost says whether a call that was carried out and answered is not on record as that.
+// lost reports whether a call that was executed and answered is not recorded as such.
 func lost(s Scene) (bool, string) {
 	c := s.marked()
 	if len(s.ranAt(part.Patient)) == 0 {
@@ -137,13 +136,13 @@ func lost(s Scene) (bool, string) {
 	return c.Outcome != evidence.OutcomeOK, fmt.Sprintf("its outcome is %s", c.Outcome)
 }
 
-// unstopped says whether a server was heard far beyond its limit.
+// unstopped reports whether a server could send far more than its limit.
 func unstopped(s Scene) (bool, string) {
 	reported := strings.Contains(s.File(filepath.Join("servers", s.Attack+".stderr")), part.Flooded(s.Attack))
 	return reported, fmt.Sprintf("heard beyond its limit: %v", reported)
 }
 
-// unlisted reports whether a description changed and no change is on record.
+// unlisted reports whether a description changed without a recorded change.
 func unlisted(s Scene) (bool, string) {
 	said := strings.Contains(s.File(evidence.FramesFile), "version 2")
 	reported := strings.Contains(s.File(evidence.CatalogsFile), `"description"`) && strings.Contains(s.File(evidence.CatalogsFile), `"what":"`+string(evidence.ChangedDescription)+`"`)

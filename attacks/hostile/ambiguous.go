@@ -17,14 +17,14 @@ func looseActs() map[string]act {
 	}
 }
 
-// trick is a call that a server reads otherwise than others do. Its body is a format for
-// what every call has in its arguments.
+// trick is a call that a server interprets in another way than the runner. Its body is a
+// format string with one verb for the common arguments.
 type trick struct {
 	attack  string
 	how     habit
 	body    string
 	headers []string
-	packed  bool // the body goes out in gzip
+	packed  bool // send the body compressed with gzip
 }
 
 func (t trick) text() string {
@@ -34,12 +34,13 @@ func (t trick) text() string {
 	}
 	var zipped bytes.Buffer
 	out := gzip.NewWriter(&zipped)
-	_, _ = out.Write([]byte(text)) // a buffer takes it
+	_, _ = out.Write([]byte(text)) // a buffer does not fail
 	_ = out.Close()
 	return zipped.String()
 }
 
-// postAll sends each trick to a server, or to the one that is called as it is.
+// postAll sends each trick to server, or if that is empty to the server named like the
+// attack.
 func postAll(tricks []trick, server string) []part.Word {
 	var words []part.Word
 	for _, t := range tricks {
@@ -54,7 +55,7 @@ func postAll(tricks []trick, server string) []part.Word {
 
 const called = `{"jsonrpc":"2.0","id":1,"method":"tools/call",`
 
-// ambiguous returns calls that are recorded as one thing and carried out as another.
+// ambiguous returns calls that are recorded as one call and executed as another.
 func ambiguous() []trick {
 	return []trick{
 		{attack: part.Ambiguous, how: firstWins, body: called + `"params":{"name":"hidden","name":"open","arguments":{%s}}}`},
@@ -66,7 +67,7 @@ func ambiguous() []trick {
 	}
 }
 
-// hiding returns calls of a tool that the agent is not to have.
+// hiding returns calls of a tool that is hidden from the agent.
 func hiding() []trick {
 	plain := called + `"params":{"name":"hidden","arguments":{%s}}}`
 	shown := called + `"params":{"name":"open","arguments":{%s}}}`

@@ -17,10 +17,10 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// self is the program itself.
+// self is the path of this program.
 const self = "/proc/self/exe"
 
-// bombActs take more than their share.
+// bombActs returns the acts that exceed the resource limits.
 func bombActs() map[string]act {
 	return map[string]act{
 		"fork-bomb":           {agent: bombs},
@@ -34,8 +34,7 @@ func bombActs() map[string]act {
 	}
 }
 
-// bombs go off one after another. Those that leave nobody who could tell of them do so
-// in a child.
+// bombs runs the bombs one after another. Those that kill the process run in a child.
 func bombs(context.Context) []part.Word {
 	for _, bomb := range []struct {
 		attack string
@@ -61,8 +60,8 @@ func got(attack string, n, limit int) part.Word {
 	return part.Word{Attack: attack, Won: n > limit, Detail: fmt.Sprintf("it got %d, of %d", n, limit)}
 }
 
-// inChild has a child of ours do something, and waits for its end as the runtime does
-// not: that would want a thread where there may be none to be had.
+// inChild runs a bomb in a child process. It waits with a raw system call, since the
+// runtime would need a thread, and there may be none left.
 func inChild(what, attack string) {
 	child, err := os.StartProcess(self, []string{self, agent, what, attack}, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
@@ -72,7 +71,7 @@ func inChild(what, attack string) {
 	_ = child.Release()
 }
 
-// upTo counts how often something can be had, and gives all back.
+// upTo counts how many descriptors can be opened, up to most, and closes them.
 func upTo(most int, open func() (fd int, err error)) int {
 	var all []int
 	for range most {
@@ -96,7 +95,7 @@ func queues() int {
 	return upTo(more(part.Open), openQueue)
 }
 
-// openQueue makes a queue of messages.
+// openQueue creates a POSIX message queue.
 func openQueue() (int, error) {
 	name, err := unix.BytePtrFromString("q" + strconv.FormatInt(time.Now().UnixNano(), 36))
 	if err != nil {
@@ -119,8 +118,8 @@ func keys() (n int) {
 	return n
 }
 
-// forks returns how many children there are at once. They wait, in nothing but the kernel:
-// what a fork leaves of Go's runtime cannot do more.
+// forks returns how many children can exist at once. They wait in the kernel: after a raw
+// clone, Go's runtime cannot do more.
 func forks(context.Context) []part.Word {
 	var children []int
 	for range more(part.Pids) {
@@ -139,7 +138,7 @@ func forks(context.Context) []part.Word {
 	return []part.Word{got(os.Args[3], len(children), part.Pids)}
 }
 
-// threads says how many there are, where the runtime lives to tell.
+// threads reports how many threads could be started, if the runtime survives.
 func threads(context.Context) []part.Word {
 	var started sync.WaitGroup
 	for range more(part.Pids) {
@@ -154,7 +153,7 @@ func threads(context.Context) []part.Word {
 	return []part.Word{got(os.Args[3], more(part.Pids), part.Pids)}
 }
 
-// mapped writes to all of its memory.
+// mapped writes to all of a private mapping.
 func mapped(context.Context) []part.Word {
 	all, err := unix.Mmap(-1, 0, more(part.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
@@ -163,7 +162,7 @@ func mapped(context.Context) []part.Word {
 	return touch(all)
 }
 
-// segment is mapped, in a segment of System V, which goes with the child.
+// segment is like mapped with a System V segment, which is removed with the child.
 func segment(context.Context) []part.Word {
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, more(part.Memory), unix.IPC_CREAT|0o600)
 	if err != nil {
@@ -184,10 +183,10 @@ func touch(all []byte) []part.Word {
 	return []part.Word{got(os.Args[3], len(all), part.Memory)}
 }
 
-// more is well above a limit, and bounded.
+// more returns a number well above a limit.
 func more(limit int) int { return limit + limit/2 }
 
-// spin keeps more processors busy than there are.
+// spin uses more processors than the container may.
 func spin(ctx context.Context) []part.Word {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Second)
 	defer cancel()
@@ -202,7 +201,7 @@ func spin(ctx context.Context) []part.Word {
 	return []part.Word{{Attack: "cpu-hog", Detail: "it went on for 4 s"}}
 }
 
-// floodOutput returns a line without end, but for this end.
+// floodOutput writes a long line to stdout.
 func floodOutput(context.Context) []part.Word { return flood(os.Stdout, more(part.AgentOutput)) }
 
 func floodStderr(context.Context) []part.Word { return flood(os.Stderr, more(part.ServerStderr)) }

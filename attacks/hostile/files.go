@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// ourFileActs change what waza put into a container to be read.
+// ourFileActs returns the acts that change files of waza in the container.
 func ourFileActs() map[string]act {
 	return map[string]act{part.OurFiles: {
 		agent: func(context.Context) []part.Word {
@@ -26,8 +26,7 @@ func tell(attack, role string, err error) part.Word {
 	return onThread(wish{attack, func() error { return err }}, role)
 }
 
-// changeMCPConfig tries to have other servers in mcp.json, in all ways that there are to
-// change a file.
+// changeMCPConfig tries to change mcp.json in every way a file can be changed.
 func changeMCPConfig() error {
 	before, err := os.ReadFile(sandbox.MCPConfigPath)
 	if err != nil {
@@ -53,8 +52,8 @@ func changeMCPConfig() error {
 	return err
 }
 
-// changeGuest tries to change the executable that process 1 is of, and leaves it as it
-// is where it could.
+// changeGuest tries to change the executable of process 1. If it succeeds, the contents
+// stay the same.
 func changeGuest() error {
 	return firstGranted(
 		func() error { return writes(sandbox.GuestPath, "/proc/1/exe", "/proc/self/root"+sandbox.GuestPath) },

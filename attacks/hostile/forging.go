@@ -18,11 +18,11 @@ func forgingActs() map[string]act {
 	return map[string]act{part.Forging: {agent: askForger, server: forge}}
 }
 
-// forge is a server on stdio that answers each call as the attack has it that the call
-// is marked with.
+// forge is a stdio server that responds to each call as the attack in the call's mark
+// demands.
 func forge() error {
 	in := bufio.NewReaderSize(os.Stdin, 1<<16)
-	held := map[string]string{} // what is to be said after a cancellation
+	held := map[string]string{} // responses to send after a cancellation
 	lists := 0
 	for {
 		line, err := in.ReadString('\n')
@@ -30,7 +30,7 @@ func forge() error {
 			return nil
 		}
 		for _, m := range messages([]byte(line)) {
-			id, _ := json.Marshal(m.fields["id"]) // it came as JSON
+			id, _ := json.Marshal(m.fields["id"]) // decoded from JSON
 			switch m.fields["method"] {
 			case "notifications/cancelled":
 				fmt.Println(held["cancelled"])
@@ -51,7 +51,7 @@ func forge() error {
 	}
 }
 
-// versionFor returns what a server says of its protocol version.
+// versionFor returns the protocol version that the server announces.
 func versionFor(mark string) string {
 	switch mark {
 	case "version-future":
@@ -72,7 +72,7 @@ func done(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"forged"}]}}`
 }
 
-// answerFalsely answers one call.
+// answerFalsely responds to one call.
 func answerFalsely(m message, id string, held map[string]string) {
 	mark := m.mark()
 	switch mark {
@@ -104,15 +104,15 @@ func answerFalsely(m message, id string, held map[string]string) {
 	}
 }
 
-// What bounds a flood, so that nothing breaks where nobody stops it: pourTime, and mostTime
-// where it is slow.
+// Time limits of a flood that is not stopped: pourTime in general, and mostTime if it is
+// slow.
 const (
 	pourTime = 6 * time.Second
 	mostTime = 20 * time.Second
 )
 
-// pour writes size bytes, and tells once so many were taken that whoever stops it, and
-// what lies between, cannot have.
+// pour writes size bytes. It reports on stderr when many bytes were accepted, which is more
+// than the runner and the buffers in between hold if the flood is stopped.
 func pour(mark string, size, many int, piece string) {
 	began, reported := time.Now(), false
 	for written := 0; written < size; written += len(piece) {
@@ -129,7 +129,7 @@ func pour(mark string, size, many int, piece string) {
 	}
 }
 
-// odd returns a line that parsers have broken at.
+// odd returns a line that has broken parsers.
 func odd(mark string) string {
 	const head = `{"jsonrpc":"2.0","method":"notifications/message","params":`
 	switch mark {
@@ -161,7 +161,7 @@ func odd(mark string) string {
 	return ""
 }
 
-// askForger calls a forging server once for each attack, in a session each.
+// askForger calls a forging server once per attack, each in its own session.
 func askForger(context.Context) []part.Word {
 	var words []part.Word
 	for _, mark := range part.Forgeries() {
@@ -179,7 +179,7 @@ func askForger(context.Context) []part.Word {
 	return words
 }
 
-// askOnce has the server carry out one attack, and plays the agent's part in it.
+// askOnce has the server perform one attack, and does the agent's part of it.
 func askOnce(server, mark, session string) string {
 	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%%d,"method":"tools/call","params":{"name":"open","arguments":{"mark":"%s"}}}`, mark)
 	ask := func(id int) string { return post(server, fmt.Sprintf(call, id), session) }
@@ -208,7 +208,7 @@ func askOnce(server, mark, session string) string {
 	return ask(1)
 }
 
-// answerElsewhere has another conversation answer what is pending in the first.
+// answerElsewhere has another session respond to the request that is pending in the first.
 func answerElsewhere(mark string) {
 	server := victim
 	if mark == part.OtherServer {
@@ -218,7 +218,7 @@ func answerElsewhere(mark string) {
 	post(server, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"ping","params":{"mark":"%s"}}`, mark), "Mcp-Session-Id: "+session)
 }
 
-// sessionOf returns the session that an answer's headers name.
+// sessionOf returns the session ID in a response's headers.
 func sessionOf(answer string) string {
 	_, rest, _ := strings.Cut(strings.ToLower(answer), "mcp-session-id: ")
 	start := len(answer) - len(rest)

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// otherSNI names another host in a tunnel to the one that is allowed.
+// otherSNI sends a ClientHello for another host through a tunnel to the allowed host.
 func otherSNI(ctx context.Context) part.Word {
 	err := tunnelTo(ctx, proxyHost(), part.Allowed+":443", helloFor("other.example"))
 	return part.Word{Attack: part.OtherSNI, Detail: fmt.Sprint(err)}
@@ -25,16 +25,16 @@ func helloFor(host string) []byte {
 	go func() {
 		defer close(read)
 		first := make([]byte, 16<<10)
-		n, _ := far.Read(first) // it is one record, written at once
+		n, _ := far.Read(first) // a single record, written at once
 		hello.Write(first[:n])
 		_ = far.Close()
 	}()
-	_ = tls.Client(near, &tls.Config{ServerName: host}).Handshake() // nobody answers
+	_ = tls.Client(near, &tls.Config{ServerName: host}).Handshake() // nobody responds
 	<-read
 	return hello.Bytes()
 }
 
-// otherHost names a listener in a request to the address of the host that is allowed.
+// otherHost names a listener in the Host header of a request to the allowed host.
 func otherHost() part.Word {
 	aims, err := aims(agent)
 	if err != nil || len(aims.Host.Addrs) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// guaranteeActs do what the walls that are on record would not let them.
+// guaranteeActs returns the acts that the recorded isolation does not allow.
 func guaranteeActs() map[string]act {
 	return map[string]act{part.Unfiltered: {tool: func(context.Context) []part.Word {
 		_, err := unix.AddKey("user", "hostile", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)

@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// serve is a server with one tool, which does what tool does, and answers what that
-// says.
+// serve runs a server with one tool, which returns the result of tool, or echoes if tool is
+// nil.
 func serve(overHTTP bool, tool func(context.Context) []part.Word) error {
 	s := server.NewMCPServer("hostile", "1")
 	s.AddTool(mcp.NewTool(part.Tool, mcp.WithString("text")), func(ctx context.Context, q mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -33,14 +33,14 @@ func serve(overHTTP bool, tool func(context.Context) []part.Word) error {
 // victim is the server that an honest agent calls.
 const victim = "evil"
 
-// ask is an honest agent: it calls the tool once and says what it got.
+// ask is an honest agent: it calls the tool once and prints the result.
 func ask(ctx context.Context) error {
 	said, err := call(ctx, victim, "hello")
 	fmt.Println(said)
 	return err
 }
 
-// call calls the tool of a server in a session of its own.
+// call calls the tool of a server in a new session.
 func call(ctx context.Context, name, text string) (string, error) {
 	return callTool(ctx, name, part.Tool, text)
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// hugeActs say more than anybody can show.
+// hugeActs returns the acts that produce more output than can be displayed.
 func hugeActs() map[string]act {
 	return map[string]act{part.Huge: {agent: askHuge, server: serveHuge, grader: sayHugely}}
 }
 
-// hugeAnswers returns results of tools, by name.
+// hugeAnswers returns the results of tools, by tool name.
 func hugeAnswers() map[string]string {
 	text := func(s string) string {
 		quoted, _ := json.Marshal(s) // a string
@@ -42,7 +42,7 @@ func hugeText() string {
 
 func longName(n int) string { return strings.Repeat("n", part.HugeName) + fmt.Sprint(n) }
 
-// serveHuge is a server on stdio.
+// serveHuge is a stdio server.
 func serveHuge() error {
 	in, answers := bufio.NewReaderSize(os.Stdin, 1<<16), hugeAnswers()
 	for {

@@ -15,7 +15,8 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// kernelActs ask the kernel for what no container needs, each on a thread of its own.
+// kernelActs returns the acts that make system calls that no container needs, each on a
+// separate thread.
 func kernelActs() map[string]act {
 	tries := func(role string) func(context.Context) []part.Word {
 		return func(context.Context) []part.Word {
@@ -29,7 +30,7 @@ func kernelActs() map[string]act {
 	return map[string]act{part.Kernel: {agent: tries(agent), tool: tries(stdioServer)}}
 }
 
-// wish is granted where it returns no error.
+// wish is a system call that succeeds if it returns no error.
 type wish struct {
 	attack string
 	try    func() error
@@ -38,7 +39,7 @@ type wish struct {
 func onThread(a wish, role string) part.Word {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with what was done to it
+		runtime.LockOSThread() // and never unlocked, so that the thread is discarded
 		done <- a.try()
 	}()
 	err := <-done
@@ -49,7 +50,7 @@ func onThread(a wish, role string) part.Word {
 	return w
 }
 
-// process1 is the guest.
+// process1 is the process ID of the guest.
 const process1 = 1
 
 func wishes() []wish {
@@ -72,7 +73,7 @@ func wishes() []wish {
 		{"guest-vm-read", func() error {
 			var into [8]byte
 			local := unix.Iovec{Base: &into[0], Len: uint64(len(into))}
-			// What stands there does not matter: who may not look is told so first.
+			// The address does not matter: permissions are checked first.
 			_, err := unix.ProcessVMReadv(process1, []unix.Iovec{local}, []unix.RemoteIovec{{Base: 0x400000, Len: len(into)}}, 0)
 			return unlessOnly(err, unix.EFAULT)
 		}},
@@ -106,7 +107,7 @@ func wishes() []wish {
 		}},
 		{"crypto-socket", func() error {
 			fd, err := unix.Socket(unix.AF_ALG, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-			if errors.Is(err, unix.EAFNOSUPPORT) { // the kernel was asked
+			if errors.Is(err, unix.EAFNOSUPPORT) { // the kernel handled the call
 				return nil
 			}
 			return closed(uintptr(fd), err)
@@ -125,7 +126,7 @@ func wishes() []wish {
 	}
 }
 
-// closed closes what was granted.
+// closed closes a descriptor if the call that returned it succeeded.
 func closed[E error](fd uintptr, err E) error {
 	if any(err) != nil && any(err) != any(unix.Errno(0)) {
 		return err
@@ -133,7 +134,7 @@ func closed[E error](fd uintptr, err E) error {
 	return unix.Close(int(fd))
 }
 
-// unlessOnly takes errors that come after permission for permission.
+// unlessOnly treats errors that occur after the permission check as success.
 func unlessOnly(err error, after ...error) error {
 	for _, e := range append(after, unix.Errno(0)) {
 		if errors.Is(err, e) {
@@ -167,7 +168,7 @@ func firstGranted(tries ...func() error) error {
 	return errors.New(strings.Join(errs, ", "))
 }
 
-// writes opens files for writing, and writes nothing.
+// writes opens files for writing without writing.
 func writes(paths ...string) error { return openAny(os.O_WRONLY, paths) }
 
 func opens(paths ...string) error { return openAny(os.O_RDONLY, paths) }

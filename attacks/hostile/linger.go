@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// lingeringActs have programs outlive what should end them.
+// lingeringActs returns the acts whose processes outlive what should end them.
 func lingeringActs() map[string]act {
 	return map[string]act{
 		"outlive-agent": {agent: func(context.Context) []part.Word {
@@ -33,18 +33,18 @@ func lingeringActs() map[string]act {
 	}
 }
 
-// linger is the part of a process that was started to outlive another.
+// linger is the subcommand of a process that outlives another.
 const linger = "linger"
 
-// lingering bounds the life of what outlives.
+// lingering limits the life of such a process.
 const lingering = 2 * time.Minute
 
-// overtime is longer than its time and the patience with it, and shorter than what waza
-// waits for a container that does not answer.
+// overtime is longer than the timeout with its grace period, and shorter than the time that
+// waza waits for a container that does not respond.
 const overtime = 12 * time.Second
 
-// detach starts ourselves in a session of its own, by way of a process that ends, so
-// that nobody who knows us is its parent.
+// detach starts this program in a new session by way of a process that exits, so that its
+// parent is unknown to those who know this process.
 func detach(args ...string) error {
 	cmd := exec.Command("/proc/self/exe", append([]string{linger, "away"}, args...)...)
 	cmd.Stdout = os.Stdout
@@ -52,7 +52,7 @@ func detach(args ...string) error {
 	return cmd.Run()
 }
 
-// lingerOn leaves a process that nothing but the end of its container ends.
+// lingerOn leaves a process that ends only with its container.
 func lingerOn() error {
 	aims, err := aims(stdioServer)
 	if err != nil {
@@ -61,7 +61,7 @@ func lingerOn() error {
 	return detach("on", aims.Nonce)
 }
 
-// lingerAs is what a process does that was started to outlive another.
+// lingerAs is the main function of a process that outlives another.
 func lingerAs(how string, args []string) error {
 	if how == "away" {
 		cmd := exec.Command("/proc/self/exe", append([]string{linger}, args...)...)
@@ -81,8 +81,8 @@ func lingerAs(how string, args []string) error {
 	return leaveMark(pid)
 }
 
-// leaveMark waits for the end of a process, and then for longer than whoever ends its
-// companions needs, and writes into the workspace.
+// leaveMark waits for the process pid to end, then longer than it takes to end the
+// remaining processes, and writes a file into the workspace.
 func leaveMark(pid int) error {
 	for until := time.Now().Add(lingering); time.Now().Before(until); time.Sleep(time.Millisecond) {
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
@@ -93,15 +93,15 @@ func leaveMark(pid int) error {
 	return nil
 }
 
-// ignoreSIGTERM goes on for longer than its time, and says so at its own end.
+// ignoreSIGTERM runs for longer than its timeout, and reports if it reaches its end.
 func ignoreSIGTERM(context.Context) []part.Word {
 	signal.Ignore(syscall.SIGTERM)
 	time.Sleep(overtime)
 	return []part.Word{{Attack: "ignore-sigterm", Won: true, Detail: "it came to its own end"}}
 }
 
-// outliveRunner has itself, what it leaves, and its server go on, and tells those who
-// wait to kill the runner that it is time, by a process that they see.
+// outliveRunner keeps this process, a child and the server running. The child is the signal
+// to kill the runner.
 func outliveRunner(context.Context) []part.Word {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 	_ = syscall.Kill(process1, syscall.SIGSTOP)
@@ -112,7 +112,7 @@ func outliveRunner(context.Context) []part.Word {
 	return nil
 }
 
-// callTwice calls the server, and has another process do so too.
+// callTwice calls the server from this process and from another one.
 func callTwice(ctx context.Context) []part.Word {
 	answered := 0
 	if _, err := call(ctx, victim, "from the agent"); err == nil {

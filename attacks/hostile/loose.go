@@ -19,19 +19,19 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// habit is how a server reads JSON that others may read in another way.
+// habit is a lenient way for a server to parse JSON.
 type habit string
 
 const (
-	firstWins  habit = "first"  // of two values under one key
-	ignoreCase habit = "case"   // in keys
-	endAtNUL   habit = "nul"    // of texts, and the first value wins
-	dropBytes  habit = "drop"   // that are no UTF-8
-	byHeader   habit = "header" // the tool is what Mcp-Name says
+	firstWins  habit = "first"  // the first of two values of a key wins
+	ignoreCase habit = "case"   // keys are case-insensitive
+	endAtNUL   habit = "nul"    // strings end at NUL, and the first value wins
+	dropBytes  habit = "drop"   // invalid UTF-8 is dropped
+	byHeader   habit = "header" // the tool is that of the Mcp-Name header
 )
 
-// loose is a server over HTTP that reads each request as its sender says, and tells on
-// stderr what it carried out.
+// loose is an HTTP server that parses each request as the sender wants it to, and logs to
+// stderr what it executed.
 func loose() error {
 	http.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		var in io.Reader = r.Body
@@ -65,17 +65,17 @@ func loose() error {
 	return http.ListenAndServe(":"+strconv.Itoa(part.Port), nil)
 }
 
-// comments are more than a server may send where it has nothing to say.
+// comments is the number of SSE comments sent, which is more than a server is allowed.
 const comments = 110_000
 
-// message is one as a server reads it.
+// message is a message as the server parses it.
 type message struct {
 	fields map[string]any
 	raw    []byte
 	header string
 }
 
-// messages returns those of a body, read in the habit that it names.
+// messages parses a body with the habit that it names.
 func messages(body []byte) []message {
 	how := firstMatch(habits, body)
 	if how == string(dropBytes) {
@@ -114,13 +114,13 @@ func firstMatch(pattern *regexp.Regexp, body []byte) string {
 
 func (m message) mark() string { return firstMatch(marks, m.raw) }
 
-// answer carries a message out; it is empty where nothing is to be answered.
+// answer executes the message and returns the response, or "" if none is due.
 func (m message) answer() string {
 	id, asks := m.fields["id"]
 	if !asks {
 		return ""
 	}
-	quoted, _ := json.Marshal(id) // it came as JSON
+	quoted, _ := json.Marshal(id) // decoded from JSON
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, quoted, m.result())
 }
 
@@ -143,7 +143,8 @@ func (m message) result() string {
 	return `{}`
 }
 
-// read reads a value token by token, as encoding/json itself would not.
+// read reads a value token by token, since encoding/json would reject or merge duplicate
+// keys.
 func read(in *json.Decoder, how habit) (any, error) {
 	token, err := in.Token()
 	if err != nil {
@@ -198,7 +199,7 @@ func readObject(in *json.Decoder, how habit) (any, error) {
 
 var shifted = regexp.MustCompile(`\+[A-Za-z0-9/]+-`)
 
-// fromUTF7 reads UTF-7 (RFC 2152).
+// fromUTF7 decodes UTF-7 (RFC 2152).
 func fromUTF7(text []byte) []byte {
 	return shifted.ReplaceAllFunc(text, func(run []byte) []byte {
 		packed, err := base64.RawStdEncoding.DecodeString(string(run[1 : len(run)-1]))

@@ -1,5 +1,5 @@
-// Command hostile is the hostile server, agent or grader's program of the attack suite, by
-// the name of the attack. It bounds itself, so that nothing breaks where a defence is
+// Command hostile is the hostile server, agent or grader's program of the attack suite. An
+// argument names the attack. It limits itself, so that nothing breaks if a defense is
 // missing.
 package main
 
@@ -16,15 +16,15 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// act is what the program does in one attack. A part that is nil is honest.
+// act is the behavior of the program in one attack. A part that is nil is honest.
 type act struct {
 	agent  func(context.Context) []part.Word
-	tool   func(context.Context) []part.Word // when the tool is called
-	server func() error                      // in place of a server that has one
+	tool   func(context.Context) []part.Word // called by the server's tool
+	server func() error                      // replaces the server with the tool
 	grader func(context.Context) []part.Word
 }
 
-// acts returns all attacks, by name.
+// acts returns all attacks by name.
 func acts() map[string]act {
 	all := map[string]act{}
 	for _, some := range []map[string]act{
@@ -53,7 +53,7 @@ func acts() map[string]act {
 	return all
 }
 
-// Parts that the first argument names; the second names the attack.
+// Values of the first argument; the second one names the attack.
 const (
 	stdioServer = "server"
 	httpServer  = "serve" // on part.Port
@@ -61,7 +61,7 @@ const (
 	grader      = "grader"
 )
 
-// patience bounds an attack.
+// patience is the time limit of an attack.
 const patience = 20 * time.Second
 
 func main() {
@@ -72,7 +72,7 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) > 0 && args[0] == probe.Subcommand { // a listener, or what the probe starts itself as
+	if len(args) > 0 && args[0] == probe.Subcommand { // a listener, or a child of the probe
 		return probe.Main(args[1:], os.Stdin, os.Stdout)
 	}
 	if len(args) > 1 && args[0] == linger {
@@ -107,24 +107,25 @@ func run(args []string) error {
 	return fmt.Errorf("no part %q", args[0])
 }
 
-// asAgent attacks, and where the server does so too, calls its tool meanwhile.
+// asAgent runs the agent's part. If the server attacks too, it calls the tool at the same
+// time.
 func (a act) asAgent(ctx context.Context) error {
 	if a.agent == nil {
 		return ask(ctx)
 	}
 	var calling sync.WaitGroup
 	if a.tool != nil {
-		calling.Go(func() { _, _ = call(ctx, victim, "hello") }) // it is on record, or was not made
+		calling.Go(func() { _, _ = call(ctx, victim, "hello") }) // the tool reports the result
 	}
 	fmt.Print(part.Say(a.agent(ctx)))
 	calling.Wait()
 	return nil
 }
 
-// aims returns what a part of the trial aims at.
+// aims returns the targets of the attacker in a role.
 func aims(role string) (probe.Aims, error) {
 	text := os.Getenv(part.AimsEnv)
-	if role == grader && len(os.Args) > 3 { // graders' programs have no environment of their own
+	if role == grader && len(os.Args) > 3 { // graders' programs do not get the environment
 		text = os.Args[3]
 	}
 	a, err := part.Aims(text)

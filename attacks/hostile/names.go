@@ -10,15 +10,15 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// tunnelled is how many questions carry data out.
+// tunnelled is the number of DNS queries that carry data.
 const tunnelled = 60
 
 func namingActs() map[string]act {
 	return map[string]act{part.Tunnel: {agent: tunnelling(agent), tool: tunnelling(stdioServer)}}
 }
 
-// tunnelling sends data out in names that are asked for. Whether a question left does not
-// show here; that it was answered does.
+// tunnelling sends data in DNS queries. Whether a query left the container is not visible
+// here; a response is.
 func tunnelling(role string) func(context.Context) []part.Word {
 	return func(ctx context.Context) []part.Word {
 		w := part.Word{Attack: part.Tunnel, Detail: fmt.Sprintf("as %s: %d questions, each without an answer", role, tunnelled)}

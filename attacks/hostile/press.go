@@ -8,12 +8,13 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// press is the part that an attacker plays beside trials that are measured: it takes all
-// that it can, over and over until it is ended, each time in a process whose end gives it
-// back. It prints a line once it has had all of it.
+// press is the subcommand of an attacker that runs next to measured trials. It repeatedly
+// exhausts a resource in a child process, whose exit releases it, and prints a line each
+// time.
 const press = "press"
 
-// presses returns what is taken, by name. Burn takes the processor alone.
+// presses returns the functions that exhaust a resource, by name. "burn" only uses
+// processor time.
 func presses() map[string]func() {
 	return map[string]func(){
 		"burn": func() {
@@ -29,7 +30,7 @@ func presses() map[string]func() {
 	}
 }
 
-// pressFor has a child of ours take what is named until ctx ends.
+// pressFor exhausts the named resource in child processes until ctx ends.
 func pressFor(ctx context.Context, name string) error {
 	take, known := presses()[name]
 	if !known {

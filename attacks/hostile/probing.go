@@ -17,16 +17,16 @@ func probingActs() map[string]act {
 	}
 }
 
-// probing returns every attack of the probe, as one part of a trial.
+// probing returns a function that runs every attack of the probe in a role.
 func probing(role string) func(context.Context) []part.Word {
 	return func(context.Context) []part.Word {
 		aims, err := aims(role)
 		if err != nil {
 			return nil
 		}
-		input, _ := json.Marshal(aims) // it came as JSON
+		input, _ := json.Marshal(aims) // plain data
 		var found bytes.Buffer
-		_ = probe.Main([]string{probe.Attack}, bytes.NewReader(input), &found) // what is missing was not tried
+		_ = probe.Main([]string{probe.Attack}, bytes.NewReader(input), &found) // missing findings mean that the attack was not tried
 		var words []part.Word
 		for line := range strings.Lines(found.String()) {
 			var f probe.Finding

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	answerTime = 10 * time.Second // that an agent waits for what it asked
-	floodTime  = 45 * time.Second // the same, where that takes long on a busy machine
+	answerTime = 10 * time.Second // time limit of a request
+	floodTime  = 45 * time.Second // time limit of a request that is slow on a busy machine
 )
 
-// send writes bytes to a server's port and returns what comes back, up to a bound.
+// send writes a raw request to a server and returns the response, up to a limit.
 func send(server, request string) string { return sendFor(answerTime, server, request) }
 
 func sendFor(limit time.Duration, server, request string) string {
@@ -31,7 +31,7 @@ func sendFor(limit time.Duration, server, request string) string {
 	return string(answer)
 }
 
-// post returns a request of its own connection; headers are lines.
+// post sends a request on a new connection; headers are whole lines.
 func post(server, body string, headers ...string) string {
 	return send(server, request(server, body, headers...))
 }
@@ -47,7 +47,7 @@ func request(host, body string, headers ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
-// tried says that an attack took place, and what came of it as its agent sees it.
+// tried reports that an attack took place, with the first line of the response.
 func tried(attack, answer string) part.Word {
 	first, _, _ := strings.Cut(answer, "\n")
 	return part.Word{Attack: attack, Detail: fmt.Sprintf("%.100q", first)}

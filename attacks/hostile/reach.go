@@ -14,12 +14,12 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// reachingActs look for whoever else stands on the networks of trials.
+// reachingActs returns the acts that look for other containers on the networks of trials.
 func reachingActs() map[string]act {
 	return map[string]act{
 		part.Reaching: {
 			agent: func(ctx context.Context) []part.Word {
-				words := []part.Word{ports(ctx)} // before it listens itself
+				words := []part.Word{ports(ctx)} // before listening itself
 				stop, err := beThere()
 				if err != nil {
 					return nil
@@ -40,7 +40,7 @@ const (
 	taskNetwork = 29 // bits; the agent has the second address of each
 )
 
-// beThere listens where a server might look for an agent.
+// beThere listens where a server may look for an agent.
 func beThere() (stop func(), err error) {
 	ln, err := net.Listen("tcp", ":"+strconv.Itoa(part.Port))
 	if err != nil {
@@ -59,7 +59,7 @@ func beThere() (stop func(), err error) {
 	return func() { _ = ln.Close(); serving.Wait() }, nil
 }
 
-// reach tries everybody on every task network, and by name.
+// reach tries to connect to every address of every task network, and by name.
 func reach(ctx context.Context, role string) []part.Word {
 	aims := map[string][]string{}
 	own := ownPrefixes()
@@ -78,7 +78,7 @@ func reach(ctx context.Context, role string) []part.Word {
 	if role == agent {
 		names, _ := net.DefaultResolver.LookupHost(ctx, "calm")
 		for _, addr := range names {
-			if !mine(own, addr) { // there is its own guest, see ports
+			if !mine(own, addr) { // its own guest; see ports
 				aims[agent+"-to-"+stdioServer] = append(aims[agent+"-to-"+stdioServer], at(addr, part.Port), at(addr, part.Port+1))
 			}
 		}
@@ -88,7 +88,7 @@ func reach(ctx context.Context, role string) []part.Word {
 	}
 	var words []part.Word
 	for attack, addrs := range aims {
-		if attack == agent+"-to-"+agent { // the only one on its network is itself
+		if attack == agent+"-to-"+agent { // the only agent on its network is this one
 			continue
 		}
 		words = append(words, reported(attack, role, connect(ctx, addrs), len(addrs)))
@@ -96,13 +96,13 @@ func reach(ctx context.Context, role string) []part.Word {
 	return words
 }
 
-// mine reports whether an address is one of the container's own.
+// mine reports whether addr is an address of this container.
 func mine(own []netip.Prefix, addr string) bool {
 	ip, err := netip.ParseAddr(addr)
 	return err == nil && (ip.IsLoopback() || slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Addr() == ip }))
 }
 
-// whose address on a task network it would be.
+// whose returns the role of the container that would have an address on a task network.
 func whose(addr netip.Addr, home netip.Prefix) string {
 	if addr == home.Addr().Next().Next() {
 		return agent
@@ -118,7 +118,7 @@ func reported(attack, role string, open []string, tried int) part.Word {
 	return w
 }
 
-// ports looks for another port at its servers' address than theirs.
+// ports looks for open ports at the servers' address.
 func ports(ctx context.Context) part.Word {
 	var addrs []string
 	for port := 1; port <= maxPort; port++ {
@@ -131,7 +131,7 @@ func ports(ctx context.Context) part.Word {
 
 func at(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// everywhere returns every address that a task network may have.
+// everywhere returns every address of the task networks.
 func everywhere() []netip.Addr {
 	all := netip.MustParsePrefix(part.Subnets)
 	var addrs []netip.Addr
@@ -141,7 +141,8 @@ func everywhere() []netip.Addr {
 	return addrs
 }
 
-// ownPrefixes returns our addresses but loopback's, each with its network.
+// ownPrefixes returns the IPv4 addresses of this container, except loopback, with their
+// networks.
 func ownPrefixes() []netip.Prefix {
 	all, _ := net.InterfaceAddrs()
 	var own []netip.Prefix
@@ -153,7 +154,7 @@ func ownPrefixes() []netip.Prefix {
 	return own
 }
 
-// connect returns the addresses that take connections.
+// connect returns the addresses that accept connections.
 func connect(ctx context.Context, addrs []string) []string {
 	slots := make(chan struct{}, dialsAtOnce)
 	open := make([]bool, len(addrs))

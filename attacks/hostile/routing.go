@@ -19,7 +19,7 @@ func routingActs() map[string]act {
 		"redirect-elsewhere": {agent: func(context.Context) []part.Word {
 			return []part.Word{tried("redirect-elsewhere", post("away", marked("redirect-elsewhere")))}
 		}},
-		"endpoint-elsewhere": {agent: func(context.Context) []part.Word { return nil }}, // it does not come to that
+		"endpoint-elsewhere": {agent: func(context.Context) []part.Word { return nil }}, // never called
 		"nothing-but-values": {agent: func(context.Context) []part.Word {
 			return []part.Word{tried("nothing-but-values", sendFor(floodTime, part.Left, request(part.Left, valuesAlone(56<<20))))}
 		}},
@@ -28,12 +28,12 @@ func routingActs() map[string]act {
 	}
 }
 
-// marked returns a call that a server carries out whoever it is.
+// marked returns a call that every server accepts.
 func marked(mark string) string {
 	return fmt.Sprintf(called+`"params":{"name":"open","arguments":{"mark":"%s"}}}`, mark)
 }
 
-// routing speaks to one server as another, and hides requests in requests.
+// routing addresses one server as another, and smuggles requests.
 func routing(context.Context) []part.Word {
 	var words []part.Word
 	for _, host := range []string{"right.", "RIGHT", "right:80", "right:8080", "left, right", "right\t", "left@right", "[right]"} {
@@ -56,15 +56,15 @@ func routing(context.Context) []part.Word {
 	return words
 }
 
-// smuggling returns requests in which another one is hidden, for those who find the end of
-// the first elsewhere.
+// smuggling returns requests that contain a second one, for parsers that disagree about the
+// end of the first.
 func smuggling() map[string]string {
 	inner := func(mark string) string { return request(part.Right, marked(mark)) }
 	begin := func(lines ...string) string {
 		return "POST /mcp HTTP/1.1\r\nHost: left\r\nContent-Type: application/json\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n"
 	}
 	chunk := func(text, extension string) string { return fmt.Sprintf("%x%s\r\n%s\r\n", len(text), extension, text) }
-	short := func(mark string) string { // a whole first request, as its Content-Length has it
+	short := func(mark string) string { // a complete first request, according to Content-Length
 		return begin("Content-Length: 2", "Transfer-Encoding: chunked") + "0\r\n\r\n" + inner(mark)
 	}
 	return map[string]string{
@@ -85,7 +85,7 @@ func smuggling() map[string]string {
 	}
 }
 
-// valuesAlone returns a call whose parameters are that many bytes of keys.
+// valuesAlone returns a call with size bytes of keys as its parameters.
 func valuesAlone(size int) string {
 	b := []byte(called + `"params":{"name":"open"`)
 	for i := 0; len(b) < size; i++ {
@@ -94,10 +94,10 @@ func valuesAlone(size int) string {
 	return string(append(b, `}}`...))
 }
 
-// slowTime is longer than a request's headers may take.
+// slowTime is longer than the header timeout.
 const slowTime = 13 * time.Second
 
-// slowloris sends headers a byte a second, on many connections.
+// slowloris sends headers at one byte per second on many connections.
 func slowloris() part.Word {
 	open := hold(100, "POST /mcp HTTP/1.1\r\nHost: left\r\nX: ", func(conn net.Conn) bool {
 		for until := time.Now().Add(slowTime); time.Now().Before(until); time.Sleep(time.Second) {
@@ -110,7 +110,7 @@ func slowloris() part.Word {
 	return part.Word{Attack: "slowloris", Won: open > 0, Detail: fmt.Sprintf("%d connections are open after %v", open, slowTime)}
 }
 
-// halfOpen asks on many connections, each of which it keeps.
+// halfOpen sends a request on many connections and keeps them open.
 func halfOpen() part.Word {
 	const tries = 300
 	var everyone sync.WaitGroup
@@ -125,8 +125,7 @@ func halfOpen() part.Word {
 	return part.Word{Attack: "half-open", Won: answered > tries/2, Detail: fmt.Sprintf("%d of %d connections were answered at once", answered, tries)}
 }
 
-// hold opens connections, says something on each, and counts those that what it does
-// then went well on.
+// hold opens connections, writes to each, and counts those on which then returns true.
 func hold(conns int, says string, then func(net.Conn) bool) int {
 	var holding sync.WaitGroup
 	var mu sync.Mutex

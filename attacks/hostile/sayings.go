@@ -18,8 +18,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// sayingActs say what terminals, CI systems, pages and Markdown would obey, wherever
-// something is said.
+// sayingActs returns the acts that output text with special meaning for terminals, CI
+// systems, HTML and Markdown, in all places that accept text.
 func sayingActs() map[string]act {
 	return map[string]act{
 		"terminal-title":  {agent: sayToPerson, server: serveSayings, grader: sayAsGrader},
@@ -28,15 +28,15 @@ func sayingActs() map[string]act {
 	}
 }
 
-// sayings returns the texts one by one.
+// sayings returns the texts as a list.
 func sayings() []string {
 	all := part.Sayings()
 	maps.Copy(all, part.Markups())
 	return append(slices.Sorted(maps.Values(all)), part.Unprintable)
 }
 
-// sayToPerson says it on its outputs, as its transcript, by names that it asks for, in
-// arguments, and by files.
+// sayToPerson outputs the texts on stdout and stderr, in a transcript, as DNS names, as
+// arguments and as files.
 func sayToPerson(ctx context.Context) []part.Word {
 	said := part.Said()
 	for _, event := range []map[string]any{
@@ -45,12 +45,12 @@ func sayToPerson(ctx context.Context) []part.Word {
 		{"type": "tool.execution_complete", "tool_call_id": said, "success": false, "tool_result": said},
 		{"type": "tool.execution_start", "tool_call_id": "2", "tool_name": "mcp__evil__" + said, "arguments": said},
 	} {
-		line, _ := json.Marshal(event) // of strings
+		line, _ := json.Marshal(event) // plain data
 		fmt.Println(string(line))
 	}
 	for i, text := range sayings() {
 		label := strings.ReplaceAll(text[:min(len(text), 60)], ".", " ")
-		_, _, _ = probe.Lookup(ctx, "udp", "127.0.0.1", label) // it is on record, whatever is answered
+		_, _, _ = probe.Lookup(ctx, "udp", "127.0.0.1", label) // recorded whatever the response is
 		file := filepath.Join(workspace, fmt.Sprint(i), strings.ReplaceAll(text[:min(len(text), 200)], "\x00", ""))
 		_ = os.MkdirAll(filepath.Dir(file), 0o700)
 		_ = os.WriteFile(file, []byte(said), 0o600)
@@ -65,10 +65,10 @@ func sayToPerson(ctx context.Context) []part.Word {
 	return nil
 }
 
-// failing is a tool that no call of comes to a result.
+// failing is a tool whose calls fail.
 const failing = "fails"
 
-// serveSayings is a server whose tools are called, described and answered so.
+// serveSayings is a server that uses the texts as names, descriptions and results of tools.
 func serveSayings() error {
 	said := part.Said()
 	s := server.NewMCPServer(said, said, server.WithInstructions(said), server.WithLogging())
@@ -105,7 +105,7 @@ func sayOnStderr(context.Context) []part.Word {
 	return nil
 }
 
-// sayLastWords says what fits into last words, and dies.
+// sayLastWords writes texts to stderr that fit into the error message, and exits.
 func sayLastWords() error {
 	markups := part.Markups()
 	for _, name := range []string{"junit-case", "markdown-break", "markdown-link", "markdown-name", "markdown-structure"} {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	largeText   = 8_000_000 // bytes of an answer
-	askedOfEach = 30        // answers of each server
+	largeText   = 8_000_000 // size of a response
+	askedOfEach = 30        // requests to each server
 	unread      = 15 * time.Second
 )
 
@@ -24,13 +24,13 @@ func slowActs() map[string]act {
 	}}}
 }
 
-// largeAnswer is made once: what a server holds of it is not the point.
+// largeAnswer is created once, since the server's memory does not matter.
 var largeAnswer = sync.OnceValue(func() string {
 	return `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("x", largeText) + `"}]}}`
 })
 
-// askMuch asks servers for large answers, and reads none of them while it is there.
-// The requests are no calls: what is kept of those counts elsewhere.
+// askMuch requests large responses and does not read them. It uses ping, since records of
+// calls are limited elsewhere.
 func askMuch() {
 	const ask = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"mark":"` + part.SlowReader + `"}}`
 	for _, server := range part.Talkers() {

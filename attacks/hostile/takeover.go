@@ -6,8 +6,8 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// takeoverActs are honest where process 1 attacks: they call servers whose process 1 does
-// so beside their second session.
+// takeoverActs returns honest acts for the containers whose process 1 attacks: they start a
+// second session with those servers.
 func takeoverActs() map[string]act {
 	names := []string{part.MuxStreams, part.MuxPings, part.MuxEmpty, part.MuxOversized, part.MuxGarbage}
 	acts := map[string]act{part.LeadsOut: {}}
@@ -24,5 +24,5 @@ func takeoverActs() map[string]act {
 	return acts
 }
 
-// begin begins a session.
+// begin is an initialize request.
 const begin = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}`

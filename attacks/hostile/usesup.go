@@ -11,12 +11,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// supply is something that the kernel gives each user so much of.
+// supply is a resource that the kernel limits per user.
 type supply struct {
 	attack string
-	most   int          // that an agent takes
-	some   int          // that a server needs: more than what ends meanwhile gives back
-	take   func() error // one more, which is kept
+	most   int          // amount that the agent uses
+	some   int          // amount that a server needs: more than processes that exit meanwhile release
+	take   func() error // takes one more, which is kept
 }
 
 func supplies() []supply {
@@ -29,14 +29,15 @@ func supplies() []supply {
 	}
 }
 
-// usesUpActs have an agent take all that its user is given, and a server some.
+// usesUpActs returns the acts of an agent that uses up its user's resources and of a server
+// that needs some.
 func usesUpActs() map[string]act {
 	return map[string]act{part.UsesUp: {
 		agent: func(ctx context.Context) []part.Word {
 			for _, s := range supplies() {
 				_ = s.times(s.most)
 			}
-			_, _ = call(ctx, victim, "hello") // what it got is on record
+			_, _ = call(ctx, victim, "hello") // the result is recorded
 			return nil
 		},
 		tool: func(context.Context) []part.Word {
@@ -54,7 +55,7 @@ func usesUpActs() map[string]act {
 	}}
 }
 
-// times takes so many, or as many as there are.
+// times calls take n times or until it fails.
 func (s supply) times(n int) error {
 	for range n {
 		if err := s.take(); err != nil {
@@ -67,7 +68,7 @@ func (s supply) times(n int) error {
 // kept are files that stay open.
 var kept []*os.File
 
-// takeFlight sends a hundred descriptors that nobody takes in.
+// takeFlight sends a hundred descriptors that nobody receives.
 func takeFlight() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/attacks/part"
 )
 
-// floods returns frames of attacks, one for each number.
+// floods returns functions that create the i-th frame of an attack.
 func floods() map[string]func(i uint32) frame {
 	return map[string]func(uint32) frame{
 		part.MuxStreams:   func(i uint32) frame { return newFrame(frameWindowUpdate, flagSYN, 2*i+1000, 0) },
@@ -20,7 +20,7 @@ func floods() map[string]func(i uint32) frame {
 	}
 }
 
-// flood writes frames of an attack, for two seconds at most.
+// flood writes frames of an attack for at most two seconds.
 func (m *middle) flood(attack string) {
 	next := floods()[attack]
 	if next == nil {
@@ -36,13 +36,13 @@ func (m *middle) flood(attack string) {
 	}
 }
 
-// plantedMessage returns planted as a message of a stream.
+// plantedMessage returns the planted files as a message of a stream.
 func plantedMessage() []byte {
 	files := planted()
 	return append(binary.BigEndian.AppendUint32([]byte{kindData}, uint32(len(files))), files...)
 }
 
-// planted returns files, as a tar without its end, that lead out of the workspace.
+// planted returns files with paths outside the workspace as a tar without its end.
 func planted() []byte {
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)

@@ -1,11 +1,10 @@
 // Package hostileguest is a hostile process 1, as if a program in the container had taken
-// the guest over. An executable that imports it is hostile where it is a guest, and as it
-// was everywhere else. None that is shipped does: the tests of package attacks build one,
-// with a file more.
+// over the guest. An executable that imports it is hostile as a guest, and unchanged
+// otherwise. No released executable does; the tests of package attacks build one with an
+// additional file.
 //
-// It stands between the runner and the real guest, passes on what they say to each other,
-// and adds frames of its own. Which, the last argument of a program says that the runner
-// has started: the name of an attack.
+// It relays the messages between the runner and the real guest, and inserts its own frames.
+// The last argument of a program that the runner starts is the name of the attack.
 package hostileguest
 
 import (
@@ -32,18 +31,18 @@ func init() {
 	}
 }
 
-// middle is between the runner and the guest, on the pipe or on the runner's sockets.
+// middle relays between the runner and the guest, on the pipe or on the runner's sockets.
 type middle struct {
-	also *middle // the pipe's, of the one on sockets
+	also *middle // the middle of the pipe, if this is the one of the sockets
 
 	mu       sync.Mutex
-	programs int             // that the runner has started; guarded by mu
-	lies     bool            // about trees; guarded by mu
+	programs int             // number of programs started by the runner; guarded by mu
+	lies     bool            // falsify trees; guarded by mu
 	out      io.Writer       // to the runner; guarded by mu
-	trees    map[uint32]bool // streams of the mux with trees to lie about that are to come; guarded by mu
+	trees    map[uint32]bool // streams of the mux whose trees will be falsified; guarded by mu
 }
 
-// begin puts pipes in the place of stdin and stdout, which the guest takes over next.
+// begin replaces stdin and stdout by pipes, which the guest uses from then on.
 func begin() error {
 	in, failed := own(0)
 	out, failedToo := own(1)
@@ -70,7 +69,7 @@ func begin() error {
 
 func newMiddle(runner io.Writer) *middle { return &middle{out: runner, trees: map[uint32]bool{}} }
 
-// between passes frames on, both ways, until the runner ends.
+// between relays frames in both directions until the runner ends.
 func (m *middle) between(runner io.Reader, toGuest io.Writer, fromGuest io.Reader) {
 	go pass(fromGuest, m.say)
 	pass(runner, func(f frame) error {
@@ -84,14 +83,14 @@ func (m *middle) between(runner io.Reader, toGuest io.Writer, fromGuest io.Reade
 	})
 }
 
-// own returns another descriptor of a file, that stays with us.
+// own duplicates a file descriptor.
 func own(fd uintptr) (*os.File, error) {
 	own, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
 	return os.NewFile(uintptr(own), "runner"), err
 }
 
-// frame is one of the mux: version, type, flags, stream and length, and then the data
-// where it has any.
+// frame is a frame of the mux: version, type, flags, stream and length, followed by the
+// data if there is any.
 type frame []byte
 
 const (
@@ -111,7 +110,7 @@ func newFrame(kind, flags byte, stream, length uint32) frame {
 
 func (f frame) stream() uint32 { return binary.BigEndian.Uint32(f[4:]) }
 
-// Messages that streams are made of: kind, length and content.
+// Header sizes and kinds of messages in streams: kind, length and content.
 const (
 	messageHeader = 5
 
@@ -119,12 +118,12 @@ const (
 	kindData    = 4
 )
 
-// begins reports whether the data of a frame begins with a message of a kind.
+// begins reports whether the data of the frame starts with a message of the kind.
 func (f frame) begins(kind byte) bool {
 	return f[1] == frameData && len(f) > frameHeader+messageHeader && f[frameHeader] == kind
 }
 
-// pass hands on frames, whole.
+// pass relays complete frames.
 func pass(from io.Reader, to func(frame) error) {
 	for {
 		f := make(frame, frameHeader)
@@ -140,7 +139,7 @@ func pass(from io.Reader, to func(frame) error) {
 	}
 }
 
-// hear looks at a request of the runner's, and reports whether it is for a tree to lie about.
+// hear inspects a request of the runner, and reports whether it is for a tree to falsify.
 func (m *middle) hear(message []byte) bool {
 	var request struct {
 		Verb string
@@ -154,7 +153,7 @@ func (m *middle) hear(message []byte) bool {
 	if request.Verb == "exec" {
 		attack := request.Args[len(request.Args)-1]
 		m.lies = m.lies || attack == part.LeadsOut
-		if m.programs++; m.programs == 2 { // the first is for the look that the runner has at a server before the trial
+		if m.programs++; m.programs == 2 { // the first is for the inspection of a server before the trial
 			go m.flood(attack)
 			if m.also != nil {
 				go m.also.flood(attack)
@@ -164,8 +163,9 @@ func (m *middle) hear(message []byte) bool {
 	return request.Verb == "get" && m.lies
 }
 
-// say passes on what the guest says, with a few files more at the beginning of a tree,
-// which is to be smaller than the window of its stream: the guest knows nothing of them.
+// say relays a frame of the guest, after inserting additional files at the start of a tree.
+// The tree must be smaller than the window of its stream, since the guest does not know
+// about them.
 func (m *middle) say(f frame) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeSocket connects to the runner's socket in the guest's place, and gives the guest one of
-// ours.
+// takeSocket connects to the runner's socket instead of the guest, and gives the guest
+// another one.
 func (m *middle) takeSocket() error {
 	runner, err := net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: os.Args[2]})
 	if err != nil {
@@ -36,7 +36,7 @@ func (m *middle) takeSocket() error {
 	return nil
 }
 
-// handOn takes a socket that the runner hands in, and hands one of ours to the guest in its place.
+// handOn receives a socket from the runner, and passes another one to the guest.
 func (m *middle) handOn(runner, guest *net.UnixConn) error {
 	use, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := runner.ReadMsgUnix(use, rights)
@@ -74,9 +74,10 @@ func socketOf(fd int) (*net.UnixConn, error) {
 	return conn.(*net.UnixConn), nil
 }
 
-// betweenSockets passes the messages of one stream on, both ways, until both have ended.
+// betweenSockets relays the messages of one stream in both directions until both have
+// ended.
 func (m *middle) betweenSockets(runner, guest *net.UnixConn) {
-	lie := make(chan bool, 1) // for the first data
+	lie := make(chan bool, 1) // true before the first data
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -102,7 +103,7 @@ func (m *middle) betweenSockets(runner, guest *net.UnixConn) {
 	_, _ = runner.Close(), guest.Close()
 }
 
-// passMessages hands messages on, each as change has it.
+// passMessages relays messages after applying change.
 func passMessages(from, to *net.UnixConn, change func(message []byte) []byte) {
 	defer func() { _ = to.CloseWrite() }()
 	for {

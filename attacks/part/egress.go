@@ -1,6 +1,6 @@
 package part
 
-// Attacks of an agent that may reach the host Allowed.
+// Attacks by an agent that may access the host Allowed.
 const (
 	EgressByAgent = "egress-by-agent"
 	OtherSNI      = "egress-other-sni"

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Markups returns texts that a page, a JUnit file or Markdown would take for more than text,
-// by the attack. Each has its mark in it, as Sayings have.
+// Markups returns, by attack, texts that HTML, JUnit or Markdown would interpret as markup.
+// Each contains its mark, as in Sayings.
 func Markups() map[string]string {
 	return map[string]string{
 		"page-element":       `<img src=x onerror=console.log("element-mark") alt=element-mark><iframe src=//element-mark.invalid></iframe><form action=//element-mark.invalid><input name=element-mark></form>`,
@@ -25,7 +25,7 @@ func Markups() map[string]string {
 	}
 }
 
-// Said returns every saying and markup, each on lines of its own.
+// Said returns every saying and markup, each on its own lines.
 func Said() string {
 	all := Sayings()
 	maps.Copy(all, Markups())
@@ -36,13 +36,13 @@ func Said() string {
 	return b.String()
 }
 
-// Unprintable is what no file of text may hold: NUL and others below blank, characters
-// that XML forbids, what is no UTF-8 at all, and the UTF-8 of a half of a surrogate.
+// Unprintable consists of characters that text files must not contain: NUL and other
+// control characters, characters that XML forbids, invalid UTF-8, and an encoded surrogate.
 const Unprintable = "\x00\x01\x08\x0b\x0c\x0e\x1f\x7f\u0085\u2028\ufeff\ufffe\uffff\U000e0041\xff\xfe\xc0\x80\xed\xa0\x80 unprintable-mark"
 
-// Huge is the attack by quantity upon whoever shows what was said: HugeText bytes of text,
-// HugeNames tools, HugeCalls of tools whose names have HugeName bytes, lists of HugeList, and JSON
-// HugeDepth deep, which is as deep as messages may be.
+// Huge is the attack by quantity on everything that displays output: HugeText bytes of
+// text, HugeNames tools, HugeCalls calls of tools whose names have HugeName bytes, lists of
+// length HugeList, and JSON of depth HugeDepth, which is the limit for messages.
 const (
 	Huge      = "huge-text"
 	HugeText  = 5 << 20

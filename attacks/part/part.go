@@ -1,4 +1,4 @@
-// Package part holds what the hostile program and the tests that judge it both need.
+// Package part contains what the hostile program and the tests that judge it share.
 package part
 
 import (
@@ -8,21 +8,21 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// AimsEnv names the variable that has [probe.Aims] as JSON. Their nonce is the run's;
-// who attacks sends [Nonce].
+// AimsEnv names the environment variable with [probe.Aims] as JSON. The nonce in it is that
+// of the run; an attacker sends [Nonce].
 const AimsEnv = "AIMS"
 
-// Port is where the hostile program listens as a server over HTTP, and as an agent that
-// waits for others.
+// Port is the port of the hostile program as an HTTP server, and as an agent that waits for
+// others.
 const Port = 8080
 
-// Tool is the tool of servers: what they do when it is called is their attack.
+// Tool is the tool of the hostile servers. Calling it starts the attack.
 const Tool = "poke"
 
-// Subnets is where task networks are cut from.
+// Subnets is the address range of the task networks.
 const Subnets = "10.214.77.0/24"
 
-// Attacks that others share a trial with, or whose names are needed on both sides.
+// Attacks whose trial others share, or whose names both sides need.
 const (
 	Reaching     = "agent-to-server"
 	ServerPorts  = "server-ports"
@@ -44,39 +44,39 @@ const (
 	LeadsOut     = "tar-that-leads-out"
 )
 
-// TunnelZone is what names end in that data is in, and Mark the file of the workspace
+// TunnelZone is the suffix of DNS names that carry data, and Mark the file in the workspace
 // that is written after the agent's end.
 const (
 	TunnelZone = "tunnel.invalid"
 	Mark       = "survived"
 )
 
-// Honest is the name of the attack that is none.
+// Honest is the name for no attack.
 const Honest = "honest"
 
-// Nonce returns what an attacker signs with: the run, the task, and its part there.
+// Nonce identifies an attacker: the run, the task, and its role.
 func Nonce(run, task, role string) string { return run + "." + task + "." + role }
 
-// Word is what an attacker says of an attack. Where somebody outside can tell, it counts
-// for nothing.
+// Word is an attacker's report about an attack. It does not count if the result is visible
+// from outside.
 type Word struct {
 	Attack string `json:"attack"`
 	Won    bool   `json:"won"`
 	Detail string `json:"detail,omitempty"`
 }
 
-// Say returns words as lines.
+// Say returns words as lines of JSON.
 func Say(words []Word) string {
 	var b strings.Builder
 	for _, w := range words {
-		line, _ := json.Marshal(w) // of two strings and a bool
+		line, _ := json.Marshal(w) // plain data
 		b.Write(line)
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-// Hear reads the words among lines.
+// Hear returns the words in text.
 func Hear(text string) []Word {
 	var words []Word
 	for line := range strings.Lines(text) {
@@ -88,7 +88,7 @@ func Hear(text string) []Word {
 	return words
 }
 
-// Aims reads the aims of an attacker.
+// Aims decodes the targets of an attacker.
 func Aims(text string) (probe.Aims, error) {
 	var a probe.Aims
 	err := json.Unmarshal([]byte(text), &a)

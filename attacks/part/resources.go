@@ -1,16 +1,16 @@
 package part
 
-// What hostile programs are allowed, and how much more they try to take. All of it is
-// small: it must break nothing where a limit is missing.
+// Limits of hostile programs, and the amounts that they try to take. All are small, so that
+// nothing breaks if a limit is missing.
 const (
-	Memory = 256 << 20 // bytes of a container
-	Disk   = 16 << 20  // bytes of each writable directory
+	Memory = 256 << 20 // memory of a container, in bytes
+	Disk   = 16 << 20  // size of each writable directory, in bytes
 	Files  = Disk>>10 + 16<<10
 	Pids   = 256
-	Open   = 4096 // files of a process
+	Open   = 4096 // open files of a process
 
-	AgentOutput  = 8 << 20  // bytes of each output of the agent's that are kept
-	ServerStderr = 16 << 20 // bytes of a server's that are kept
+	AgentOutput  = 8 << 20  // recorded output of the agent per stream, in bytes
+	ServerStderr = 16 << 20 // recorded stderr of a server, in bytes
 )
 
 // Names in the workspace.
@@ -23,7 +23,7 @@ const (
 	Planted  = "planted"
 )
 
-// What a hostile program starts itself as.
+// Arguments with which a hostile program starts itself.
 const (
 	Forks   = "forks"
 	Threads = "threads"
@@ -33,8 +33,8 @@ const (
 	Finds   = "grader-finds"
 )
 
-// Sayings returns texts that a terminal or a CI system would obey, by the attack: each has
-// its mark in it, which stands there as it is only where nothing was taken out.
+// Sayings returns, by attack, texts that a terminal or a CI system would act on. Each
+// contains its mark, which is found unchanged in an output only if nothing was removed.
 func Sayings() map[string]string {
 	return map[string]string{
 		"terminal-title":     "\x1b]0;title-mark\a",

@@ -2,36 +2,36 @@ package part
 
 import "slices"
 
-// Tasks whose trials several attacks by protocol share.
+// Tasks whose trials several protocol attacks share.
 const (
-	Ambiguous = "call-name-twice" // each attack has a server of its own, called as it is
+	Ambiguous = "call-name-twice" // each attack has its own server with the same name
 	Hidden    = "hidden-tool"
 	Routing   = "host-of-another"
 	Forging   = "answer-other-type"
 )
 
-// Attacks by an answer to what another conversation waits for, which has the id Pending.
+// Attacks by a response to a request with the ID Pending in another session.
 const (
 	OtherSession = "answer-other-session"
 	OtherServer  = "answer-other-server"
 	Pending      = "77"
 )
 
-// SlowReader is the attack that asks for much and reads nothing.
+// SlowReader is the attack that requests much and reads nothing.
 const SlowReader = "slow-reader"
 
-// Talkers returns the servers that it asks.
+// Talkers returns the servers that SlowReader requests from.
 func Talkers() []string { return []string{Left, Right, "third"} }
 
-// Servers of attacks by protocol. Filtered shows the tool Shown alone; Left and Right
-// show both.
+// Servers of protocol attacks. Filtered only offers the tool Shown; Left and Right offer
+// both.
 const (
 	Filtered = "filtered"
 	Left     = "left"
 	Right    = "right"
 )
 
-// Tools of servers that read loosely.
+// Tools and arguments of the lenient servers.
 const (
 	Shown  = "open"
 	Kept   = "hidden"
@@ -39,14 +39,14 @@ const (
 	Unsafe = "/etc"
 )
 
-// Ran returns what such a server tells on its stderr, which is outside of all protocols, of a
-// call that it carried out. The mark is who the call is an attack of.
+// Ran returns the line that a lenient server writes to stderr, which is independent of MCP,
+// when it executes a call. The mark is the attack that made the call.
 func Ran(tool, path, mark string) string { return "ran " + tool + " " + path + " for " + mark }
 
-// Flooded returns what a server tells there that was heard to the end of a flood.
+// Flooded returns the line that a server writes to stderr if its flood was not stopped.
 func Flooded(mark string) string { return "nobody stopped " + mark }
 
-// Forgeries returns the attacks that forging servers carry out, one call each.
+// Forgeries returns the attacks of the forging servers, with one call each.
 func Forgeries() []string {
 	return slices.Concat([]string{
 		Forging, "answer-twice", "answer-ahead", "ask-with-agents-id", "answer-after-cancel", "never-answer",
@@ -54,8 +54,8 @@ func Forgeries() []string {
 	}, Oddities(), Floods())
 }
 
-// Oddities returns those of them that are answered in the end, by the server Patient, which
-// may take its time: some are megabytes, and the machine may be busy.
+// Oddities returns those Forgeries that end with a response. The server Patient sends them
+// with a long timeout, since some have megabytes and the machine may be busy.
 func Oddities() []string {
 	return []string{
 		"version-future", "version-old", "version-empty", "version-array", "version-stateless",
@@ -64,8 +64,8 @@ func Oddities() []string {
 	}
 }
 
-// Patient is the server that [Oddities] are said by.
+// Patient is the server of [Oddities].
 const Patient = "patient"
 
-// Floods returns those of them that have a server of their own.
+// Floods returns those Forgeries that have a server of their own.
 func Floods() []string { return []string{"long-line", "small-frames", "noise-lines"} }
