@@ -42,7 +42,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 					return err
 				}
 			}
-			placed, err := s.withFiles(gctx, s.plan.placed(c, s.trial, a))
+			placed, err := s.withFiles(gctx, s.plan.withAddress(c, s.trial, a))
 			if err != nil {
 				return err
 			}
@@ -69,7 +69,7 @@ func (s *trialSandbox) apply(ctx context.Context, filtered bool) (err error) {
 		s.network.leave = s.backend.watch.followNetwork(s.plan.network, s.cut)
 	}
 	s.Servers = s.plan.serversAt(a)
-	return s.settle(ctx, filtered)
+	return s.checkGuests(ctx, filtered)
 }
 
 // createForAgent creates the network and the volume of the agent's container. It returns the
@@ -131,9 +131,9 @@ func (s *trialSandbox) withFiles(ctx context.Context, c containerPlan) (containe
 	return c, nil
 }
 
-// settle checks the walls of every container from inside, before anything untrusted runs there,
+// checkGuests checks the walls of every container from inside, before anything untrusted runs there,
 // and starts DNS in each guest. filtered means that the seccomp filter is waza's.
-func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
+func (s *trialSandbox) checkGuests(ctx context.Context, filtered bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, c := range s.containers {
 		group.Go(func() error {
@@ -141,7 +141,7 @@ func (s *trialSandbox) settle(ctx context.Context, filtered bool) error {
 			if err := guests.CheckWalls(c.guest.Hello(), guests.Walls{Interface: onBridge, OurFilter: filtered, OwnKernel: ownKernel(s.trial.Runtime)}); err != nil {
 				return fmt.Errorf("container of %s: %w", name, err)
 			}
-			err := c.meter.Attend(ctx, c.guest)
+			err := c.meter.Watch(ctx, c.guest)
 			if err == nil {
 				err = c.guest.Resolve(ctx, guests.Names(s.trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })
 			}

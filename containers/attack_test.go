@@ -223,7 +223,7 @@ func openUndefended(t *testing.T, b *Backend, trial *plan.Trial, options func(*n
 		a = undefendedNetwork(t, b, p, options)
 	}
 	for _, c := range p.containers {
-		c = p.placed(c, trial, a)
+		c = p.withAddress(c, trial, a)
 		if c.container != sandbox.Agent {
 			continue
 		}

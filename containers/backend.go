@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	if o.Digest == nil {
 		o.Digest = files.Digest
 	}
-	s := starter{engine: e, watch: startWatch(e), apart: new(atomic.Bool), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
+	s := starter{engine: e, watch: startWatch(e), remote: new(atomic.Bool), library: sync.OnceValues(func() (*testcontainers.DockerProvider, error) { return newLibrary(e) })}
 	b := &Backend{
 		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
 		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
@@ -144,7 +144,7 @@ func (b *Backend) close(ctx context.Context) error {
 			err = errors.Join(err, held.close(ctx))
 		}
 		if !b.foreign {
-			err = errors.Join(err, b.engine.removeVolumes(ctx, labelled(b.run, wholeRun)))
+			err = errors.Join(err, b.engine.removeVolumes(ctx, ofTrial(b.run, wholeRun)))
 		}
 	case held != nil:
 		held.abandon()
@@ -192,7 +192,7 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observe func(evidence.Event)) *trialSandbox {
 	return &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}},
-		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.take(), observe: observe,
+		backend: b, lease: held, trial: t, plan: p, dir: b.dirs.get(), observe: observe,
 		containers: map[string]*startedContainer{}, network: taskNetwork{name: p.network, engine: b.engine},
 	}
 }
@@ -200,7 +200,7 @@ func (b *Backend) newSandbox(held *heldLease, t *plan.Trial, p trialPlan, observ
 // planInputOf collects what planning a trial needs: its images, user ids, and the seccomp
 // profile.
 func (b *Backend) planInputOf(ctx context.Context, held *heldLease, t *plan.Trial) (s planInput, err error) {
-	s.user = held.users.take
+	s.user = held.users.get
 	if s.images, err = b.images.ofTrials(ctx, []*plan.Trial{t}, func(string) {}); err != nil {
 		return s, err
 	}

@@ -229,7 +229,7 @@ func (b *builder) dropStages(ctx context.Context, wanted string) error {
 		if !slices.ContainsFunc(found, func(c container.Summary) bool { return c.Labels[labelRole] == "" }) {
 			break
 		}
-		if err := retry.Sleep(ctx, again); err != nil {
+		if err := retry.Sleep(ctx, conflictPause); err != nil {
 			return fmt.Errorf("a build of the run %s does not end: %w", b.run, err)
 		}
 	}

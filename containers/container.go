@@ -38,8 +38,8 @@ type starter struct {
 	watch  *watch
 	// library returns testcontainers with our engine. It is initialized for the first service.
 	library func() (*testcontainers.DockerProvider, error)
-	// apart is set when the engine has failed to mount a directory of this machine.
-	apart *atomic.Bool
+	// remote is set when the engine has failed to mount a directory of this machine.
+	remote *atomic.Bool
 }
 
 // start creates, attaches to and starts a container, in this order, because a container without
@@ -78,7 +78,7 @@ func (s *starter) start(ctx context.Context, p containerPlan, network string) (_
 // create creates a container. If the engine is on this machine, the guest gets a socket.
 func (s *starter) create(ctx context.Context, p containerPlan, network string, c *startedContainer) (err error) {
 	conf, host := p.conf, p.host
-	if !s.apart.Load() {
+	if !s.remote.Load() {
 		c.socket = newSocket(s.engine.DaemonHost(), &conf, &host)
 	}
 	c.id, err = s.engine.createContainer(ctx, &conf, &host, p.networking(network), p.name)
@@ -86,7 +86,7 @@ func (s *starter) create(ctx context.Context, p containerPlan, network string, c
 		c.socket.remove()
 		c.socket = nil
 		if c.id, err = s.engine.createContainer(ctx, &p.conf, &p.host, p.networking(network), p.name); err == nil {
-			s.apart.Store(true)
+			s.remote.Store(true)
 		}
 	}
 	return err
@@ -104,7 +104,7 @@ type startedContainer struct {
 	removed  <-chan error // receives one value when the container is removed
 	cancel   context.CancelFunc
 	stderr   *bounded.Ends
-	followed *followed                // the engine's events about the container
+	followed *containerEvents         // the engine's events about the container
 	meter    *guests.Meter            // nil outside a trial
 	writable []string                 // writable directories; nil outside a trial
 	service  testcontainers.Container // for a service, else nil
@@ -148,14 +148,14 @@ func (c *startedContainer) close(ctx context.Context) error {
 		defer c.cancel()
 	}
 	if c.followed != nil {
-		c.followed.leave()
+		c.followed.unfollow()
 	}
 	switch {
 	case c.service != nil:
 		// The error differs between versions if the container is already gone, so check for the
 		// container below.
 		_ = c.service.Terminate(ctx, testcontainers.StopTimeout(0))
-	case c.leave():
+	case c.waitRemoved():
 		return nil
 	case !defence.EndingContainers:
 		c.abandon()
@@ -166,14 +166,14 @@ func (c *startedContainer) close(ctx context.Context) error {
 
 // abandon closes the connections to a container without removing it.
 func (c *startedContainer) abandon() {
-	c.followed.leave()
+	c.followed.unfollow()
 	c.cancel()
 	_ = c.guest.Close()
 }
 
-// leave closes the connection to process 1 and waits for the container's removal. It reports
+// waitRemoved closes the connection to process 1 and waits for the container's removal. It reports
 // whether the container is gone.
-func (c *startedContainer) leave() bool {
+func (c *startedContainer) waitRemoved() bool {
 	if c.guest == nil {
 		if c.attached.Conn != nil {
 			c.attached.Close()

@@ -20,7 +20,7 @@ func TestNetworkIsRemovedOnceItIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := b.engine.NetworkList(within(t), network.ListOptions{Filters: labelled(b.run, s.(*trialSandbox).plan.trial).args()})
+	found, err := b.engine.NetworkList(within(t), network.ListOptions{Filters: ofTrial(b.run, s.(*trialSandbox).plan.trial).args()})
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%d networks, %v", len(found), err)
 	}

@@ -171,7 +171,7 @@ func (f *facts) examineImages(ctx context.Context, e *engine) error {
 }
 
 func (f *facts) examineRuns(ctx context.Context, s sweeper) error {
-	all, err := s.find(ctx, ours())
+	all, err := s.find(ctx, allRuns())
 	if err != nil {
 		return err
 	}

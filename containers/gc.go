@@ -33,8 +33,8 @@ type Garbage struct {
 
 func (g Garbage) none() bool { return g.Containers+g.Networks+g.Volumes+g.Images+g.held == 0 }
 
-// and returns the sum of g and what was found after it.
-func (g Garbage) and(later Garbage) Garbage {
+// plus returns the sum of g and what was found after it.
+func (g Garbage) plus(later Garbage) Garbage {
 	runs := slices.Concat(g.Runs, later.Runs)
 	slices.Sort(runs)
 	return Garbage{
@@ -54,8 +54,8 @@ func GC(ctx context.Context) (Garbage, error) {
 	}
 	defer func() { _ = e.Close() }()
 	s := sweeper{e}
-	g, err := settled(ctx, func() (Garbage, error) {
-		found, err := s.find(ctx, ours())
+	g, err := untilClean(ctx, func() (Garbage, error) {
+		found, err := s.find(ctx, allRuns())
 		if err != nil {
 			return Garbage{}, err
 		}
@@ -89,11 +89,11 @@ const (
 	settlingTries = 10
 )
 
-// settled calls sweep repeatedly until it finds nothing.
-func settled(ctx context.Context, sweep func() (Garbage, error)) (all Garbage, err error) {
+// untilClean calls sweep repeatedly until it finds nothing.
+func untilClean(ctx context.Context, sweep func() (Garbage, error)) (all Garbage, err error) {
 	for range settlingTries {
 		g, err := sweep()
-		all = all.and(g)
+		all = all.plus(g)
 		if err != nil || g.none() {
 			return all, err
 		}
@@ -186,7 +186,7 @@ func (s sweeper) liveRuns(ctx context.Context) (map[string]bool, error) {
 
 // sweepRun removes everything of a run except what its lease holds.
 func (s sweeper) sweepRun(ctx context.Context, run string, held *heldLease) error {
-	_, err := settled(ctx, func() (Garbage, error) {
+	_, err := untilClean(ctx, func() (Garbage, error) {
 		all, err := s.find(ctx, ofRun(run))
 		if err != nil {
 			return Garbage{}, err
@@ -305,7 +305,7 @@ func (l *leftovers) remove(ctx context.Context) error {
 	trials := sortedKeys(l.trials)
 	l.mu.Unlock()
 	return each(trials, func(trial string) error {
-		which := labelled(l.run, trial)
+		which := ofTrial(l.run, trial)
 		err := errors.Join(l.engine.removeContainers(ctx, which), l.engine.removeNetworks(ctx, which), l.engine.removeVolumes(ctx, which))
 		if err != nil {
 			return fmt.Errorf("trial %s: %w", trial, err)

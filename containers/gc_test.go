@@ -230,7 +230,7 @@ func TestAgeByTheEnginesClock(t *testing.T) {
 // What is found in several rounds is added up, guest images too.
 func TestGarbageOfSeveralRounds(t *testing.T) {
 	one := Garbage{Runs: []string{"b"}, Live: []string{"x"}, Containers: 1, Networks: 2, Volumes: 3, Images: 4, Guests: 5}
-	got := one.and(Garbage{Runs: []string{"a", "b"}, Containers: 1, Guests: 1})
+	got := one.plus(Garbage{Runs: []string{"a", "b"}, Containers: 1, Guests: 1})
 	want := Garbage{Runs: []string{"a", "b"}, Containers: 2, Networks: 2, Volumes: 3, Images: 4, Guests: 6}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Garbage{})); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -96,7 +96,7 @@ func (l *lease) take(ctx context.Context) (*startedContainer, error) {
 		Type: mount.TypeVolume, Source: filesVolume(l.run), Target: filesDir,
 		VolumeOptions: &mount.VolumeOptions{Labels: labels(l.run, wholeRun, roleFiles)},
 	}}
-	for key, value := range home() {
+	for key, value := range processLabels() {
 		c.conf.Labels[key] = value
 	}
 	return l.start(ctx, c, "")
@@ -107,7 +107,7 @@ func (l *lease) take(ctx context.Context) (*startedContainer, error) {
 func (l *lease) dropLocked(ctx context.Context) error {
 	l.held.abandon()
 	l.held = nil
-	return l.engine.removeContainers(ctx, append(labelled(l.run, wholeRun), labelRole+"="+roleLease))
+	return l.engine.removeContainers(ctx, append(ofTrial(l.run, wholeRun), labelRole+"="+roleLease))
 }
 
 // takeOver takes the lease of a dead run. If several processes try at once, only one succeeds,
@@ -162,8 +162,8 @@ func (l *lease) current() *heldLease {
 	return l.held
 }
 
-// home returns labels that identify this process.
-func home() map[string]string {
+// processLabels returns labels that identify this process.
+func processLabels() map[string]string {
 	host, _ := os.Hostname()
 	return map[string]string{
 		labelHost:  host,
@@ -201,7 +201,7 @@ func leaseLives(state string, created time.Time, l map[string]string, now time.T
 // isHere reports whether the process of a lease is in the same pid namespace as this process.
 // Containers of a machine may share the host name, and always share the boot id.
 func isHere(l map[string]string) bool {
-	here := home()
+	here := processLabels()
 	for _, label := range []string{labelHost, labelBoot, labelPIDs} {
 		if here[label] == "" || l[label] != here[label] {
 			return false

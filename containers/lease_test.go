@@ -22,7 +22,7 @@ func TestLeaseLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := func(changes map[string]string) map[string]string {
-		l := home()
+		l := processLabels()
 		maps.Copy(l, changes)
 		return l
 	}
@@ -34,12 +34,12 @@ func TestLeaseLives(t *testing.T) {
 		labels map[string]string
 		want   bool
 	}{
-		{"running", "running", 0, home(), true},
+		{"running", "running", 0, processLabels(), true},
 		{"running for a week, elsewhere", "running", 7 * 24 * time.Hour, with(map[string]string{labelHost: "elsewhere"}), true},
-		{"paused", "paused", time.Hour, home(), true},
+		{"paused", "paused", time.Hour, processLabels(), true},
 		{"running, without labels", "running", 0, nil, true},
-		{"created by this process", "created", 0, home(), true},
-		{"created by this process long ago", "created", time.Hour, home(), true},
+		{"created by this process", "created", 0, processLabels(), true},
+		{"created by this process long ago", "created", time.Hour, processLabels(), true},
 		{"created by a process that has ended", "created", 0, with(map[string]string{labelPID: strconv.Itoa(ended.Process.Pid)}), false},
 		{"created by a process whose number came again", "created", 0, with(map[string]string{labelStart: "1"}), false},
 		{"created by nobody knows whom", "created", 0, with(map[string]string{labelPID: "", labelStart: ""}), true},
@@ -52,9 +52,9 @@ func TestLeaseLives(t *testing.T) {
 		{"created here before a reboot, just now", "created", time.Second, with(map[string]string{labelBoot: "another"}), true},
 		{"created here before a reboot, long ago", "created", 2 * takingLease, with(map[string]string{labelBoot: "another"}), false},
 		{"created elsewhere by a clock ahead", "created", -time.Minute, with(map[string]string{labelHost: "elsewhere"}), true},
-		{"exited", "exited", 0, home(), false},
-		{"dead", "dead", 0, home(), false},
-		{"removing", "removing", 0, home(), false},
+		{"exited", "exited", 0, processLabels(), false},
+		{"dead", "dead", 0, processLabels(), false},
+		{"removing", "removing", 0, processLabels(), false},
 	}
 	for _, test := range tests {
 		if got := leaseLives(test.state, now.Add(-test.age), test.labels, now); got != test.want {
@@ -139,7 +139,7 @@ func TestFaults_LiveRunKeepsItsVolumes(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
 	volumes := func() (names []string) {
-		found, err := b.engine.VolumeList(within(t), volume.ListOptions{Filters: filter(labelled(b.run, wholeRun)).args()})
+		found, err := b.engine.VolumeList(within(t), volume.ListOptions{Filters: filter(ofTrial(b.run, wholeRun)).args()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,9 +23,9 @@ func (p trialPlan) serversAt(a addresses) netip.Addr {
 	return a.agent()
 }
 
-// placed returns a container of the plan with its address on the task network and its entries
+// withAddress returns a container of the plan with its address on the task network and its entries
 // in /etc/hosts.
-func (p trialPlan) placed(c containerPlan, t *plan.Trial, a addresses) containerPlan {
+func (p trialPlan) withAddress(c containerPlan, t *plan.Trial, a addresses) containerPlan {
 	servers := p.serversAt(a)
 	for _, host := range guests.Hosts(t, c.container, servers) {
 		c.host.ExtraHosts = append(c.host.ExtraHosts, host.Name+":"+host.At.String())

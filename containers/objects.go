@@ -79,11 +79,11 @@ type filter []string
 // ofRun selects everything of one run.
 func ofRun(run string) filter { return filter{labelRun + "=" + run} }
 
-// ours selects everything of any run.
-func ours() filter { return filter{labelRun} }
+// allRuns selects everything of any run.
+func allRuns() filter { return filter{labelRun} }
 
-// labelled selects everything of one trial, or of a run as a whole.
-func labelled(run, trial string) filter {
+// ofTrial selects everything of one trial, or of a run as a whole.
+func ofTrial(run, trial string) filter {
 	return filter{labelRun + "=" + run, labelTrial + "=" + trial}
 }
 
@@ -108,8 +108,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// again is the pause before a request is repeated that conflicted with another one.
-const again = 50 * time.Millisecond
+// conflictPause is the pause before a request is repeated that conflicted with another one.
+const conflictPause = 50 * time.Millisecond
 
 // creating returns the context for a request that creates an object. It is not cancelled with
 // ctx, because the engine would still create the object, and its id would be unknown.
@@ -153,7 +153,7 @@ func (e *engine) removeContainer(ctx context.Context, id string) error {
 		if _, err := e.ContainerInspect(ctx, id); errdefs.IsNotFound(err) {
 			return nil
 		}
-		if err := retry.Sleep(ctx, again); err != nil {
+		if err := retry.Sleep(ctx, conflictPause); err != nil {
 			return fmt.Errorf("remove container %.12s: %w", id, err)
 		}
 	}
@@ -210,7 +210,7 @@ func (e *engine) createVolume(ctx context.Context, name string, labels map[strin
 func (e *engine) removeVolume(ctx context.Context, name string) error {
 	err := e.VolumeRemove(ctx, name, true)
 	for try := 0; errdefs.IsConflict(err) && try < 20 && ctx.Err() == nil; try++ {
-		time.Sleep(again)
+		time.Sleep(conflictPause)
 		err = e.VolumeRemove(ctx, name, true)
 	}
 	return ignoreGone(err)
@@ -238,7 +238,7 @@ func (e *engine) removeNetwork(ctx context.Context, id string) error {
 		if !errdefs.IsPermissionDenied(err) || time.Now().After(until) { // otherwise "has active endpoints"
 			return ignoreGone(err)
 		}
-		if late := retry.Sleep(ctx, again); late != nil {
+		if late := retry.Sleep(ctx, conflictPause); late != nil {
 			return errors.Join(err, late)
 		}
 	}

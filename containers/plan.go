@@ -46,8 +46,8 @@ type containerPlan struct {
 	conf      container.Config
 	host      container.HostConfig
 	image     imageInfo
-	// insists is who requires the user, the eval or its image; empty if nobody does.
-	insists string
+	// requiredBy is who requires the user, the eval or its image; empty if nobody does.
+	requiredBy string
 	// service means that it is a service, which testcontainers manages.
 	service bool
 }
@@ -122,13 +122,13 @@ type containerRequest struct {
 func planContainer(r containerRequest) containerPlan {
 	user, insists := r.image.UserOf(r.limits.User)
 	if insists == "" {
-		user = r.input.usual()
+		user = r.input.defaultUser()
 	}
 	if !defence.Unprivileged {
 		user = "0:0"
 	}
 	plan := containerPlan{
-		container: r.container, name: r.name, image: r.image, host: r.hostConfig(user), insists: insists,
+		container: r.container, name: r.name, image: r.image, host: r.hostConfig(user), requiredBy: insists,
 		conf: container.Config{
 			Image:       r.image.layer,
 			User:        user,
@@ -293,11 +293,11 @@ func (p trialPlan) lacksUsers() bool {
 	return slices.ContainsFunc(p.containers, func(c containerPlan) bool { return c.conf.User == "" })
 }
 
-// giveBack returns the containers' users to the pool they came from.
-func (p trialPlan) giveBack(to *pool) {
+// releaseUsers returns the containers' users to the pool they came from.
+func (p trialPlan) releaseUsers(to *pool) {
 	for _, c := range p.containers {
-		if c.insists == "" {
-			to.giveBack(c.conf.User)
+		if c.requiredBy == "" {
+			to.put(c.conf.User)
 		}
 	}
 }
@@ -309,8 +309,8 @@ func (s planInput) profile() string {
 	return s.seccomp
 }
 
-// usual returns the user of a container if nobody requires one.
-func (s planInput) usual() string {
+// defaultUser returns the user of a container if nobody requires one.
+func (s planInput) defaultUser() string {
 	if !defence.OwnUsers {
 		return "1000:1000"
 	}

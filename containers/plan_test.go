@@ -33,7 +33,7 @@ func planned() (*plan.Trial, planInput) {
 			"team/node":  {Image: guests.Image{ID: "sha256:node", User: "node", Users: map[string]string{"node": "1001:1002"}}, layer: "sha256:node+"},
 			"team/stock": {Image: guests.Image{ID: "sha256:stock", User: "root", Volumes: []string{"/var/lib/stock"}}, layer: "sha256:stock+"},
 		},
-		user: newUserPool(7000).take, seccomp: "{}",
+		user: newUserPool(7000).get, seccomp: "{}",
 	}
 }
 
@@ -197,7 +197,7 @@ func TestWithAddresses(t *testing.T) {
 		trial.Network, trial.Models = test.network, &plan.Models{}
 		plan := planTrial(trial, s)
 		for _, c := range plan.containers {
-			c = plan.placed(c, trial, subnet)
+			c = plan.withAddress(c, trial, subnet)
 			want := map[string]string{sandbox.Agent: test.agent}[c.container]
 			got := ""
 			if net := c.networking("n"); net != nil {

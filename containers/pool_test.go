@@ -9,13 +9,13 @@ import (
 func TestPool(t *testing.T) {
 	p := newPool(strconv.Itoa)
 	for n := range usersOfRun {
-		if got := p.take(); got != strconv.Itoa(n) {
+		if got := p.get(); got != strconv.Itoa(n) {
 			t.Fatalf("name %d is %q", n, got)
 		}
 	}
-	p.giveBack(p.take()) // none is left
-	p.giveBack("7")
-	if got, more := p.take(), p.take(); got != "7" || more != "" {
+	p.put(p.get()) // none is left
+	p.put("7")
+	if got, more := p.get(), p.get(); got != "7" || more != "" {
 		t.Errorf("after 7 came back: %q and %q", got, more)
 	}
 }

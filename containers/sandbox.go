@@ -162,14 +162,14 @@ func (s *trialSandbox) close(ctx context.Context) error {
 		s.backend.leftovers.add(s.plan.trial)
 		return err
 	}
-	s.plan.giveBack(s.lease.users)
-	s.backend.dirs.giveBack(s.dir)
+	s.plan.releaseUsers(s.lease.users)
+	s.backend.dirs.put(s.dir)
 	return nil
 }
 
 // takeDown removes the containers, and then the network and the workspace volume.
 func (s *trialSandbox) takeDown(ctx context.Context) error {
-	e, which := s.backend.engine, labelled(s.backend.run, s.plan.trial)
+	e, which := s.backend.engine, ofTrial(s.backend.run, s.plan.trial)
 	var all, inNetwork sync.WaitGroup
 	errs := make(chan error, len(s.containers)+1)
 	for _, c := range s.containers {

@@ -182,7 +182,7 @@ func TestClose(t *testing.T) {
 // noTrialObjects fails the test if the engine has anything of the trial.
 func noTrialObjects(t *testing.T, b *Backend, trial *plan.Trial) {
 	t.Helper()
-	all, err := (sweeper{b.engine}).find(context.Background(), ours())
+	all, err := (sweeper{b.engine}).find(context.Background(), allRuns())
 	if err != nil {
 		t.Error(err)
 		return

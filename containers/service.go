@@ -58,26 +58,26 @@ func newLibrary(e *engine) (_ *testcontainers.DockerProvider, err error) {
 		return nil, fmt.Errorf("testcontainers: %w", err)
 	}
 	provider.Logger = log.New(io.Discard, "", 0)
-	provider.SetClient(decided{e})
+	provider.SetClient(plannedClient{e})
 	return provider, nil
 }
 
-// decided is our connection to the engine as testcontainers gets it. Decisions of
+// plannedClient is our connection to the engine as testcontainers gets it. Decisions of
 // testcontainers are overridden by the plan, and Close does not close the connection.
-type decided struct{ *engine }
+type plannedClient struct{ *engine }
 
 // ImageInspect reports that every image exists and has no ports to publish.
-func (decided) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
+func (plannedClient) ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error) {
 	return image.InspectResponse{Config: &spec.DockerOCIImageConfig{}}, nil
 }
 
 // NetworkList reports the network that testcontainers would create.
-func (decided) NetworkList(context.Context, network.ListOptions) ([]network.Summary, error) {
+func (plannedClient) NetworkList(context.Context, network.ListOptions) ([]network.Summary, error) {
 	return []network.Summary{{Name: testcontainers.Bridge}}, nil
 }
 
 // Close does nothing: the run still uses the connection.
-func (decided) Close() error { return nil }
+func (plannedClient) Close() error { return nil }
 
 // startService starts the container of a service through testcontainers, in the order of
 // [starter.start]. If it fails after the container was created, c.id is set.
@@ -95,7 +95,7 @@ func (s *starter) startService(ctx context.Context, p containerPlan, c *startedC
 			return c.connect(ctx)
 		}},
 		PreStops: []testcontainers.ContainerHook{func(context.Context, testcontainers.Container) error {
-			c.leave()
+			c.waitRemoved()
 			return nil
 		}},
 	}

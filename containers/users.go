@@ -97,8 +97,8 @@ func newUserPool(first int) *pool {
 	return newPool(func(n int) string { return numbers(first + n) })
 }
 
-// take returns a free name, or "" if all are in use.
-func (p *pool) take() string {
+// get returns a free name, or "" if all are in use.
+func (p *pool) get() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.free) == 0 {
@@ -109,8 +109,8 @@ func (p *pool) take() string {
 	return name
 }
 
-// giveBack returns a name to the pool, unless it is empty.
-func (p *pool) giveBack(name string) {
+// put returns a name to the pool, unless it is empty.
+func (p *pool) put(name string) {
 	if name == "" {
 		return
 	}

@@ -60,9 +60,9 @@ func (p trialPlan) guaranteesOfAgent(g *evidence.Guarantees) {
 func (p trialPlan) guaranteesOfUsers(g *evidence.Guarantees) {
 	own := true
 	for _, c := range p.containers {
-		if c.insists != "" {
+		if c.requiredBy != "" {
 			own = false
-			g.Missing = append(g.Missing, guests.SharedUser(c.container, c.conf.User, c.insists))
+			g.Missing = append(g.Missing, guests.SharedUser(c.container, c.conf.User, c.requiredBy))
 		}
 	}
 	if own {

@@ -21,12 +21,12 @@ type watch struct {
 	ended  sync.WaitGroup
 
 	mu         sync.Mutex
-	containers map[string]*followed // by id; guarded by mu
-	networks   map[string]func()    // callbacks for disconnections, by network name; guarded by mu
+	containers map[string]*containerEvents // by id; guarded by mu
+	networks   map[string]func()           // callbacks for disconnections, by network name; guarded by mu
 }
 
-// followed is the state of one container according to the engine's events.
-type followed struct {
+// containerEvents is the state of one container according to the engine's events.
+type containerEvents struct {
 	watch *watch
 	id    string
 	died  chan struct{} // closed when the engine has reported its exit
@@ -47,7 +47,7 @@ const (
 // startWatch watches events since the engine was dialled.
 func startWatch(e *engine) *watch {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watch{engine: e, stop: cancel, containers: map[string]*followed{}, networks: map[string]func(){}}
+	w := &watch{engine: e, stop: cancel, containers: map[string]*containerEvents{}, networks: map[string]func(){}}
 	stream := w.open(ctx, e.info.SystemTime)
 	w.ended.Go(func() { w.read(ctx, stream) })
 	return w
@@ -148,16 +148,16 @@ func (w *watch) takeNetworkLocked(ctx context.Context, m events.Message) {
 }
 
 // follow starts to follow a container. It is called before the container is started.
-func (w *watch) follow(id string) *followed {
-	c := &followed{watch: w, id: id, died: make(chan struct{})}
+func (w *watch) follow(id string) *containerEvents {
+	c := &containerEvents{watch: w, id: id, died: make(chan struct{})}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.containers[id] = c
 	return c
 }
 
-// leave stops following; further events are caused by us.
-func (c *followed) leave() {
+// unfollow stops following; further events are caused by us.
+func (c *containerEvents) unfollow() {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	delete(c.watch.containers, c.id)
@@ -165,24 +165,24 @@ func (c *followed) leave() {
 
 // outside returns what somebody did to a container through the engine, or "". The container
 // must have stopped answering.
-func (c *followed) outside(ctx context.Context) string {
-	c.hearOut(ctx)
+func (c *containerEvents) outside(ctx context.Context) string {
+	c.waitReported(ctx)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	return c.done
 }
 
 // starved reports whether a container that has stopped answering ran out of memory.
-func (c *followed) starved(ctx context.Context) bool {
-	c.hearOut(ctx)
+func (c *containerEvents) starved(ctx context.Context) bool {
+	c.waitReported(ctx)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	return c.oom
 }
 
-// hearOut waits for the event about a container's exit, if it has ended. All earlier events
+// waitReported waits for the event about a container's exit, if it has ended. All earlier events
 // have been processed then.
-func (c *followed) hearOut(ctx context.Context) {
+func (c *containerEvents) waitReported(ctx context.Context) {
 	if c.watch.engine.running(ctx, c.id) {
 		return
 	}

@@ -57,7 +57,7 @@ func (w *weakened) Open(ctx context.Context, t *plan.Trial, observe func(evidenc
 	s.network.release, s.Servers = release, p.serversAt(a)
 	var placed []containerPlan
 	for _, c := range p.containers {
-		placed = append(placed, p.placed(c, t, a))
+		placed = append(placed, p.withAddress(c, t, a))
 	}
 	if w.place != nil {
 		w.place(&p, placed, a)

@@ -95,7 +95,7 @@ func (s *trialSandbox) settle(ctx context.Context) error {
 				err = s.proveClosed(ctx, s.pods[name])
 			}
 			if err == nil {
-				err = c.Meter.Attend(ctx, c.Guest)
+				err = c.Meter.Watch(ctx, c.Guest)
 			}
 			if err == nil {
 				err = c.Guest.Resolve(ctx, guests.Names(s.Trial, name, s.Servers), func(q guest.Question) { s.observe(guests.DNSEvent(name, q)) })

@@ -22,10 +22,10 @@ const (
 	lostTimeout    = time.Second
 )
 
-// one runs a trial until its outcome is final, and grades it. It retries trials with outcome
+// runTrial runs a trial until its outcome is final, and grades it. It retries trials with outcome
 // infra, if that could help, and failed trials with attempts left. An interrupted trial has no
 // result.
-func (r *run) one(ctx context.Context, t *plan.Trial) (*Result, error) {
+func (r *run) runTrial(ctx context.Context, t *plan.Trial) (*Result, error) {
 	dir := TrialDir(r.o.Dir, t.Task, t.Number)
 	earlier, err := dir.Earlier()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
-// errNoRoom means that the disk of the run directory has too little space for what trials may
+// errNoSpace means that the disk of the run directory has too little space for what trials may
 // write.
-var errNoRoom = errors.New("not enough room on the disk")
+var errNoSpace = errors.New("not enough room on the disk")
 
 const (
 	// runReserve and trialReserve are bytes kept free for what is not part of a share:
@@ -71,7 +71,7 @@ func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*b
 	atOnce := int64(min(workers, len(trials)))
 	if room < atOnce*least {
 		return nil, fmt.Errorf("%w of the run directory: %s are free, and %d trial(s) at once need %s; free some, name another disk with --run-dir, or run fewer at once with --workers",
-			errNoRoom, mebibytes(there), atOnce, mebibytes(there-room+atOnce*least))
+			errNoSpace, mebibytes(there), atOnce, mebibytes(there-room+atOnce*least))
 	}
 	parts := min(int64(len(trials)), max(atOnce, fairParts), room/least)
 	b.each = room / max(atOnce, parts)
@@ -98,7 +98,7 @@ func (b *budget) begin(t *plan.Trial) (trial.Shares, error) {
 		there -= left
 	}
 	if there -= 2 * trial.SizeOf(t.Files); there < trial.LeastShare(t) {
-		return trial.Shares{}, fmt.Errorf("%w of the run directory: %s are left for a trial that needs %s", errNoRoom, mebibytes(max(there, 0)), mebibytes(trial.LeastShare(t)))
+		return trial.Shares{}, fmt.Errorf("%w of the run directory: %s are left for a trial that needs %s", errNoSpace, mebibytes(max(there, 0)), mebibytes(trial.LeastShare(t)))
 	}
 	s := trial.SharesOf(t, min(b.each, there))
 	b.open[t] = s

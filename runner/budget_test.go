@@ -197,7 +197,7 @@ func TestNoRoomBeforeTheFirstTrial(t *testing.T) {
 	o.Free = func() (int64, bool) { return room - 1, true }
 	b := testBackend()
 	results, err := RunTrials(t.Context(), b, []*plan.Trial{trial}, o)
-	if len(results) != 0 || !errors.Is(err, errNoRoom) || len(b.opened()) != 0 {
+	if len(results) != 0 || !errors.Is(err, errNoSpace) || len(b.opened()) != 0 {
 		t.Errorf("%d results, %d sandboxes, %v", len(results), len(b.opened()), err)
 	}
 	if left, err := os.ReadDir(o.Dir); err != nil || len(left) != 0 {
@@ -249,7 +249,7 @@ func TestBudget(t *testing.T) {
 		free := test.parts*least + runReserve + int64(test.trials)*trialReserve
 		b, err := newBudget(func() (int64, bool) { return free, true }, trials, test.workers)
 		if test.each == 0 {
-			if !errors.Is(err, errNoRoom) {
+			if !errors.Is(err, errNoSpace) {
 				t.Errorf("%+v: %v", test, err)
 			}
 			continue
@@ -280,7 +280,7 @@ func TestBudgetOfTrialsAtOnce(t *testing.T) {
 	if _, err := b.begin(trials[1]); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.begin(trials[2]); !errors.Is(err, errNoRoom) {
+	if _, err := b.begin(trials[2]); !errors.Is(err, errNoSpace) {
 		t.Errorf("all is promised: %v", err)
 	}
 	b.end(trials[0])

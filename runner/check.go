@@ -203,7 +203,7 @@ const placeholder = "not-set-while-checked"
 // if they are missing.
 func (c *checker) plan() []*plan.Trial {
 	choices := plan.Choices{
-		Run: "check", Trials: 1, HostHooks: true, Secrets: &redact.Set{}, Lock: c.lock, Platform: likelyPlatform(), ModelScript: c.ModelScript,
+		Run: "check", Trials: 1, HostHooks: true, Secrets: &redact.Set{}, Lock: c.lock, Platform: defaultPlatform(), ModelScript: c.ModelScript,
 		Lookup: func(name string) (string, bool) {
 			if _, isUnset := c.unset[name]; isUnset {
 				return placeholder, true

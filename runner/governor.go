@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// mostGoverned is the maximum number of concurrent trials under a governor.
-	mostGoverned = 32
-	// firstUse is the assumed memory of a trial, in bytes, until the first one has completed,
+	// maxGoverned is the maximum number of concurrent trials under a governor.
+	maxGoverned = 32
+	// assumedMemory is the assumed memory of a trial, in bytes, until the first one has completed,
 	// unless its limits are lower.
-	firstUse = 1 << 30
-	// leastStarts is how many trials may be starting at once even on a small machine. Engines
+	assumedMemory = 1 << 30
+	// minStarts is how many trials may be starting at once even on a small machine. Engines
 	// do not start more containers any faster.
-	leastStarts = 4
+	minStarts = 4
 )
 
 // Sized is a [Backend] that knows the size of its machine.
@@ -71,8 +71,8 @@ func (r *run) newGovernor(trials []*plan.Trial) *governor {
 func newGovernor(size Sized, trials int, allowed int64, report func(string)) *governor {
 	cpus, memory := size.Size()
 	g := &governor{
-		cpus: float64(max(cpus, 1)), memory: float64(memory) * 3 / 4, most: min(trials, mostGoverned), report: report,
-		peak: float64(min(allowed, firstUse)), models: math.Inf(1), starts: map[plan.TrialID]bool{},
+		cpus: float64(max(cpus, 1)), memory: float64(memory) * 3 / 4, most: min(trials, maxGoverned), report: report,
+		peak: float64(min(allowed, assumedMemory)), models: math.Inf(1), starts: map[plan.TrialID]bool{},
 	}
 	g.changed = sync.NewCond(&g.mu)
 	g.decide()
@@ -111,7 +111,7 @@ func (g *governor) enter(ctx context.Context, t *plan.Trial) error {
 	defer context.AfterFunc(ctx, g.wake)()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for (g.atWork >= g.limit || len(g.starts) >= max(leastStarts, int(g.cpus))) && ctx.Err() == nil {
+	for (g.atWork >= g.limit || len(g.starts) >= max(minStarts, int(g.cpus))) && ctx.Err() == nil {
 		g.changed.Wait()
 	}
 	if ctx.Err() != nil {

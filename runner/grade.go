@@ -33,7 +33,7 @@ type Regrading struct {
 // Regrade repeats every verdict of a run from its directory and writes results and reports. It
 // holds the directory meanwhile. It needs no engine, agent or server.
 func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
-	record, held, err := takeEnded(r.Dir)
+	record, held, err := holdEnded(r.Dir)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -56,10 +56,10 @@ func Regrade(ctx context.Context, r Regrading) (Outcome, error) {
 	return out, err
 }
 
-// takeEnded holds the run in dir until held is closed, and reads its record. It fails if all
+// holdEnded holds the run in dir until held is closed, and reads its record. It fails if all
 // trials of the run are missing, whose results would be overwritten.
-func takeEnded(dir string) (record Record, held io.Closer, err error) {
-	record, held, err = take(dir)
+func holdEnded(dir string) (record Record, held io.Closer, err error) {
+	record, held, err = holdRun(dir)
 	if err != nil {
 		return record, nil, err
 	}
@@ -224,7 +224,7 @@ func (s *Snapshots) take(dir evidence.Dir, trial evidence.Trial) (took bool, err
 		left := grading.Snapshots(dir, grader)
 		for _, name := range slices.Sorted(maps.Keys(left)) {
 			own = true
-			if grader.Files[name], err = s.one(name, left[name], trial); err != nil {
+			if grader.Files[name], err = s.write(name, left[name], trial); err != nil {
 				return took, err
 			}
 		}
@@ -235,8 +235,8 @@ func (s *Snapshots) take(dir evidence.Dir, trial evidence.Trial) (took bool, err
 	return true, dir.WriteTrial(trial)
 }
 
-// one writes a snapshot, unless another trial has, and returns its content.
-func (s *Snapshots) one(name string, content []byte, trial evidence.Trial) ([]byte, error) {
+// write writes a snapshot, unless another trial has, and returns its content.
+func (s *Snapshots) write(name string, content []byte, trial evidence.Trial) ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if taken, ok := s.taken[name]; ok {

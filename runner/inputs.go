@@ -142,7 +142,7 @@ func holdsSecret(name string, secrets *redact.Set) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = file.Close() }()
-	out := redact.NewWriter(secrets, nothing{})
+	out := redact.NewWriter(secrets, discard{})
 	if _, err := files.Copy(out, file); err != nil {
 		return false, err
 	}
@@ -150,9 +150,9 @@ func holdsSecret(name string, secrets *redact.Set) (bool, error) {
 	return out.Found().Spans > 0, err
 }
 
-// nothing is a writer that discards its input.
-type nothing struct{}
+// discard is a writer that discards its input.
+type discard struct{}
 
-func (nothing) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-func (nothing) Close() error { return nil }
+func (discard) Close() error { return nil }

@@ -53,8 +53,8 @@ func newPool(ctx context.Context, b trial.Backend, dir string, trials []*plan.Tr
 
 func keyOf(t *plan.Trial) string { return fmt.Sprintf("%s/%d/%d", t.Task, t.Number, t.Attempt) }
 
-// begins removes a trial from those that may get a warm sandbox.
-func (p *pool) begins(t *plan.Trial) {
+// started removes a trial from those that may get a warm sandbox.
+func (p *pool) started(t *plan.Trial) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if i := slices.Index(p.coming, t); i >= 0 {

@@ -68,7 +68,7 @@ func TestPool(t *testing.T) {
 	observe := func(e evidence.Event) { events = append(events, e.Kind) }
 	take := func(i int) *countedSandbox {
 		t.Helper()
-		a.begins(trials[i])
+		a.started(trials[i])
 		s, err := a.Open(t.Context(), attemptAt(*trials[i]), observe)
 		if err != nil {
 			t.Fatal(err)

@@ -42,8 +42,8 @@ func Certify(ctx context.Context, b selftest.Backend, run string, kind evidence.
 	return &c, fmt.Errorf("%w, so nothing was run:\n%s\nto run all the same:%s", errWeak, strings.Join(holes, "\n"), names.String())
 }
 
-// likelyPlatform returns the most likely platform of an engine on this machine.
-func likelyPlatform() string { return "linux/" + runtime.GOARCH }
+// defaultPlatform returns the most likely platform of an engine on this machine.
+func defaultPlatform() string { return "linux/" + runtime.GOARCH }
 
 // keptInLock is printed for packages that are added to the lock file.
 const keptInLock = "kept in " + images.LockName
@@ -117,7 +117,7 @@ func resolve(ctx context.Context, installer Installer, packages []images.Image, 
 // removed. It opens a backend only to resolve packages, and writes nothing. Errors in files are
 // of type [Mistake].
 func CompleteLock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, old *images.Lock, h Host) (*images.Lock, error) {
-	packages, err := plan.Packages(e, tasks, old, likelyPlatform())
+	packages, err := plan.Packages(e, tasks, old, defaultPlatform())
 	if err != nil {
 		return nil, Mistake{err}
 	}

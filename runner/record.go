@@ -287,7 +287,7 @@ func (r Record) info() results.Run {
 // Settings returns the settings of a run that may differ between compared runs.
 func (r Record) Settings() []results.Setting {
 	all := []results.Setting{
-		{Name: "eval file", Value: brief(r.Eval.SHA256)},
+		{Name: "eval file", Value: shortDigest(r.Eval.SHA256)},
 		{Name: "files of the eval", Value: digestOf(r.Inputs)},
 		{Name: "waza", Value: strings.TrimSpace(r.Waza + " " + r.Build)},
 		{Name: "network", Value: r.Network},
@@ -295,13 +295,13 @@ func (r Record) Settings() []results.Setting {
 		{Name: "engine", Value: r.Engine["version"]},
 	}
 	if r.MCP != nil {
-		all = append(all, results.Setting{Name: "servers laid over", Value: brief(r.MCP.SHA256)})
+		all = append(all, results.Setting{Name: "servers laid over", Value: shortDigest(r.MCP.SHA256)})
 	}
 	if len(r.Egress) > 0 {
 		all = append(all, results.Setting{Name: "hosts allowed", Value: strings.Join(r.Egress, ", ")})
 	}
 	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
-		all = append(all, results.Setting{Name: "image " + ref, Value: brief(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
+		all = append(all, results.Setting{Name: "image " + ref, Value: shortDigest(strings.TrimPrefix(r.Images[ref].ID, "sha256:"))})
 	}
 	return all
 }
@@ -350,8 +350,8 @@ func digestOf(files map[string]string) string {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[name]) // writing to a hash never fails
 	}
-	return brief(hex.EncodeToString(sum.Sum(nil)))
+	return shortDigest(hex.EncodeToString(sum.Sum(nil)))
 }
 
-// brief returns the beginning of a digest.
-func brief(digest string) string { return fmt.Sprintf("%.12s", digest) }
+// shortDigest returns the beginning of a digest.
+func shortDigest(digest string) string { return fmt.Sprintf("%.12s", digest) }

@@ -62,7 +62,7 @@ func (r Record) conclude(dir string, done []Result, seal func(dir string) error)
 // ReportInto writes the reports of the completed run in dir without grading again. It warns of
 // missing evidence.
 func ReportInto(dir string, warn func(error)) error {
-	record, held, err := takeEnded(dir)
+	record, held, err := holdEnded(dir)
 	if err != nil {
 		return err
 	}

@@ -176,9 +176,9 @@ func (q *Request) workers(c eval.Config) (most int, governed bool) {
 	case q.Workers > 0:
 		return q.Workers, q.Governed
 	case q.Governed:
-		return mostGoverned, true
+		return maxGoverned, true
 	case q.Isolated && set == 0 && (q.parallel(c) || c.Parallel == nil && !c.FailFast && c.MCPServerLifetime != plan.PerBenchmark):
-		return mostGoverned, true
+		return maxGoverned, true
 	case !q.parallel(c):
 		return 1, false
 	}

@@ -39,7 +39,7 @@ type Resumption struct {
 // Resume completes a run that ended early, and keeps its completed trials. The job is nil if no
 // trial was left to run, or if planning failed.
 func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
-	record, held, err := take(r.Dir)
+	record, held, err := holdRun(r.Dir)
 	if errors.As(err, new(Mistake)) {
 		return nil, Outcome{}, mistake("--resume: %w", err)
 	}
@@ -73,7 +73,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 		return nil, Outcome{}, err
 	}
 	e := &execution{Job: j, todo: todo, workers: workers, left: left, resumed: true, record: record}
-	out, err := e.carryOut(ctx)
+	out, err := e.execute(ctx)
 	return j, out, err
 }
 

@@ -134,7 +134,7 @@ func (j *Job) plan() (err error) {
 	}
 	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
-		Lock: j.lock, Platform: likelyPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
+		Lock: j.lock, Platform: defaultPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit,
 	})
 	if err != nil {
@@ -180,7 +180,7 @@ func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 	out := Outcome{}
 	if err = record.Write(j.Dir); err == nil {
 		e := &execution{Job: j, todo: j.Trials, workers: workers, baseline: baseline, record: record}
-		out, err = e.carryOut(ctx)
+		out, err = e.execute(ctx)
 	}
 	if out.Dir == "" {
 		err = errors.Join(err, made.abandon())
@@ -188,10 +188,10 @@ func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
 	return out, err
 }
 
-// carryOut runs the remaining trials and writes the reports. Before the first trial starts, it
+// execute runs the remaining trials and writes the reports. Before the first trial starts, it
 // changes nothing in the run directory, except that run.json gets a certificate that prevents
 // the run.
-func (e *execution) carryOut(ctx context.Context) (Outcome, error) {
+func (e *execution) execute(ctx context.Context) (Outcome, error) {
 	backend, err := e.Request.Open(ctx, Opening{Run: e.ID, Isolated: e.Request.Isolated, Resume: e.resumed, Trials: e.Trials, AllowWeak: e.Request.AllowWeak})
 	if err != nil {
 		return Outcome{}, err
@@ -235,7 +235,7 @@ func (j *Job) workersFor(trials []*plan.Trial) (int, error) {
 		most = min(most, len(j.Trials))
 	}
 	err := checkDisk(j.Dir, trials, most)
-	for errors.Is(err, errNoRoom) && governed && most > 1 {
+	for errors.Is(err, errNoSpace) && governed && most > 1 {
 		most /= 2
 		err = checkDisk(j.Dir, trials, most)
 	}

@@ -103,9 +103,9 @@ func Hold(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// take holds the run directory dir until held is closed, and reads its record. It returns
+// holdRun holds the run directory dir until held is closed, and reads its record. It returns
 // [sandbox.ErrAlive] if another process holds it, and a [Mistake] if it is not a run directory.
-func take(dir string) (record Record, held io.Closer, err error) {
+func holdRun(dir string) (record Record, held io.Closer, err error) {
 	if _, err := os.Lstat(filepath.Join(dir, RunFile)); err != nil { // opening a pipe would block
 		if _, err := ReadRecord(dir); err != nil {
 			return record, nil, Mistake{err}

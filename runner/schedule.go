@@ -156,8 +156,8 @@ func (r *run) runAll(ctx context.Context, trials []*plan.Trial) (done []Result, 
 				if r.governor.enter(starting, t) != nil {
 					return
 				}
-				r.pool.begins(t)
-				result, err := r.one(ctx, t)
+				r.pool.started(t)
+				result, err := r.runTrial(ctx, t)
 				errs[i], trials[i] = err, nil
 				r.governor.leave(t, result)
 				if result == nil {

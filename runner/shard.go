@@ -103,7 +103,7 @@ func (m Merging) read() (merged Record, dirs map[string]string, err error) {
 	dirs = map[string]string{}
 	tasks := map[string]TaskRecord{}
 	for i, s := range shards {
-		key, err := differ(first.Record, s.Record)
+		key, err := differingKey(first.Record, s.Record)
 		switch {
 		case err != nil:
 			return merged, nil, err
@@ -194,9 +194,9 @@ func addShard(r *Record, dir string, shard Record) error {
 	return nil
 }
 
-// differ returns a key of run.json in which two shards of one run differ but must not, or "".
+// differingKey returns a key of run.json in which two shards of one run differ but must not, or "".
 // Tasks, times and machines of shards may differ.
-func differ(a, b Record) (key string, err error) {
+func differingKey(a, b Record) (key string, err error) {
 	var keys [2]map[string]json.RawMessage
 	for i, r := range []Record{a, b} {
 		weak := r.Weak()

@@ -89,9 +89,9 @@ func Run(ctx context.Context, o Options) error {
 
 // turn handles one prompt and writes the model's texts.
 func (a *agent) turn(ctx context.Context, out io.Writer) error {
-	a.said = nil
+	a.texts = nil
 	err := a.work(ctx)
-	_, werr := io.WriteString(out, strings.Join(a.said, "\n"))
+	_, werr := io.WriteString(out, strings.Join(a.texts, "\n"))
 	return errors.Join(err, werr)
 }
 
@@ -103,7 +103,7 @@ type agent struct {
 	workspace  *os.Root
 	transcript *transcript.Writer
 	turns      int      // maximum number of the model's answers
-	said       []string // texts of this turn
+	texts      []string // texts of this turn
 }
 
 func newAgent(ctx context.Context, o Options) (*agent, error) {

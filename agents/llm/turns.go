@@ -18,7 +18,7 @@ func (a *agent) work(ctx context.Context) error {
 			return err
 		}
 		if answer.Text != "" {
-			a.said = append(a.said, answer.Text)
+			a.texts = append(a.texts, answer.Text)
 			a.transcript.Say(answer.Text)
 		}
 		if len(answer.Calls) == 0 {

@@ -73,7 +73,7 @@ func Open(ctx context.Context, s Server, launch Launcher, h Handler) (*Lines, er
 
 // drain discards the output of an abandoned process until it ends.
 func drain(proc process.Process, cancel context.CancelCauseFunc) {
-	_, err := process.Attend(proc, nil, io.Discard, io.Discard).Wait()
+	_, err := process.Communicate(proc, nil, io.Discard, io.Discard).Wait()
 	cancel(err)
 }
 

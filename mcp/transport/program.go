@@ -130,7 +130,7 @@ func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident,
 	output := NewStderr(sink)
 	r := &Resident{
 		Program: Program{output: output, gone: make(chan struct{})},
-		running: process.Attend(proc, nil, output, output), grace: s.Grace,
+		running: process.Communicate(proc, nil, output, output), grace: s.Grace,
 	}
 	go r.report(rec, s.Name)
 	return r, nil

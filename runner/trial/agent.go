@@ -44,12 +44,12 @@ type agentRun struct {
 // runAgent runs the agent until it exits or reaches its time limit. It returns an error only
 // for failures that the agent did not cause. The agentRun is valid also on error.
 func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran agentRun, err error) {
-	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.found, s.servers.early())
+	launch, err := s.plan.Launch(sandbox.LayoutOf(s.sandbox, sandbox.Agent), e.addresses, s.servers.noDiscover())
 	if err != nil {
 		return ran, err
 	}
 	if err := put(ctx, s.sandbox, sandbox.Agent, launch.Files); err != nil {
-		return ran, s.excused(ctx, because(evidence.ReasonSandbox, err))
+		return ran, s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, err))
 	}
 	out, err := s.openOutputs()
 	if err != nil {
@@ -58,15 +58,15 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	w := &agentWork{s, e, launch, out}
 	limit, clock := startAgentClock(ctx, s.plan.Timeout)
 	defer clock.stop()
-	talk := &talk{work: w, clock: clock, started: s.rec.Now()}
+	talk := &turnHandler{work: w, clock: clock, started: s.rec.Now()}
 	defer clock.begins(s.plan.FirstEvent, &s.acted)()
 	program, err := w.startAgent(ctx, talk)
 	if err != nil {
-		err = s.excused(ctx, because(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), agentHint(s.sandbox))))
+		err = s.unlessOutside(ctx, withReason(evidence.ReasonSandbox, hint.Add(fmt.Errorf("agent: %w", err), agentHint(s.sandbox))))
 		return ran, errors.Join(err, out.close())
 	}
 	s.record.AgentStart = s.rec.Now()
-	agent := process.Attend(program, launch.Stdin, out.stdout.unfailing(&s.acted), out.stderr.unfailing(nil))
+	agent := process.Communicate(program, launch.Stdin, out.stdout.unfailing(&s.acted), out.stderr.unfailing(nil))
 	defer func() {
 		if ran.over = agent.HasEnded(); ran.over {
 			err = errors.Join(err, out.close())
@@ -83,9 +83,9 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 	if ctx.Err() != nil {
 		return ran, context.Cause(ctx)
 	}
-	e.commands.end()
-	if err := talk.end(); err != nil {
-		return ran, s.excused(ctx, err)
+	e.commands.finish()
+	if err := talk.record(); err != nil {
+		return ran, s.unlessOutside(ctx, err)
 	}
 	ran.used, err = w.judge(ctx, agent, took)
 	return ran, err
@@ -95,7 +95,7 @@ func runAgent(ctx context.Context, s *stage, e *endpoints, down *teardown) (ran 
 // somebody outside the trial. Everything else is blamed on the agent, even a broken container:
 // otherwise an agent could break its own container to avoid being graded. A limit that was
 // reached takes precedence over the exit status.
-func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span) (used *evidence.Usage, err error) {
+func (w *agentWork) judge(ctx context.Context, agent *process.Running, took stopCause) (used *evidence.Usage, err error) {
 	if err := w.foreignEnding(ctx); err != nil {
 		return nil, err
 	}
@@ -111,11 +111,11 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span
 	if !agent.HasEnded() {
 		w.gap(evidence.GapFinalOutput, errors.New("the agent did not end"))
 		switch took {
-		case overrun, silent:
+		case timeLimit, noFirstEvent:
 			w.blameTime(took, " and did not end when it was killed")
-		case flooded:
+		case outputLimit:
 			w.blame(evidence.ClassAgentError, evidence.ReasonOutput, "the agent wrote more than it may and did not end when it was killed")
-		case overbid:
+		case budgetLimit:
 			w.blame(evidence.ClassAgentError, evidence.ReasonBudget, w.endpoints.overspent()+", and the agent did not end when it was killed")
 		default:
 			w.blame(evidence.ClassAgentError, evidence.ReasonGuest, "the agent did not end when it was killed")
@@ -126,7 +126,7 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span
 	if lost == nil {
 		w.record.ExitCode, w.record.Signal = new(exit.Code), exit.Signal
 	}
-	if took == overrun || took == silent {
+	if took == timeLimit || took == noFirstEvent {
 		w.blameTime(took, "")
 	}
 	used = w.used(ctx)
@@ -148,8 +148,8 @@ func (w *agentWork) judge(ctx context.Context, agent *process.Running, took span
 }
 
 // blameTime blames the agent for reaching a time limit.
-func (w *agentWork) blameTime(took span, and string) {
-	if took == silent {
+func (w *agentWork) blameTime(took stopCause, and string) {
+	if took == noFirstEvent {
 		w.blame(evidence.ClassTimeout, evidence.ReasonNoEvent, fmt.Sprintf("the agent said nothing, asked no model and called no tool within %s%s", w.plan.FirstEvent, and))
 		return
 	}
@@ -208,37 +208,37 @@ func (w *agentWork) blameBreaches(used *evidence.Usage) {
 	}
 }
 
-// span is the reason why waiting for an agent ended.
-type span int
+// stopCause is the reason why waiting for an agent ended.
+type stopCause int
 
 const (
-	inTime  span = iota
-	overrun      // it reached its time limit
-	silent       // it did nothing within the time limit for a first event
-	flooded      // it wrote more than its output limit
-	cutOff       // something that it needs was lost
-	overbid      // it kept asking models after its budget was used up
+	byItself       stopCause = iota
+	timeLimit                // it reached its time limit
+	noFirstEvent             // it did nothing within the time limit for a first event
+	outputLimit              // it wrote more than its output limit
+	dependencyLost           // something that it needs was lost
+	budgetLimit              // it kept asking models after its budget was used up
 )
 
 // await waits for the agent to exit. It sends SIGTERM, then SIGKILL, when the agent reaches its
 // time or output limit, loses something that it needs, or exhausts its model budget. If SIGKILL
 // does not end it either, await returns anyway.
-func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-chan struct{}) span {
-	var took span
+func (w *agentWork) await(limit context.Context, agent *process.Running, lost <-chan struct{}) stopCause {
+	var took stopCause
 	select {
 	case <-agent.Ended():
-		return inTime
-	case <-w.out.flooded:
-		took = flooded
+		return byItself
+	case <-w.out.limitReached:
+		took = outputLimit
 	case <-limit.Done():
-		took = overrun
+		took = timeLimit
 		if errors.Is(context.Cause(limit), errNoEvent) {
-			took = silent
+			took = noFirstEvent
 		}
 	case <-lost:
-		took = cutOff
+		took = dependencyLost
 	case <-w.endpoints.exhausted():
-		took = overbid
+		took = budgetLimit
 	}
 	stop := []process.Step{{Signal: process.Terminate, Grace: stopGrace}, {Signal: process.Kill, Grace: killGrace}}
 	if !defence.KilledAgents {
@@ -256,7 +256,7 @@ const maxFinal = 16 << 20
 type outputs struct {
 	stdout, stderr *output
 	final          *bounded.Head // the final output; nil if it is not read from stdout
-	flooded        chan struct{} // closed when an output exceeds its limit
+	limitReached   chan struct{} // closed when an output exceeds its limit
 }
 
 // output is one of the agent's outputs and the file that it is written to.
@@ -281,8 +281,8 @@ func (s *stage) openOutputs() (*outputs, error) {
 	if err != nil {
 		return nil, errors.Join(err, stdout.Close())
 	}
-	out := &outputs{flooded: make(chan struct{})}
-	flood := sync.OnceFunc(func() { close(out.flooded) })
+	out := &outputs{limitReached: make(chan struct{})}
+	flood := sync.OnceFunc(func() { close(out.limitReached) })
 	keep := func(name string, file io.Closer, w io.Writer) *output {
 		head := &bounded.Head{W: w, Limit: s.plan.Agent.OutputLimit(), Share: s.shares.Agent, Full: flood}
 		if !defence.BoundedOutput {

@@ -37,11 +37,11 @@ func TestAwaitBeyondUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("container went away")
 		p := immortal{make(chan error)}
-		agent := process.Attend(p, nil, io.Discard, io.Discard)
+		agent := process.Communicate(p, nil, io.Discard, io.Discard)
 		w := &agentWork{endpoints: &endpoints{}, out: &outputs{}}
 		limit, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if took := w.await(limit, agent, nil); took != overrun || agent.HasEnded() {
+		if took := w.await(limit, agent, nil); took != timeLimit || agent.HasEnded() {
 			t.Errorf("span %v", took)
 		}
 		p.gone <- gone
@@ -103,7 +103,7 @@ func TestOutputs(t *testing.T) {
 		if err != nil || string(file) != test.kept || r.record.FinalOutput != test.kept || !r.acted.Load() {
 			t.Errorf("%s: kept %q and %q, %v", name, file, r.record.FinalOutput, err)
 		}
-		flooded := process.IsClosed(out.flooded)
+		flooded := process.IsClosed(out.limitReached)
 		if flooded != (test.event != "") || flooded != (len(events) == 1) {
 			t.Errorf("%s: flooded %v, events %+v", name, flooded, events)
 		}

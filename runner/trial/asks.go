@@ -40,7 +40,7 @@ func (a asker) askAll(ctx context.Context) error {
 		var unanswered error
 		switch what := ask.What.(type) {
 		case evidence.FileAsk:
-			answer, unanswered = a.lookAt(ctx, what)
+			answer, unanswered = a.readPath(ctx, what)
 		case evidence.CallAsk:
 			if sessions[what.Server] == nil {
 				sessions[what.Server] = &serverSession{}
@@ -62,21 +62,21 @@ func (a asker) askAll(ctx context.Context) error {
 
 // serverSession is the runner's own session with a server. It is opened by the first call.
 type serverSession struct {
-	talk    *client.Session // nil if it could not be opened
+	session *client.Session // nil if it could not be opened
 	process string
 	failed  error // the error of opening it
 }
 
 func (q *serverSession) close() {
-	if q.talk != nil {
-		q.talk.Close()
+	if q.session != nil {
+		q.session.Close()
 	}
 }
 
 // open opens the session. If the server starts a process per session, it continues with the
 // process of the agent's last session.
 func (q *serverSession) open(ctx context.Context, to *server) {
-	if q.talk != nil || q.failed != nil {
+	if q.session != nil || q.failed != nil {
 		return
 	}
 	q.process = evidence.ProcessServer
@@ -84,12 +84,12 @@ func (q *serverSession) open(ctx context.Context, to *server) {
 	if to.retained != nil {
 		if kept := to.retained.take(); kept != nil {
 			q.process = evidence.ProcessLast
-			q.talk, q.failed = to.retained.resume(ctx, kept)
+			q.session, q.failed = to.retained.resume(ctx, kept)
 			return
 		}
 		q.process, s = evidence.ProcessNew, to.retained.server.Server
 	}
-	q.talk, q.failed = client.Open(ctx, s)
+	q.session, q.failed = client.Open(ctx, s)
 }
 
 // ask makes one call.
@@ -104,7 +104,7 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(what.Seconds)*time.Second, fmt.Errorf("the server did not answer within %d s", what.Seconds))
 	defer cancel()
-	reply, err := q.talk.Call(ctx, what.Tool, what.Arguments)
+	reply, err := q.session.Call(ctx, what.Tool, what.Arguments)
 	if size := len(reply.Result) + len(reply.Error); err == nil && size > maxAnswer {
 		return nil, fmt.Errorf("%w: server %q answered to %s with %d bytes, and at most %d are kept", errUnanswered, what.Server, what.Tool, size, maxAnswer)
 	}
@@ -129,8 +129,8 @@ func outcomeOf(ctx context.Context, reply client.Reply, err error) (outcome evid
 	return evidence.OutcomeOK, ""
 }
 
-// lookAt reads one path in a server's container.
-func (a asker) lookAt(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
+// readPath reads one path in a server's container.
+func (a asker) readPath(ctx context.Context, what evidence.FileAsk) (*evidence.FileAnswer, error) {
 	at := a.servers.find(what.Server)
 	if at == nil {
 		return nil, fmt.Errorf("%w: the trial has no server %q", errUnanswered, what.Server)

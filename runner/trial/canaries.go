@@ -25,18 +25,18 @@ const maxSeen = 100
 // their way to where they are not allowed. Requests to models are not scanned, since they
 // contain whatever the agent works with. A nil scanner finds nothing.
 type canaryScanner struct {
-	set *canary.Set
-	rec eventRecorder
-	may map[string][]string // servers and hosts that each canary may reach
+	set     *canary.Set
+	rec     eventRecorder
+	allowed map[string][]string // servers and hosts that each canary may reach
 
 	servers []string // all servers of the trial
 
 	mu   sync.Mutex
-	seen map[matchedAs]int // guarded by mu
+	seen map[matchKey]int // guarded by mu
 }
 
-// matchedAs is the key by which matches are counted.
-type matchedAs struct{ canary, how string }
+// matchKey is the key by which matches are counted.
+type matchKey struct{ canary, how string }
 
 // eventRecorder records events.
 type eventRecorder interface{ Event(evidence.Event) }
@@ -46,17 +46,17 @@ func scannerFor(t *plan.Trial, rec *evidence.Recorder) (*canaryScanner, error) {
 	if len(t.Canaries) == 0 {
 		return nil, nil
 	}
-	l := &canaryScanner{rec: rec, may: map[string][]string{}, seen: map[matchedAs]int{}}
+	l := &canaryScanner{rec: rec, allowed: map[string][]string{}, seen: map[matchKey]int{}}
 	for _, s := range t.Servers {
 		l.servers = append(l.servers, s.Name)
 	}
 	var values []canary.Value
 	for _, c := range t.Canaries {
 		values = append(values, canary.Value{Name: c.Name, Value: c.Value})
-		l.may[c.Name] = slices.Clone(c.MayReach)
+		l.allowed[c.Name] = slices.Clone(c.MayReach)
 		for _, p := range c.Planted {
 			if p.Server != "" {
-				l.may[c.Name] = append(l.may[c.Name], p.Server)
+				l.allowed[c.Name] = append(l.allowed[c.Name], p.Server)
 			}
 		}
 	}
@@ -70,11 +70,11 @@ func (s *canaryScanner) recordingTo(rec eventRecorder) *canaryScanner {
 	if s == nil {
 		return nil
 	}
-	return &canaryScanner{set: s.set, rec: rec, may: s.may, servers: s.servers, seen: map[matchedAs]int{}}
+	return &canaryScanner{set: s.set, rec: rec, allowed: s.allowed, servers: s.servers, seen: map[matchKey]int{}}
 }
 
-// ways returns the ways out that are scanned.
-func (s *canaryScanner) ways(isolated bool) []string {
+// scanned returns the ways out that are scanned.
+func (s *canaryScanner) scanned(isolated bool) []string {
 	switch {
 	case s == nil:
 		return nil
@@ -90,7 +90,7 @@ func (s *canaryScanner) frame(f evidence.Frame, number int64) {
 		return
 	}
 	for _, found := range s.set.In(f.Raw) {
-		s.matched(f.Server, f.Server, evidence.CanarySeen{
+		s.record(f.Server, f.Server, evidence.CanarySeen{
 			Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding, Tool: toolOf(f.Raw), Frame: number,
 		})
 	}
@@ -120,7 +120,7 @@ func (s *canaryScanner) request(server string, r *http.Request) {
 		head.WriteString("\n" + name + ": " + strings.Join(values, "\n"))
 	}
 	for _, found := range s.set.In([]byte(head.String())) {
-		s.matched(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
+		s.record(server, server, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByArgument, Encoding: found.Encoding})
 	}
 }
 
@@ -144,20 +144,20 @@ func (s *canaryScanner) requests(only string, next http.Handler) http.Handler {
 func (s *canaryScanner) event(e evidence.Event) {
 	if e.Kind == "dns" {
 		name, _ := e.Data["name"].(string)
-		s.named(e.Where, evidence.ByDNS, name)
+		s.hostName(e.Where, evidence.ByDNS, name)
 	}
 }
 
 // maxHostName is the maximum length of a host name in a match, in bytes.
 const maxHostName = 255
 
-// named scans a host name that a program in a container used.
-func (s *canaryScanner) named(container, how, name string) {
+// hostName scans a host name that a program in a container used.
+func (s *canaryScanner) hostName(container, how, name string) {
 	if s == nil {
 		return
 	}
 	for _, found := range s.set.InName(name) {
-		s.matched(container, "", evidence.CanarySeen{
+		s.record(container, "", evidence.CanarySeen{
 			Canary: found.Canary, How: how, Encoding: found.Encoding, Name: strings.ToValidUTF8(name[:min(len(name), maxHostName)], "\uFFFD"),
 		})
 	}
@@ -171,22 +171,22 @@ func (s *canaryScanner) outgoing(found func(canary.Found)) io.Writer {
 	return s.set.Writer(found)
 }
 
-// left records a match in bytes that a container sends to a host.
-func (s *canaryScanner) left(container, host string, found canary.Found) {
+// sent records a match in bytes that a container sends to a host.
+func (s *canaryScanner) sent(container, host string, found canary.Found) {
 	if s == nil {
 		return
 	}
-	s.matched(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
+	s.record(container, host, evidence.CanarySeen{Canary: found.Canary, How: evidence.ByEgress, Encoding: found.Encoding, Name: host})
 }
 
-// matched records a match, unless the canary may reach to. An empty to is never allowed.
-func (s *canaryScanner) matched(where, to string, what evidence.CanarySeen) {
-	if to != "" && slices.ContainsFunc(s.may[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
+// record records a match, unless the canary may reach to. An empty to is never allowed.
+func (s *canaryScanner) record(where, to string, what evidence.CanarySeen) {
+	if to != "" && slices.ContainsFunc(s.allowed[what.Canary], func(name string) bool { return strings.EqualFold(name, to) }) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	as := matchedAs{what.Canary, what.How}
+	as := matchKey{what.Canary, what.How}
 	s.seen[as]++
 	e := evidence.Event{Kind: evidence.EventCanary, Where: where, Message: describeMatch(where, what), Data: dataOf(what)}
 	switch seen := s.seen[as]; {

@@ -19,21 +19,21 @@ import (
 
 // startAgent starts the agent. If the trial has several turns, further prompts come from talk:
 // a built-in agent reads them from stdin, other agents are run again for each prompt.
-func (w *agentWork) startAgent(ctx context.Context, talk *talk) (process.Process, error) {
+func (w *agentWork) startAgent(ctx context.Context, talk *turnHandler) (process.Process, error) {
 	a := w.plan.Agent
 	first, err := w.sandbox.Start(ctx, sandbox.Agent, w.launch.Process)
 	if err != nil || !w.plan.TakesTurns() {
 		return first, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	next := func(said []byte) (string, bool) { return talk.over(ctx, said) }
+	next := func(said []byte) (string, bool) { return talk.turnEnded(ctx, said) }
 	if agents.IsOurs(a.Executor) {
 		return &promptedProcess{Process: first, next: next, stop: stop, said: &bounded.Head{Limit: a.OutputLimit()}}, nil
 	}
 	again := func(prompt string) (process.Process, []byte, error) {
 		again := *w.plan
 		again.Agent.Prompt, again.Agent.Command = prompt, a.Continue
-		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.found, nil)
+		l, err := again.Launch(sandbox.LayoutOf(w.sandbox, sandbox.Agent), w.endpoints.addresses, nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -145,7 +145,7 @@ type conversation struct {
 // last.
 func (c *conversation) runs(stdin []byte, said *bounded.Head, stdout, stderr io.Writer) (process.Exit, error) {
 	for p := c.current; ; {
-		exit, err := process.Attend(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
+		exit, err := process.Communicate(p, stdin, io.MultiWriter(said, stdout), stderr).Wait()
 		if err != nil || exit != (process.Exit{}) || c.isStopped() {
 			return exit, err
 		}

@@ -46,7 +46,7 @@ func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 		out.BaseURL, out.Transport = &url.URL{Scheme: "http", Host: sandbox.ModelHost}, gateway.InProcess(a.Script())
 		return out
 	}
-	transport := newTransport(recordingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL), idleConnection)
+	transport := newTransport(recordingDial(&net.Dialer{Timeout: connectTimeout}, rec, "provider", p.Name, a.URL), remoteIdle)
 	transport.Proxy = func(r *http.Request) (*url.URL, error) { return a.Proxy(r.URL) }
 	out.Transport = transport
 	return out
@@ -61,14 +61,14 @@ type recorder interface {
 // endpoints are what the agent connects to: its servers, its models and allowed hosts outside.
 type endpoints struct {
 	*recording
-	servers  []proxy.Server
-	proxy    *proxy.Proxy
-	models   *gateway.Gateway // nil if there are no models
-	commands *commands
-	found    map[string]string // addresses of servers for the agent, by name
-	outlet   *egress.Proxy     // nil if the agent has no egress
-	serving  sync.WaitGroup
-	draining sync.Once
+	servers   []proxy.Server
+	proxy     *proxy.Proxy
+	models    *gateway.Gateway // nil if there are no models
+	commands  *commands
+	addresses map[string]string // addresses of servers for the agent, by name
+	outlet    *egress.Proxy     // nil if the agent has no egress
+	serving   sync.WaitGroup
+	draining  sync.Once
 }
 
 // openEndpoints starts the proxy for servers, the gateway for models and the egress proxy.
@@ -101,7 +101,7 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, 
 		return err
 	}
 	for _, place := range places {
-		handler := e.at(place)
+		handler := e.handlerFor(place)
 		e.serving.Go(func() {
 			err := e.proxy.Serve(context.WithoutCancel(ctx), place, handler)
 			if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -109,7 +109,7 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, 
 			}
 		})
 	}
-	if e.found, err = e.findServers(ctx, sb, places); err != nil {
+	if e.addresses, err = e.findServers(ctx, sb, places); err != nil {
 		return err
 	}
 	if e.outlet, err = openOutlet(ctx, sb, sandbox.Agent, allowed, e.plan.EgressLimits, e.observer()); err != nil {
@@ -118,9 +118,9 @@ func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, 
 	return nil
 }
 
-// only returns the server that requests at a listener are for, or "" if the Host header
+// onlyServer returns the server that requests at a listener are for, or "" if the Host header
 // decides.
-func (e *endpoints) only(place sandbox.Endpoint) string {
+func (e *endpoints) onlyServer(place sandbox.Endpoint) string {
 	if len(e.servers) == 1 {
 		return e.servers[0].Name
 	}
@@ -164,9 +164,9 @@ func (e *endpoints) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// settle blames the agent for limits that it exceeded, and records which API keys were rejected
+// recordRefusals blames the agent for limits that it exceeded, and records which API keys were rejected
 // by models. It is called after drain.
-func (e *endpoints) settle() {
+func (e *endpoints) recordRefusals() {
 	if why := e.overspent(); why != "" && e.record.Class == "" {
 		e.blame(evidence.ClassAgentError, evidence.ReasonBudget, why)
 	}
@@ -197,10 +197,10 @@ func (e *endpoints) exhausted() <-chan struct{} {
 	return e.models.Exhausted()
 }
 
-// at returns the handler of a listener: models at [sandbox.ModelHost], servers at all other
+// handlerFor returns the handler of a listener: models at [sandbox.ModelHost], servers at all other
 // hosts.
-func (e *endpoints) at(place sandbox.Endpoint) http.Handler {
-	servers := e.canaries.requests(e.only(place), e.proxy.Handler(e.only(place)))
+func (e *endpoints) handlerFor(place sandbox.Endpoint) http.Handler {
+	servers := e.canaries.requests(e.onlyServer(place), e.proxy.Handler(e.onlyServer(place)))
 	if !e.plan.AsksRunner() {
 		return servers
 	}
@@ -245,10 +245,10 @@ func atAddress(addr string, h http.Handler) http.Handler {
 }
 
 // ModelCall implements gateway.Recorder.
-func (nobody) ModelCall(evidence.ModelCall) {}
+func (discard) ModelCall(evidence.ModelCall) {}
 
 // Now implements gateway.Recorder.
-func (nobody) Now() time.Time { return time.Now() }
+func (discard) Now() time.Time { return time.Now() }
 
 // openOutlet opens the egress proxy of a container, for the allowed destinations. It returns
 // nil if there are none.
@@ -286,16 +286,16 @@ func describeEgress(allowed []mcpconfig.Destination) string {
 	return strings.Join(texts, ", ")
 }
 
-// maxPlayed is how many mocked commands are answered per trial.
-const maxPlayed = 10_000
+// maxInvocations is how many mocked commands are answered per trial.
+const maxInvocations = 10_000
 
 // commands answers the commands that a trial mocks.
 type commands struct {
 	*recording
 	workspace string // its path in the agent's container
 
-	mu     sync.Mutex
-	played []evidence.CommandInvocation // guarded by mu
+	mu          sync.Mutex
+	invocations []evidence.CommandInvocation // guarded by mu
 }
 
 // ServeHTTP answers a mocked command in the agent's container and records it. Only requests
@@ -327,22 +327,22 @@ func (c *commands) keep(done evidence.CommandInvocation) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	args, _ := json.Marshal(done.Args)
-	if len(c.played) == maxPlayed || !c.shares.Agent.Take(3*evidence.CostOf(args)) {
+	if len(c.invocations) == maxInvocations || !c.shares.Agent.Take(3*evidence.CostOf(args)) {
 		return false
 	}
-	c.played = append(c.played, done)
+	c.invocations = append(c.invocations, done)
 	return true
 }
 
-// end writes the invocations to the trial's record, and the first command whose number of calls
+// finish writes the invocations to the trial's record, and the first command whose number of calls
 // was not as expected.
-func (c *commands) end() {
+func (c *commands) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.record.Commands = c.played
+	c.record.Commands = c.invocations
 	for _, mock := range c.plan.Commands {
 		count := 0
-		for _, done := range c.played {
+		for _, done := range c.invocations {
 			if done.Command == mock.Name {
 				count++
 			}

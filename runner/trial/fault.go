@@ -25,8 +25,8 @@ func (f *fault) Error() string { return f.err.Error() }
 
 func (f *fault) Unwrap() error { return f.err }
 
-// because returns err with a reason, unless it has one.
-func because(reason evidence.Reason, err error) error {
+// withReason returns err with a reason, unless it has one.
+func withReason(reason evidence.Reason, err error) error {
 	if known := (*fault)(nil); err == nil || errors.As(err, &known) {
 		return err
 	}
@@ -44,8 +44,8 @@ func reasonOf(err error) evidence.Reason {
 	return evidence.ReasonRunner
 }
 
-// excused returns err, or a fault if somebody outside the trial ended one of its containers.
-func (s *stage) excused(ctx context.Context, err error) error {
+// unlessOutside returns err, or a fault if somebody outside the trial ended one of its containers.
+func (s *stage) unlessOutside(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -155,13 +155,13 @@ func (s *stage) foreignEnding(ctx context.Context) error {
 	return nil
 }
 
-// hinted adds to err a hint on why a container of the server did not start. Hints are about
+// withHint adds to err a hint on why a container of the server did not start. Hints are about
 // programs in containers, so a remote server has none.
-func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
+func withHint(sb sandbox.Sandbox, container string, server plan.Server, err error) error {
 	if server.Remote {
 		return err
 	}
-	special, isContained := specialOf(sb, container)
+	special, isContained := sandboxHint(sb, container)
 	if errors.Is(err, client.ErrNoAnswer) || errors.Is(err, client.ErrRefused) {
 		special = "" // the program has started
 	}
@@ -169,9 +169,9 @@ func hinted(sb sandbox.Sandbox, container string, server plan.Server, err error)
 	return hint.Add(err, hint.OnServer(server.Name, command+"\n"+err.Error(), special, isContained))
 }
 
-// specialOf returns the sandbox's own hint on a container, and whether the sandbox gives hints,
+// sandboxHint returns the sandbox's own hint on a container, and whether the sandbox gives hints,
 // as those of containers do.
-func specialOf(sb sandbox.Sandbox, container string) (says string, isContained bool) {
+func sandboxHint(sb sandbox.Sandbox, container string) (says string, isContained bool) {
 	hinter, isContained := sb.(sandbox.Hinter)
 	if isContained {
 		says = hinter.Hint(container)
@@ -181,6 +181,6 @@ func specialOf(sb sandbox.Sandbox, container string) (says string, isContained b
 
 // agentHint returns the sandbox's own hint on the agent's container.
 func agentHint(sb sandbox.Sandbox) string {
-	says, _ := specialOf(sb, sandbox.Agent)
+	says, _ := sandboxHint(sb, sandbox.Agent)
 	return says
 }

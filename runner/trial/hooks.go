@@ -25,7 +25,7 @@ const hookTimeout = 5 * time.Minute
 // hooks runs the hooks of a trial.
 type hooks struct {
 	*stage
-	found map[string]string // addresses of servers for the agent, by name
+	addresses map[string]string // addresses of servers for the agent, by name
 }
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.
@@ -79,7 +79,7 @@ func (h hooks) run(ctx context.Context, hook eval.Hook) (failed string, err erro
 func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *redact.Set) (failed string, err error) {
 	limited, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	stderr := &bounded.Head{Limit: maxSaid}
+	stderr := &bounded.Head{Limit: maxProgramOutput}
 	dir := hook.WorkingDirectory
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(start, dir)
@@ -94,7 +94,7 @@ func HookOnHost(ctx context.Context, hook eval.Hook, start string, secrets *reda
 	case err != nil || code < 0:
 		return "failed: " + ran.Error(), nil
 	}
-	return unaccepted(hook, code, secrets.String(stderr.String())), nil
+	return unacceptedExit(hook, code, secrets.String(stderr.String())), nil
 }
 
 // inContainer runs one hook with the shell of the agent's container.
@@ -102,12 +102,12 @@ func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, 
 	container := sandbox.LayoutOf(h.sandbox, sandbox.Agent)
 	started, err := h.sandbox.Start(ctx, sandbox.Agent, process.Spec{
 		Args: []string{"sh", "-c", hook.Command}, Dir: container.At(path.Join(sandbox.WorkspaceDir, hook.WorkingDirectory)),
-		Env: h.plan.Environment(container, h.found),
+		Env: h.plan.Environment(container, h.addresses),
 	})
 	if err != nil {
 		return "cannot be started: " + err.Error(), nil
 	}
-	program := attendProgram(started, nil, maxSaid)
+	program := communicate(started, nil, maxProgramOutput)
 	inTime := program.within(ctx, hookTimeout)
 	switch {
 	case ctx.Err() != nil:
@@ -122,11 +122,11 @@ func (h hooks) inContainer(ctx context.Context, hook eval.Hook) (failed string, 
 	case exit.Signal != "":
 		return "was ended by " + exit.Signal, nil
 	}
-	return unaccepted(hook, exit.Code, program.stderr.String()), nil
+	return unacceptedExit(hook, exit.Code, program.stderr.String()), nil
 }
 
-// unaccepted describes an exit code that the hook does not accept, or returns "".
-func unaccepted(hook eval.Hook, code int, stderr string) string {
+// unacceptedExit describes an exit code that the hook does not accept, or returns "".
+func unacceptedExit(hook eval.Hook, code int, stderr string) string {
 	if slices.Contains(hook.Accepted(), code) {
 		return ""
 	}

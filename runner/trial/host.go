@@ -28,10 +28,10 @@ import (
 const (
 	// maxResponseHeader is the maximum size of a server's response headers in bytes.
 	maxResponseHeader = 64 << 10
-	// keptIdle is how long an idle connection to a server in a container is kept. It is shorter
+	// containerIdle is how long an idle connection to a server in a container is kept. It is shorter
 	// than servers' own limits, so that no request is sent on a connection that the server is
 	// closing.
-	keptIdle = 500 * time.Millisecond
+	containerIdle = 500 * time.Millisecond
 	// maxIdle is how many idle connections to a server or provider are kept: as many as an
 	// agent may open.
 	maxIdle = 256
@@ -39,14 +39,14 @@ const (
 
 // host is a running server, in its container or remote.
 type host struct {
-	plan     plan.Server
-	sandbox  sandbox.Sandbox
-	upstream *transport.Upstream // endpoint of an HTTP server; else nil
-	services *services
-	outlet   *egress.Proxy // nil if it has no egress
-	unpinned unpinned      // set by probe
-	early    bool          // set by probe: does not support server/discover
-	mocked   func(string)  // gets calls without a response in the mock; nil for a real server
+	plan       plan.Server
+	sandbox    sandbox.Sandbox
+	upstream   *transport.Upstream // endpoint of an HTTP server; else nil
+	services   *services
+	outlet     *egress.Proxy // nil if it has no egress
+	unpinned   pinDifference // set by probe
+	noDiscover bool          // set by probe: does not support server/discover
+	mocked     func(string)  // gets calls without a response in the mock; nil for a real server
 }
 
 // startHost starts a server's services, puts the server's files into its container and starts
@@ -89,7 +89,7 @@ func startHost(ctx context.Context, sb sandbox.Sandbox, s plan.Server, limits eg
 
 // stop stops the program that startHost started. Services end with their containers.
 func (h *host) stop(ctx context.Context) {
-	h.services.leave()
+	h.services.expectExits()
 	if program := h.resident(); program != nil {
 		program.Stop(context.WithoutCancel(ctx))
 	}
@@ -147,7 +147,7 @@ func (h *host) inContainer(program *transport.Resident) *transport.Upstream {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return h.sandbox.Dial(ctx, s.Name, s.Port) }
 	return &transport.Upstream{
 		URL:       &url.URL{Scheme: "http", Host: net.JoinHostPort("localhost", strconv.Itoa(s.Port)), Path: s.Path},
-		Transport: newTransport(dial, keptIdle),
+		Transport: newTransport(dial, containerIdle),
 		Events:    s.Transport == mcpconfig.SSE,
 		Process:   program,
 	}
@@ -170,9 +170,9 @@ func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn
 // Limits for connections to remote servers.
 const (
 	connectTimeout = 10 * time.Second
-	// idleConnection is shorter than the limits of common servers, so that no request is sent
+	// remoteIdle is shorter than the limits of common servers, so that no request is sent
 	// on a connection that the server is closing.
-	idleConnection = 4 * time.Second
+	remoteIdle = 4 * time.Second
 )
 
 // connect sets up the transport to a remote server. Proxy settings of the environment are
@@ -199,7 +199,7 @@ func (h *host) connect(rec proxy.Recorder) error {
 // nil resolver is the default one.
 func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver *net.Resolver) (*http.Transport, error) {
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: resolver}
-	httpTransport := newTransport(recordingDial(dialer, rec, "server", s.Name, where), idleConnection)
+	httpTransport := newTransport(recordingDial(dialer, rec, "server", s.Name, where), remoteIdle)
 	if s.Expanded.Proxy != "" {
 		proxy, err := url.Parse(s.Expanded.Proxy)
 		if err != nil {
@@ -217,13 +217,13 @@ func remoteTransport(s plan.Server, where *url.URL, rec eventRecorder, resolver 
 		named.Allowed = append(named.Allowed, in)
 	}
 	dialer.ControlContext = func(ctx context.Context, network, address string, conn syscall.RawConn) error {
-		return barred(s, named.Judge(ctx, network, address, conn))
+		return withAddressHint(s, named.Judge(ctx, network, address, conn))
 	}
 	return httpTransport, nil
 }
 
-// barred adds to an error about a refused address how to allow it in the eval.
-func barred(s plan.Server, err error) error {
+// withAddressHint adds to an error about a refused address how to allow it in the eval.
+func withAddressHint(s plan.Server, err error) error {
 	if refused, ok := errors.AsType[*egress.AddressError](err); ok {
 		is := netip.PrefixFrom(refused.Address, refused.Address.BitLen())
 		return &transport.Barred{Err: fmt.Errorf("%w; if the server is meant to be there, set addresses: [%q] of mcp_servers.%s in an eval", err, is, s.Name)}

@@ -43,7 +43,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 		return found, record, errors.Join(err, rec.Close())
 	}
 	s := t.Servers[0]
-	l := &inspected{InspectOptions: o, found: inspection.Server{
+	l := &serverInspection{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
 		Offer: catalog.Catalog{Lists: []catalog.List{}},
 	}}
@@ -51,23 +51,23 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	err = errors.Join(l.inspect(ctx, r, &down), down.run(ctx), rec.Close())
 	r.record.Ended = rec.Now()
 	if err != nil {
-		r.blame(evidence.ClassInfra, evidence.ReasonRunner, onceEach(err))
+		r.blame(evidence.ClassInfra, evidence.ReasonRunner, withoutRepeats(err))
 	}
 	err = errors.Join(err, dir.Sync())
 	record, failed := r.writeRecord(dir)
 	return l.found, record, errors.Join(err, failed)
 }
 
-// inspected inspects one server.
-type inspected struct {
+// serverInspection inspects one server.
+type serverInspection struct {
 	InspectOptions
 	found inspection.Server
 }
 
-func (l *inspected) clean() cleaner { return cleaner{l.Secrets} }
+func (l *serverInspection) clean() cleaner { return cleaner{l.Secrets} }
 
 // inspect starts the server, inspects it and stops it.
-func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) error {
+func (l *serverInspection) inspect(ctx context.Context, r *recording, down *teardown) error {
 	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
 		return err
@@ -85,19 +85,19 @@ func (l *inspected) inspect(ctx context.Context, r *recording, down *teardown) e
 		var q *client.Session
 		if q, err = client.Inspect(ctx, r.rec, h.server(logs.output(planned.Name)).Server); err == nil {
 			defer q.Close()
-			l.look(ctx, q)
+			l.readCatalog(ctx, q)
 			return context.Cause(ctx)
 		}
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	l.found.Failed = l.clean().error(hinted(sb, planned.Name, planned, err))
+	l.found.Failed = l.clean().error(withHint(sb, planned.Name, planned, err))
 	return nil
 }
 
-// look reads the server's catalog, makes the exercises, and reads the catalog again.
-func (l *inspected) look(ctx context.Context, q *client.Session) {
+// readCatalog reads the server's catalog, makes the exercises, and reads the catalog again.
+func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session) {
 	o := l.clean().ask(ctx, q, l.Patience)
 	l.found.Offer = o
 	exercises := l.Exercises
@@ -113,11 +113,11 @@ func (l *inspected) look(ctx context.Context, q *client.Session) {
 		l.found.Ended = l.clean().error(err)
 		return
 	}
-	l.found.Drift = catalog.Changes(o, l.again(ctx, q, o))
+	l.found.Drift = catalog.Changes(o, l.reread(ctx, q, o))
 }
 
-// again returns o with its complete lists read again.
-func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Catalog) catalog.Catalog {
+// reread returns o with its complete lists read again.
+func (l *serverInspection) reread(ctx context.Context, q *client.Session, o catalog.Catalog) catalog.Catalog {
 	o.Lists = slices.Clone(o.Lists)
 	for i, list := range o.Lists {
 		if list.Partial == "" {
@@ -130,8 +130,8 @@ func (l *inspected) again(ctx context.Context, q *client.Session, o catalog.Cata
 // maxDepth is the maximum nesting of an answer in a report.
 const maxDepth = 100
 
-func (l *inspected) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
-	ctx, cancel := patiently(ctx, l.Patience)
+func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
+	ctx, cancel := withPatience(ctx, l.Patience)
 	defer cancel()
 	var reply client.Reply
 	var err error

@@ -70,11 +70,13 @@ func (o observer) Called(server, tool string) (over func()) {
 }
 
 // Named implements outsideRecorder.
-func (o observer) Named(container, host string) { o.canaries.named(container, evidence.ByEgress, host) }
+func (o observer) Named(container, host string) {
+	o.canaries.hostName(container, evidence.ByEgress, host)
+}
 
 // Tap implements outsideRecorder.
 func (o observer) Tap(container, host string) io.Writer {
-	return o.canaries.outgoing(func(found canary.Found) { o.canaries.left(container, host, found) })
+	return o.canaries.outgoing(func(found canary.Found) { o.canaries.sent(container, host, found) })
 }
 
 // outsideRecorder records what happens in a container and what it sends to hosts outside.

@@ -20,18 +20,18 @@ import (
 // listTimeout bounds reading one list of a pinned server.
 const listTimeout = 30 * time.Second
 
-// unpinned is how a server differs from its pin. The zero value means that it does not.
-type unpinned struct {
+// pinDifference is how a server differs from its pin. The zero value means that it does not.
+type pinDifference struct {
 	differences []catalog.Difference
 	unknown     string // why the comparison is incomplete
 }
 
-func (u unpinned) none() bool { return len(u.differences) == 0 && u.unknown == "" }
+func (u pinDifference) none() bool { return len(u.differences) == 0 && u.unknown == "" }
 
 // maxDifferences is how many differences a message lists.
 const maxDifferences = 8
 
-func (u unpinned) String() string {
+func (u pinDifference) String() string {
 	all := text.Some(u.differences, maxDifferences, catalog.Difference.String)
 	if u.unknown != "" {
 		all = append(all, "not all could be compared: "+u.unknown)
@@ -40,11 +40,11 @@ func (u unpinned) String() string {
 }
 
 // listTools compares a server's catalog with its pin, in a session of the runner.
-func (l *serverLogs) listTools(ctx context.Context, h *host) unpinned {
+func (l *serverLogs) listTools(ctx context.Context, h *host) pinDifference {
 	clean := cleaner{l.o.Secrets}
 	q, err := client.Open(ctx, h.server(l.output(h.plan.Name)).Server)
 	if err != nil {
-		return unpinned{unknown: clean.error(err)}
+		return pinDifference{unknown: clean.error(err)}
 	}
 	defer q.Close()
 	o := clean.ask(ctx, q, listTimeout)
@@ -54,7 +54,7 @@ func (l *serverLogs) listTools(ctx context.Context, h *host) unpinned {
 			unknown = append(unknown, fmt.Sprintf("%s: %s", list.Kind, list.Partial))
 		}
 	}
-	return unpinned{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}
+	return pinDifference{h.plan.Pin.Differences(o), strings.Join(unknown, "; ")}
 }
 
 // comparePins records which servers differ from their pins. It fails if the pin of one is
@@ -84,7 +84,7 @@ func (r *recording) compareListed() error {
 			continue
 		}
 		s := r.plan.Servers[at]
-		errs = append(errs, r.recordUnpinned(s, "the agent", unpinned{differences: listedDifferences(*s.Pin, listed)}))
+		errs = append(errs, r.recordUnpinned(s, "the agent", pinDifference{differences: listedDifferences(*s.Pin, listed)}))
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +108,7 @@ func listedDifferences(pin catalog.Pin, listed evidence.Catalog) []catalog.Diffe
 }
 
 // recordUnpinned records that a server differs from its pin. It fails if the pin is strict.
-func (r *recording) recordUnpinned(s plan.Server, whom string, u unpinned) error {
+func (r *recording) recordUnpinned(s plan.Server, whom string, u pinDifference) error {
 	if u.none() {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (r *recording) recordUnpinned(s plan.Server, whom string, u unpinned) error
 	if !s.Strict {
 		return nil
 	}
-	return because(evidence.ReasonPin, fmt.Errorf("server %q is %s", s.Name, message))
+	return withReason(evidence.ReasonPin, fmt.Errorf("server %q is %s", s.Name, message))
 }
 
 // maxPinEvent is how many differences one event holds.
@@ -153,8 +153,8 @@ func (c cleaner) list(ctx context.Context, q *client.Session, kind catalog.Kind,
 	return l
 }
 
-// patiently returns a context with a timeout of d, whose cause states d.
-func patiently(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// withPatience returns a context with a timeout of d, whose cause states d.
+func withPatience(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%v have passed", d))
 }
 

@@ -29,10 +29,10 @@ const (
 	// programDir is the working directory of graders' programs, with their files. It is not the
 	// workspace, because many programs would load files from there.
 	programDir = sandbox.HomeDir + "/grader"
-	// maxSaid is how many bytes of each output of a program are kept, and maxResults how many
+	// maxProgramOutput is how many bytes of each output of a program are kept, and maxResults how many
 	// of the script that evaluates assertions.
-	maxSaid    = 64 << 10
-	maxResults = 1 << 20
+	maxProgramOutput = 64 << 10
+	maxResults       = 1 << 20
 )
 
 // programs is the phase in which graders run programs.
@@ -75,7 +75,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 		p.rec.Event(e)
 	})
 	if err != nil {
-		return nil, because(evidence.ReasonSandbox, err)
+		return nil, withReason(evidence.ReasonSandbox, err)
 	}
 	down := teardown{{stop: closeSandbox(sb)}}
 	defer func() { err = errors.Join(err, down.run(ctx)) }()
@@ -92,11 +92,11 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 		answer.Unfound = err.Error()
 		return answer, nil
 	}
-	kept := int64(maxSaid)
+	kept := int64(maxProgramOutput)
 	if ask.Language != "" {
 		kept = maxResults
 	}
-	program := attendProgram(started, stdin, kept)
+	program := communicate(started, stdin, kept)
 	down.add(part{await: func(context.Context) error { return outputEnd(program.Ended(), "the output of a grader's program") }})
 	answer.TimedOut = !program.within(ctx, time.Duration(ask.Seconds)*time.Second)
 	if ctx.Err() != nil {
@@ -107,7 +107,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 			_ = errors.Join(sb.Collect(ctx, sandbox.Agent, sandbox.WorkspaceDir, file), file.Close())
 		}
 	}
-	return answer, p.judgeProgram(ctx, sb, program, answer)
+	return answer, p.recordEnd(ctx, sb, program, answer)
 }
 
 // programTrial returns the plan of a sandbox with only the program's container. Task names
@@ -208,9 +208,9 @@ func unlessForeign(ctx context.Context, sb sandbox.Sandbox, err error) error {
 	return fmt.Errorf("%w: %w", errUnanswered, err)
 }
 
-// judgeProgram records in answer how a program ended: by itself, at a limit, or with its
+// recordEnd records in answer how a program ended: by itself, at a limit, or with its
 // container.
-func (p programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program *attendedProgram, answer *evidence.ProgramAnswer) error {
+func (p programs) recordEnd(ctx context.Context, sb sandbox.Sandbox, program *runningProgram, answer *evidence.ProgramAnswer) error {
 	ending := sandbox.EndedOf(ctx, sb, sandbox.Agent)
 	if err := foreignFault(sandbox.Agent, ending); err != nil {
 		return err
@@ -238,21 +238,21 @@ func (p programs) judgeProgram(ctx context.Context, sb sandbox.Sandbox, program 
 	return nil
 }
 
-// attendedProgram is a running program. The beginning of its outputs is kept.
-type attendedProgram struct {
+// runningProgram is a running program. The beginning of its outputs is kept.
+type runningProgram struct {
 	*process.Running
 	stdout, stderr *bounded.Head
 }
 
-func attendProgram(p process.Process, stdin []byte, kept int64) *attendedProgram {
-	a := &attendedProgram{stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}}
-	a.Running = process.Attend(p, stdin, a.stdout, a.stderr)
+func communicate(p process.Process, stdin []byte, kept int64) *runningProgram {
+	a := &runningProgram{stdout: &bounded.Head{Limit: kept}, stderr: &bounded.Head{Limit: kept}}
+	a.Running = process.Communicate(p, stdin, a.stdout, a.stderr)
 	return a
 }
 
 // within waits for the program's exit, and kills it after limit or when ctx is done. It reports
 // whether the program exited by itself.
-func (a *attendedProgram) within(ctx context.Context, limit time.Duration) bool {
+func (a *runningProgram) within(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return a.WaitOrKill(ctx, killGrace)

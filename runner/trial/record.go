@@ -45,7 +45,7 @@ func newRecording(t *plan.Trial, rec *evidence.Recorder, shares Shares, o Option
 	r := &recording{o: o, plan: t, rec: rec, record: newRecord(t, rec.Now()), shares: shares, canaries: canaries}
 	r.calls = &callWatch{secrets: o.Secrets, report: o.Called}
 	r.captured = sync.OnceValues(func() (capture.Result, error) { return capture.Calls(evidence.Dir(rec.Dir()).Frames()) })
-	r.record.Watched = canaries.ways(t.Isolated())
+	r.record.Watched = canaries.scanned(t.Isolated())
 	return r, nil
 }
 
@@ -216,9 +216,9 @@ func asUTF8(text string) string {
 // largeFiles are removed if the disk has no space for a trial's record.
 var largeFiles = []string{evidence.BeforeFile, evidence.WorkspaceFile, evidence.StdoutFile, evidence.StderrFile, evidence.FramesFile}
 
-// onceEach returns err's text without repeated lines; several writers may report the same
+// withoutRepeats returns err's text without repeated lines; several writers may report the same
 // cause.
-func onceEach(err error) string {
+func withoutRepeats(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !slices.Contains(lines, line) {

@@ -130,7 +130,7 @@ func (a *arrivals) Accept() (net.Conn, error) {
 
 // reported keeps the events of a trial.
 type reported struct {
-	nobody
+	discard
 	mu  sync.Mutex
 	all []string // guarded by mu
 }

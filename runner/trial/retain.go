@@ -38,11 +38,11 @@ func (r *retainer) launch(ctx context.Context) (process.Process, error) {
 	}
 	p := &retainedProcess{Process: proc, retainer: r, left: make(chan struct{}), gone: make(chan struct{})}
 	p.stdout, p.stderr = newRelayed(proc.Stdout()), newRelayed(proc.Stderr())
-	go p.see()
+	go p.waitExit()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old := r.newest; old != nil && process.IsClosed(old.left) {
-		r.leave.Go(func() { r.seeOff(old) })
+		r.leave.Go(func() { r.closeRetained(old) })
 	}
 	r.newest = p
 	return p, nil
@@ -69,7 +69,7 @@ func (r *retainer) resume(ctx context.Context, p *retainedProcess) (*client.Sess
 	return client.Continue(ctx, r.server.Server, resumed{p}, era)
 }
 
-func (r *retainer) seeOff(p *retainedProcess) {
+func (r *retainer) closeRetained(p *retainedProcess) {
 	if q, err := r.resume(context.Background(), p); err == nil {
 		q.Close()
 	}
@@ -78,7 +78,7 @@ func (r *retainer) seeOff(p *retainedProcess) {
 // close ends the retained process, and waits for those that it replaced.
 func (r *retainer) close() {
 	if p := r.take(); p != nil {
-		r.seeOff(p)
+		r.closeRetained(p)
 	}
 	r.leave.Wait()
 }
@@ -87,7 +87,7 @@ func (r *retainer) close() {
 type retainedProcess struct {
 	process.Process
 	retainer       *retainer
-	stdout, stderr *relayed
+	stdout, stderr *relayedOutput
 	era            client.Era // of the first session; guarded by retainer.mu
 
 	leaving sync.Once
@@ -99,7 +99,7 @@ type retainedProcess struct {
 	err  error
 }
 
-func (p *retainedProcess) see() {
+func (p *retainedProcess) waitExit() {
 	defer close(p.gone)
 	p.exit, p.err = p.Process.Wait()
 	<-p.stdout.over
@@ -173,14 +173,14 @@ func (r resumed) Wait() (process.Exit, error) {
 	return r.exit, r.err
 }
 
-// relayed is an output that is read by one reader after another.
-type relayed struct {
+// relayedOutput is an output that is read by one reader after another.
+type relayedOutput struct {
 	chunks chan []byte
 	over   chan struct{} // closed at the end of the output
 }
 
-func newRelayed(from io.Reader) *relayed {
-	r := &relayed{chunks: make(chan []byte), over: make(chan struct{})}
+func newRelayed(from io.Reader) *relayedOutput {
+	r := &relayedOutput{chunks: make(chan []byte), over: make(chan struct{})}
 	go func() {
 		defer close(r.over)
 		_, _ = io.Copy(r, from)
@@ -189,14 +189,14 @@ func newRelayed(from io.Reader) *relayed {
 }
 
 // Write returns when a reader has taken b.
-func (r *relayed) Write(b []byte) (int, error) {
+func (r *relayedOutput) Write(b []byte) (int, error) {
 	r.chunks <- append([]byte(nil), b...)
 	return len(b), nil
 }
 
 // relayReader reads from an output until its end or until a channel is closed.
 type relayReader struct {
-	from  *relayed
+	from  *relayedOutput
 	until <-chan struct{} // nil to read to the end
 	rest  []byte
 }

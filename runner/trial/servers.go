@@ -71,19 +71,19 @@ func (s *servers) find(name string) *server {
 	return s.up[i]
 }
 
-// early returns the names of the servers that do not support server/discover.
-func (s *servers) early() (names []string) {
+// noDiscover returns the names of the servers that do not support server/discover.
+func (s *servers) noDiscover() (names []string) {
 	for _, up := range s.up {
-		if up.early {
+		if up.noDiscover {
 			names = append(names, up.plan.Name)
 		}
 	}
 	return names
 }
 
-// unasked returns the servers for a checkpoint. Graders can read files in their containers but
+// forCheckpoint returns the servers for a checkpoint. Graders can read files in their containers but
 // not call them, since calls would change their state for the agent.
-func (s *servers) unasked(at *recording) *servers {
+func (s *servers) forCheckpoint(at *recording) *servers {
 	seen := &servers{serverLogs: &serverLogs{recording: at}}
 	for _, up := range s.up {
 		seen.up = append(seen.up, &server{host: up.host})
@@ -128,9 +128,9 @@ func (l *serverLogs) newServer(h *host, shared *instance) *server {
 func (l *serverLogs) probe(ctx context.Context, h *host) error {
 	server := h.server(l.output(h.plan.Name))
 	info, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
-	h.early = info.NoDiscover
+	h.noDiscover = info.NoDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
-		return hinted(h.sandbox, h.plan.Name, h.plan, err)
+		return withHint(h.sandbox, h.plan.Name, h.plan, err)
 	}
 	if err == nil && h.plan.Pin != nil {
 		h.unpinned = l.listTools(ctx, h)

@@ -29,10 +29,10 @@ const (
 
 // services are the services of one server.
 type services struct {
-	server  string
-	rec     proxy.Recorder
-	running sync.WaitGroup
-	leaving atomic.Bool // exits are expected from now on
+	server   string
+	rec      proxy.Recorder
+	running  sync.WaitGroup
+	expected atomic.Bool // exits are expected from now on
 }
 
 // start starts a server's services in parallel, and returns when all are ready.
@@ -49,8 +49,8 @@ func (s *services) start(ctx context.Context, sb sandbox.Sandbox, planned []plan
 	return group.Wait()
 }
 
-// leave marks further exits of services as expected.
-func (s *services) leave() { s.leaving.Store(true) }
+// expectExits marks further exits of services as expected.
+func (s *services) expectExits() { s.expected.Store(true) }
 
 // await waits for the services to end, as they do with their sandbox.
 func (s *services) await() { s.running.Wait() }
@@ -72,14 +72,14 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 		return fmt.Errorf("did not start: %w", err)
 	}
 	stdout, stderr := s.keep(container, "stdout", output), s.keep(container, "stderr", output)
-	program := process.Attend(started, nil, stdout, stderr)
+	program := process.Communicate(started, nil, stdout, stderr)
 	ctx, ended := context.WithCancelCause(ctx)
 	defer ended(nil)
 	s.running.Go(func() {
 		var end transport.Ending
 		end.Exit, end.Err = program.Wait()
 		ended(errors.New("it " + end.String()))
-		if !s.leaving.Load() {
+		if !s.expected.Load() {
 			s.rec.Event(evidence.Event{Kind: "service_exit", Where: container, Message: end.String()})
 		}
 	})
@@ -91,7 +91,7 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	case err == nil:
 		return nil
 	case ended != nil: // the check cannot succeed any more
-		return hinted(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
+		return withHint(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
 	case late != nil:
 		return fmt.Errorf("is not ready: %w: %v%s", late, err, lastWords(stdout, stderr))
 	}

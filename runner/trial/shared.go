@@ -57,7 +57,7 @@ type instance struct {
 	mu    sync.Mutex
 	users map[*serverLogs]struct{} // running trials; guarded by mu
 	round int                      // incremented when users changes; guarded by mu
-	idle  idle                     // records while there are no users; guarded by mu
+	idle  idleRecorder             // records while there are no users; guarded by mu
 	died  string                   // why it ended by itself; guarded by mu
 }
 
@@ -99,7 +99,7 @@ func (p *SharedServers) join(ctx context.Context, user *serverLogs, s plan.Serve
 		if err := dead.close(ctx); err != nil {
 			return nil, err
 		}
-		dead.hand(user)
+		dead.deliver(user)
 	}
 	at.opened++
 	i, err := p.open(ctx, user, s, at.name, at.opened)
@@ -193,7 +193,7 @@ func (i *instance) admit(user *serverLogs) bool {
 	}
 	i.users[user] = struct{}{}
 	i.round++
-	i.idle.hand(user.rec)
+	i.idle.deliver(user.rec)
 	return true
 }
 
@@ -260,7 +260,7 @@ func (i *instance) Event(e evidence.Event) {
 
 // Named implements outsideRecorder.
 func (i *instance) Named(container, host string) {
-	i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.named(container, evidence.ByEgress, host) })
+	i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.hostName(container, evidence.ByEgress, host) })
 }
 
 // forUsers calls one for every running trial, or once for the idle recorder.
@@ -282,7 +282,7 @@ func (i *instance) Tap(container, host string) io.Writer {
 		return io.Discard
 	}
 	return &sharedTap{instance: i, through: i.canaries.Writer(func(found canary.Found) {
-		i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.left(container, host, found) })
+		i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.sent(container, host, found) })
 	})}
 }
 
@@ -306,26 +306,26 @@ func (t *sharedTap) Write(p []byte) (int, error) {
 	return t.through.Write(p)
 }
 
-// hand gives a trial the events of a server that has ended.
-func (i *instance) hand(user *serverLogs) {
+// deliver gives a trial the events of a server that has ended.
+func (i *instance) deliver(user *serverLogs) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.idle.hand(user.rec)
+	i.idle.deliver(user.rec)
 }
 
 // maxKept is how many events are kept for the next trial, not counting matches of canaries,
 // which the scanner limits.
 const maxKept = 2000
 
-// idle keeps the events of a server while no trial is running, and scans for canaries.
-type idle struct {
+// idleRecorder keeps the events of a server while no trial is running, and scans for canaries.
+type idleRecorder struct {
 	canaries *canaryScanner // nil if the run has no canaries
 	kept     []evidence.Event
 	dropped  map[string]int // number by kind
 }
 
 // Event implements eventRecorder.
-func (i *idle) Event(e evidence.Event) {
+func (i *idleRecorder) Event(e evidence.Event) {
 	if e.Kind != evidence.EventCanary && len(i.kept) >= maxKept {
 		if i.dropped == nil {
 			i.dropped = map[string]int{}
@@ -337,8 +337,8 @@ func (i *idle) Event(e evidence.Event) {
 	i.kept = append(i.kept, e)
 }
 
-// hand records the kept events and clears them.
-func (i *idle) hand(rec eventRecorder) {
+// deliver records the kept events and clears them.
+func (i *idleRecorder) deliver(rec eventRecorder) {
 	for _, e := range i.kept {
 		rec.Event(e)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// talk runs between two turns of a trial: it grades the trial if the task has a checkpoint
+// turnHandler runs between two turns of a trial: it grades the trial if the task has a checkpoint
 // there, and determines the next prompt. The agent's clock is paused meanwhile.
-type talk struct {
+type turnHandler struct {
 	work    *agentWork
 	clock   *agentClock
 	started time.Time
@@ -31,13 +31,13 @@ type talk struct {
 
 	responder *evidence.Responder // nil until it is first asked; guarded by mu
 	exchanges []grading.Exchange  // the conversation as the responder sees it; guarded by mu
-	heard     string              // the agent's messages before the last turn; guarded by mu
+	earlier   string              // the agent's messages before the last turn; guarded by mu
 	blame     string              // why the agent got no reply, or ""; guarded by mu
 }
 
-// over is called at the end of a turn with the agent's stdout so far. It returns the next
+// turnEnded is called at the end of a turn with the agent's stdout so far. It returns the next
 // prompt; ok is false if there is none.
-func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
+func (t *turnHandler) turnEnded(ctx context.Context, said []byte) (prompt string, ok bool) {
 	t.clock.pause()
 	defer t.clock.resume()
 	t.mu.Lock()
@@ -57,7 +57,7 @@ func (t *talk) over(ctx context.Context, said []byte) (prompt string, ok bool) {
 	return prompt, ok && err == nil
 }
 
-func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
+func (t *turnHandler) next(ctx context.Context, said []byte) (prompt string, ok bool, err error) {
 	if r := t.work.plan.Agent.Responder; r != nil {
 		return t.respond(ctx, *r, said)
 	}
@@ -67,8 +67,8 @@ func (t *talk) next(ctx context.Context, said []byte) (prompt string, ok bool, e
 	return "", false, nil
 }
 
-// end writes the conversation to the trial's record, after the agent has exited.
-func (t *talk) end() error {
+// record writes the conversation to the trial's record, after the agent has exited.
+func (t *turnHandler) record() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := &t.work.record
@@ -81,16 +81,16 @@ func (t *talk) end() error {
 
 // respond asks a model to reply to the agent as its user. ok is false if the conversation is
 // over. It fails if the model's provider cannot be asked.
-func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
+func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte) (reply string, ok bool, err error) {
 	w := t.work
 	if t.responder == nil {
 		t.responder = &evidence.Responder{}
 		t.exchanges = []grading.Exchange{{Prompt: w.plan.Agent.Prompt}}
 	}
 	info := t.responder
-	whole := w.words(said)
-	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.heard)))
-	t.heard = whole
+	whole := w.messagesIn(said)
+	clean, _ := w.o.Secrets.Bytes([]byte(strings.TrimPrefix(whole, t.earlier)))
+	t.earlier = whole
 	t.exchanges[len(t.exchanges)-1].Said = string(clean)
 	if info.FollowupsSent == r.MaxFollowups {
 		info.Outcome = evidence.ResponderExhausted
@@ -119,17 +119,17 @@ func (t *talk) respond(ctx context.Context, r eval.Responder, said []byte) (repl
 
 // askUser asks the model and records the answer. The error is a fault if the provider is to
 // blame, which is so if it fails also without the agent's messages.
-func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
+func (t *turnHandler) askUser(ctx context.Context, r eval.Responder) (grading.Reply, error) {
 	w, judge := t.work, *t.work.plan.Judge
 	client, err := w.o.Connect(judge)
 	if err != nil {
-		return grading.Reply{}, because(evidence.ReasonModel, err)
+		return grading.Reply{}, withReason(evidence.ReasonModel, err)
 	}
 	ask := grading.AskUser(judge, r.Model, r.Instructions, t.exchanges)
 	answer, failed := client.Answer(ctx, ask)
 	if failed != nil && ctx.Err() == nil {
 		if _, err := client.Answer(ctx, grading.AskUser(judge, r.Model, r.Instructions, nil)); err != nil {
-			return grading.Reply{}, because(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
+			return grading.Reply{}, withReason(evidence.ReasonModel, fmt.Errorf("inputs.responder: %w", err))
 		}
 	}
 	err = w.step(grading.Ask{Kind: evidence.StepResponder, What: ask}, answer, failed)
@@ -141,8 +141,8 @@ func (t *talk) askUser(ctx context.Context, r eval.Responder) (grading.Reply, er
 	return reply, err
 }
 
-// words returns the agent's messages in its stdout.
-func (w *agentWork) words(stdout []byte) string {
+// messagesIn returns the agent's messages in its stdout.
+func (w *agentWork) messagesIn(stdout []byte) string {
 	if w.plan.Agent.Output != plan.OutputTranscript {
 		return string(stdout)
 	}
@@ -158,7 +158,7 @@ func (w *agentWork) words(stdout []byte) string {
 
 // checkpoint takes a snapshot of the trial if the task has a checkpoint after this turn. stop
 // reports whether its graders end the conversation.
-func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
+func (t *turnHandler) checkpoint(ctx context.Context, turn int, said []byte) (stop bool, err error) {
 	i := slices.IndexFunc(t.work.plan.Checkpoints, func(c eval.ResolvedCheckpoint) bool { return c.AfterTurn == turn })
 	if i < 0 {
 		return false, nil
@@ -180,7 +180,7 @@ func (t *talk) checkpoint(ctx context.Context, turn int, said []byte) (stop bool
 
 // snapshot writes the trial's evidence so far to a directory, as a trial with the checkpoint's
 // graders, and returns the content of its trial.json.
-func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
+func (t *turnHandler) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evidence.Dir, said []byte) (then evidence.Trial, err error) {
 	w := t.work
 	rec, err := evidence.Create(string(dir), w.o.Secrets, evidence.StartClock(w.rec.Now()))
 	if err != nil {
@@ -200,7 +200,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 	}
 	at.record.Guarantees, at.record.AgentStart, at.record.AgentEnd = w.record.Guarantees, t.started, rec.Now()
 	at.record.BetweenTurns = t.clock.paused()
-	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.unasked(at)}
+	now := &stage{recording: at, sandbox: w.sandbox, servers: w.servers.forCheckpoint(at)}
 	err = errors.Join(t.take(ctx, now, c.AfterTurn, said), rec.Close())
 	if err != nil {
 		return then, err
@@ -215,7 +215,7 @@ func (t *talk) snapshot(ctx context.Context, c eval.ResolvedCheckpoint, dir evid
 }
 
 // take copies the evidence so far into the recording of at, and adds what its graders ask for.
-func (t *talk) take(ctx context.Context, at *stage, turn int, said []byte) error {
+func (t *turnHandler) take(ctx context.Context, at *stage, turn int, said []byte) error {
 	if err := t.work.rec.CopyTo(at.rec, at.shares.Agent); err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func Run(ctx context.Context, t *plan.Trial, dir evidence.Dir, o Options) (*evid
 		return nil, closed
 	}
 	if err := errors.Join(broke, closed); err != nil {
-		r.blame(r.classOf(err), reasonOf(err), onceEach(err))
+		r.blame(r.classOf(err), reasonOf(err), withoutRepeats(err))
 	}
 	if r.record.Ended.IsZero() {
 		r.record.Ended = rec.Now()
@@ -143,7 +143,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 		return err
 	}
 	if ran.over {
-		if err := (hooks{s, e.found}).after(ctx); err != nil {
+		if err := (hooks{s, e.addresses}).after(ctx); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (s *stage) work(ctx context.Context, e *endpoints, down *teardown) error {
 	if err := e.drain(ctx); err != nil {
 		return err
 	}
-	e.settle()
+	e.recordRefusals()
 	if err := (collector{s}).collect(ctx); err != nil {
 		return err
 	}
@@ -218,16 +218,16 @@ type stage struct {
 func (r *recording) setUp(ctx context.Context, down *teardown) (*stage, *endpoints, error) {
 	sb, err := r.openSandbox(ctx, down)
 	if err != nil {
-		return nil, nil, because(evidence.ReasonSandbox, err)
+		return nil, nil, withReason(evidence.ReasonSandbox, err)
 	}
 	r.o.Entered(evidence.PhaseProbe)
 	servers, err := startServers(ctx, r, sb, down)
 	s, e := &stage{r, sb, servers}, (*endpoints)(nil)
-	if err = because(evidence.ReasonServer, err); err == nil {
+	if err = withReason(evidence.ReasonServer, err); err == nil {
 		e, err = s.fill(ctx, down)
 	}
 	if err != nil {
-		err = s.excused(ctx, err)
+		err = s.unlessOutside(ctx, err)
 		meter{s}.measure(ctx, nil)
 		return nil, nil, err
 	}
@@ -250,13 +250,13 @@ func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sa
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
 	e, err := openEndpoints(ctx, s, s.observer(), s.plan.Models, s.plan.Agent.Egress)
 	if err != nil {
-		return nil, because(evidence.ReasonSandbox, err)
+		return nil, withReason(evidence.ReasonSandbox, err)
 	}
 	down.add(part{stop: e.drain})
 	if err := (workspace{s}).fill(ctx); err != nil {
-		return nil, because(evidence.ReasonSandbox, err)
+		return nil, withReason(evidence.ReasonSandbox, err)
 	}
-	return e, because(evidence.ReasonSandbox, hooks{s, e.found}.before(ctx))
+	return e, withReason(evidence.ReasonSandbox, hooks{s, e.addresses}.before(ctx))
 }
 
 // keepGuarantees records what the sandbox guarantees, and what weakens it: shared servers,
@@ -286,7 +286,7 @@ func (r *recording) keepGuarantees(g evidence.Guarantees) {
 // do is not recorded, and models are not available.
 func (s *stage) hold(ctx context.Context, down *teardown) error {
 	s.record.Ended = s.rec.Now()
-	e, err := openEndpoints(ctx, s, nobody{}, nil, nil)
+	e, err := openEndpoints(ctx, s, discard{}, nil, nil)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil // the evidence was complete before
@@ -298,12 +298,12 @@ func (s *stage) hold(ctx context.Context, down *teardown) error {
 	return nil
 }
 
-// nobody is a recorder that discards everything.
-type nobody struct{}
+// discard is a recorder that discards everything.
+type discard struct{}
 
-func (nobody) Frame(evidence.Frame) int64 { return 0 }
+func (discard) Frame(evidence.Frame) int64 { return 0 }
 
-func (nobody) Event(evidence.Event) {}
+func (discard) Event(evidence.Event) {}
 
 func newRecord(t *plan.Trial, started time.Time) evidence.Trial {
 	servers := make([]evidence.ServerRecord, 0, len(t.Servers))

@@ -51,7 +51,7 @@ func (g *Guest) serveIncoming(session *yamux.Session) {
 	for {
 		accepted, err := session.AcceptStream()
 		if err != nil {
-			g.ended(why(session, err))
+			g.ended(endReason(session, err))
 			return
 		}
 		stream := muxStream{accepted}
@@ -90,7 +90,7 @@ func (g *Guest) serveSpares() {
 				return
 			}
 		}
-		if !await(pace, g.done) {
+		if !waitTurn(pace, g.done) {
 			return
 		}
 		stream, err := g.sockets.open(useSpare)
@@ -103,9 +103,9 @@ func (g *Guest) serveSpares() {
 	}
 }
 
-// why closes the session and returns the reason for its end. err may come from a stream that
+// endReason closes the session and returns the reason for its end. err may come from a stream that
 // was accepted earlier.
-func why(session *yamux.Session, err error) error {
+func endReason(session *yamux.Session, err error) error {
 	if closed := session.Close(); closed != nil {
 		return errors.Join(err, closed)
 	}

@@ -146,7 +146,7 @@ func (r *resolver) tell() {
 		case <-r.done:
 			return
 		case q := <-r.reported:
-			if !await(r.pace, r.done) {
+			if !waitTurn(r.pace, r.done) {
 				return
 			}
 			p, err := json.Marshal(q)

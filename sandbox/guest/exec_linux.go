@@ -103,7 +103,7 @@ func (ps *programs) start(req request) (*program, error) {
 		_ = pipes.CloseOurs()
 		return nil, fmt.Errorf("%s: %w", req.Args[0], err)
 	}
-	p.goFirst()
+	p.preferOOM()
 	return p, nil
 }
 
@@ -117,9 +117,9 @@ func (ps *programs) fork(req request, path string, attr *syscall.ProcAttr) (int,
 	return ps.reaper.start(func() (int, error) { return syscall.ForkExec(path, req.Args, attr) })
 }
 
-// goFirst makes the kernel prefer killing the program over process 1 when the container runs
+// preferOOM makes the kernel prefer killing the program over process 1 when the container runs
 // out of memory, so that its exit can be reported. The program can revert this.
-func (p *program) goFirst() {
+func (p *program) preferOOM() {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", p.pid), []byte("1000"), 0)
 }
 

@@ -269,7 +269,7 @@ func testExecWhenTheSessionEnds(t *testing.T, g *Guest) {
 func TestHello(t *testing.T) {
 	t.Parallel()
 	g := startGuest(t)
-	want, err := lookAround()
+	want, err := describeContainer()
 	must(t, err)
 	got := g.Hello()
 	if got.Interfaces == 0 {

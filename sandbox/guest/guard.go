@@ -34,8 +34,8 @@ const (
 	inboundBurst  = 1000      // and their burst
 	pingRate      = 10
 	pingBurst     = 20
-	bareRate      = 1000 // frames without payload per second, in addition to one per write to the guest
-	bareBurst     = 2000 // and their burst
+	emptyRate     = 1000 // frames without payload per second, in addition to one per write to the guest
+	emptyBurst    = 2000 // and their burst
 	acceptedAhead = 64
 )
 
@@ -59,7 +59,7 @@ type guard struct {
 	inbound map[uint32]bool
 	opens   *rate.Limiter
 	pings   *rate.Limiter
-	bare    *rate.Limiter
+	empty   *rate.Limiter
 	written atomic.Int64 // writes to the guest minus frames without payload from it
 	err     error
 }
@@ -71,7 +71,7 @@ func newGuard(pipe io.ReadWriteCloser, broke func(error)) *guard {
 		inbound:         make(map[uint32]bool),
 		opens:           rate.NewLimiter(inboundRate, inboundBurst),
 		pings:           rate.NewLimiter(pingRate, pingBurst),
-		bare:            rate.NewLimiter(bareRate, bareBurst),
+		empty:           rate.NewLimiter(emptyRate, emptyBurst),
 	}
 }
 
@@ -132,8 +132,8 @@ func (g *guard) check() error {
 	if frame == muxGoAway { // our guests just close the pipe
 		return fmt.Errorf("%w: the mux is given up", ErrProtocol)
 	}
-	if (frame != muxData || length == 0) && !g.mayBeBare() {
-		return fmt.Errorf("%w: more than %d mux frames without payload a second", ErrProtocol, bareRate)
+	if (frame != muxData || length == 0) && !g.allowEmpty() {
+		return fmt.Errorf("%w: more than %d mux frames without payload a second", ErrProtocol, emptyRate)
 	}
 	if frame == muxPing {
 		if flags&muxSYN != 0 && !g.pings.Allow() {
@@ -160,14 +160,14 @@ func (g *guard) check() error {
 	return nil
 }
 
-// mayBeBare reports whether another frame without payload is allowed. Regular guests send them
+// allowEmpty reports whether another frame without payload is allowed. Regular guests send them
 // in response to writes: when streams start and end, and after every 128 KiB received.
-func (g *guard) mayBeBare() bool {
+func (g *guard) allowEmpty() bool {
 	if g.written.Add(-1) >= 0 {
 		return true
 	}
 	g.written.Add(1)
-	return g.bare.Allow()
+	return g.empty.Allow()
 }
 
 func (g *guard) open(stream uint32) error {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookAround returns the container's walls as seen from inside.
-func lookAround() (Hello, error) {
+// describeContainer returns the container's walls as seen from inside.
+func describeContainer() (Hello, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return Hello{}, err

@@ -42,7 +42,7 @@ func Connect(ctx context.Context, pipe io.ReadWriteCloser, ln *net.UnixListener)
 		defer func() { _ = ln.Close() }()
 	}
 	g := &Guest{accepts: make(map[uint64]*listener), inbound: make(chan struct{}, inboundLimit()), done: make(chan struct{})}
-	session, err := yamux.Client(newGuard(&whole{ReadWriteCloser: pipe}, g.ended), muxConfig(patience))
+	session, err := yamux.Client(newGuard(&frameJoiner{ReadWriteCloser: pipe}, g.ended), muxConfig(patience))
 	if err != nil {
 		return nil, errors.Join(err, pipe.Close())
 	}

@@ -72,7 +72,7 @@ func (r *reaper) reap() {
 	}
 }
 
-// takeInSignals removes the default effect of all signals, except those that the kernel blocks
+// ignoreSignals removes the default effect of all signals, except those that the kernel blocks
 // for process 1.
 //
 // Programs in the container can send process 1 the signals that it handles, and Go's handlers
@@ -80,7 +80,7 @@ func (r *reaper) reap() {
 // three signals to C libraries, without a handler. The kernel usually drops such signals for
 // process 1, but not while its first thread has signals blocked, as in Go when it creates a
 // thread. So they are ignored; C libraries that use them install their own handlers.
-func takeInSignals() error {
+func ignoreSignals() error {
 	signal.Notify(make(chan os.Signal, 1))
 	for number := uintptr(32); number <= 34; number++ {
 		ignore := struct{ handler, flags, restorer, mask uint64 }{handler: 1} // SIG_IGN

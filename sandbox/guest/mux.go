@@ -44,15 +44,15 @@ func muxConfig(patience time.Duration) *yamux.Config {
 // maxJoined is the maximum length of a body that is copied to be written with its header.
 const maxJoined = 4 << 10
 
-// whole joins short frames of yamux into one write. yamux writes header and body separately,
+// frameJoiner joins short frames of yamux into one write. yamux writes header and body separately,
 // and each write passes through the engine, which is expensive.
-type whole struct {
+type frameJoiner struct {
 	io.ReadWriteCloser
 	frame []byte // header whose body follows, or empty; only used by yamux's writer
 }
 
 // Write takes a header, or the whole body that belongs to the last header.
-func (w *whole) Write(p []byte) (int, error) {
+func (w *frameJoiner) Write(p []byte) (int, error) {
 	header := len(w.frame)
 	switch {
 	case header == 0 && announcesBody(p):
@@ -77,8 +77,8 @@ func announcesBody(p []byte) bool {
 	return len(p) == muxHeaderSize && p[1] == muxData && binary.BigEndian.Uint32(p[8:]) > 0
 }
 
-// pulse is the interval between pings.
-const pulse = 2 * time.Second
+// pingInterval is the interval between pings.
+const pingInterval = 2 * time.Second
 
 // errSilent means that the other end does not answer any more.
 var errSilent = errors.New("it no longer answers")
@@ -93,7 +93,7 @@ type peer interface {
 // watchPulse calls lost when two consecutive pings fail, until the session ends. A single one
 // may fail after the machine was suspended.
 func watchPulse(p peer, lost func(error)) {
-	ticker := time.NewTicker(pulse)
+	ticker := time.NewTicker(pingInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -36,7 +36,7 @@ func saying(t *testing.T, text string, times int) *Guest {
 }
 
 func TestWhatAGuestSawIsBounded(t *testing.T) {
-	if _, err := saying(t, strings.Repeat(" ", maxPayload), 2*maxSeen/maxPayload).Observe(t.Context()); !errors.Is(err, errSaysMuch) {
+	if _, err := saying(t, strings.Repeat(" ", maxPayload), 2*maxSeen/maxPayload).Observe(t.Context()); !errors.Is(err, errTooMuchSeen) {
 		t.Errorf("a guest that says blanks without end: %v", err)
 	}
 	if _, err := saying(t, `{"files":7}`, 1).Observe(t.Context()); !errors.Is(err, ErrProtocol) {

@@ -21,7 +21,7 @@ func TestQuestionsAreHeardAtABoundedRate(t *testing.T) {
 		done, over := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(over)
-			hearQuestions(linkOf(near), done, func(Question) { heard.Add(1) })
+			readQuestions(linkOf(near), done, func(Question) { heard.Add(1) })
 		}()
 		flooded := make(chan struct{})
 		go func() {

@@ -74,7 +74,7 @@ func (g *Guest) ExecWatched(ctx context.Context, spec process.Spec, dirs []strin
 
 // Observe returns what watched programs did so far, as reported by the guest and within limits.
 func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
-	said := &bounded.Head{Limit: maxSeen, Fail: errSaysMuch}
+	said := &bounded.Head{Limit: maxSeen, Fail: errTooMuchSeen}
 	if err := g.fetch(ctx, request{Verb: "observe"}, said); err != nil {
 		return observe.Seen{}, err
 	}
@@ -85,7 +85,7 @@ func (g *Guest) Observe(ctx context.Context) (observe.Seen, error) {
 	return seen, nil
 }
 
-var errSaysMuch = errors.New("it says more than it may of what it saw")
+var errTooMuchSeen = errors.New("it says more than it may of what it saw")
 
 // Resolve makes the guest answer DNS on the container's loopback: names with their addresses,
 // all others with NXDOMAIN. A name "*.x" matches all names below x. It returns when the guest
@@ -97,7 +97,7 @@ func (g *Guest) Resolve(ctx context.Context, names map[string][]netip.Addr, repo
 	}
 	g.incoming.Go(func() {
 		defer func() { _ = l.stream.Close() }()
-		hearQuestions(l, g.done, reported)
+		readQuestions(l, g.done, reported)
 	})
 	return nil
 }
@@ -115,9 +115,9 @@ const (
 	maxQuestionType = 32
 )
 
-// hearQuestions calls reported for each question of a guest, until l or done ends. It limits
+// readQuestions calls reported for each question of a guest, until l or done ends. It limits
 // the rate to that of a regular guest.
-func hearQuestions(l *link, done <-chan struct{}, reported func(Question)) {
+func readQuestions(l *link, done <-chan struct{}, reported func(Question)) {
 	pace := questionPace()
 	for {
 		k, p, err := l.message()
@@ -132,7 +132,7 @@ func hearQuestions(l *link, done <-chan struct{}, reported func(Question)) {
 			_ = l.breach(fmt.Errorf("%w: a question of %d bytes", ErrProtocol, len(p)))
 			return
 		}
-		if !await(pace, done) {
+		if !waitTurn(pace, done) {
 			return
 		}
 		reported(q)
@@ -144,8 +144,8 @@ const questionRate = 50
 
 func questionPace() *rate.Limiter { return rate.NewLimiter(questionRate, questionRate) }
 
-// await waits for pace, and reports whether that succeeded before done was closed.
-func await(pace *rate.Limiter, done <-chan struct{}) bool {
+// waitTurn waits for pace, and reports whether that succeeded before done was closed.
+func waitTurn(pace *rate.Limiter, done <-chan struct{}) bool {
 	turn := time.NewTimer(pace.Reserve().Delay())
 	defer turn.Stop()
 	select {

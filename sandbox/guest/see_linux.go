@@ -32,9 +32,9 @@ const hidden = "hidden by its program"
 // support.
 const notifIDValid = 0x80082102
 
-// see records a call in the ledger. The program may change the memory that a call points to
+// record records a call in the ledger. The program may change the memory that a call points to
 // before the kernel reads it; the record can then be wrong.
-func (w *watcher) see(n notification) {
+func (w *watcher) record(n notification) {
 	call, pointer := find(w.abis, n.arch, n.number)
 	m := openMemory(n.pid, pointer)
 	defer m.close()

@@ -36,7 +36,7 @@ func Main(args []string) error {
 		}
 	}
 	if defence.SignalsTakenIn {
-		if err := takeInSignals(); err != nil {
+		if err := ignoreSignals(); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func Main(args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := newServant(pipe, args)
+	s, err := newServer(pipe, args)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func killAll() {
 	}
 }
 
-// servant is the guest's end of the session. It dispatches requests.
-type servant struct {
+// server is the guest's end of the session. It dispatches requests.
+type server struct {
 	pipe     *yamux.Session // over stdin and stdout; the container ends with it
 	sockets  *net.UnixConn  // over which the runner passes sockets; may be nil
 	programs *programs
@@ -105,13 +105,13 @@ type servant struct {
 	meter    meter
 }
 
-// newServant connects to the socket in args before any untrusted program runs.
-func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
-	session, err := yamux.Server(&whole{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
+// newServer connects to the socket in args before any untrusted program runs.
+func newServer(pipe io.ReadWriteCloser, args []string) (*server, error) {
+	session, err := yamux.Server(&frameJoiner{ReadWriteCloser: pipe}, muxConfig(6*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	s := &servant{pipe: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}
+	s := &server{pipe: session, programs: &programs{reaper: newReaper()}, relay: newRelay(session)}
 	if len(args) > 0 {
 		if s.sockets, err = net.DialUnix("unix", nil, &net.UnixAddr{Net: "unix", Name: args[0]}); err == nil {
 			s.relay.spares = make(chan stream, sparesAhead)
@@ -121,7 +121,7 @@ func newServant(pipe io.ReadWriteCloser, args []string) (*servant, error) {
 }
 
 // serve handles requests until the runner is gone.
-func (s *servant) serve() error {
+func (s *server) serve() error {
 	go watchPulse(s.pipe, func(error) { _ = s.pipe.Close() })
 	if s.sockets != nil {
 		go func() {
@@ -142,7 +142,7 @@ func (s *servant) serve() error {
 }
 
 // takeSockets receives sockets from the runner until it is gone.
-func (s *servant) takeSockets() {
+func (s *server) takeSockets() {
 	for {
 		use, conn, err := receiveSocket(s.sockets)
 		switch {
@@ -156,7 +156,7 @@ func (s *servant) takeSockets() {
 	}
 }
 
-func (s *servant) handle(l *link) {
+func (s *server) handle(l *link) {
 	defer func() { _ = l.stream.Close() }()
 	k, p, err := l.message()
 	if err != nil || k != kindRequest {
@@ -172,10 +172,10 @@ func (s *servant) handle(l *link) {
 	l.drain()
 }
 
-func (s *servant) do(l *link, req request) error {
+func (s *server) do(l *link, req request) error {
 	switch req.Verb {
 	case "hello":
-		hello, err := lookAround()
+		hello, err := describeContainer()
 		if err != nil {
 			return err
 		}

@@ -182,7 +182,7 @@ func (w *watcher) one() error {
 	case err != nil:
 		return err
 	}
-	w.see(n)
+	w.record(n)
 	goOn := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	if err := control(w.reported, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&goOn)); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err

@@ -32,12 +32,12 @@ func (w *writes) Write(p []byte) (int, error) {
 func TestFramesAreWrittenWhole(t *testing.T) {
 	near, far := net.Pipe()
 	seen := &writes{ReadWriteCloser: near}
-	client, err := yamux.Client(&whole{ReadWriteCloser: seen}, muxConfig(10*time.Second))
+	client, err := yamux.Client(&frameJoiner{ReadWriteCloser: seen}, muxConfig(10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	server, err := yamux.Server(&whole{ReadWriteCloser: far}, muxConfig(10*time.Second))
+	server, err := yamux.Server(&frameJoiner{ReadWriteCloser: far}, muxConfig(10*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ var errBroken = errors.New("broken")
 // goes out with the next.
 func TestWriteThatFails(t *testing.T) {
 	var out bytes.Buffer
-	w := &whole{ReadWriteCloser: broken{}}
+	w := &frameJoiner{ReadWriteCloser: broken{}}
 	header := []byte{0, muxData, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3}
 	if n, err := w.Write(header); n != len(header) || err != nil {
 		t.Errorf("header: %d, %v", n, err)

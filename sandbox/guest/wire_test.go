@@ -127,15 +127,15 @@ func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pace, done, began := questionPace(), make(chan struct{}), time.Now()
 		for range questionRate {
-			if !await(pace, done) || time.Since(began) != 0 {
+			if !waitTurn(pace, done) || time.Since(began) != 0 {
 				t.Fatalf("waited %s", time.Since(began))
 			}
 		}
-		if !await(pace, done) || time.Since(began) != time.Second/questionRate {
+		if !waitTurn(pace, done) || time.Since(began) != time.Second/questionRate {
 			t.Errorf("the next came after %s", time.Since(began))
 		}
 		close(done)
-		if await(pace, done) || time.Since(began) != time.Second/questionRate {
+		if waitTurn(pace, done) || time.Since(began) != time.Second/questionRate {
 			t.Errorf("waited until %s for nobody", time.Since(began))
 		}
 	})

@@ -35,7 +35,7 @@ func Check(ctx context.Context, g *guest.Guest, check process.Spec) (c Checked, 
 		return c, cmp.Or(ctx.Err(), err) // err may be a consequence of ctx
 	}
 	output := &bounded.Ends{Tail: checkTail}
-	running := process.Attend(p, nil, output, output)
+	running := process.Communicate(p, nil, output, output)
 	if !running.WaitOrKill(ctx, checkGrace) {
 		c.Found = "its check did not end" + output.Suffix()
 		return c, ctx.Err()

@@ -27,8 +27,8 @@ func NewMeter(container string, dirs []string, report func(evidence.Event)) *Met
 	return &Meter{container: container, dirs: dirs, report: report, reported: map[string]bool{}}
 }
 
-// Attend makes the guest report breaches until it ends.
-func (m *Meter) Attend(ctx context.Context, g *guest.Guest) error {
+// Watch makes the guest report breaches until it ends.
+func (m *Meter) Watch(ctx context.Context, g *guest.Guest) error {
 	used, err := g.Watch(ctx, m.dirs, func(u observe.Usage) { m.Take(u) })
 	if err == nil {
 		m.Take(used)

@@ -64,7 +64,7 @@ func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessS
 		return nil, errors.Join(fmt.Errorf("%s: %w", spec.Args[0], err), pipes.CloseOurs())
 	}
 	forget, err := b.claim.remember(p.proc.Pid)
-	go p.see(func(state *os.ProcessState) {
+	go p.waitExit(func(state *os.ProcessState) {
 		ended(state)
 		forget()
 	})
@@ -77,8 +77,8 @@ func (b *Backend) launch(spec process.Spec, mark string, ended func(*os.ProcessS
 	return p, nil
 }
 
-// see waits for the program's exit. The rest of its group is killed before its pid is released.
-func (p *program) see(after func(*os.ProcessState)) {
+// waitExit waits for the program's exit. The rest of its group is killed before its pid is released.
+func (p *program) waitExit(after func(*os.ProcessState)) {
 	state, err := p.collect()
 	p.exit = exitOf(state, err)
 	after(state)
@@ -161,8 +161,8 @@ func (p *program) over() bool {
 	return process.IsClosed(p.ended) && process.IsClosed(p.stdout.done) && process.IsClosed(p.stderr.done)
 }
 
-// lose records that the sandbox is closed while the program is running.
-func (p *program) lose() {
+// markLost records that the sandbox is closed while the program is running.
+func (p *program) markLost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lost = !p.over()

@@ -349,7 +349,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 		_ = ln.Close()
 	}
 	for _, p := range programs {
-		p.lose()
+		p.markLost()
 	}
 	var stopping sync.WaitGroup
 	for _, p := range programs {

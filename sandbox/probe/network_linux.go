@@ -77,7 +77,7 @@ func hostIPv6(ctx context.Context, a Aims) result {
 	r := a.dialAll(ctx, HostIPv6, withPorts(aims, a.Host.TCP6), connectionCounts, nil)
 	if r.state == Refused && a.Host.UDP6 != 0 {
 		for _, aim := range aims {
-			if err := sayTo(a, HostIPv6, "udp", aim, a.Host.UDP6); err == nil {
+			if err := sendTo(a, HostIPv6, "udp", aim, a.Host.UDP6); err == nil {
 				r = result{Sent, "datagrams went out to " + aim}
 			}
 		}

@@ -158,11 +158,11 @@ func resolvers() []string {
 func knock(a Aims) error {
 	var errs []error
 	for _, aim := range a.Host.over(4) {
-		errs = append(errs, sayTo(a, Control, "tcp", aim, a.Host.TCP4), sayTo(a, Control, "udp", aim, a.Host.UDP4))
+		errs = append(errs, sendTo(a, Control, "tcp", aim, a.Host.TCP4), sendTo(a, Control, "udp", aim, a.Host.UDP4))
 	}
 	for _, aim := range a.Host.over(6) {
 		if !isLinkLocal(aim) {
-			errs = append(errs, sayTo(a, Control, "tcp", aim, a.Host.TCP6))
+			errs = append(errs, sendTo(a, Control, "tcp", aim, a.Host.TCP6))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -171,7 +171,7 @@ func knock(a Aims) error {
 	return nil
 }
 
-func sayTo(a Aims, attack, network, aim string, port int) error {
+func sendTo(a Aims, attack, network, aim string, port int) error {
 	if port == 0 {
 		return nil
 	}

@@ -17,19 +17,19 @@ type Running struct {
 	err  error
 }
 
-// Attend writes stdin to a program and copies its outputs until both have ended and the program
+// Communicate writes stdin to a program and copies its outputs until both have ended and the program
 // has exited. The program need not read stdin. If stdout and stderr are the same writer, it is
 // used concurrently. If a writer fails, the rest of its output is not read.
-func Attend(p Process, stdin []byte, stdout, stderr io.Writer) *Running {
+func Communicate(p Process, stdin []byte, stdout, stderr io.Writer) *Running {
 	r := &Running{Process: p, ended: make(chan struct{})}
 	go func() {
 		defer close(r.ended)
-		r.exit, r.err = attend(p, stdin, stdout, stderr)
+		r.exit, r.err = communicate(p, stdin, stdout, stderr)
 	}()
 	return r
 }
 
-func attend(p Process, stdin []byte, stdout, stderr io.Writer) (Exit, error) {
+func communicate(p Process, stdin []byte, stdout, stderr io.Writer) (Exit, error) {
 	var streams sync.WaitGroup
 	streams.Go(func() { _, _ = io.Copy(stdout, p.Stdout()) })
 	streams.Go(func() { _, _ = io.Copy(stderr, p.Stderr()) })

@@ -52,7 +52,7 @@ func TestAttend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProgram(process.Terminate)
 		var stdout, stderr strings.Builder
-		r := process.Attend(p, []byte("hello"), &stdout, &stderr)
+		r := process.Communicate(p, []byte("hello"), &stdout, &stderr)
 		if synctest.Wait(); r.HasEnded() {
 			t.Error("it has ended by itself")
 		}
@@ -77,7 +77,7 @@ func TestStop(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, began := newProgram(endsBy), time.Now()
-			r := process.Attend(p, nil, io.Discard, io.Discard)
+			r := process.Communicate(p, nil, io.Discard, io.Discard)
 			if ends := r.Stop(t.Context(), steps...); ends != want.ends || time.Since(began) != want.took || !slices.Equal(p.signals, want.signals) {
 				t.Errorf("%s: %v after %v, by %v", endsBy, ends, time.Since(began), p.signals)
 			}
@@ -94,7 +94,7 @@ func TestStopWithoutTime(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		p, began := newProgram(process.Kill), time.Now()
-		r := process.Attend(p, nil, io.Discard, io.Discard)
+		r := process.Communicate(p, nil, io.Discard, io.Discard)
 		r.Stop(ctx, process.Step{Signal: process.Terminate, Grace: time.Hour}, process.Step{Signal: process.Kill, Grace: time.Hour})
 		if _, _ = r.Wait(); time.Since(began) > 0 {
 			t.Errorf("after %v, by %v", time.Since(began), p.signals)
@@ -108,11 +108,11 @@ func TestWaitOrKill(t *testing.T) {
 		defer cancel()
 		quick := newProgram(process.Interrupt)
 		_ = quick.Signal(process.Interrupt)
-		if !process.Attend(quick, nil, io.Discard, io.Discard).WaitOrKill(ctx, time.Second) || len(quick.signals) != 1 {
+		if !process.Communicate(quick, nil, io.Discard, io.Discard).WaitOrKill(ctx, time.Second) || len(quick.signals) != 1 {
 			t.Errorf("one that ends is sent %v", quick.signals)
 		}
 		slow := newProgram(process.Kill)
-		if process.Attend(slow, nil, io.Discard, io.Discard).WaitOrKill(ctx, time.Second) || !slices.Equal(slow.signals, []process.Signal{process.Kill}) {
+		if process.Communicate(slow, nil, io.Discard, io.Discard).WaitOrKill(ctx, time.Second) || !slices.Equal(slow.signals, []process.Signal{process.Kill}) {
 			t.Errorf("one that does not end in time is sent %v", slow.signals)
 		}
 	})

@@ -175,7 +175,7 @@ func runProgram(ctx context.Context, start starter, name string, aims probe.Aims
 	stop := context.AfterFunc(ctx, func() { _ = p.Signal(process.Kill) })
 	defer stop()
 	var stdout, stderr bytes.Buffer
-	exit, err := process.Attend(p, input, &stdout, &stderr).Wait()
+	exit, err := process.Communicate(p, input, &stdout, &stderr).Wait()
 	readErr := read(json.NewDecoder(&stdout))
 	switch {
 	case ctx.Err() != nil:
