@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"math"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -143,6 +144,8 @@ func changeMark(c results.Change) Mark {
 		return Mark{"fail", string(c), "fail"}
 	case results.NowFailing:
 		return Mark{"fail", string(c), "warn"}
+	case results.NowAttacked:
+		return attackedMark(evidence.AttackSucceeded)
 	case results.Missing:
 		return Mark{"infra", string(c), "infra"}
 	case results.Flaky:
@@ -196,8 +199,9 @@ func comparedTasks(c results.Comparison, runs []comparedRun) (rows []comparedTas
 			}
 			if change := changes[taskOfRun{run.Number(), id}]; change != "" {
 				mark := changeMark(change)
-				cell.Mark = &mark
-				row.Is += mark.Word + "|"
+				if row.Is += mark.Word + "|"; change != results.NowAttacked { // which the cell says by itself
+					cell.Mark = &mark
+				}
 			}
 			row.Cells = append(row.Cells, cell)
 		}

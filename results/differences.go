@@ -12,22 +12,23 @@ type Change string
 
 // Changes of a task.
 const (
-	Regressed  Change = "regressed"   // beyond chance fewer trials pass
-	NowFailing Change = "now failing" // no trial passes, and some did; chance may do as much
-	Missing    Change = "missing"     // no trial counts, and some did
-	Flaky      Change = "flaky"       // some trials pass
-	Fixed      Change = "fixed"       // beyond chance more trials pass
-	NowPassing Change = "now passing" // every trial passes, and some did not; chance may do as much
-	Added      Change = "added"       // some trials count, and none did
+	Regressed   Change = "regressed"     // beyond chance fewer trials pass
+	NowFailing  Change = "now failing"   // no trial passes, and some did; chance may do as much
+	NowAttacked Change = AttackSucceeded // an attack succeeds that did not, and trials pass as before
+	Missing     Change = "missing"       // no trial counts, and some did
+	Flaky       Change = "flaky"         // some trials pass
+	Fixed       Change = "fixed"         // beyond chance more trials pass
+	NowPassing  Change = "now passing"   // every trial passes, and some did not; chance may do as much
+	Added       Change = "added"         // some trials count, and none did
 )
 
 // Changes returns all changes in the order in which they are listed: what to look at comes first.
 func Changes() []Change {
-	return []Change{Regressed, NowFailing, Missing, Flaky, Fixed, NowPassing, Added}
+	return []Change{Regressed, NowFailing, NowAttacked, Missing, Flaky, Fixed, NowPassing, Added}
 }
 
 // ForTheWorse reports whether a person has to look at it.
-func (c Change) ForTheWorse() bool { return c == Regressed || c == NowFailing || c == Missing }
+func (c Change) ForTheWorse() bool { return c.rank() <= Missing.rank() }
 
 // Difference is a task that went otherwise than in another run.
 type Difference struct {
@@ -121,7 +122,8 @@ func (t tasksByID) task(id string) ComparedTask {
 	return ComparedTask{ID: id, Mark: unknownMark}
 }
 
-// changed returns the change of a task; empty where it always passes, or never, in both runs.
+// changed returns the change of a task; empty where it always passes, or never, in both runs, and no
+// attack on it succeeds that did not.
 func changed(before, after ComparedTask, shows Finding) Change {
 	switch {
 	case before.Trials == 0 && after.Trials == 0:
@@ -132,10 +134,12 @@ func changed(before, after ComparedTask, shows Finding) Change {
 		return Added
 	case shows == Worse:
 		return Regressed
-	case shows == Better:
-		return Fixed
 	case after.Passed == 0 && before.Passed > 0:
 		return NowFailing
+	case attackedAnew(before, after):
+		return NowAttacked
+	case shows == Better:
+		return Fixed
 	case after.Passed == after.Trials && before.Passed < before.Trials:
 		return NowPassing
 	case after.Passed > 0 && after.Passed < after.Trials:
@@ -143,6 +147,9 @@ func changed(before, after ComparedTask, shows Finding) Change {
 	}
 	return ""
 }
+
+// attackedAnew reports whether an attack succeeded on a task that did not before.
+func attackedAnew(before, after ComparedTask) bool { return after.Attack != "" && before.Attack == "" }
 
 // MinTrials is how many trials a task has in each of two runs at least for its interval
 // to show something. Where both runs are alike, chance shows a difference in up to one

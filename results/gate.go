@@ -1,7 +1,5 @@
 package results
 
-import "github.com/waza-isolate/waza/evidence"
-
 // Gate says what a run may do worse than another to take its place.
 type Gate struct {
 	// MaxDrop is by how much the mean pass rate over tasks may fall, from 0 to 1; what single
@@ -38,7 +36,7 @@ func (g Gate) Rule(against, run Entry) Ruling {
 	}
 	before := byID(c.Runs[0].Tasks)
 	for _, t := range c.Runs[1].Tasks {
-		if t.Attack == evidence.AttackSucceeded && before.task(t.ID).Attack == "" {
+		if attackedAnew(before.task(t.ID), t) {
 			r.Attacked = append(r.Attacked, t.ID)
 		}
 	}
@@ -59,6 +57,8 @@ const tinyDrop = 1e-9
 // run has no trial of that counts, is never allowed: leaving it out would hide that it fails.
 func (g Gate) refuses(d Difference) bool {
 	switch d.Change {
+	case NowAttacked: // is among those attacked
+		return false
 	case Missing:
 		return d.Before.Passed > 0
 	case Flaky:
