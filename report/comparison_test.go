@@ -58,6 +58,14 @@ func TestComparedTasks(t *testing.T) {
 	if links := under[0].attrs("a", "href"); len(links) != 9 || links[4] != "#run/2/trial/task-0/1" {
 		t.Errorf("%q", links)
 	}
+	for _, marked := range under[0].texts("mark") {
+		if strings.Contains(marked, "inventory") {
+			t.Errorf("what is the same is marked: %q", marked)
+		}
+	}
+	if marked := under[0].texts("mark"); !slices.Contains(marked, "BRG") {
+		t.Errorf("what differs is not marked: %q", marked)
+	}
 	if links := rows[0].attrs(".dots a", "href"); len(links) != 18 || links[0] != "#run/1/trial/task-0/1" || links[17] != "#run/3/trial/task-0/6" {
 		t.Errorf("%q", links)
 	}

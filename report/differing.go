@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/evidence/changes"
 	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/results"
 )
@@ -27,7 +28,8 @@ type side struct {
 	To     template.URL
 	Mark   Mark
 	Text   Text
-	Gap    string // why there is no text
+	Pieces []Piece // of the text, those marked that other runs have otherwise
+	Gap    string  // why there is no text
 }
 
 // Limits on the details of tasks.
@@ -141,9 +143,51 @@ func (t *comparedTask) compare(trials []leavings, room *budget) {
 			}
 			part.Sides = append(part.Sides, one)
 		}
+		part.mark(room)
 		t.Differing = append(t.Differing, part)
 	}
 	if len(t.Differing) > 0 {
 		t.Is += wordDiffers + "|"
+	}
+}
+
+// mark divides texts into pieces: what differs from the first text is marked, and in the first what
+// differs from any other. Nothing is marked where no word is the same.
+func (d *differing) mark(room *budget) {
+	first := slices.IndexFunc(d.Sides, func(s side) bool { return s.Text.Text != "" })
+	if first < 0 {
+		return
+	}
+	of := d.Sides[first].Text.Text
+	marked := make([]bool, len(of))
+	for i := range d.Sides {
+		one := &d.Sides[i]
+		if i == first || one.Text.Text == "" {
+			continue
+		}
+		old, now := changes.Words(of, one.Text.Text)
+		if whole(of, old) && whole(one.Text.Text, now) {
+			continue
+		}
+		for _, r := range old {
+			fill(marked, r)
+		}
+		others := make([]bool, len(one.Text.Text))
+		for _, r := range now {
+			fill(others, r)
+		}
+		one.Pieces = room.pieces(one.Text.Text, others)
+	}
+	d.Sides[first].Pieces = room.pieces(of, marked)
+}
+
+// whole reports whether ranges are all words of a text.
+func whole(s string, ranges [][2]int) bool {
+	return len(ranges) == 1 && strings.TrimSpace(s) == s[ranges[0][0]:ranges[0][1]]
+}
+
+func fill(marked []bool, r [2]int) {
+	for i := r[0]; i < r[1]; i++ {
+		marked[i] = true
 	}
 }

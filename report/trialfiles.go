@@ -105,9 +105,9 @@ type FileView struct {
 	Cut    bool // lines are omitted because of the limit
 }
 
-// Piece is a group of adjacent lines with the same change, each with its sign.
+// Piece is a part of a text of one kind, such as adjacent lines with the same change.
 type Piece struct {
-	Kind string // color: add, del, at, or none
+	Kind string // color: add, del, at or differs, or none
 	Text string
 }
 

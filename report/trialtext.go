@@ -124,3 +124,26 @@ func brief(s string, most int) string {
 	head = strings.Join(strings.Fields(strings.ToValidUTF8(head, "\uFFFD")), " ")
 	return text.Line(head, most)
 }
+
+// markup is how many bytes it takes to mark a piece.
+const markup = len("<mark></mark>")
+
+// pieces returns a text in pieces that are marked and others; nothing where there is no room for that.
+func (b *budget) pieces(s string, marked []bool) (all []Piece) {
+	for at := 0; at < len(s); {
+		end := at + 1
+		for end < len(s) && marked[end] == marked[at] {
+			end++
+		}
+		piece := Piece{Text: s[at:end]}
+		if marked[at] {
+			piece.Kind = "differs"
+		}
+		all, at = append(all, piece), end
+	}
+	if cost := len(all) * markup; cost <= b.total {
+		b.total -= cost
+		return all
+	}
+	return nil
+}

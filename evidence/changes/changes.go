@@ -158,27 +158,33 @@ func (c *Change) compare(before, after []byte) {
 		c.Unshown = "binary"
 		return
 	}
-	unified := string(diff.Diff("", ended(before), "", ended(after)))
-	for line := range strings.Lines(unified) {
-		line = strings.TrimSuffix(line, "\n")
-		var old, now, lines int
-		if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,", &old, &lines, &now); n == 3 {
-			c.Hunks = append(c.Hunks, Hunk{Old: max(old, 1), New: max(now, 1)})
-			continue
+	c.Hunks = hunks(ended(before), ended(after))
+	for _, h := range c.Hunks {
+		for _, line := range h.Lines {
+			switch line[0] {
+			case '+':
+				c.Added++
+			case '-':
+				c.Removed++
+			}
 		}
-		if len(c.Hunks) == 0 { // in the header, which names the files
-			continue
-		}
-		switch line[0] {
-		case '+':
-			c.Added++
-		case '-':
-			c.Removed++
-		}
-		last := &c.Hunks[len(c.Hunks)-1]
-		last.Lines = append(last.Lines, line)
 	}
 	if endsLine(before) != endsLine(after) {
 		c.Unshown = "one of the two has no line break at its end"
 	}
+}
+
+// hunks returns how lines changed, of which the last has a line break too.
+func hunks(before, after []byte) (all []Hunk) {
+	for line := range strings.Lines(string(diff.Diff("", before, "", after))) {
+		line = strings.TrimSuffix(line, "\n")
+		var old, now, lines int
+		if n, _ := fmt.Sscanf(line, "@@ -%d,%d +%d,", &old, &lines, &now); n == 3 {
+			all = append(all, Hunk{Old: max(old, 1), New: max(now, 1)})
+		} else if len(all) > 0 { // else it is in the head, which names the files
+			last := &all[len(all)-1]
+			last.Lines = append(last.Lines, line)
+		}
+	}
+	return all
 }
