@@ -202,6 +202,19 @@ func (d Dir) LastWords() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
 }
 
+// Explained returns a trial's verdicts with the agent's last words in the message, where the agent ended
+// by itself with an error.
+func (d Dir) Explained(v Verdicts) Verdicts {
+	if v.Reason != ReasonExitCode && v.Reason != ReasonSignal {
+		return v
+	}
+	if words := d.LastWords(); words != "" {
+		first, rest, _ := strings.Cut(v.Message, "\n")
+		v.Message = strings.TrimSuffix(first+": "+words+"\n"+rest, "\n")
+	}
+	return v
+}
+
 // ServerWrote returns the bytes and lines recorded of a server's stderr.
 func (d Dir) ServerWrote(server string) (size, lines int64, err error) {
 	file, err := Open(string(d), filepath.Join(ServersDir, server+".stderr"))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/report/view"
+	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -214,8 +216,8 @@ type Update struct {
 func (u Update) Progress() evidence.Progress {
 	p := evidence.Progress{Task: u.Task, Number: u.Number, Attempt: u.Attempt, Phase: string(u.Phase)}
 	if u.Result != nil {
-		v := u.Result.Verdicts
-		p.Class, p.Reason, p.Message = v.Class, v.Reason, v.Message
+		v := u.Result.Dir.Explained(u.Result.Verdicts)
+		p.Class, p.Reason, p.Message = v.Class, v.Reason, view.WhyOf(results.Graded(v)).Line()
 	}
 	return p
 }

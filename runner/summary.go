@@ -156,6 +156,7 @@ func readTrial(d evidence.Dir) (results.Trial, error) {
 	} else if err != nil {
 		return t, err
 	}
+	t.Verdicts = d.Explained(t.Verdicts)
 	return readRecorded(d, t)
 }
 

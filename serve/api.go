@@ -234,6 +234,7 @@ func (s *Server) apiTrial(r *http.Request) (any, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return nil, err
 	}
+	v = at.Explained(v)
 	d := TrialDetail{
 		Run: r.PathValue("id"), Task: t.Task, TaskName: t.TaskName, Number: t.Number, Attempt: t.Attempt, Agent: t.Executor, Prompt: t.Prompt,
 		Started: t.Started, Ended: t.Ended, Outcome: v.Class, Reason: v.Reason, Message: v.Message, FinalOutput: t.FinalOutput,

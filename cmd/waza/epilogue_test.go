@@ -82,7 +82,7 @@ func TestWhyAgentEnded(t *testing.T) {
 	} {
 		r := finished("price", 1, 3, evidence.ClassAgentError, "exited\nnote")
 		r.Dir, r.Verdicts.Reason = evidence.Dir(dir), reason
-		if got := terminalTrial(r).Outcome().Message; got != want {
+		if got := terminalTrial(r).Verdicts.Message; got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
 		}
 	}

@@ -181,14 +181,9 @@ func (s *state) epilogue(run view.Run, out runner.Outcome, l verbosity) {
 	}
 }
 
-// terminalTrial returns what is shown of a trial. If the agent exited by itself with an error, that
-// includes its last output.
+// terminalTrial returns what is shown of a trial.
 func terminalTrial(r runner.Result) terminal.Trial {
-	t := terminal.Trial{Trial: r.Trial, Verdicts: r.Verdicts, Earlier: r.Earlier}
-	if r.Verdicts.Reason == evidence.ReasonExitCode || r.Verdicts.Reason == evidence.ReasonSignal {
-		t.LastWords = r.Dir.LastWords()
-	}
-	return t
+	return terminal.Trial{Trial: r.Trial, Verdicts: r.Dir.Explained(r.Verdicts), Earlier: r.Earlier}
 }
 
 // saveResults copies the results of the run in dir to file, if it is not empty.

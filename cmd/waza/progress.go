@@ -138,7 +138,7 @@ func (p *progress) close() {
 func (p *progress) update(u runner.Update) {
 	if u.Result != nil {
 		result := *u.Result
-		result.Verdicts = terminalTrial(result).Outcome()
+		result.Verdicts = terminalTrial(result).Verdicts
 		u.Result = &result
 	}
 	p.mu.Lock()

@@ -98,6 +98,7 @@ func Read(dir evidence.Dir) (Conversation, error) {
 	note(err)
 	c.Steps = steps(turns, calls)
 	c.Verdicts, err = dir.Verdicts()
+	c.Verdicts = dir.Explained(c.Verdicts)
 	note(err)
 	note(c.narrate(dir, calls))
 	c.Events, err = dir.Events()

@@ -35,19 +35,8 @@ type Ending struct {
 // Trial is a trial that has ended, with its last attempt.
 type Trial struct {
 	evidence.Trial
-	Verdicts  evidence.Verdicts
-	Earlier   []evidence.Trial // earlier attempts
-	LastWords string           // last output of the agent, if it ended by itself
-}
-
-// Outcome returns the trial's verdicts, with the agent's last words in the message.
-func (t Trial) Outcome() evidence.Verdicts {
-	v := t.Verdicts
-	if t.LastWords != "" {
-		first, rest, _ := strings.Cut(v.Message, "\n")
-		v.Message = strings.TrimSuffix(first+": "+t.LastWords+"\n"+rest, "\n")
-	}
-	return v
+	Verdicts evidence.Verdicts
+	Earlier  []evidence.Trial // earlier attempts
 }
 
 func (t Trial) took() time.Duration { return t.Ended.Sub(t.Started) }
@@ -132,7 +121,7 @@ func (e Ending) failures(atLength bool) (lines []string) {
 		if r.Verdicts.Class == evidence.ClassPass || e.isTrigger(r) {
 			continue
 		}
-		why := view.WhyOf(results.Graded(r.Outcome()))
+		why := view.WhyOf(results.Graded(r.Verdicts))
 		outcome := Paint(e.Style, r.Verdicts.Class)(r.Verdicts.Class.With(r.Verdicts.Reason))
 		key := strings.Join(append(why.Reasons(), r.Task, outcome), "\x00")
 		group := at[key]
