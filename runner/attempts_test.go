@@ -108,7 +108,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(summary, again, cmp.AllowUnexported(results.Results{})); diff != "" {
+	if diff := cmp.Diff(summary, again, cmp.AllowUnexported(results.Results{}, results.Stats{})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(before, snapshot(t, dir)); diff != "" {
