@@ -47,9 +47,12 @@ type Bar struct {
 	Label     Label
 }
 
+// leastWide is the minimum width of a bar, in percent: rectangles without a width are not drawn.
+const leastWide = .001
+
 // X and Width return the start and the width of a bar.
 func (b Bar) X() string     { return inPercent(b.At) }
-func (b Bar) Width() string { return inPercent(b.Wide) }
+func (b Bar) Width() string { return inPercent(max(b.Wide, leastWide)) }
 
 // Center returns the position of the middle of a bar or mark.
 func (b Bar) Center() string { return inPercent(b.At + b.Wide/2) }

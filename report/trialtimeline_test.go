@@ -18,6 +18,9 @@ func TestShareThatFailedIsDrawn(t *testing.T) {
 		at := start.Add(time.Duration(i) * time.Second)
 		calls = append(calls, &evidence.Call{Seq: i + 1, Start: at, End: at.Add(time.Second), Outcome: evidence.OutcomeOK})
 	}
+	if width := (Bar{Wide: .0001}).Width(); width != "0.001%" {
+		t.Errorf("a call that took no time is %s wide", width)
+	}
 	if bars := s.together(calls, 10); len(bars) != 1 || bars[0].Width() != "4%" || bars[0].Kind != "ok" {
 		t.Errorf("none failed: %+v", bars)
 	}

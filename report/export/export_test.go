@@ -178,10 +178,25 @@ func TestInspect(t *testing.T) {
 				ID     string
 				Epoch  int
 				Scores map[string]struct{ Value any }
+				Output struct {
+					Choices []struct {
+						StopReason string `json:"stop_reason"`
+						Message    struct {
+							ToolCalls []any `json:"tool_calls"`
+						}
+					}
+				}
 			}
 		}
 		if err := json.Unmarshal(out.Bytes(), &log); err != nil {
 			t.Fatal(err)
+		}
+		for _, sample := range log.Samples {
+			for _, choice := range sample.Output.Choices {
+				if asks := len(choice.Message.ToolCalls) > 0; asks != (choice.StopReason == "tool_calls") {
+					t.Errorf("%s: %s/%d asks for %d tools, and stopped for %q", name, sample.ID, sample.Epoch, len(choice.Message.ToolCalls), choice.StopReason)
+				}
+			}
 		}
 		for _, task := range run.Results.Tasks {
 			for _, r := range task.Runs {

@@ -390,7 +390,11 @@ func outputOf(model string, all []inspectMessage) inspectOutput {
 	output := inspectOutput{Model: model, Choices: []inspectChoice{}}
 	for _, m := range slices.Backward(all) {
 		if m.Role == "assistant" {
-			output.Choices, output.Completion = append(output.Choices, inspectChoice{m, "stop"}), m.Content
+			choice := inspectChoice{m, "stop"}
+			if len(m.ToolCalls) > 0 {
+				choice.StopReason = "tool_calls"
+			}
+			output.Choices, output.Completion = append(output.Choices, choice), m.Content
 			break
 		}
 	}
