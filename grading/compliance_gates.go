@@ -64,15 +64,23 @@ func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Cal
 		{"reject_tools", failIf(len(c.RejectTools) > 0), "no call of " + join(c.RejectTools, " or "), func(g *gate) error { c.rejected(g, calls); return nil }},
 		{"count", failIf(c.bounded()), "no more calls than count allows", func(g *gate) error { c.counts(g, sel); return nil }},
 		{"before", failIf(len(c.Before) > 0), "each tool to succeed before the next is called", func(g *gate) error { c.order(g, calls); return nil }},
-		{"max_duplicate_calls", failIf(c.MaxDuplicateCalls != nil), "few calls to repeat an earlier one", func(g *gate) error { c.duplicates(g, calls); return nil }},
+		{"max_duplicate_calls", failIf(c.MaxDuplicateCalls != nil), noMore(c.MaxDuplicateCalls, "calls to repeat an earlier one"), func(g *gate) error { c.duplicates(g, calls); return nil }},
 		{"wire.unbacked_claims", wire.UnbackedClaims, "each call that the agent reports to have been made", func(g *gate) error { return g.claims(s, c.scope()) }},
 		{"wire.unreported_calls", wire.UnreportedCalls, "the agent to report each of its calls", func(g *gate) error { return g.unreported(s, calls) }},
 		{"schema.min_valid", failIf(schema.MinValid != nil), "arguments to fit their tools' schemas", func(g *gate) error { return schema.valid(g, calls) }},
-		{"schema.max_unknown_tools", failIf(schema.MaxUnknownTools != nil), "few calls of tools that their server had not listed", func(g *gate) error { return schema.unknown(g, calls) }},
+		{"schema.max_unknown_tools", failIf(schema.MaxUnknownTools != nil), noMore(schema.MaxUnknownTools, "calls of tools that their server had not listed"), func(g *gate) error { return schema.unknown(g, calls) }},
 		{"resources", failIf(c.Resources.checks()), "requests for the resources named, and none rejected", func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
 		{"prompts", failIf(c.Prompts.checks()), "requests for the prompts named, and none rejected", func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
 		{"rug_pull", failIf(c.RugPull == failIt), "no server to change what it says of a tool", func(g *gate) error { c.rugPulled(g, s); return nil }},
 	}
+}
+
+// noMore returns that so many calls are expected at most; empty for nil.
+func noMore(n *int, calls string) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("at most %d %s", *n, calls)
 }
 
 // gates runs the rules that are on.
@@ -176,7 +184,7 @@ func (c *ComplianceConfig) duplicates(g *gate, calls []evidence.Call) {
 		return again
 	})
 	if len(repeats) > *c.MaxDuplicateCalls {
-		g.add(repeats, fmt.Sprintf("at most %d calls to repeat an earlier one", *c.MaxDuplicateCalls), "found %d: %s", len(repeats), describeRepeats(repeats))
+		g.add(repeats, g.expects, "found %d: %s", len(repeats), describeRepeats(repeats))
 	}
 }
 
@@ -220,7 +228,7 @@ func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
 	}
 	unknown := filter(calls, func(call evidence.Call) bool { return !*call.Known })
 	if len(unknown) > *r.MaxUnknownTools {
-		g.add(unknown, fmt.Sprintf("at most %d calls of tools that their server had not listed", *r.MaxUnknownTools), "found %d: %s", len(unknown), describeCalls(unknown))
+		g.add(unknown, g.expects, "found %d: %s", len(unknown), describeCalls(unknown))
 	}
 	return nil
 }

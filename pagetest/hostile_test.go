@@ -47,6 +47,8 @@ func TestHostileReport(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			p := b.Open(t, file(path)+at, browsertest.View{})
 			harmless(t, p)
+			look(t, p, "hostile"+strings.ReplaceAll(strings.TrimPrefix(at, "#"), "/", "-"))
+			p.Quiet()
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/runtest"
 	"github.com/waza-isolate/waza/runner"
@@ -166,34 +168,55 @@ const (
 })()`
 )
 
-// BenchmarkFirstPaint measures the size of large reports, and the time to first paint, to
-// load and to search.
+// BenchmarkFirstPaint measures the time to first paint and to load of reports, as files and from the
+// server, the time to search a file, and its size.
 func BenchmarkFirstPaint(b *testing.B) {
 	for _, c := range []struct {
-		name, at string
-		fill     func(testing.TB, string)
+		name, page string
+		fill       func(testing.TB, string)
 	}{
-		{"calls", "#trial/long/1", func(t testing.TB, dir string) { longTrial(t, dir, manyCalls) }},
-		{"trials", "#trial/task-07/50", func(t testing.TB, dir string) { broadRun(t, dir, manyTrials) }},
+		{"small", "trial/task-07/1", func(t testing.TB, dir string) { broadRun(t, dir, 20) }},
+		{"trials=1000", "trial/task-07/50", func(t testing.TB, dir string) { broadRun(t, dir, manyTrials) }},
+		{"trials=5000", "overview", func(t testing.TB, dir string) { broadRun(t, dir, 5*manyTrials) }},
+		{"calls=10000", "trial/long/1", func(t testing.TB, dir string) { longTrial(t, dir, manyCalls) }},
+		{"calls=100000", "trial/long/1", func(t testing.TB, dir string) { longTrial(t, dir, 10*manyCalls) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := runtest.Dir(b)
-			c.fill(b, dir)
-			path, size := written(b, dir)
+			c.fill(b, filepath.Join(dir, "run"))
+			path, size := written(b, filepath.Join(dir, "run"))
 			browser := browsertest.Start(b)
-			var paint time.Duration
-			var load, search float64
-			for b.Loop() {
-				p := browser.Open(b, file(path)+c.at, browsertest.View{})
-				paint += p.FirstPaint()
-				p.Await(loadTime + " > 0")
-				load += browsertest.Eval[float64](p, loadTime)
-				search += browsertest.Eval[float64](p, searchTime)
-			}
-			b.ReportMetric(float64(paint.Milliseconds())/float64(b.N), "first-paint-ms")
-			b.ReportMetric(load/float64(b.N), "load-ms")
-			b.ReportMetric(search/float64(b.N), "search-ms")
-			b.ReportMetric(float64(size), "bytes")
+			b.Run("file", func(b *testing.B) {
+				firstPaint(b, func() *browsertest.Page { return browser.Open(b, file(path)+"#"+c.page, browsertest.View{}) })
+				b.ReportMetric(float64(size), "bytes")
+			})
+			b.Run("served", func(b *testing.B) {
+				address := served(b, dir)
+				firstPaint(b, func() *browsertest.Page {
+					p := browser.Open(b, address, browsertest.View{})
+					p.Do(chromedp.Navigate(browsertest.Eval[string](p, "location.origin") + "/runs/run/" + c.page))
+					return p
+				})
+			})
 		})
+	}
+}
+
+func firstPaint(b *testing.B, open func() *browsertest.Page) {
+	var paint time.Duration
+	var load, search float64
+	for b.Loop() {
+		p := open()
+		paint += p.FirstPaint()
+		p.Await(loadTime + " > 0")
+		load += browsertest.Eval[float64](p, loadTime)
+		if browsertest.Eval[bool](p, `document.querySelector(".page.seen .find") !== null`) {
+			search += browsertest.Eval[float64](p, searchTime)
+		}
+	}
+	b.ReportMetric(float64(paint.Milliseconds())/float64(b.N), "first-paint-ms")
+	b.ReportMetric(load/float64(b.N), "load-ms")
+	if search > 0 {
+		b.ReportMetric(search/float64(b.N), "search-ms")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Size is the size of a terminal.
@@ -137,7 +138,7 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	took := []part{{"  " + seconds(now.Sub(s.started)), style.Faint}}
 	end := took
 	if left, known := s.left(now); known {
-		end = append(slices.Clone(took), part{"  " + about(left), style.Faint})
+		end = append(slices.Clone(took), part{"  " + view.Left(left), style.Faint})
 	}
 	long, middle, short := s.tally(style)
 	if s.Stopping {

@@ -100,18 +100,6 @@ func seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", n/3600, n/60%60)
 }
 
-// about formats an estimated remaining time.
-func about(d time.Duration) string {
-	switch minutes := int((d + 30*time.Second) / time.Minute); {
-	case d < time.Minute:
-		return "less than 1 min left"
-	case minutes < 60:
-		return fmt.Sprintf("about %d min left", minutes)
-	default:
-		return fmt.Sprintf("about %d h %02d min left", minutes/60, minutes%60)
-	}
-}
-
 // Ended returns a line about how and why an attempt ended.
 func Ended(u runner.Update, style terminal.Style) string {
 	v := u.Result.Verdicts
@@ -150,7 +138,7 @@ func (s *State) Pulse(now time.Time) string {
 	}
 	line := fmt.Sprintf("%s after %s: %s; %d of %d done", verb, seconds(now.Sub(s.started)), strings.Join(named, ", "), s.run.Done(), s.total)
 	if left, known := s.left(now); known {
-		line += ", " + about(left)
+		line += ", " + view.Left(left)
 	}
 	return line
 }

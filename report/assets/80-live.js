@@ -17,6 +17,11 @@
     if (s < 60) return s + " s";
     return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
   };
+  const left = (ms) => {
+    const min = Math.round(ms / 60000);
+    if (ms < 60000) return "less than 1 min left";
+    return min < 60 ? `about ${min} min left` : `about ${Math.floor(min / 60)} h ${String(min % 60).padStart(2, "0")} min left`;
+  };
   // An outcome as a badge: a sign, a word and a colour, as the server writes it.
   const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], server_error: ["broke", "fail"], infra: ["infra", "infra"] };
   const badge = (outcome) => {
@@ -69,7 +74,7 @@
     say("done", String(now.done_trials));
     say("planned", String(now.planned_trials));
     say("elapsed", took(now.elapsed_ms));
-    say("left", now.left_ms === undefined ? "" : ", about " + took(now.left_ms) + " left");
+    say("left", now.left_ms === undefined ? "" : ", " + left(now.left_ms));
     if (!only) totals(now);
     if (now.trials.length === 0) return;
     working();

@@ -62,6 +62,18 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", minutes/60, minutes%60)
 }
 
+// Left formats an estimated remaining time.
+func Left(d time.Duration) string {
+	switch minutes := int((d + 30*time.Second) / time.Minute); {
+	case d < time.Minute:
+		return "less than 1 min left"
+	case minutes < 60:
+		return fmt.Sprintf("about %d min left", minutes)
+	default:
+		return fmt.Sprintf("about %d h %02d min left", minutes/60, minutes%60)
+	}
+}
+
 // CallTime formats the duration of calls, with a decimal if it is short, or returns
 // [Unknown] for nil.
 func CallTime(ms *float64) string {
