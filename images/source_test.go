@@ -96,7 +96,7 @@ func TestSource_Files(t *testing.T) {
 // TestSource_EarlierRuns holds that the directories of earlier runs do not change what is built,
 // wherever they are, and that a run.json of somebody else's does.
 func TestSource_EarlierRuns(t *testing.T) {
-	files := map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "!**", "ci/run.json": "{}"}
+	files := map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "!**", "ci/run.json": "{}", "data/run.json": "{}", "data/trials/t/1/trial.json": "{}"}
 	before := source(t, project(t, files), mcpconfig.Build{})
 	for _, dir := range []string{"run", "old/runs/1"} {
 		for _, name := range []string{"run.json", "report.html", "trials/t/1/trial.json"} {
@@ -108,7 +108,7 @@ func TestSource_EarlierRuns(t *testing.T) {
 		t.Error("earlier runs changed the image")
 	}
 	names := slices.Sorted(maps.Keys(unpack(t, must(after.Context(images.Network{})))))
-	if want := []string{".dockerignore", "Dockerfile", "ci/", "ci/run.json"}; !slices.Equal(names, want) {
+	if want := []string{".dockerignore", "Dockerfile", "ci/", "ci/run.json", "data/", "data/run.json", "data/trials/", "data/trials/t/", "data/trials/t/1/", "data/trials/t/1/trial.json"}; !slices.Equal(names, want) {
 		t.Errorf("%q", names)
 	}
 }

@@ -96,11 +96,13 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 	return hex.EncodeToString(p.digest.Sum(nil)), nil
 }
 
-// isRun reports whether a directory is a run directory, by its contents.
+// isRun reports whether a directory is a run directory, by its contents. One without the report
+// that every run writes is part of the build, such as data of a server.
 func isRun(root *os.Root, dir string) bool {
-	record, err := root.Lstat(path.Join(dir, "run.json"))
-	if err != nil || !record.Mode().IsRegular() {
-		return false
+	for _, name := range []string{"run.json", "report.html"} {
+		if file, err := root.Lstat(path.Join(dir, name)); err != nil || !file.Mode().IsRegular() {
+			return false
+		}
 	}
 	trials, err := root.Lstat(path.Join(dir, "trials"))
 	return err == nil && trials.IsDir()
