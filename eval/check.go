@@ -213,7 +213,7 @@ func (c checker) programsOf(skills foundSkills) {
 	if !builtin || c.eval.Local || c.eval.Config.Isolation.Agent.Image != "" {
 		return
 	}
-	for _, skill := range slices.Concat(skills.own, skills.found) {
+	for _, skill := range skills.all() {
 		for _, file := range skill.Files {
 			if path.Ext(file.Path) == ".py" {
 				c.doc.Warnf(strictyaml.Path{"config", "executor"}, "skill %s has %s, and the image of %s lacks Python; name one that has both in config.isolation.agent.image", skill.Name, file.Path, own.Title)

@@ -23,14 +23,16 @@ type foundSkills struct {
 	looked []string // where skills were looked for
 }
 
+func (s foundSkills) all() []Skill { return slices.Concat(s.own, s.found) }
+
 func (s foundSkills) has(name string) bool {
-	return slices.ContainsFunc(slices.Concat(s.own, s.found), func(s Skill) bool { return s.is(name) })
+	return slices.ContainsFunc(s.all(), func(s Skill) bool { return s.is(name) })
 }
 
 // names returns the names of all skills.
 func (s foundSkills) names() map[string]bool {
 	names := map[string]bool{}
-	for _, skill := range slices.Concat(s.own, s.found) {
+	for _, skill := range s.all() {
 		names[skill.Name] = true
 	}
 	return names
@@ -142,7 +144,7 @@ func (f *skillFinder) take(dir string) {
 	}
 	other := func(s Skill) bool { return s.Name == skill.Name || same(s.dir, skill.dir) }
 	switch {
-	case slices.ContainsFunc(slices.Concat(f.own, f.found), other):
+	case slices.ContainsFunc(f.all(), other):
 	case skill.is(f.name):
 		f.found = slices.Insert(f.found, 0, skill)
 	default:

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -91,18 +90,8 @@ func (m Model) Completed(name string) Model {
 // Endpoint reads the base URL: over https, or over http to an address of this machine or
 // of its network. Errors go on behind the name of what holds the URL.
 func (m Model) Endpoint() (*url.URL, error) {
-	u, err := url.Parse(m.BaseURL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("must be a URL that begins with https:// or, on the runner's network, http://")
-	case u.User != nil:
-		return nil, errors.New("must not hold credentials; name the variable that holds the key in api_key_env")
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, errors.New("must not have a query or a fragment")
-	case u.Scheme == "http" && !isNearby(u.Hostname()):
-		return nil, errors.New("must begin with https://: over http the key can be read on the way; only localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal are asked over http")
-	}
-	return u, nil
+	return evidence.ReadBaseURL(m.BaseURL, isNearby, "on the runner's network",
+		"localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal")
 }
 
 // isNearby reports whether a host is on this machine or its network.
@@ -246,10 +235,7 @@ func (c checker) modelLimits(config Config) {
 
 // ModelScriptPath returns the path of a provider's script.
 func ModelScriptPath(e *Eval, m Model) string {
-	if filepath.IsAbs(m.Script) {
-		return m.Script
-	}
-	return filepath.Join(e.Dir(), m.Script)
+	return e.besides(m.Script)
 }
 
 // ReadModelScript reads a provider's script.

@@ -128,12 +128,7 @@ func (s servers) checkBuild(name string, server mcpconfig.Server) {
 }
 
 // BuildDir returns the directory that an image is built from.
-func (e *Eval) BuildDir(b mcpconfig.Build) string {
-	if filepath.IsAbs(b.Context) {
-		return b.Context
-	}
-	return filepath.Join(e.Dir(), b.Context)
-}
+func (e *Eval) BuildDir(b mcpconfig.Build) string { return e.besides(b.Context) }
 
 // checkFiles finds the files of a server or a service, which are at the field at.
 func (s servers) checkFiles(server string, files map[string]string, at ...string) {

@@ -117,6 +117,14 @@ func measuredMetrics() []string {
 // Dir returns the directory of the eval file. Paths in the file are relative to it.
 func (e *Eval) Dir() string { return filepath.Dir(e.Path) }
 
+// besides returns a path of this machine that the eval names, relative to itself or absolute.
+func (e *Eval) besides(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(e.Dir(), path)
+}
+
 // Config is how an eval's tasks are run.
 type Config struct {
 	_ struct{} `unknown:"warn"`

@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -24,16 +25,23 @@ type Judge struct {
 // Endpoint parses the base URL, which must use https, or http on this machine, and have no
 // credentials. Callers prefix the error with the name of the setting.
 func (j Judge) Endpoint() (*url.URL, error) {
-	u, err := url.Parse(j.BaseURL)
+	return ReadBaseURL(j.BaseURL, isLoopback, "on this machine", "this machine (localhost, 127.0.0.1, ::1)")
+}
+
+// ReadBaseURL parses the base URL of a model's API, which must use https, or http for hosts that
+// are near, and have no credentials. where and allowed say in messages which hosts are near.
+// Callers prefix the error with the name of the setting.
+func ReadBaseURL(text string, near func(host string) bool, where, allowed string) (*url.URL, error) {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("must be a URL that begins with https:// or, on this machine, http://")
+		return nil, fmt.Errorf("must be a URL that begins with https:// or, %s, http://", where)
 	case u.User != nil:
 		return nil, errors.New("must not hold credentials; name the variable that holds the key in api_key_env")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("must not have a query or a fragment")
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return nil, errors.New("must begin with https://: http would expose the key and is allowed only for this machine (localhost, 127.0.0.1, ::1)")
+	case u.Scheme == "http" && !near(u.Hostname()):
+		return nil, fmt.Errorf("must begin with https://: http would expose the key and is allowed only for %s", allowed)
 	}
 	return u, nil
 }

@@ -39,15 +39,15 @@ func runOptions() map[string]runOption {
 		"name": {}, "label": {}, "cap-drop": {},
 
 		"env":          {take: (*runReader).takeEnv},
-		"pull":         {take: (*runReader).takePull},
+		"pull":         setsText("pull", func(s *Server) *string { return &s.Pull }, checkPull),
 		"workdir":      {take: (*runReader).takeWorkdir},
 		"entrypoint":   {take: func(r *runReader, _, value string) { r.entrypoint = &value }},
-		"user":         {take: (*runReader).takeUser},
-		"memory":       {take: (*runReader).takeMemory},
+		"user":         setsText("user", func(s *Server) *string { return &s.User }, unlessVariable(CheckUser)),
+		"memory":       setsText("memory", func(s *Server) *string { return &s.Memory }, unlessVariable(checkSize)),
 		"cpus":         {take: (*runReader).takeCPUs},
 		"pids-limit":   {take: (*runReader).takePids},
 		"tmpfs":        {take: (*runReader).takeTmpfs},
-		"platform":     {take: func(r *runReader, name, value string) { r.set(&r.to.Platform, "platform", name, value) }},
+		"platform":     setsText("platform", func(s *Server) *string { return &s.Platform }, func(string) error { return nil }),
 		"network":      {take: (*runReader).takeNetwork},
 		"net":          {take: (*runReader).takeNetwork},
 		"security-opt": {take: (*runReader).takeSecurity},
@@ -92,12 +92,30 @@ func refusedOptions() map[string]runOption {
 	return all
 }
 
-// set gives a field its value unless the server's own field has one already.
-func (r *runReader) set(field *string, own, name, value string) {
-	if *field != "" && *field != value {
-		r.wrong("%s gives %s another value; give it once", name, own)
+// setsText returns an option whose value is a text field of the server, called own. It must not
+// differ from what the field has already.
+func setsText(own string, field func(*Server) *string, check func(value string) error) runOption {
+	return runOption{take: func(r *runReader, name, value string) {
+		if err := check(value); err != nil {
+			r.wrong("%s %v", name, err)
+		}
+		to := field(&r.to)
+		if *to != "" && *to != value {
+			r.wrong("%s gives %s another value; give it once", name, own)
+		}
+		*to = value
+	}}
+}
+
+// unlessVariable returns check, which a value with variables passes: it is checked once they are
+// expanded.
+func unlessVariable(check func(value string) error) func(string) error {
+	return func(value string) error {
+		if hasVariable(value) {
+			return nil
+		}
+		return check(value)
 	}
-	*field = value
 }
 
 // takeEnv takes KEY=VALUE, or KEY with the value that env has for it, and else
@@ -124,32 +142,11 @@ func (r *runReader) takeEnv(name, value string) {
 	r.to.Env[key] = value
 }
 
-func (r *runReader) takePull(name, value string) {
-	if !slices.Contains(PullPolicies(), value) {
-		r.wrong("%s must be missing, always or never", name)
-	}
-	r.set(&r.to.Pull, "pull", name, value)
-}
-
 func (r *runReader) takeWorkdir(name, value string) {
 	if !hasVariable(value) && !path.IsAbs(value) {
 		r.wrong("%s must be an absolute path in the container", name)
 	}
 	r.to.Cwd = value
-}
-
-func (r *runReader) takeUser(name, value string) {
-	if err := CheckUser(value); err != nil && !hasVariable(value) {
-		r.wrong("%s %v", name, err)
-	}
-	r.set(&r.to.User, "user", name, value)
-}
-
-func (r *runReader) takeMemory(name, value string) {
-	if _, err := ParseSize(value); err != nil && !hasVariable(value) {
-		r.wrong("%s is not a size; write a whole number and k, m or g, such as 512m", name)
-	}
-	r.set(&r.to.Memory, "memory", name, value)
 }
 
 func (r *runReader) takeCPUs(name, value string) {

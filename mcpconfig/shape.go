@@ -33,11 +33,16 @@ func (s Shape) Servers(hosts map[string]string) string {
 	if s == ShapeCodex {
 		return codexServers(hosts)
 	}
+	return string(indented(s.entries(hosts)))
+}
+
+// entries returns what a file of JSON has for the servers of hosts, by their names.
+func (s Shape) entries(hosts map[string]string) map[string]any {
 	servers := make(map[string]any, len(hosts))
 	for name, host := range hosts {
 		servers[name] = s.entry(urlAt(host))
 	}
-	return string(indented(servers))
+	return servers
 }
 
 func (s Shape) entry(url string) any {
@@ -57,7 +62,10 @@ func (s Shape) entry(url string) any {
 			Timeout int    `json:"timeout"` // milliseconds
 		}{"remote", url, true, false, patience * 1000}
 	}
-	return client{Type: "http", URL: url}
+	return struct {
+		Type string `json:"type"`
+		URL  string `json:"url"`
+	}{"http", url}
 }
 
 // patience is how many seconds a client waits for a server, where that is configurable: as
@@ -86,19 +94,9 @@ func indented(v any) []byte {
 	return data
 }
 
-// client is a server as a client's mcp.json describes it.
-type client struct {
-	Type string `json:"type"`
-	URL  string `json:"url"`
-}
-
 // Render is the mcp.json of an agent that finds each server of hosts at its host,
 // with a port where that is not 80: in alphabetical order, and nothing that is
 // secret.
 func Render(hosts map[string]string) []byte {
-	servers := make(map[string]client, len(hosts))
-	for name, host := range hosts {
-		servers[name] = client{Type: "http", URL: urlAt(host)}
-	}
-	return indented(map[string]any{"mcpServers": servers})
+	return indented(map[string]any{"mcpServers": ShapeStandard.entries(hosts)})
 }

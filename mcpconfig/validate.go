@@ -200,12 +200,17 @@ func (f *findings) limits(s Server) {
 const minTimeout = 100
 
 func (f *findings) size(field, value string) {
-	if value == "" || hasVariable(value) {
-		return
+	if err := checkSize(value); value != "" && !hasVariable(value) && err != nil {
+		f.invalid(field, "%s %v", field, err)
 	}
+}
+
+// checkSize returns what is wrong with a size, to follow the name of its field.
+func checkSize(value string) error {
 	if _, err := ParseSize(value); err != nil {
-		f.invalid(field, "%s is not a size; write a whole number and k, m or g, such as 512m", field)
+		return errors.New("is not a size; write a whole number and k, m or g, such as 512m")
 	}
+	return nil
 }
 
 var (
@@ -296,6 +301,13 @@ func ReservedDir(dir string) bool {
 // PullPolicies says when an image is pulled: where the engine does not have it,
 // always, or never.
 func PullPolicies() []string { return []string{PullMissing, PullAlways, PullNever} }
+
+func checkPull(policy string) error {
+	if !slices.Contains(PullPolicies(), policy) {
+		return errors.New("must be missing, always or never")
+	}
+	return nil
+}
 
 // The policies of [PullPolicies].
 const (

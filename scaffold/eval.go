@@ -77,16 +77,14 @@ func (e Eval) Files() ([]File, error) {
 		}
 		files = append(files, file)
 	}
-	config := orderedMap{}
-	config.add("executor", e.Executor)
+	config := object("executor", e.Executor)
 	if e.Model != "" {
 		config.add("model", e.Model)
 	}
 	config.add("trials_per_task", 1)
 	config.add("timeout_seconds", 120)
 	config.add("mcp_servers", servers)
-	all := orderedMap{}
-	all.add("name", e.Name)
+	all := object("name", e.Name)
 	if e.Skill != "" {
 		all.add("skill", e.Skill)
 	}
@@ -121,8 +119,6 @@ func (e Eval) task(s Server, t Task) (File, error) {
 	}
 	id = strings.Trim(id[:min(len(id), 60)], "._-")
 	call := fmt.Sprintf("Call the tool %s of the server %s with the arguments %s", t.Tool, s.Name, t.Arguments)
-	task, grader := orderedMap{}, orderedMap{}
-	task.add("id", id)
 	prompt, comments := call+", and say what it answers, word for word.", Comments{}
 	switch t.Kind {
 	case Read:
@@ -133,8 +129,8 @@ func (e Eval) task(s Server, t Task) (File, error) {
 		comments[""] = "A call that has to be refused, for it lacks what the tool requires."
 		prompt = call + ", exactly so although arguments are missing, and say what it answers, word for word."
 	}
-	task.add("inputs", object("prompt", prompt))
-	grader.add("server", s.Name)
+	task := object("id", id, "inputs", object("prompt", prompt))
+	grader := object("server", s.Name)
 	if t.Kind == Error {
 		grader.add("errors", object("expected", []any{object("tool", t.Tool)}))
 	} else {
@@ -162,19 +158,19 @@ func (e Eval) task(s Server, t Task) (File, error) {
 	return File{path.Join("tasks", id+".yaml"), content}, err
 }
 
-// lists returns a task for servers of which no call is known to work: their tools are listed.
+// lists returns a task for servers of which no call is known to work: the tools of the first are
+// listed.
 func (e Eval) lists() (File, error) {
-	task := orderedMap{}
-	task.add("id", "starts")
-	task.add("inputs", object("prompt", "List the tools of each MCP server, and say how many there are."))
-	var graders, steps []any
-	for _, s := range e.Servers {
-		steps = append(steps, object("tools", object("server", s.Name), "as", "tools"), object("say", "{{ len(tools) }} tools: {{ tools }}"))
-		break
+	var steps []any
+	if len(e.Servers) > 0 {
+		steps = []any{object("tools", object("server", e.Servers[0].Name), "as", "tools"), object("say", "{{ len(tools) }} tools: {{ tools }}")}
 	}
-	graders = append(graders, object("type", "text", "name", "answer", "config", object("regex_match", []string{`[1-9]\d* tools`})))
-	task.add("graders", graders)
-	task.add("script", steps)
+	task := object(
+		"id", "starts",
+		"inputs", object("prompt", "List the tools of each MCP server, and say how many there are."),
+		"graders", []any{object("type", "text", "name", "answer", "config", object("regex_match", []string{`[1-9]\d* tools`}))},
+		"script", steps,
+	)
 	content, err := YAML(task, Comments{"": "No call of a tool was found to work, so this only sees that the server lists some.\nReplace it by tasks that call its tools: waza new task NAME"})
 	return File{"tasks/starts.yaml", content}, err
 }

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -153,14 +154,11 @@ func chatDelta(event []byte) (delta, error) {
 		})
 	}
 	for _, choice := range reported.Choices {
-		if choice.FinishReason != "" {
-			d.stop = choice.FinishReason
-		}
-		if choice.Message != nil {
-			d.takeChat(choice.Index, choice.Message)
-		}
-		if choice.Delta != nil {
-			d.takeChat(choice.Index, choice.Delta)
+		d.stop = cmp.Or(choice.FinishReason, d.stop)
+		for _, added := range []*chatAdded{choice.Message, choice.Delta} {
+			if added != nil {
+				d.takeChat(choice.Index, added)
+			}
 		}
 	}
 	return d, nil

@@ -163,9 +163,7 @@ func generateDelta(event []byte) (delta, error) {
 		})
 	}
 	for _, candidate := range reported.Candidates {
-		if candidate.FinishReason != "" {
-			d.stop = candidate.FinishReason
-		}
+		d.stop = cmp.Or(candidate.FinishReason, d.stop)
 		for _, part := range candidate.Content.Parts {
 			d.takeGoogle(candidate.Index, part)
 		}

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -184,11 +185,7 @@ func responsesDelta(event []byte) (delta, error) {
 		}
 		return whole.delta(), nil
 	case "error":
-		message := reported.Message
-		if message == "" {
-			message = reported.Error.Message
-		}
-		return delta{err: message}, nil
+		return delta{err: cmp.Or(reported.Message, reported.Error.Message)}, nil
 	case "response.output_text.delta", "response.refusal.delta":
 		return delta{pieces: []piece{{slot: at, text: reported.Delta}}}, nil
 	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
@@ -210,9 +207,7 @@ func (w *responsesWhole) delta() delta {
 	if w.Status != "in_progress" && w.Status != "queued" {
 		d.stop = w.Status
 	}
-	if reason := w.IncompleteDetails.Reason; reason != "" {
-		d.stop = reason
-	}
+	d.stop = cmp.Or(w.IncompleteDetails.Reason, d.stop)
 	if u := w.Usage; u != nil {
 		d.usage = counted(Usage{
 			Input: u.InputTokens, Output: u.OutputTokens,

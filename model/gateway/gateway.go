@@ -195,7 +195,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	shape, isTurn := dialect.Of(r.Method, to.String())
 	if !isTurn {
-		shape = shapeOf(p.Kind)
+		shape = apiOf(p.Kind).errors
 	}
 	if !isTurn && !to.isAside(r.Method) {
 		other := badRequest(r.Method + " " + to.path() + " is not passed on: only models' turns, lists of models and counts of tokens are")

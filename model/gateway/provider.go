@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/web"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // Provider is where models are asked.
@@ -67,6 +68,26 @@ func InProcess(h http.Handler) http.RoundTripper {
 	}
 }
 
+// api is what providers of a kind have in common.
+type api struct {
+	header, scheme string       // the header with the key, and what comes before the key in it
+	models         string       // path of the list of models
+	errors         dialect.Name // in which errors are written, if a request is in no dialect
+}
+
+// apiOf returns the API of a kind of providers.
+func apiOf(kind string) api {
+	switch kind {
+	case eval.KindAnthropic:
+		return api{"X-Api-Key", "", "v1/models", dialect.Messages}
+	case eval.KindGoogle:
+		return api{"X-Goog-Api-Key", "", "v1beta/models", dialect.Generate}
+	case eval.KindAzure:
+		return api{"Api-Key", "", "models", dialect.Chat}
+	}
+	return api{"Authorization", "Bearer ", "models", dialect.Chat}
+}
+
 // credentials returns the headers in which agents send keys, for any provider.
 func credentials() []string {
 	return []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie"}
@@ -78,16 +99,8 @@ func (p Provider) authorize(h http.Header) {
 		h.Del(name)
 	}
 	if p.Key != "" {
-		switch p.Kind {
-		case eval.KindAnthropic:
-			h.Set("X-Api-Key", p.Key)
-		case eval.KindGoogle:
-			h.Set("X-Goog-Api-Key", p.Key)
-		case eval.KindAzure:
-			h.Set("Api-Key", p.Key)
-		default:
-			h.Set("Authorization", "Bearer "+p.Key)
-		}
+		api := apiOf(p.Kind)
+		h.Set(api.header, api.scheme+p.Key)
 	}
 	for name, value := range p.Headers {
 		h.Set(name, value)
@@ -177,22 +190,11 @@ func (h *health) failed() map[string]string {
 	return maps.Clone(h.down)
 }
 
-// listPath returns the path where providers of a kind list their models.
-func listPath(kind string) string {
-	switch kind {
-	case eval.KindAnthropic:
-		return "v1/models"
-	case eval.KindGoogle:
-		return "v1beta/models"
-	}
-	return "models"
-}
-
 // check asks for the list of models, and returns the status of the answer.
 func (p Provider) check(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.BaseURL.JoinPath(listPath(p.Kind)).String(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.BaseURL.JoinPath(apiOf(p.Kind).models).String(), nil)
 	if err != nil {
 		return 0, err
 	}

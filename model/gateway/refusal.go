@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -31,17 +30,6 @@ func overBudget(message string) refusal {
 
 func unreachable(status int, message string) refusal {
 	return refusal{status, "api_error", "UNAVAILABLE", false, message}
-}
-
-// shapeOf returns the dialect of errors for a provider's kind, if the request is in no dialect.
-func shapeOf(kind string) dialect.Name {
-	switch kind {
-	case eval.KindAnthropic:
-		return dialect.Messages
-	case eval.KindGoogle:
-		return dialect.Generate
-	}
-	return dialect.Chat
 }
 
 // body returns the refusal as an error of the API.

@@ -71,16 +71,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (e *exchange) list() {
 	shape, model := e.route.dialect, e.route.model
 	if model == "" {
-		e.report(http.StatusOK, "models")
-		e.send(http.StatusOK, shape.Models(e.script.models))
+		e.send(http.StatusOK, "models", shape.Models(e.script.models))
 		return
 	}
 	if !slices.Contains(e.script.models, model) {
 		e.refuse(http.StatusNotFound, fmt.Sprintf("the script has no model %q", excerpt(model)))
 		return
 	}
-	e.report(http.StatusOK, "models")
-	e.send(http.StatusOK, shape.Model(model))
+	e.send(http.StatusOK, "models", shape.Model(model))
 }
 
 func (e *exchange) serve() {
@@ -101,8 +99,7 @@ func (e *exchange) serve() {
 	}
 	e.model, asked.asArray = asked.Model, e.route.asArray
 	if e.route.action == counting {
-		e.report(http.StatusOK, "tokens counted")
-		e.send(http.StatusOK, asked.dialect.TokenCount(tokens(asked.size)))
+		e.send(http.StatusOK, "tokens counted", asked.dialect.TokenCount(tokens(asked.size)))
 		return
 	}
 	asked.clean = e.clean
@@ -138,18 +135,16 @@ func (e *exchange) play(asked *request, made played) {
 }
 
 func (e *exchange) fail(f *failure, what string) {
-	if f.retryAfter != nil {
-		e.w.Header().Set("Retry-After", strconv.FormatFloat(*f.retryAfter, 'f', -1, 64))
+	if f.RetryAfter != nil {
+		e.w.Header().Set("Retry-After", strconv.FormatFloat(*f.RetryAfter, 'f', -1, 64))
 	}
-	e.report(f.status, what)
-	e.send(f.status, e.route.dialect.Failure(dialect.Failure{Status: f.status, Message: f.message, RetryAfter: f.retryAfter}))
+	e.send(f.Status, what, e.route.dialect.Failure(dialect.Failure{Status: f.Status, Message: f.Message, RetryAfter: f.RetryAfter}))
 }
 
 // refuse answers with an error that says what is wrong with the request, or why the script does
 // not fit it.
 func (e *exchange) refuse(status int, message string) {
-	e.report(status, message)
-	e.send(status, e.route.dialect.Failure(dialect.Failure{Status: status, Message: message}))
+	e.send(status, message, e.route.dialect.Failure(dialect.Failure{Status: status, Message: message}))
 }
 
 func (e *exchange) report(status int, what string) {
@@ -158,8 +153,9 @@ func (e *exchange) report(status int, what string) {
 	}
 }
 
-// send writes a JSON answer.
-func (e *exchange) send(status int, content []byte) {
+// send reports what is answered and writes it, which is JSON.
+func (e *exchange) send(status int, what string, content []byte) {
+	e.report(status, what)
 	e.w.Header().Set("Content-Type", "application/json")
 	e.w.WriteHeader(status)
 	_, _ = e.w.Write(content) // an agent that left needs no answer

@@ -85,8 +85,8 @@ func (s *Script) conversationFor(r *request) (int, error) {
 // script calls some, and that agents send to warm up or to check a key.
 func (s *Script) asideFor(r *request) (string, bool) {
 	for _, a := range s.asides {
-		if a.when.holds(r) {
-			return a.say, true
+		if a.When.holds(r) {
+			return a.Say, true
 		}
 	}
 	if r.Format != nil {
@@ -151,7 +151,7 @@ func (c call) use(tools []dialect.ToolName, results []string) (dialect.AnswerUse
 func (t *trouble) String() string {
 	switch {
 	case t.fail != nil:
-		return fmt.Sprintf("fail %d", t.fail.status)
+		return fmt.Sprintf("fail %d", t.fail.Status)
 	case t.stall != 0:
 		return "stall"
 	default:

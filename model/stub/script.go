@@ -35,7 +35,7 @@ type document struct {
 	Models        []string           `json:"models,omitempty"`
 	Turns         []turnEntry        `json:"turns,omitempty"`
 	Conversations []conversationText `json:"conversations,omitempty"`
-	Asides        []asideEntry       `json:"asides,omitempty"`
+	Asides        []aside            `json:"asides,omitempty"`
 }
 
 type conversationText struct {
@@ -44,7 +44,8 @@ type conversationText struct {
 	Turns []turnEntry `json:"turns"`
 }
 
-type asideEntry struct {
+// aside answers what is no part of a task.
+type aside struct {
 	When condition `json:"when"`
 	Say  string    `json:"say"`
 }
@@ -57,9 +58,9 @@ type turnEntry struct {
 	Usage *usageEntry `json:"usage,omitempty"`
 	Delay duration    `json:"delay,omitempty"`
 
-	Fail  *failEntry `json:"fail,omitempty"`
-	Stall duration   `json:"stall,omitempty"`
-	Cut   string     `json:"cut,omitempty" enum:"reset half"`
+	Fail  *failure `json:"fail,omitempty"`
+	Stall duration `json:"stall,omitempty"`
+	Cut   string   `json:"cut,omitempty" enum:"reset half"`
 }
 
 type callEntry struct {
@@ -74,10 +75,11 @@ type usageEntry struct {
 	Cached int64 `json:"cached,omitempty" min:"0" max:"1000000000"`
 }
 
-type failEntry struct {
+// failure is an error that a provider would send.
+type failure struct {
 	Status     int      `json:"status" min:"400" max:"599"`
 	Message    string   `json:"message,omitempty"`
-	RetryAfter *float64 `json:"retry_after,omitempty" min:"0" max:"3600"`
+	RetryAfter *float64 `json:"retry_after,omitempty" min:"0" max:"3600"` // seconds
 }
 
 // duration is a time such as 500ms.
@@ -149,26 +151,13 @@ type trouble struct {
 	cut   string        // begin the answer, and break off
 }
 
-// failure is an error that a provider would send.
-type failure struct {
-	status     int
-	message    string
-	retryAfter *float64 // seconds
-}
-
-// aside answers what is no part of a task.
-type aside struct {
-	when condition
-	say  string
-}
-
 // defaultModel is the model of a script that names none.
 const defaultModel = "stub-1"
 
 type compiler struct{ doc *strictyaml.Document }
 
 func (c compiler) script(d document) *Script {
-	s := &Script{models: d.Models}
+	s := &Script{models: d.Models, asides: d.Asides}
 	for i, name := range d.Models {
 		if name == "" {
 			c.doc.Problemf(strictyaml.Path{"models", i}, "models[%d] must not be empty", i)
@@ -198,7 +187,6 @@ func (c compiler) script(d document) *Script {
 		if entry.When == (condition{}) {
 			c.doc.Problemf(strictyaml.Path{"asides", i, "when"}, "asides[%d].when has no condition, so nothing else would be played; add one", i)
 		}
-		s.asides = append(s.asides, aside{entry.When, entry.Say})
 	}
 	return s
 }
@@ -254,14 +242,10 @@ func (c compiler) oneKind(at strictyaml.Path, t turnEntry) bool {
 }
 
 func (c compiler) trouble(t turnEntry) trouble {
-	made := trouble{delay: time.Duration(t.Delay), stall: time.Duration(t.Stall), cut: t.Cut}
-	if t.Fail != nil {
-		made.fail = &failure{t.Fail.Status, t.Fail.Message, t.Fail.RetryAfter}
-		if made.fail.message == "" {
-			made.fail.message = fmt.Sprintf("the script fails this request: %s", http.StatusText(t.Fail.Status))
-		}
+	if t.Fail != nil && t.Fail.Message == "" {
+		t.Fail.Message = "the script fails this request: " + http.StatusText(t.Fail.Status)
 	}
-	return made
+	return trouble{delay: time.Duration(t.Delay), fail: t.Fail, stall: time.Duration(t.Stall), cut: t.Cut}
 }
 
 func (c compiler) line(at strictyaml.Path, t turnEntry) *line {

@@ -40,18 +40,15 @@ func fileAttempts() []attempt {
 	}
 }
 
-// opened reports the first of paths that can be opened for writing. Nothing is written.
+// opened tries to open paths for writing. Nothing is written.
 func opened(paths []string) result {
-	errs := make([]error, 0, len(paths))
-	for _, path := range paths {
+	return anyOf(paths, "%s can be opened", func(path string) error {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err == nil {
 			_ = f.Close()
-			return out("%s can be opened", path)
 		}
-		errs = append(errs, err)
-	}
-	return result{Refused, summary(errs)}
+		return err
+	})
 }
 
 // sysfs tries to open control groups and kernel settings for writing.
@@ -66,20 +63,21 @@ func sysfs(context.Context, Aims) result {
 
 // rootFiles tries to create files next to those of the image, and to change waza's own.
 func rootFiles(context.Context, Aims) result {
-	var errs []error
-	for _, dir := range []string{"/", "/etc", "/opt/waza", "/etc/waza"} {
+	made := anyOf([]string{"/", "/etc", "/opt/waza", "/etc/waza"}, "files can be made in %s", func(dir string) error {
 		f, err := os.CreateTemp(dir, "probe-")
 		if err == nil {
 			_ = errors.Join(f.Close(), os.Remove(f.Name()))
-			return out("files can be made in %s", dir)
 		}
-		errs = append(errs, err)
+		return err
+	})
+	changed := opened([]string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd"})
+	switch {
+	case made.state == Out:
+		return made
+	case changed.state == Out:
+		return changed
 	}
-	r := opened([]string{"/opt/waza/waza", "/etc/waza/mcp.json", "/etc/hosts", "/etc/resolv.conf", "/etc/passwd"})
-	if r.state == Refused {
-		r.detail = summary(append(errs, errors.New(r.detail)))
-	}
-	return r
+	return result{Refused, made.detail + ", " + changed.detail}
 }
 
 // hostDevices tries to open every device that containers do not usually have.
@@ -113,19 +111,16 @@ func hostDevices(context.Context, Aims) result {
 
 // engineSocket tries to connect to the sockets of container engines.
 func engineSocket(context.Context, Aims) result {
-	var errs []error
-	for _, path := range []string{
+	return anyOf([]string{
 		"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock",
 		"/run/crio/crio.sock", "/run/buildkit/buildkitd.sock", "@/containerd-shim",
-	} {
+	}, "%s takes connections", func(path string) error {
 		conn, err := net.DialTimeout("unix", path, patience)
 		if err == nil {
 			_ = conn.Close()
-			return out("%s takes connections", path)
 		}
-		errs = append(errs, err)
-	}
-	return result{Refused, summary(errs)}
+		return err
+	})
 }
 
 // processes looks for processes of other containers.

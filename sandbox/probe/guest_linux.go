@@ -38,18 +38,10 @@ func proc(pid int, file string) string { return "/proc/" + strconv.Itoa(pid) + "
 
 // memory tries to open the guest's memory, stdin, environment and root.
 func memory(guest int) result {
-	var errs []error
-	for _, try := range []struct {
-		file  string
-		flags int
-	}{{"mem", os.O_RDWR}, {"fd/0", os.O_WRONLY}, {"environ", os.O_RDONLY}, {"maps", os.O_RDONLY}, {"root/etc", os.O_RDONLY}} {
-		err := readable(proc(guest, try.file), try.flags)
-		if err == nil {
-			return out("%s of process 1 can be opened", try.file)
-		}
-		errs = append(errs, err)
-	}
-	return result{Refused, summary(errs)}
+	flags := map[string]int{"mem": os.O_RDWR, "fd/0": os.O_WRONLY} // others are read
+	return anyOf([]string{"mem", "fd/0", "environ", "maps", "root/etc"}, "%s of process 1 can be opened", func(file string) error {
+		return readable(proc(guest, file), flags[file])
+	})
 }
 
 // readable opens a file and, for reading, reads a byte, because some files only fail then.

@@ -66,6 +66,20 @@ func unless(err error, done string) result {
 	return result{Out, done}
 }
 
+// anyOf tries things one after another. It returns [Out] for the first that try succeeds with,
+// done being a sentence about it, and otherwise why none did.
+func anyOf(things []string, done string, try func(string) error) result {
+	errs := make([]error, 0, len(things))
+	for _, thing := range things {
+		err := try(thing)
+		if err == nil {
+			return out(done, thing)
+		}
+		errs = append(errs, err)
+	}
+	return result{Refused, summary(errs)}
+}
+
 // attempt is one attack. Each runs on its own OS thread, which ends with it, so that changes to
 // the thread do not affect others.
 type attempt struct {
