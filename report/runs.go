@@ -95,7 +95,7 @@ func (r listedRun) Mark() Mark {
 	word := string(r.State)
 	switch {
 	case r.Live():
-		return Mark{"timeout", word, "warn"}
+		return verdictMark(view.AtWork)
 	case r.Problem != "":
 		return Mark{"broke", word, "fail"}
 	case r.State == view.StateInterrupted:
