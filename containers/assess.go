@@ -82,15 +82,15 @@ func (f facts) assessSecurity(all *Checks) {
 }
 
 func (f facts) assessStorage(all *Checks) {
-	says := f.info.Driver + ", free room not known"
+	says := f.info.Driver + ", free space not known"
 	if f.room >= 0 {
 		says = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
 	}
 	switch {
 	case f.room >= 0 && f.room < noEngineRoom:
-		all.Fail("storage", says, "Free some on the engine: docker system df says what takes it.")
+		all.Fail("storage", says, "Free some space on the engine; docker system df shows what uses it.")
 	case f.room >= 0 && f.room < littleEngineRoom:
-		all.Warn("storage", says, "Free some on the engine: docker system df says what takes it.")
+		all.Warn("storage", says, "Free some space on the engine; docker system df shows what uses it.")
 	case f.info.Driver == "vfs":
 		all.Warn("storage", says+"; it copies every image for every container", "Give the engine the storage driver overlay2.")
 	default:

@@ -83,7 +83,7 @@ func (b *Backend) Push(ctx context.Context, i guests.Images, prefix string, say 
 		}
 		target, err := reference.ParseNormalizedNamed(prefix + "/" + reference.FamiliarString(name))
 		if err != nil {
-			return i, fmt.Errorf("%w: %q is no name of a registry: %w", ErrImage, prefix, err)
+			return i, fmt.Errorf("%w: %q is not a valid name of a registry: %w", ErrImage, prefix, err)
 		}
 		say("pushing " + target.String())
 		digest, err := push(ctx, b.engine, one.Reference, target)

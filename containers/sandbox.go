@@ -129,7 +129,7 @@ func (s *trialSandbox) Ready(ctx context.Context, server, service string, check 
 		return err
 	}
 	if c.service == nil {
-		return fmt.Errorf("%s is no service", sandbox.ServiceName(server, service))
+		return fmt.Errorf("%s is not a service", sandbox.ServiceName(server, service))
 	}
 	if err := c.awaitReady(ctx, check); err != nil {
 		return err

@@ -65,7 +65,7 @@ func holdEnded(dir string) (record Record, held io.Closer, err error) {
 	}
 	emptied, err := record.Files.Emptied(dir)
 	if emptied {
-		err = mistake("%s: no trial of the run is there any more, and its results stay as they are", dir)
+		err = mistake("%s: all trials of the run are missing, so its results are not changed", dir)
 	}
 	if err != nil {
 		return record, nil, errors.Join(err, held.Close())

@@ -84,11 +84,11 @@ func (r Record) CheckInputs(path string) error {
 		sum, err := files.Digest(file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%s, which the run began with, is not there any more", name)
+			return fmt.Errorf("%s, which the run started with, no longer exists", name)
 		case err != nil:
 			return err
 		case want != "" && sum != want:
-			return fmt.Errorf("%s has changed since the run began", name)
+			return fmt.Errorf("%s has changed since the run started", name)
 		}
 		return nil
 	}

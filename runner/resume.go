@@ -48,7 +48,7 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 	}
 	defer func() { _ = held.Close() }()
 	if r.Isolated != nil && *r.Isolated != record.Isolated {
-		return nil, Outcome{}, mistake("--isolate cannot be changed with --resume: a run goes on as it was begun")
+		return nil, Outcome{}, mistake("--isolate cannot be changed with --resume: a run is resumed with its own options")
 	}
 	left, err := Recover(ctx, r.Dir, record, r.Consulting)
 	if err != nil {
@@ -80,12 +80,12 @@ func Resume(ctx context.Context, r Resumption) (*Job, Outcome, error) {
 // load plans the run again. It fails if the plan differs from the original one.
 func (r Resumption) load(record Record) (*Job, error) {
 	if build := r.Build(); record.Waza != r.Waza || record.Build != build {
-		return nil, mistake("the run was begun by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or begin a new run",
+		return nil, mistake("the run was started by waza %s (build %s) and this is waza %s (build %s): resume it with that one, or start a new run",
 			record.Waza, record.Build, r.Waza, build)
 	}
 	path := cmp.Or(r.Eval, record.EvalPath())
 	if err := record.CheckInputs(path); err != nil {
-		return nil, mistake("%w: begin a new run", err)
+		return nil, mistake("%w: start a new run", err)
 	}
 	q, err := record.Again(r.ReadOverlay)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r Resumption) load(record Record) (*Job, error) {
 	}
 	q.Pace = r.Pace
 	if record.MCP != nil && record.MCP.SHA256 != "" && q.Overlay.SHA256 != record.MCP.SHA256 {
-		return nil, mistake("%s has changed since the run began: begin a new run", q.Overlay.Name)
+		return nil, mistake("%s has changed since the run started: start a new run", q.Overlay.Name)
 	}
 	q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) { return sameTasks(tasks, record.Tasks) }
 	q.ID, q.Omit = record.ID, []string{r.Dir}
@@ -131,7 +131,7 @@ func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTa
 	for _, b := range begun {
 		at := slices.IndexFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == b.ID })
 		if at < 0 {
-			return nil, mistake("the eval has no task %s any more, which the run began with: begin a new run", b.ID)
+			return nil, mistake("the eval no longer has the task %s, which the run started with: start a new run", b.ID)
 		}
 		same = append(same, tasks[at])
 	}
@@ -142,7 +142,7 @@ func sameTasks(tasks []eval.ResolvedTask, begun []TaskRecord) ([]eval.ResolvedTa
 func sameImages(begun, now evidence.ImageRecords) error {
 	for _, ref := range slices.Sorted(maps.Keys(begun)) {
 		if found, ok := now[ref]; ok && found.ID != begun[ref].ID {
-			return mistake("image %s is another than the run began with (%.19s, now %.19s): begin a new run", ref, begun[ref].ID, found.ID)
+			return mistake("image %s has changed since the run started (%.19s, now %.19s): start a new run", ref, begun[ref].ID, found.ID)
 		}
 	}
 	return nil

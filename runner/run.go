@@ -310,7 +310,7 @@ func (e *execution) getImages(ctx context.Context, backend Backend) error {
 	secrets, record := e.Request.Secrets, &e.record
 	planned := planDigest(e.Trials, secrets)
 	if record.Plan != "" && record.Plan != planned {
-		return mistake("the trials are planned otherwise than when the run began, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or begin a new run", LockPath(e.Eval))
+		return mistake("the plan of the trials has changed since the run started, though no file has changed: set the variables of your environment, %s, and repositories of tasks, as they were, or start a new run", LockPath(e.Eval))
 	}
 	record.Plan = planned
 	if err := prepare(ctx, backend, e.Trials, e.Request.Say); err != nil {

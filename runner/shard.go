@@ -186,7 +186,7 @@ func addShard(r *Record, dir string, shard Record) error {
 	}
 	for ref, image := range shard.Images {
 		if known, ok := r.Images[ref]; ok && known.ID != image.ID {
-			return mistake("%s is not a shard of the same run: its image %s is another", dir, ref)
+			return mistake("%s is not a shard of the same run: its image %s differs", dir, ref)
 		}
 	}
 	maps.Copy(r.Inputs, shard.Inputs)

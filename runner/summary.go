@@ -230,7 +230,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	entry := results.Entry{Path: path}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return entry, fmt.Errorf("%s is no run directory and no %s: it is not there", path, ResultsFile)
+		return entry, fmt.Errorf("%s does not exist; name a run directory or a %s", path, ResultsFile)
 	}
 	if err != nil {
 		return entry, err
@@ -239,7 +239,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	if !info.IsDir() {
 		dir, open = filepath.Dir(path), func() (*os.File, error) { return os.Open(path) }
 		if !info.Mode().IsRegular() {
-			return entry, fmt.Errorf("%s is no file", path)
+			return entry, fmt.Errorf("%s is not a file", path)
 		}
 	}
 	if record, err := ReadRecord(dir); err == nil {
@@ -249,7 +249,7 @@ func ReadEntry(path string) (results.Entry, error) {
 	}
 	file, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return entry, fmt.Errorf("%s is no run directory: it has no %s", dir, ResultsFile)
+		return entry, fmt.Errorf("%s is not a run directory: it has no %s", dir, ResultsFile)
 	}
 	if err != nil {
 		return entry, err

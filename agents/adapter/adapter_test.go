@@ -98,7 +98,7 @@ func TestParseErrors(t *testing.T) {
 		"output outside":    {minimal + "output: /x\n", "output: must be stdout, transcript or"},
 		"transcript":        {minimal + "transcript: {from: stdout, format: jsonl}\n", "transcript.events: format jsonl needs events"},
 		"transcript from":   {minimal + "transcript: {from: ../x, format: waza}\n", "transcript.from: must be stdout"},
-		"exit code":         {minimal + "exit_codes: {'0': fine}\n", `"0" is no exit code`},
+		"exit code":         {minimal + "exit_codes: {'0': fine}\n", `"0" is not an exit code`},
 		"shape":             {minimal + "mcp: cursor\n", "mcp"},
 		"image":             {"title: x\ncommand: [a]\nimage: 'a b'\n", "image: must not hold blanks"},
 		"two documents":     {minimal + "---\n" + minimal, "document"},

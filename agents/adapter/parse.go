@@ -65,7 +65,7 @@ func (c checker) check(a *Adapter) {
 	}
 	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
-			c.doc.KeyProblemf(strictyaml.Path{"exit_codes", code}, "exit_codes: %q is no exit code from 1 to 255", code)
+			c.doc.KeyProblemf(strictyaml.Path{"exit_codes", code}, "exit_codes: %q is not an exit code from 1 to 255", code)
 		}
 	}
 }

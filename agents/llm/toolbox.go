@@ -70,7 +70,7 @@ func (a *agent) toolbox(ctx context.Context, o Options, w workspace) (toolbox, e
 		}
 	}
 	if len(container.all) > maxTools {
-		return container, fmt.Errorf("the servers list %d tools, more than a model is told of (%d); name those that are needed in the servers' tools", len(container.all), maxTools)
+		return container, fmt.Errorf("the servers list %d tools, and a model gets at most %d; name those that are needed in the servers' tools", len(container.all), maxTools)
 	}
 	return container, nil
 }

@@ -94,7 +94,7 @@ func readText(root *os.Root, name string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file", name)
+		return "", fmt.Errorf("%s is not a file", name)
 	case info.Size() > maxFile:
 		return "", fmt.Errorf("%s is larger than %d MiB", name, maxFile>>20)
 	}
@@ -128,7 +128,7 @@ func (w workspace) write(_ context.Context, a writeArguments) result {
 // put writes a file, unless it exists and is not a regular file.
 func (w workspace) put(name, text string) result {
 	if info, err := w.root.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return failure(name + " is no file")
+		return failure(name + " is not a file")
 	}
 	if err := w.root.WriteFile(name, []byte(text), 0o644); err != nil {
 		return failure(err.Error())
@@ -164,7 +164,7 @@ type listArguments struct {
 func (w workspace) list(_ context.Context, a listArguments) result {
 	name := w.inside(a.Path)
 	if info, err := w.root.Stat(name); err == nil && !info.IsDir() {
-		return failure(name + " is no directory") // opening a pipe would block
+		return failure(name + " is not a directory") // opening a pipe would block
 	}
 	dir, err := w.root.Open(name)
 	if err != nil {

@@ -93,7 +93,7 @@ func (r Rule) problems() []Problem {
 			add(key.name, "%s takes no %s", r.Type, key.name)
 		}
 		if key.path != "" && !isPath(key.path) {
-			add(key.name, "%q is no path: keys with dots between them", key.path)
+			add(key.name, "%q is not a path: it must be keys separated by dots", key.path)
 		}
 	}
 	for _, key := range []struct {
@@ -102,12 +102,12 @@ func (r Rule) problems() []Problem {
 	}{{"input", r.Input}, {"output", r.Output}} {
 		for i, path := range key.paths {
 			if !isPath(path) {
-				all = append(all, Problem{[]any{key.name, i}, fmt.Sprintf("%q is no path: keys with dots between them", path)})
+				all = append(all, Problem{[]any{key.name, i}, fmt.Sprintf("%q is not a path: it must be keys separated by dots", path)})
 			}
 		}
 	}
 	if r.Each != "" && !isPath(r.Each) {
-		add("each", "%q is no path: keys with dots between them", r.Each)
+		add("each", "%q is not a path: it must be keys separated by dots", r.Each)
 	}
 	switch {
 	case r.Name != "" && r.Tool != "":
@@ -130,7 +130,7 @@ func conditions(key string, values map[string]any) []Problem {
 	for _, path := range slices.Sorted(maps.Keys(values)) {
 		at := []any{key, path}
 		if !isPath(path) {
-			all = append(all, Problem{at, fmt.Sprintf("%q is no path: keys with dots between them", path)})
+			all = append(all, Problem{at, fmt.Sprintf("%q is not a path: it must be keys separated by dots", path)})
 		}
 		switch values[path].(type) {
 		case map[string]any, []any:

@@ -319,10 +319,10 @@ func interruptible(ctx context.Context, stderr io.Writer) (context.Context, func
 			}
 			switch count {
 			case 1:
-				fmt.Fprintln(stderr, "interrupted: stopping agents and taking everything down")
+				fmt.Fprintln(stderr, "interrupted: stopping agents and cleaning up")
 				cancel(errInterrupted)
 			case 2:
-				fmt.Fprintln(stderr, "still taking down; once more leaves the rest to waza gc")
+				fmt.Fprintln(stderr, "still cleaning up; interrupt again to leave the rest to waza gc")
 			default:
 				os.Exit(exitInfra)
 			}

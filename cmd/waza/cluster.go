@@ -29,11 +29,11 @@ func openCluster(ctx context.Context, s *state, o runner.Opening) (runner.Backen
 	t := o.Trials[0]
 	data, err := files.Read(t.ImagesFile, maxImagesFile)
 	if err != nil {
-		return nil, usage("where the cluster has the images is not known: %w; run waza images save or push for this eval", err)
+		return nil, usage("the list of the cluster's images cannot be read: %w; run waza images save or push for this eval", err)
 	}
 	images, err := guests.ReadImages(data)
 	if err != nil {
-		return nil, usage("%s is no list of images: %w; run waza images save or push for this eval", t.ImagesFile, err)
+		return nil, usage("%s is not a list of images: %w; run waza images save or push for this eval", t.ImagesFile, err)
 	}
 	if images.Waza != s.version {
 		return nil, usage("%s is of waza %s and this is %s; run waza images save or push for this eval again", t.ImagesFile, images.Waza, s.version)

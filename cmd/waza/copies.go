@@ -109,7 +109,7 @@ func mustBeDir(flag string) func(*cli.Context, string) error {
 			return nil
 		}
 		if err != nil || !info.IsDir() {
-			return usage("--%s: %s is no directory; name one, which may be new", flag, dir)
+			return usage("--%s: %s is not a directory; name one, which may be new", flag, dir)
 		}
 		return nil
 	}

@@ -54,7 +54,7 @@ func (s doctorCommand) command() *cli.Command {
 				return err
 			}
 			if c.Bool("remove-interface") {
-				return usage("--remove-interface is for --print")
+				return usage("--remove-interface requires --print")
 			}
 			var all containers.Checks
 			if on != "" {
@@ -96,8 +96,8 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 	}
 	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
 		containers.CheckOK:      "All is well.",
-		containers.CheckWarning: "Runs work; see the warnings.",
-		containers.CheckProblem: "A run would not work; see the problems.",
+		containers.CheckWarning: "Runs will work; see the warnings.",
+		containers.CheckProblem: "Runs would fail; see the problems.",
 	}[all.Worst()])
 	return nil
 }
@@ -152,7 +152,7 @@ func notProbed(err error) containers.Check {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Mend what is said above, and try again."}
+	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Fix that, and try again."}
 }
 
 // attackChecks returns one check for the attacks that were blocked or not tried, and one for each
@@ -189,8 +189,8 @@ const (
 // examineMachine checks what a run needs of this machine.
 func examineMachine() containers.Checks {
 	var all containers.Checks
-	examineDir(&all, "run dir", runsDir, "Free some, or name another place with --run-dir.")
-	examineDir(&all, "temp dir", os.TempDir(), "Free some, or set TMPDIR.")
+	examineDir(&all, "run dir", runsDir, "Free some space, or choose another directory with --run-dir.")
+	examineDir(&all, "temp dir", os.TempDir(), "Free some space, or set TMPDIR.")
 	return all
 }
 
@@ -206,7 +206,7 @@ func examineDir(all *containers.Checks, name, dir, mend string) {
 	free, ok := files.FreeSpace(there)
 	switch {
 	case !ok:
-		all.OK(name, there+" can be written to; how much room it has is not known")
+		all.OK(name, there+" can be written to; its free space is not known")
 	case free < minSpace:
 		all.Fail(name, fmt.Sprintf("%s has %d MiB free", there, free>>20), mend)
 	case free < lowSpace:

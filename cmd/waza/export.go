@@ -50,7 +50,7 @@ func (s exportCommand) command() *cli.Command {
 				return err
 			}
 			if f == formatSARIF && c.NArg() > 1 {
-				return usage("--format sarif is of a whole run: leave out the task")
+				return usage("--format sarif exports a whole run: leave out the task")
 			}
 			run, err := s.readRun(dir, strings.Join(c.Args().Slice()[1:], "/"))
 			if err != nil {

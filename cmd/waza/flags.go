@@ -81,7 +81,7 @@ type once struct {
 
 func (o *once) Set(value string) error {
 	if o.set {
-		return errors.New("the flag takes one file and is here twice; put the servers into one")
+		return errors.New("the flag can be given only once; put all servers into one file")
 	}
 	o.value, o.set = value, true
 	return nil

@@ -133,8 +133,8 @@ func TestUsageErrors(t *testing.T) {
 		{"report", "report takes run directories; see waza report --help"},
 		{"report missing", "missing is not a run directory"},
 		{"report a --format json", `--format must be default or github-comment, not "json"`},
-		{"report a b", "several runs have one report: name its file with --output"},
-		{"report a b --format github-comment", "waza compare --format github-comment has several"},
+		{"report a b", "a report of several runs needs a file: name it with --output"},
+		{"report a b --format github-comment", "use waza compare --format github-comment for several"},
 		{"doctor --format github-comment", `--format must be default or json, not "github-comment"`},
 		{"gc everything", "gc takes no arguments"},
 		{"gc --all", "-all"},
@@ -149,8 +149,8 @@ func TestUsageErrors(t *testing.T) {
 		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
 		{"gate a", "gate takes one run, and with --against the run to compare it with"},
-		{"inspect --isolate flags_test.go", "flags_test.go is no client's file with servers, which is JSON; to name a command, write it behind --"},
-		{"run --session-dir flags_test.go x.yaml", "--session-dir: flags_test.go is no directory"}, {"run --output-dir flags_test.go/x x.yaml", "--output-dir: flags_test.go/x is no directory"},
+		{"inspect --isolate flags_test.go", "flags_test.go is not a client's configuration file with servers, which is JSON; to name a command, write it after --"},
+		{"run --session-dir flags_test.go x.yaml", "--session-dir: flags_test.go is not a directory"}, {"run --output-dir flags_test.go/x x.yaml", "--output-dir: flags_test.go/x is not a directory"},
 		{"run testdata", "directory testdata has no eval"},
 	}
 	for _, test := range tests {

@@ -61,7 +61,7 @@ func (s gcCommand) gcLocal(ctx context.Context) error {
 func (s gcCommand) gcEngine(ctx context.Context) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
-		return &exitError{exitInfra, fmt.Errorf("containers were not looked for: %w", err)}
+		return &exitError{exitInfra, fmt.Errorf("cannot look for containers: %w", err)}
 	}
 	if g.Guests > 0 {
 		fmt.Fprintf(s.stdout, "removed %d guest image(s) of old builds\n", g.Guests)

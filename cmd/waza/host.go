@@ -109,7 +109,7 @@ func checkModelScript(file string, data []byte) error {
 
 // hold prints how to enter a sandbox and waits until ctx is done.
 func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
-	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is standing; its servers answer. To enter:\n", t.Task, t.Number)
+	fmt.Fprintf(s.stderr, "\nthe sandbox of %s/%d is running, with its servers. To enter:\n", t.Task, t.Number)
 	switch e := b.(type) {
 	case hasContainers:
 		names := e.Containers()
@@ -118,7 +118,7 @@ func (s *state) hold(ctx context.Context, t *plan.Trial, b sandbox.Sandbox) {
 		}
 		for _, server := range t.Servers {
 			if server.Shared {
-				fmt.Fprintf(s.stderr, "  %-12s lives for the run; find it by: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
+				fmt.Fprintf(s.stderr, "  %-12s is shared by the run; find it with: docker ps --filter label=waza.run=%s\n", server.Name, t.Run)
 			}
 		}
 		fmt.Fprintln(s.stderr, "An image without a shell cannot be entered. Press Ctrl-C to remove the sandbox.")
@@ -332,7 +332,7 @@ func (s *state) consulting(c *cli.Context) trial.Consulting {
 	judges := newJudges(s, &redact.Set{})
 	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
 		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {
-			return nil, usage("the run's record says where its judge is asked and with which variable as key, and may be a stranger's: if you want that, give %s", missing)
+			return nil, usage("the run's record names the judge's endpoint and the variable with its key, and may come from someone else: to allow that, give %s", missing)
 		}
 		return judges.connect(j)
 	}}

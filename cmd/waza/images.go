@@ -193,7 +193,7 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	case err != nil:
 		return withExitCode(err)
 	case live > 0:
-		return withExitCode(fmt.Errorf("nothing was removed: %d run(s) are alive and may need any of it; wait until they have ended", live))
+		return withExitCode(fmt.Errorf("nothing was removed: %d live run(s) may need these images; wait until they have ended", live))
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}

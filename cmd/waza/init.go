@@ -97,7 +97,7 @@ func (s initCommand) readNewEval(c *cli.Context) (*newEval, error) {
 	}
 	args, command := s.arguments(c)
 	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
-		return nil, usage("init takes one directory, file or URL, or a command behind --; see waza init --help")
+		return nil, usage("init takes one directory, file or URL, or a command after --; see waza init --help")
 	}
 	if err := selftest.CheckNames(b.allowWeak); err != nil {
 		return nil, usage("--allow-weak: %w", err)
@@ -135,7 +135,7 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 	case isFile(target):
 		return s.setClients(b, target)
 	case !isDir(target):
-		return usage("%s is no directory, file or URL; to name a command, write it behind --, as in waza init -- npx -y PACKAGE", text.Inert(target))
+		return usage("%s is not a directory, file or URL; to name a command, write it after --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
 	found := scaffold.Detect(os.DirFS(target))
 	if len(found) == 0 && isFile(filepath.Join(target, "SKILL.md")) {
@@ -159,7 +159,7 @@ func (s initCommand) setDetected(b *newEval, dir string, found scaffold.Found) e
 func (b *newEval) setURL(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return usage("%s is no URL of a server", text.Inert(address))
+		return usage("%s is not the URL of a server", text.Inert(address))
 	}
 	return b.setServer(u.Hostname(), mcpconfig.Server{URL: address})
 }
@@ -176,7 +176,7 @@ func (b *newEval) setCommand(dir string, command []string) error {
 	case scaffold.IsSource(os.DirFS(dir), command):
 		return b.setSource(dir, command)
 	default:
-		return usage("%s is no package, no docker run and no file here, so what it is run in is not known: name an image that has it with --image", text.Inert(strings.Join(command, " ")))
+		return usage("%s is not a package, a docker run command or a file here; name an image that contains it with --image", text.Inert(strings.Join(command, " ")))
 	}
 	return b.setServer(nameOfCommand(command), server)
 }
@@ -287,7 +287,7 @@ func (b *newEval) checkNew() error {
 	}
 	taken = slices.DeleteFunc(taken, func(name string) bool { _, err := os.Lstat(name); return errors.Is(err, fs.ErrNotExist) })
 	if len(taken) > 0 && !b.force {
-		return usage("these are there already: %s; write elsewhere with --dir, over them with --force, or add to the eval with waza new", strings.Join(text.Few(taken, 5), ", "))
+		return usage("these files exist already: %s; write to another directory with --dir, overwrite them with --force, or add to the eval with waza new", strings.Join(text.Few(taken, 5), ", "))
 	}
 	return nil
 }
@@ -364,7 +364,7 @@ func (s initCommand) workflow(b *newEval, write func(string, []byte) error) erro
 		return usage("%w", err)
 	}
 	if isFile(filepath.Join(b.dir, name)) && !b.force {
-		s.printStatus(filepath.Join(b.dir, name) + " is there already, and stays as it is")
+		s.printStatus(filepath.Join(b.dir, name) + " exists already and is not changed")
 		return nil
 	}
 	content, err := scaffold.Workflow(filepath.ToSlash(at))

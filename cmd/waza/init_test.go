@@ -23,7 +23,7 @@ func TestInitAsks(t *testing.T) {
 	}
 	for _, step := range []struct{ asked, answer string }{
 		{"  1  node server.js\nserver [1]:", "ruby server.js"},
-		{"name an image that has it with --image\nserver [1]:", "ruby 'my server.rb"},
+		{" it with --image\nserver [1]:", "ruby 'my server.rb"},
 		{"the quote ' is not closed; write the command as in a shell\nserver [1]:", "1"},
 		{"name of the eval [waza-e2e-", "sums"},
 		{"gemini, opencode, llm [script]:", "scrpt"},
@@ -52,15 +52,15 @@ func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"init":                                   "nothing that looks like an MCP server; say what it is",
-		"init nowhere":                           "nowhere is no directory, file or URL",
-		"init https://":                          "https:// is no URL of a server",
-		"init -- ruby server.rb":                 "name an image that has it with --image",
+		"init nowhere":                           "nowhere is not a directory, file or URL",
+		"init https://":                          "https:// is not the URL of a server",
+		"init -- ruby server.rb":                 "name an image that contains it with --image",
 		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
-		"init --dir there -- npx -y x":           "these are there already: there/eval.yaml",
+		"init --dir there -- npx -y x":           "these files exist already: there/eval.yaml",
 		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
 		"init --allow-weak pong -- npx -y x":     `--allow-weak: there is no attack "pong"; did you mean "ping"?`,
 		"init skill":                             "skill has a skill and no MCP server",
-		"init skill/SKILL.md":                    "skill/SKILL.md is no client's file with servers, which is JSON; to name a command, write it behind --",
+		"init skill/SKILL.md":                    "skill/SKILL.md is not a client's configuration file with servers, which is JSON; to name a command, write it after --",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
 		p := unpackProject(t, "-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n")

@@ -43,7 +43,7 @@ func (a *asker) ask(question, fallback string) (string, error) {
 	fmt.Fprint(a.stderr, question+": ")
 	if !a.in.Scan() {
 		fmt.Fprintln(a.stderr)
-		return "", usage("there is no answer; give it by flags, see waza init --help")
+		return "", usage("there is no answer; use flags instead, see waza init --help")
 	}
 	if answer := strings.TrimSpace(a.in.Text()); answer != "" {
 		return answer, nil

@@ -227,7 +227,7 @@ func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, er
 	case len(args) == 0 && len(command) > 0:
 		return s.commandTarget(command, o)
 	case len(args) != 1 || len(command) > 0:
-		return target{}, usage("inspect takes one file, name or URL, or a command behind --; see waza inspect --help")
+		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
 		return s.urlTarget(args[0], o)
 	}
@@ -281,7 +281,7 @@ func clientsFile(file string) ([]byte, error) {
 		return nil, usage("%w", err)
 	}
 	if begins := bytes.TrimLeft(data, " \t\r\n\uFEFF"); len(begins) > 0 && !bytes.ContainsAny(begins[:1], "{[/") {
-		return nil, usage("%s is no client's file with servers, which is JSON; to name a command, write it behind --", text.Inert(file))
+		return nil, usage("%s is not a client's configuration file with servers, which is JSON; to name a command, write it after --", text.Inert(file))
 	}
 	return data, nil
 }
@@ -318,7 +318,7 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 	}
 	switch {
 	case len(looked) == 0:
-		return target{}, usage("there is no file %s, and neither of %s is here to have a server of that name", name, strings.Join(serverFiles(), ", "))
+		return target{}, usage("there is no file %s, and none of %s is here to look up a server of that name", name, strings.Join(serverFiles(), ", "))
 	case len(found) == 0:
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:

@@ -86,7 +86,7 @@ func TestFaults_InterruptedOfSeveralWithoutIsolation(t *testing.T) {
 			c.signal(os.Interrupt)
 			c.wait(exitInfra)
 			said := c.stderr.String()
-			if !strings.Contains(c.stdout.String()+said, test.said) || strings.Count(said, "taking everything down") != 1 {
+			if !strings.Contains(c.stdout.String()+said, test.said) || strings.Count(said, "cleaning up") != 1 {
 				t.Errorf("got %s%s", c.stdout.String(), said)
 			}
 			if all := runs(); len(all) != 1 {
@@ -152,7 +152,7 @@ tasks: [task.yaml]
 	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 process(es) and removed the directories of 1 dead run(s)") {
 		t.Errorf("gc says %q", said)
 	}
-	if said := gc.stderr.String(); !strings.Contains(said, "containers were not looked for: no Docker engine answers") {
+	if said := gc.stderr.String(); !strings.Contains(said, "cannot look for containers: no Docker engine answers") {
 		t.Errorf("gc complains %q", said)
 	}
 }

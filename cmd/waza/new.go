@@ -154,7 +154,7 @@ func (s newCommand) task(c *cli.Context) error {
 	case server != "" && !slices.Contains(a.servers, server):
 		return usage("the eval has no server %q; %s", server, strictyaml.Suggest(server, a.servers))
 	case tool != "" && server == "":
-		return usage("--tool is of a server, and the eval has several: name it with --server")
+		return usage("--tool needs a server, and the eval has several: name one with --server")
 	}
 	args := json.RawMessage(c.String("args"))
 	var object map[string]json.RawMessage
@@ -183,7 +183,7 @@ func (s newCommand) task(c *cli.Context) error {
 func (s newCommand) server(c *cli.Context) error {
 	args, command := s.arguments(c)
 	if len(args) != 2 && (len(args) != 1 || len(command) == 0) || len(args) == 2 && len(command) > 0 {
-		return usage("new server takes a name, and a URL or a command behind --; see waza new server --help")
+		return usage("new server takes a name, and a URL or a command after --; see waza new server --help")
 	}
 	name, err := s.name(c, len(args)+len(command))
 	if err != nil {

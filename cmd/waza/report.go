@@ -50,10 +50,10 @@ func (s reportCommand) command() *cli.Command {
 				return err
 			}
 			if format == formatGitHub && len(dirs) > 1 {
-				return usage("a comment is of one run; waza compare --format github-comment has several")
+				return usage("--format github-comment takes a single run; use waza compare --format github-comment for several")
 			}
 			if c.String("output") == "" && len(dirs) > 1 {
-				return usage("several runs have one report: name its file with --output")
+				return usage("a report of several runs needs a file: name it with --output")
 			}
 			return s.report(dirs, c.String("output"), format)
 		},

@@ -71,7 +71,7 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 			return withExitCode(err)
 		}
 		if len(ids) == 0 {
-			s.printStatus("every task of " + dir + " passed: there is none to run again")
+			s.printStatus("every task of " + dir + " passed; there is nothing to run again")
 			return nil
 		}
 	}
@@ -116,10 +116,10 @@ func (s rerunCommand) selectTasks(tasks []eval.ResolvedTask, ids, globs []string
 		}
 	}
 	if len(gone) == len(ids) {
-		return nil, usage("the eval has none of these tasks any more: %s", strings.Join(text.Few(gone, 8), ", "))
+		return nil, usage("the eval no longer has any of these tasks: %s", strings.Join(text.Few(gone, 8), ", "))
 	}
 	if len(gone) > 0 {
-		s.printStatus("the eval has these tasks no more: " + strings.Join(text.Few(gone, 8), ", "))
+		s.printStatus("the eval no longer has these tasks: " + strings.Join(text.Few(gone, 8), ", "))
 	}
 	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool { return !slices.Contains(ids, t.ID) })
 	return selectTasks(tasks, globs, nil)

@@ -143,20 +143,20 @@ func TestResumeRefuses(t *testing.T) {
 		args                 []string
 		want                 string
 	}{
-		{name: "the eval", file: "eval.yaml", old: "workers: 2", new: "workers: 3", want: "waza: eval.yaml has changed since the run began: begin a new run\n"},
-		{name: "a task", file: "tasks/2.yaml", old: "3s", new: "4s", want: "waza: tasks/2.yaml has changed since the run began: begin a new run\n"},
-		{name: "a fixture", file: "fixtures/fixture.txt", old: "was", new: "is", want: "waza: fixtures/fixture.txt has changed since the run began: begin a new run\n"},
-		{name: "the file of --mcp", file: "mcp.json", old: "[]", new: "[ ]", want: "waza: mcp.json has changed since the run began: begin a new run\n"},
-		{name: "waza", file: "run/run.json", old: `"build": "`, new: `"build": "f00`, want: "resume it with that one, or begin a new run\n"},
-		{name: "trials", args: []string{"--trials", "3"}, want: "waza: --trials cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run\n"},
-		{name: "tasks", args: []string{"--task", "slow"}, want: "waza: --task cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run\n"},
-		{name: "timeout", args: []string{"--timeout", "3s"}, want: "waza: --timeout cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run\n"},
-		{name: "run directory", args: []string{"--run-dir", "other"}, want: "waza: --run-dir cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run\n"},
-		{name: "isolation", args: []string{"--isolate"}, want: "waza: --isolate cannot be changed with --resume: a run goes on as it was begun\n"},
+		{name: "the eval", file: "eval.yaml", old: "workers: 2", new: "workers: 3", want: "waza: eval.yaml has changed since the run started: start a new run\n"},
+		{name: "a task", file: "tasks/2.yaml", old: "3s", new: "4s", want: "waza: tasks/2.yaml has changed since the run started: start a new run\n"},
+		{name: "a fixture", file: "fixtures/fixture.txt", old: "was", new: "is", want: "waza: fixtures/fixture.txt has changed since the run started: start a new run\n"},
+		{name: "the file of --mcp", file: "mcp.json", old: "[]", new: "[ ]", want: "waza: mcp.json has changed since the run started: start a new run\n"},
+		{name: "waza", file: "run/run.json", old: `"build": "`, new: `"build": "f00`, want: "resume it with that one, or start a new run\n"},
+		{name: "trials", args: []string{"--trials", "3"}, want: "waza: --trials cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run\n"},
+		{name: "tasks", args: []string{"--task", "slow"}, want: "waza: --task cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run\n"},
+		{name: "timeout", args: []string{"--timeout", "3s"}, want: "waza: --timeout cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run\n"},
+		{name: "run directory", args: []string{"--run-dir", "other"}, want: "waza: --run-dir cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run\n"},
+		{name: "isolation", args: []string{"--isolate"}, want: "waza: --isolate cannot be changed with --resume: a run is resumed with its own options\n"},
 		{name: "as many as the machine bears", args: []string{"--workers", "auto"}, want: "waza: --workers auto needs --isolate: without it trials may disturb each other\n"},
 		{name: "sandboxes ahead", args: []string{"--prepare", "2"}, want: "waza: --prepare is about containers: it needs --isolate\n"},
-		{name: "two evals", args: []string{"eval.yaml", "eval.yaml"}, want: "waza: run --resume takes no eval file, or the one that the run began with; see waza run --help\n"},
-		{name: "another eval", args: []string{"tasks/1.yaml"}, want: "waza: tasks/1.yaml has changed since the run began: begin a new run\n"},
+		{name: "two evals", args: []string{"eval.yaml", "eval.yaml"}, want: "waza: run --resume takes no eval file, or the one that the run started with; see waza run --help\n"},
+		{name: "another eval", args: []string{"tasks/1.yaml"}, want: "waza: tasks/1.yaml has changed since the run started: start a new run\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestFaults_ResumeWithOtherVariables(t *testing.T) {
 	p.interrupt(p.startRun())
 	p.env = append(slices.Clone(env), "WHICH=sql", "TOKEN=hunter2-of-the-run")
 	refused := p.start("run", "--resume", "run").wait(exitUsage)
-	if said := refused.stderr.String(); !strings.Contains(said, "planned otherwise than when the run began") {
+	if said := refused.stderr.String(); !strings.Contains(said, "the plan of the trials has changed since the run started") {
 		t.Errorf("stderr %q", said)
 	}
 	p.env = append(slices.Clone(env), "WHICH=inventory", "TOKEN=another-that-nobody-sees")

@@ -372,7 +372,7 @@ func readVariants(c *cli.Context) ([]runner.Variant, error) {
 		executor, model, own := strings.Cut(given, "=")
 		switch {
 		case own && c.IsSet("model"):
-			return nil, usage("--executor %s says its model, and so does --model; give one of them", given)
+			return nil, usage("--executor %s contains a model, and so does --model; give only one of them", given)
 		case own:
 			all = append(all, runner.Variant{Executor: executor, Model: model})
 			continue
@@ -415,7 +415,7 @@ func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string,
 			value = strings.TrimSpace(value)
 			switch {
 			case !looks.MatchString(value):
-				return nil, usage("--%s: %q is no name", flag, value)
+				return nil, usage("--%s: %q is not a valid name", flag, value)
 			case seen[value]:
 				return nil, usage("--%s names %s twice", flag, value)
 			}
@@ -444,7 +444,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 	}
 	if record, err := runner.ReadRecord(dir); err == nil { // otherwise Resume reports the error
 		if c.IsSet("on") && onOf(c) != record.On {
-			return usage("--on cannot be changed with --resume: a run goes on as it was begun")
+			return usage("--on cannot be changed with --resume: a run is resumed with its own options")
 		}
 		if err := handOverFor(s.state, record); err != nil {
 			return err
@@ -475,11 +475,11 @@ var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "par
 func checkResumable(c *cli.Context) error {
 	for _, flag := range c.Command.Flags {
 		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(resumeFlags, name) {
-			return usage("--%s cannot be given with --resume: a run goes on as it was begun; leave it out, or begin a new run", name)
+			return usage("--%s cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run", name)
 		}
 	}
 	if c.NArg() > 1 {
-		return usage("run --resume takes no eval file, or the one that the run began with; see waza run --help")
+		return usage("run --resume takes no eval file, or the one that the run started with; see waza run --help")
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if !address.IP.IsLoopback() {
-		fmt.Fprintf(s.stderr, "warning: who reaches %s and has the token sees all runs, and what is sent is not encrypted\n", listener.Addr())
+		fmt.Fprintf(s.stderr, "warning: anyone who can reach %s and has the token can read all runs, and connections are not encrypted\n", listener.Addr())
 	}
 	what := "runs"
 	if runs == 1 {

@@ -60,7 +60,7 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 	if found := first(filepath.Join(evals, name, file), filepath.Join(skill, "evals", file), filepath.Join(skill, "tests", file), filepath.Join(skill, file)); found != "" {
 		return []string{found}, nil
 	}
-	return nil, usage("%s is no file, no directory and no skill with an eval: there is no %s", name, strings.Join(looked, ", "))
+	return nil, usage("%s is not a file, a directory or a skill with an eval: there is no %s", name, strings.Join(looked, ", "))
 }
 
 // evalsOf returns the eval file in the current directory, or all evals of the project.

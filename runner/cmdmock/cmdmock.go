@@ -56,7 +56,7 @@ var nameOf = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func (c *Command) Compile() error {
 	var errs []error
 	if !nameOf.MatchString(c.Name) || c.Name == "waza" {
-		errs = append(errs, fmt.Errorf("%q is no name of a program: up to 64 letters, digits, '.', '_' and '-', and not waza", c.Name))
+		errs = append(errs, fmt.Errorf("%q is not a valid name of a program: up to 64 letters, digits, '.', '_' and '-', and not waza", c.Name))
 	}
 	if len(c.Responses) == 0 {
 		errs = append(errs, errors.New("it has no responses; give it one at least"))

@@ -204,9 +204,9 @@ func (p *printer) server(s Server, isolated bool) {
 		p.line("package %s, built on %s", s.Package, s.Build.Base)
 	}
 	if s.Pin != nil {
-		then := "what is another is told"
+		then := "differences are reported"
 		if s.Strict {
-			then = "a trial where something is another has no outcome"
+			then = "a trial has no outcome if it differs"
 		}
 		p.line("pinned, %d entries of its lists: %s", s.Pin.Len(), then)
 	}
@@ -283,7 +283,7 @@ func (p *printer) graderContainer(g GraderContainer, isolated bool) {
 	if isolated {
 		p.line("%s, without a network", g.Container)
 	} else {
-		p.line("a process of this machine, beside a copy of the workspace")
+		p.line("a process of this machine, with a copy of the workspace")
 	}
 	p.line("command %q", g.Command)
 	p.files(g.Files)

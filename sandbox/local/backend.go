@@ -130,7 +130,7 @@ func checkServer(s plan.Server) error {
 		return nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("server %q: its working directory %s is no directory of this machine", s.Name, dir)
+		return fmt.Errorf("server %q: its working directory %s is not a directory of this machine", s.Name, dir)
 	}
 	if _, err := lookPath(command, slices.Concat(os.Environ(), env), dir); err != nil {
 		return fmt.Errorf("server %q: %w", s.Name, err)

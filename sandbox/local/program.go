@@ -221,7 +221,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 			path = filepath.Join(dir, path)
 		}
 		if !process.IsExecutable(path) {
-			return "", fmt.Errorf("%s is no program that can be run", path)
+			return "", fmt.Errorf("%s is not an executable file", path)
 		}
 		return path, nil
 	}

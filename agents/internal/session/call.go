@@ -90,7 +90,7 @@ func answered(ctx context.Context, response *transport.JSONRPCResponse, err erro
 	case "true":
 		return Answer{Outcome: evidence.OutcomeToolError, Result: response.Result}
 	}
-	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is no boolean"}
+	return Answer{Outcome: evidence.OutcomeProtocolError, Result: response.Result, Message: "isError of the result is not a boolean"}
 }
 
 // refused returns the outcome of a call that was answered with an error, which may be the
