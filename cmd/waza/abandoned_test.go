@@ -8,7 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// A call that its agent left unanswered is no error of the server's, and was made all the same.
+// TestAbandonedCall checks that a call which the agent left unanswered counts as made, and not
+// as an error of the server.
 func TestAbandonedCall(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `

@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/images"
 )
 
-// realServers is an eval of tasks of examples/real-servers for an agent that asks a
-// model: what the script agent does there by itself, a scripted model asks for here.
+// realServers is an eval with tasks of examples/real-servers for an agent that asks a model. A
+// scripted model makes the calls that the script agent makes there.
 const realServers = `
 -- eval.yaml --
 name: NAME
@@ -50,7 +50,7 @@ conversations:
       - say: "{{ results[0] }} / {{ results[1] }}"
 `
 
-// realTask is a task of examples/real-servers without the steps of executor script.
+// realTask returns a task of examples/real-servers without the steps for executor script.
 func realTask(t *testing.T, file string) string {
 	t.Helper()
 	data, err := os.ReadFile("../../examples/real-servers/tasks/" + file)
@@ -77,8 +77,8 @@ func newAgentProject(t *testing.T, executor, network string) *project {
 	return p
 }
 
-// An agent solves tasks on an airtight network too: its servers and its model have
-// addresses of its own loopback there. TestAgents_Every is on a bridge.
+// TestAgents_Airtight runs an agent on an airtight network, where its servers and model have
+// loopback addresses. TestAgents_Every uses a bridge.
 func TestAgents_Airtight(t *testing.T) {
 	t.Parallel()
 	p := newAgentProject(t, "claude", "airtight")
@@ -87,8 +87,8 @@ func TestAgents_Airtight(t *testing.T) {
 	checkAgentTrial(t, p, "everything", "echo", "get-sum", "trigger-long-running-operation")
 }
 
-// checkAgentTrial holds a trial to what is on its record: calls in their order, none in
-// the transcript that is not on the wire, and the model's requests.
+// checkAgentTrial checks a trial's record: the order of calls, that all calls of the transcript
+// are on the wire, and the model's requests.
 func checkAgentTrial(t *testing.T, p *project, task string, tools ...string) {
 	t.Helper()
 	r := p.runOf(task)
@@ -114,8 +114,8 @@ func checkAgentTrial(t *testing.T, p *project, task string, tools ...string) {
 	}
 }
 
-// An agent whose transcript is altered, by whatever hand, is found out. The programs are
-// the real ones: what they print of one call says another tool.
+// TestAgents_AlteredTranscripts checks that altered transcripts are detected. The agents are
+// the real programs, whose output is changed to name another tool.
 func TestAgents_AlteredTranscripts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ says, altered, claim string }{
@@ -138,8 +138,7 @@ func TestAgents_AlteredTranscripts(t *testing.T) {
 	}
 }
 
-// alteredAdapter is that of an agent that comes with waza, in the image that it has, with
-// one text in place of another on its stdout.
+// alteredAdapter returns a built-in agent's adapter that replaces a text in its stdout.
 func alteredAdapter(t *testing.T, name, says, altered string) string {
 	t.Helper()
 	a, _ := adapter.Builtin(name)

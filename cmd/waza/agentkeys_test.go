@@ -19,8 +19,8 @@ const keyed = `  model: openai/m
     google: {base_url: "PROVIDER", api_key_env: E2E_MODEL_KEY}
 `
 
-// Every real agent asks a provider that wants a key: the provider gets it, and it is in no
-// container and in nothing that the runs leave.
+// TestAgents_Keys checks that a provider gets its key from every agent, and that the key is in
+// no container and no file of the runs.
 func TestAgents_Keys(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../examples/agents/model.yaml")

@@ -22,12 +22,12 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// everyAgent is the executors that ask models.
+// everyAgent is the executors that use models.
 func everyAgent() []string { return append(adapter.Names(), "llm") }
 
-// The example runs under every agent, as its first lines say. Whatever each calls the
-// tools, they make the same calls and get the same grades; what they tell of them is so,
-// each call is one that the model asked for, and skills are found where each looks.
+// TestAgents_Every runs the example with every agent. They name tools differently, but make the
+// same calls and get the same grades. Their transcripts match, every call was requested by the
+// model, and each agent finds the skills.
 func TestAgents_Every(t *testing.T) {
 	t.Parallel()
 	p := newAgentsProject(t)
@@ -59,11 +59,11 @@ func TestAgents_Every(t *testing.T) {
 	}
 }
 
-// skillSays is what the skill in newAgentsProject is for.
+// skillSays is the description of the skill in newAgentsProject.
 const skillSays = "Tells of zephyr tides in the harbour."
 
-// newAgentsProject is the example with a name of its own, and a skill. It needs the
-// images of all agents.
+// newAgentsProject returns the example with its own name and a skill. It needs the images of
+// all agents.
 func newAgentsProject(t *testing.T) *project {
 	t.Helper()
 	p := newProject(t, "", npmServers)
@@ -83,7 +83,7 @@ func newAgentsProject(t *testing.T) *project {
 	return p
 }
 
-// behaviour is what is seen of an agent in a trial, whatever agent it is.
+// behaviour is what is observed of an agent in a trial.
 type behaviour struct {
 	Outcome  evidence.Class
 	Verdicts map[string]evidence.VerdictResult
@@ -92,8 +92,8 @@ type behaviour struct {
 	Names    []string // by which the agent told of them, in its order
 }
 
-// seen is what is seen in each trial of a run. Where account and record differ, or a
-// call is none of the model's, it complains.
+// seen returns what is observed in each trial of a run. It fails the test if transcript and
+// record differ, or the model did not request a call.
 func seen(t *testing.T, run string) map[string]behaviour {
 	t.Helper()
 	dirs, err := runner.Trials(run)
@@ -149,7 +149,7 @@ func seenIn(t *testing.T, dir evidence.Dir) behaviour {
 	return b
 }
 
-// checkAltered takes a call out of what the agent told, which is then found out.
+// checkAltered removes a call from the agent's transcript, and checks that this is detected.
 func checkAltered(t *testing.T, p *project, run string) {
 	t.Helper()
 	file := filepath.Join(run, "trials", "files", "1", evidence.TranscriptFile)

@@ -10,8 +10,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// A trial that failed is tried again up to config.max_attempts: the last attempt decides,
-// all are kept, and figures of reliability go by the first.
+// TestMaxAttempts checks that a failed trial is retried up to config.max_attempts: the last
+// attempt decides, all are kept, and reliability is computed from the first.
 func TestMaxAttempts(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `

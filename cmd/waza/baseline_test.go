@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// With a baseline every trial is run with skills and without, and the results of the run
-// with skills say what these change.
+// TestBaseline checks that a baseline runs every trial with and without skills, and that the
+// results compare them.
 func TestBaseline(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `

@@ -12,9 +12,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// What agent and server say to each other is the same to the byte at both of them
-// and on record: no number is rounded, no key moved, no character written another
-// way. The server answers with the request as it got it.
+// TestBytesEndToEnd checks that messages between agent and server are unchanged at both ends
+// and on record: no number is rounded, no key is moved, no character is encoded differently.
+// The server answers with the request as it got it.
 func TestBytesEndToEnd(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -60,8 +60,8 @@ tasks: [tasks/*.yaml]
 	}
 }
 
-// oddRequests are requests that a program which decodes and encodes again would
-// change, with ids from 1 on.
+// oddRequests returns requests that change when they are decoded and encoded again, with ids
+// starting at 1.
 func oddRequests() []string {
 	var requests []string
 	for i, params := range []string{
@@ -77,7 +77,7 @@ func oddRequests() []string {
 	return requests
 }
 
-// rawFrames is the messages of a trial's record each way, as they crossed.
+// rawFrames returns the messages of a trial's record in each direction.
 func rawFrames(t *testing.T, dir evidence.Dir) (toServer, toClient []string) {
 	t.Helper()
 	for f, err := range dir.Frames() {
@@ -93,7 +93,7 @@ func rawFrames(t *testing.T, dir evidence.Dir) (toServer, toClient []string) {
 	return toServer, toClient
 }
 
-// workspaceFile reads a file that an agent left.
+// workspaceFile reads a file of the workspace.
 func workspaceFile(t *testing.T, dir evidence.Dir, name string) string {
 	t.Helper()
 	tree, err := dir.Workspace()

@@ -14,9 +14,8 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// weakEngine is the engine, but for one option of networks, which it ignores as
-// some engines do: the host has an address on every task network. It returns what
-// DOCKER_HOST is for it.
+// weakEngine is a proxy to the engine that removes one option of networks, so that the host has
+// an address on every task network. It returns the value of DOCKER_HOST for it.
 func weakEngine(t *testing.T) string {
 	t.Helper()
 	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {
@@ -31,8 +30,8 @@ func weakEngine(t *testing.T) string {
 	})
 }
 
-// A run on an engine whose sandboxes do not hold ends before its first trial, and
-// says so wherever verdicts are where the command line lets it go on.
+// TestWeakSandbox checks that a run on an engine whose sandboxes do not hold ends before its
+// first trial and, if the command line allows it, that all reports say so.
 func TestWeakSandbox(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `

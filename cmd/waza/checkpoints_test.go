@@ -9,8 +9,8 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// checkpointed is an eval whose agent goes on, with a task whose checkpoints see its state at
-// two turns, and one that the first of them stops.
+// checkpointed is an eval with a task that has checkpoints after two turns, and one that its
+// first checkpoint stops.
 const checkpointed = goesOn + `-- tasks/1.yaml --
 id: goes-on
 inputs: {prompt: one, follow_up_prompts: [two, three]}
@@ -33,7 +33,7 @@ checkpoints:
 graders: [{type: text, name: end, config: {contains: [one]}}]
 `
 
-// checkCheckpoints holds what the run of checkpointed came to.
+// checkCheckpoints checks the results of checkpointed.
 func checkCheckpoints(t *testing.T, p *project) {
 	t.Helper()
 	tasks := p.results().Tasks
@@ -59,8 +59,8 @@ func checkCheckpoints(t *testing.T, p *project) {
 	}
 }
 
-// Checkpoints see the trial as it stands after their turn. One that fails stops the
-// conversation where it says so, and else changes nothing.
+// TestCheckpoints checks that checkpoints see the state after their turn, and that one with
+// stop ends the conversation if it fails.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, checkpointed)
@@ -87,8 +87,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// What a judge did not answer at a checkpoint is asked later, of what stood there then, and
-// its answers are evidence from then on.
+// TestCheckpointIsJudgedLater checks that a judge can be asked later about the state at a
+// checkpoint.
 func TestCheckpointIsJudgedLater(t *testing.T) {
 	t.Parallel()
 	e := judgetest.Serve(t, judgetest.Saying("no idea"))
@@ -143,7 +143,7 @@ graders: [{type: text, name: output, config: {contains: [one and then two]}}]
 	}
 }
 
-// In containers an agent of somebody else's is graded between its runs, too.
+// TestCheckpointsInContainers checks checkpoints of a custom agent in containers.
 func TestCheckpointsInContainers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, strings.Replace(checkpointed, "  executor: command\n", "  executor: command\n  isolation: {network: airtight, agent: {image: "+debian+"}}\n", 1))

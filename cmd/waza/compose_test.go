@@ -21,7 +21,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// engineSocket is where docker-compose.yml has the engine.
+// engineSocket is the engine's socket in docker-compose.yml.
 const engineSocket = "/var/run/docker.sock"
 
 // runnerImage builds the image of docker-compose.yml from the executable under test,
@@ -62,15 +62,15 @@ func docker(t *testing.T, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// composed is a project whose waza is that of docker-compose.yml.
+// composed is a project that runs waza with docker-compose.yml.
 type composed struct {
 	*project
 	file string
 	uid  uint32 // whose evidence it is
 }
 
-// newComposed is a project of somebody who is not root, where the test may give it to
-// somebody.
+// newComposed returns a project that belongs to a user other than root, if the test can change
+// owners.
 func newComposed(t *testing.T, image, archive string) *composed {
 	t.Helper()
 	file, err := filepath.Abs("../../docker-compose.yml")
@@ -115,13 +115,13 @@ func (c *composed) service(name string, args ...string) *command {
 	return c.startProgram(dockertest.Tool(c.t, "docker-compose"), all...)
 }
 
-// containers are those that docker-compose has made for the project.
+// containers lists the containers that docker-compose created for the project.
 func (c *composed) containers() []string {
 	c.t.Helper()
 	return strings.Fields(docker(c.t, "ps", "--all", "--quiet", "--filter", "label="+c.label()))
 }
 
-// label is what everything has that docker-compose makes for the project.
+// label returns the label of everything that docker-compose creates for the project.
 func (c *composed) label() string { return "com.docker.compose.project=" + c.name }
 
 func (c *composed) kill(signal string) {
@@ -270,8 +270,8 @@ func testComposeServe(t *testing.T, image string) {
 	seen.command.wait(exitOK)
 }
 
-// quietPort is a port that nobody listens at, of those that systems give to nobody who
-// does not ask for them.
+// quietPort returns a port that nobody listens on, from a range that systems do not assign by
+// themselves.
 func quietPort(t *testing.T) string {
 	t.Helper()
 	for range 100 {

@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// smallDisk puts a disk of so many bytes where the run directory will be.
+// smallDisk mounts a disk of the given size at the run directory.
 func (p *project) smallDisk(size string) {
 	p.t.Helper()
 	dockertest.RequireRoot(p.t, "a disk of the test's own")
@@ -33,7 +33,7 @@ func (p *project) smallDisk(size string) {
 	})
 }
 
-// fillDisk leaves no room in the run directory, until the file it names is removed.
+// fillDisk fills the disk of the run directory, until the returned file is removed.
 func (p *project) fillDisk() (filler string) {
 	p.t.Helper()
 	filler = p.path("run", "filler")
@@ -52,8 +52,8 @@ func (p *project) fillDisk() (filler string) {
 	return filler
 }
 
-// wholeJSON checks that every JSON document of the run is whole, and that no beginning
-// of one lies about.
+// wholeJSON checks that all JSON documents of the run are complete, and that no partial ones
+// are left.
 func (p *project) wholeJSON() {
 	p.t.Helper()
 	err := filepath.WalkDir(p.path("run"), func(path string, entry fs.DirEntry, err error) error {

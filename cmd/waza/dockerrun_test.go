@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// A server that a configuration names as docker run … IMAGE runs as that image,
-// walls and all, with its arguments and its environment.
+// TestDockerRun checks that a server configured as docker run IMAGE runs as that image, with
+// the usual walls, its arguments and its environment.
 func TestDockerRun(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -68,7 +68,7 @@ graders:
 	}
 }
 
-// A server whose image counts on root says so where it fails.
+// TestServerThatWantsRoot checks the hint for a server whose image requires root.
 func TestServerThatWantsRoot(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -94,8 +94,8 @@ tasks: [task.yaml]
 
 const registryPassword = "hunter2-of-the-registry"
 
-// An image of a private registry is pulled by the user's Docker configuration. Its
-// digest is recorded, and the login nowhere.
+// TestPrivateRegistry checks that a private image is pulled with the user's Docker login, that
+// its digest is recorded, and that the login is not.
 func TestPrivateRegistry(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "")

@@ -64,7 +64,8 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Without an engine the doctor says so in one sentence, and looks at the rest.
+// TestDoctorWithoutAnEngine checks that doctor reports a missing engine in one sentence, and
+// checks the rest.
 func TestDoctorWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	host := "unix://" + filepath.Join(t.TempDir(), "none.sock")
@@ -77,7 +78,8 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	}
 }
 
-// An engine that lacks things says so in its answers, which a proxy changes here.
+// TestDoctorOfAPoorEngine checks doctor with an engine that lacks features, simulated by a
+// proxy.
 func TestDoctorOfAPoorEngine(t *testing.T) {
 	t.Parallel()
 	dockertest.Require(t)
@@ -104,7 +106,7 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 	}
 }
 
-// poorEngine is the engine with another answer to what it is.
+// poorEngine is a proxy to the engine that changes its info.
 func poorEngine(t *testing.T, change func(info map[string]any)) string {
 	t.Helper()
 	return dockertest.Front(t, func(engine *httputil.ReverseProxy) http.Handler {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/judgetest"
 )
 
-// question is what a model's provider is asked, as far as these tests look.
+// question is the part of a request to a model that these tests check.
 type question struct {
 	Effort   string `json:"reasoning_effort"`
 	Messages []struct {
@@ -22,7 +22,7 @@ type question struct {
 	} `json:"messages"`
 }
 
-// serveModel is a provider that judges, whatever it is asked.
+// serveModel is a provider that answers every request with a judgement.
 func serveModel(t *testing.T) (url string, all func() []question) {
 	t.Helper()
 	var mu sync.Mutex

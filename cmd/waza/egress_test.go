@@ -27,7 +27,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// world is what there is outside: a host with TLS and one without, on loopback.
+// world is the hosts outside: one with TLS and one without, on loopback.
 type world struct {
 	plain, secure *httptest.Server
 	authority     string // of the certificate, as PEM
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, names ...string) *world {
 
 func addressOf(s *httptest.Server) string { return s.Listener.Addr().String() }
 
-// sayer is a service that speaks first and is no HTTP.
+// sayer is a service that sends first and does not speak HTTP.
 func sayer(t *testing.T) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +99,7 @@ func sayer(t *testing.T) (address string) {
 	return ln.Addr().String()
 }
 
-// try is one way out, and what has to come of it.
+// try is an attempt to connect, and its expected result.
 type try struct {
 	what string
 	args []any  // how, and its arguments
@@ -133,8 +133,8 @@ func checkTries(t *testing.T, container, said string, all []try) {
 	}
 }
 
-// What agent and server may reach they reach, by themselves and by the proxy, and
-// nothing else, however they ask; and each attempt is told.
+// TestEgress checks that agent and server reach the allowed hosts, directly and through the
+// proxy, and nothing else, and that each attempt is recorded.
 func TestEgress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "api.egress.example", "*.wild.egress.example")
@@ -259,7 +259,7 @@ func (w *world) requests() []string {
 	return slices.Clone(w.seen)
 }
 
-// hostAddresses are those of this machine, the bridges of its engine among them.
+// hostAddresses returns the addresses of this machine, including those of bridges.
 func hostAddresses(t *testing.T) []string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -316,7 +316,7 @@ func (l *listener) met() string {
 	return strings.Join(l.who, ", ")
 }
 
-// proxied are the same ways, told apart.
+// proxied returns the same attempts through the proxy.
 func proxied(all []try) []try {
 	var out []try
 	for _, one := range all {

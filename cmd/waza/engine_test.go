@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// atWork is an eval of one trial that is soon done and others that take some seconds.
+// atWork is an eval with one short trial and others that take some seconds.
 const atWork = `
 -- eval.yaml --
 name: NAME
@@ -32,7 +32,7 @@ const (
 	guestsEnd = 30 * time.Second
 )
 
-// privateProject is a project on an engine of its own, with its agents at work.
+// privateProject returns a project on its own engine, with running agents.
 func privateProject(t *testing.T) (*project, *dockertest.Private, *command) {
 	t.Helper()
 	engine := dockertest.StartPrivate(t, []string{inventory})
@@ -44,7 +44,7 @@ func privateProject(t *testing.T) (*project, *dockertest.Private, *command) {
 	return p, engine, c
 }
 
-// rerun checks that trials were lost with the engine and made up for.
+// rerun checks that trials were lost with the engine and retried.
 func (p *project) rerun(lost evidence.Reason, tasks ...string) {
 	p.t.Helper()
 	if run := p.runOf("quick"); run.Outcome != evidence.ClassPass || run.Attempts != 1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// finished is a trial that took so many seconds.
+// finished returns a trial with the given duration in seconds.
 func finished(task string, number, seconds int, class evidence.Class, message string, verdicts ...evidence.Verdict) runner.Result {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return runner.Result{
@@ -70,7 +70,7 @@ func TestEpilogue(t *testing.T) {
 	}
 }
 
-// An agent that ended by itself has said why, where it said anything.
+// TestWhyAgentEnded checks that the last output of an agent that exited with an error is shown.
 func TestWhyAgentEnded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// waits is an eval whose agent waits at its first attempt and is soon done at later
-// ones: a server of the whole run counts the attempts.
+// waits is an eval whose agent blocks in its first attempt and ends soon in later ones. A
+// shared server counts the attempts.
 const waits = `
 -- eval.yaml --
 name: NAME
@@ -42,8 +42,8 @@ graders:
   - {type: text, name: again, config: {contains: ["attempt 2"]}}
 `
 
-// What somebody else does to a trial by way of the engine is not the agent's: the
-// trial is run again, and what came before is kept and shown apart.
+// TestFaults_KilledFromOutside checks that the agent is not blamed for what somebody else does
+// through the engine: the trial is retried, and the earlier attempt is kept.
 func TestFaults_KilledFromOutside(t *testing.T) {
 	t.Parallel()
 	for role, network := range map[string]string{"agent": "airtight", "network": "bridge"} {
@@ -91,7 +91,7 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 	}
 }
 
-// Without retries an attempt that somebody else ended is the last: it has no outcome.
+// TestNoRetries checks that, without retries, a trial that somebody else ended has no outcome.
 func TestNoRetries(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, strings.ReplaceAll(waits, "NETWORK", "airtight"))
@@ -118,7 +118,7 @@ tasks: [task.yaml]
 {id: x, inputs: {prompt: x}, script: [{say: done}]}
 `
 
-// An engine that fails once is asked again.
+// TestFaults_EngineHiccup checks that a request which the engine fails once is repeated.
 func TestFaults_EngineHiccup(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, soonDone)
@@ -139,12 +139,13 @@ func TestFaults_EngineHiccup(t *testing.T) {
 	}
 }
 
-// makesNetwork says whether a request is for the network of a task x's trial.
+// makesNetwork reports whether a request creates the network of a trial of task x.
 func makesNetwork(r *http.Request) bool {
 	return strings.HasSuffix(r.URL.Path, "/networks/create") && strings.Contains(nameOf(r), "-x-")
 }
 
-// What the engine makes after a call for it was given up is taken away at the end.
+// TestFaults_EngineIsLate checks that objects which the engine creates after the request was
+// abandoned are removed at the end.
 func TestFaults_EngineIsLate(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, soonDone)

@@ -7,7 +7,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// An agent that does nothing is ended early, and one that has begun is not.
+// TestFirstEvent checks that an agent which does nothing is ended early, and one that has
+// started is not.
 func TestFirstEvent(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// goesOn is an eval whose agent goes on with a conversation, until it is told to fail.
+// goesOn is an eval whose agent continues a conversation until it is asked to fail.
 const goesOn = `
 -- eval.yaml --
 name: NAME

@@ -24,7 +24,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// outcomes are a task's calls, each with its server, tool and outcome.
+// outcomes returns a task's calls with their server, tool and outcome.
 func (p *project) outcomes(task string) []string {
 	p.t.Helper()
 	calls, err := p.trial(task).Calls()
@@ -38,7 +38,7 @@ func (p *project) outcomes(task string) []string {
 	return all
 }
 
-// events are a task's events of a kind.
+// events returns a task's events of a kind.
 func (p *project) events(task, kind string) []evidence.Event {
 	p.t.Helper()
 	all, err := p.trial(task).Events()
@@ -105,7 +105,7 @@ func (p *project) runOfServers(task string) []evidence.ServerRecord {
 	return trial.Servers
 }
 
-// A server that ends in a call, and such as never come to be.
+// TestHTTPServersThatFail checks servers that exit during a call, and servers that never start.
 func TestHTTPServersThatFail(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `
@@ -180,7 +180,7 @@ script: [{say: x}]
 
 const token = "Bearer e2e-token-9f8e7d"
 
-// guarded lets through what has the token.
+// guarded is a handler that requires the token.
 func guarded(handler http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != token || r.Header.Get("Cookie") != "" {
@@ -275,8 +275,8 @@ script:
 	}
 }
 
-// lookForToken looks for the token in what the engine knows of the run's
-// containers, and returns how many there are.
+// lookForToken searches the engine's data on the run's containers for the token, and returns
+// the number of containers.
 func lookForToken(ctx context.Context, t *testing.T, p *project) int32 {
 	engine := dockertest.Engine(t)
 	var looked int32

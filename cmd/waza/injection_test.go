@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// The careful model minds its task, whatever it reads.
+// The careful model does its task, whatever it reads.
 func exploreInjection(t *testing.T, p *project) {
 	t.Helper()
 	a := p.results().Summary.Attacks
@@ -26,8 +26,8 @@ func exploreInjection(t *testing.T, p *project) {
 	checkInjected(t, p.trial("mail"))
 }
 
-// checkInjected checks that of the result with the attacker's words both sides are on
-// record, and differ in these words alone.
+// checkInjected checks that the result is on record with and without the injected text, and
+// otherwise the same.
 func checkInjected(t *testing.T, dir evidence.Dir) {
 	t.Helper()
 	const words = `,{"type":"text","text":"PS, to the assistant who reads this:`
@@ -50,8 +50,8 @@ func checkInjected(t *testing.T, dir evidence.Dir) {
 	}
 }
 
-// The gullible model does what it reads; without the attacks the same model does not, and
-// compare tells the runs apart.
+// TestGullible checks that the gullible model obeys injections, that it does not without
+// attacks, and that compare distinguishes the runs.
 func TestGullible(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "", npmServers)

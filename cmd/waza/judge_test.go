@@ -20,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// judgedRun has two graders that ask a judge: four questions of its one trial.
+// judgedRun is an eval with two graders that ask a judge four questions in one trial.
 const judgedRun = `
 -- eval.yaml --
 name: NAME
@@ -48,7 +48,7 @@ script: [{call: {server: stock, tool: stock_report}}, {say: Here is your report.
 
 const judgeKey = "canary-judge-key-7f3a9c"
 
-// judgedProject is a project whose judge is the endpoint.
+// judgedProject returns a project whose judge is the endpoint.
 func judgedProject(t *testing.T, archive string, e *judgetest.Endpoint) *project {
 	t.Helper()
 	p := newLocalProject(t, strings.ReplaceAll(archive, "ENDPOINT", e.URL))
@@ -102,8 +102,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A key stands nowhere in what a run leaves or prints, though the agent has it, the
-// model says it and the endpoint throws it back.
+// TestJudgesKeyIsKeptOut checks that a key is in no file and no output of a run, although the
+// agent has it, the model repeats it and the endpoint echoes it.
 func TestJudgesKeyIsKeptOut(t *testing.T) {
 	t.Parallel()
 	e := judgetest.Serve(t, func(n int, asked judgetest.Asked, w http.ResponseWriter) {
@@ -157,7 +157,7 @@ inputs: {prompt: Tell me the key.}
 	}
 }
 
-// Without its key nothing is begun.
+// TestJudgeWithoutKey checks that nothing is started if the judge's key is missing.
 func TestJudgeWithoutKey(t *testing.T) {
 	t.Parallel()
 	e := judgetest.Serve(t, judgetest.Saying(judgement))
@@ -260,8 +260,8 @@ func TestResumeAsksTheJudge(t *testing.T) {
 	}
 }
 
-// A stranger's record has no key of ours sent anywhere: whoever wants that says where to,
-// and which.
+// TestAStrangersRunNamesNoJudge checks that keys are only sent to a judge on record if flags
+// name its endpoint and key.
 func TestAStrangersRunNamesNoJudge(t *testing.T) {
 	const key = "canary-cloud-key-2c8d"
 	for _, args := range [][]string{{"grade", "--judge"}, {"grade", "--judge-again"}, {"run", "--resume"}} {

@@ -16,9 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// killProxy stands between a runner and the engine. It knows what the runner asks
-// for, and calls moment before it passes a request on and after the engine has done
-// it. Where moment says so, no more comes of it: neither reaches the other.
+// killProxy is a proxy between a runner and the engine. It calls moment before it forwards a
+// request and after the engine's response. If moment says so, it stops forwarding.
 type killProxy struct {
 	Host   string // for DOCKER_HOST
 	moment func(when, request string) (stop bool)
@@ -59,8 +58,8 @@ type requestKey struct{}
 
 var versioned = regexp.MustCompile(`^/v[0-9.]+/`)
 
-// describe is a request that changes something on the engine in words, such as
-// "start container x-1-agent"; empty for others. Names are without that of the run.
+// describe describes a request that changes something on the engine, such as "start container
+// x-1-agent", or returns "". Names are without the run's prefix.
 func (k *killProxy) describe(r *http.Request) string {
 	parts := strings.Split(versioned.ReplaceAllString(r.URL.Path, ""), "/")
 	switch {
@@ -79,7 +78,7 @@ func (k *killProxy) describe(r *http.Request) string {
 	return ""
 }
 
-// nameOf is what a request for something new calls it.
+// nameOf returns the name of the object that a request creates.
 func nameOf(r *http.Request) string {
 	if name := r.URL.Query().Get("name"); name != "" {
 		return name
@@ -90,7 +89,8 @@ func nameOf(r *http.Request) string {
 	return named.Name
 }
 
-// keepBody has what a small request says at hand, also when its sender is gone.
+// keepBody buffers the body of a small request, so that it can be forwarded after its sender is
+// gone.
 func keepBody(r *http.Request) []byte {
 	if path.Base(r.URL.Path) != "create" || strings.HasSuffix(r.URL.Path, "/images/create") {
 		return nil
@@ -100,7 +100,7 @@ func keepBody(r *http.Request) []byte {
 	return body
 }
 
-// short is a name without what comes from the run's id, which ends in six digits.
+// short removes the run's id, which ends in six digits, from a name.
 func short(name string) string {
 	if name == "" {
 		return "filler" // that alone has no name

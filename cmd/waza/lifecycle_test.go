@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// longRun is an eval of one trial that is soon done and others that are not.
+// longRun is an eval with one short trial and others that take long.
 const longRun = `
 -- eval.yaml --
 name: NAME
@@ -37,14 +37,14 @@ func (p *project) startRun(args ...string) *command {
 	return p.start(append([]string{"run", "--isolate", "eval.yaml", "--run-dir", "run"}, args...)...)
 }
 
-// await waits until a file of the run directory is there.
+// await waits until a file of the run directory exists.
 func (p *project) await(c *command, elem ...string) {
 	p.t.Helper()
 	file := append([]string{"run"}, elem...)
 	c.await(p.path(file...)+" is there", func() bool { return p.exists(file...) })
 }
 
-// await waits until something is so while waza is at work.
+// await waits for a condition while waza is running.
 func (c *command) await(what string, done func() bool) {
 	c.t.Helper()
 	dockertest.Await(c.t, time.Minute, what, func() bool {

@@ -111,11 +111,10 @@ tasks: [tasks/*.yaml]
 	}
 }
 
-// overshoot is how much more than its limit the kernel may let a container have for
-// a moment.
+// overshoot is how much the kernel may let a container exceed its limit temporarily.
 const overshoot = 1 << 20
 
-// plausible checks that a container used something, and no more than it may.
+// plausible checks that a container used something, and did not exceed its limits.
 func plausible(t *testing.T, r evidence.Resource) {
 	t.Helper()
 	used := r.Used

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// bothWays runs a test's project in containers and as processes of this machine.
+// bothWays runs a test's project in containers and without isolation.
 func bothWays(t *testing.T, archive string, test func(t *testing.T, p *project, run func(code int) *command)) {
 	t.Run("isolated", func(t *testing.T) {
 		t.Parallel()
@@ -148,7 +148,7 @@ turns:
 	}
 }
 
-// exploreLLM looks whether what the model asked for is what the server was called with.
+// exploreLLM checks that the server got the calls that the model requested.
 func exploreLLM(t *testing.T, p *project) {
 	t.Helper()
 	for task, turn := range map[string]int{"price": 1, "reserve": 2} {

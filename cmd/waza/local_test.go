@@ -18,9 +18,9 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// newLocalProject is a project on a machine without Docker that has the program
-// inventory in PATH, and a temporary directory of its own. When the test ends,
-// that is empty and no process of the project runs.
+// newLocalProject returns a project without Docker, with the program inventory in PATH and its
+// own temporary directory. At the end of the test, the directory must be empty and no process
+// of the project running.
 func newLocalProject(t *testing.T, archive string) *project {
 	t.Helper()
 	p := unpackProject(t, archive)
@@ -39,8 +39,8 @@ func newLocalProject(t *testing.T, archive string) *project {
 	return p
 }
 
-// left lists the processes that were started in the project and the entries of
-// its temporary directory.
+// left lists the processes that were started in the project and the entries of its temporary
+// directory.
 func (p *project) left() (found []string) {
 	entries, err := os.ReadDir(p.path("tmp"))
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *project) left() (found []string) {
 	return append(found, p.processes()...)
 }
 
-// processes lists what runs with the project's environment.
+// processes lists processes with the project's environment.
 func (p *project) processes() (found []string) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
@@ -232,7 +232,7 @@ tasks: [task.yaml]
 	}
 }
 
-// Trials side by side keep apart.
+// TestManyWithoutIsolation checks that concurrent trials do not interfere.
 func TestManyWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, `
@@ -253,7 +253,8 @@ graders: [{type: text, name: first, config: {contains_cs: ["R1-4357A51F"]}}]
 	}
 }
 
-// Who listens on a server's port already is not taken for the server.
+// TestPortsWithoutIsolation checks that another program on a server's port is not taken for the
+// server.
 func TestPortsWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

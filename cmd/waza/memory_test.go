@@ -67,7 +67,7 @@ inputs: {prompt: x, files: [{path: attack.sh}]}
 	}
 }
 
-// peakOf waits for a command's end and says how much memory it had at the most.
+// peakOf waits for a command's exit and returns its peak memory.
 func peakOf(t *testing.T, c *command) int64 {
 	t.Helper()
 	peak := memtest.WatchPeak(c.cmd.Process.Pid)

@@ -13,10 +13,10 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// modelKey is a key of a provider. The hostile agent below looks for how it begins.
+// modelKey is a provider's key. The hostile agent below searches for its prefix.
 const modelKey = "canary-begins-5c81e0d7a94b-ends"
 
-// asking is a file for agents: a function that asks what is below WAZA_MODEL_URL.
+// asking is a file for agents with a function that sends requests to WAZA_MODEL_URL.
 const asking = `
 -- fixtures/ask.sh --
 ask() { # PATH BODY
@@ -110,7 +110,7 @@ echo "looked at $(look | wc -c) bytes, found $(look | grep -ac 'canary-begin[s]'
 	}
 }
 
-// inspectAll looks for a secret in what the engine knows of the run's containers.
+// inspectAll searches the engine's data on the run's containers for a secret.
 func (p *project) inspectAll(secret string) {
 	p.t.Helper()
 	engine := dockertest.Engine(p.t)
@@ -269,7 +269,7 @@ func TestModelErrorsOfTheAgents(t *testing.T) {
 	}
 }
 
-// Without its key nothing is begun.
+// TestModelWithoutKey checks that nothing is started if a model's key is missing.
 func TestModelWithoutKey(t *testing.T) {
 	t.Parallel()
 	p := unpackProject(t, strings.ReplaceAll(ownProvider, "PROVIDER", "http://127.0.0.1:9")+asking)

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// The outcome of a trial is whose end it was.
+// TestOutcomes checks that the outcome of a trial depends on who ended it.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, `

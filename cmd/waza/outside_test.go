@@ -78,7 +78,7 @@ func TestFaults_LeaseKilled(t *testing.T) {
 	dockertest.NoObjects(t, engine, p.runID())
 }
 
-// boxOf is the id of a trial's container of a role.
+// containerOf returns the id of a trial's container with a role.
 func containerOf(t *testing.T, engine *client.Client, run, trial, role string) string {
 	t.Helper()
 	all := dockertest.Containers(t, engine, run)

@@ -31,11 +31,11 @@ const (
 	npmServers = "waza-examples/npm-servers"
 	goMemory   = "waza-examples/go-memory"
 
-	// runLimit is more than any run of a test takes.
+	// runLimit is more than any run in these tests takes.
 	runLimit = 5 * time.Minute
 )
 
-// project is a directory with an eval, to run waza in as a program of its own.
+// project is a directory with an eval, in which waza is run as a separate program.
 type project struct {
 	t    *testing.T
 	name string // of the eval, and so part of its runs' ids
@@ -43,8 +43,8 @@ type project struct {
 	env  []string
 }
 
-// newProject is a project to run in containers. When the test ends, nothing of its
-// runs may be on the engine.
+// newProject returns a project to run in containers. At the end of the test, nothing of its
+// runs must be left on the engine.
 func newProject(t *testing.T, archive string, images ...string) *project {
 	t.Helper()
 	for _, image := range append(images, debian) {
@@ -60,8 +60,8 @@ func newProject(t *testing.T, archive string, images ...string) *project {
 	return p
 }
 
-// unpackProject unpacks an archive in which NAME stands for the eval's name. A
-// test that failed keeps its directory.
+// unpackProject unpacks an archive in which NAME stands for the eval's name. The directory of a
+// failed test is kept.
 func unpackProject(t *testing.T, archive string) *project {
 	t.Helper()
 	random := make([]byte, 6)
@@ -112,14 +112,13 @@ func (p *project) exists(elem ...string) bool {
 	return err == nil
 }
 
-// compile puts a static program of a package into the project; dir is its directory
-// from this one.
+// compile builds a package as a static program into the project; dir is relative to this one.
 func (p *project) compile(name, dir string) {
 	p.t.Helper()
 	copyFile(p.t, dockertest.Program(p.t, path.Join("cmd/waza", dir), filepath.Base(name)), p.path(name), 0o755)
 }
 
-// command is waza at work.
+// command is a running waza.
 type command struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -129,7 +128,7 @@ type command struct {
 	code   int // exit code, -1 for a signal; valid once ended is closed
 }
 
-// output may be read while it is written.
+// output is a buffer that can be read while it is written.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -170,7 +169,7 @@ func (p *project) startProgram(path string, args ...string) *command {
 	return c
 }
 
-// end ends what a test left running, so that it takes down what it owns.
+// end ends a command that a test left running, so that it cleans up.
 func (c *command) end() {
 	select {
 	case <-c.ended:
@@ -186,13 +185,13 @@ func (c *command) end() {
 	}
 }
 
-// wait waits for the end and checks the exit code.
+// wait waits for the command's end and checks the exit code.
 func (c *command) wait(code int) *command {
 	c.t.Helper()
 	return c.waitFor(code, runLimit)
 }
 
-// waitFor is wait, for what may take as long as limit.
+// waitFor is like wait, with a limit.
 func (c *command) waitFor(code int, limit time.Duration) *command {
 	c.t.Helper()
 	select {
@@ -221,7 +220,7 @@ func (p *project) run(code int, args ...string) *command {
 	return p.start(append([]string{"run", "--isolate", "eval.yaml", "--run-dir", "run"}, args...)...).wait(code)
 }
 
-// runID is the id of the run in the directory run.
+// runID returns the id of the run in the directory run.
 func (p *project) runID() string { return p.record().ID }
 
 func (p *project) record() runner.Record {
@@ -238,7 +237,7 @@ func (p *project) results() results.Results {
 	return p.resultsIn("run")
 }
 
-// resultsIn are those of a run in a directory of the project.
+// resultsIn returns the results of a run in a directory of the project.
 func (p *project) resultsIn(dir string) results.Results {
 	p.t.Helper()
 	var r results.Results
@@ -250,7 +249,7 @@ func (p *project) resultsIn(dir string) results.Results {
 	return r
 }
 
-// runOf is the first trial of a task in the results.
+// runOf returns the first trial of a task in the results.
 func (p *project) runOf(task string) results.RunResult {
 	p.t.Helper()
 	return firstRun(p.t, p.results(), task)
@@ -267,7 +266,7 @@ func firstRun(t *testing.T, all results.Results, task string) results.RunResult 
 	return results.RunResult{}
 }
 
-// trial is the evidence of a task's first trial.
+// trial returns the evidence of a task's first trial.
 func (p *project) trial(task string) evidence.Dir { return p.trialOf(task, 1) }
 
 func (p *project) trialOf(task string, number int) evidence.Dir {

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// localKilledRun is killedRun on processes; its server is a program of the test's.
+// localKilledRun is killedRun without isolation; its server is a program of the test.
 const localKilledRun = `
 -- eval.yaml --
 name: NAME
@@ -43,8 +43,8 @@ as it was
 {"mcpServers": {"stock": {"command": "inventory", "args": []}}}
 `
 
-// Without --isolate a killed run is completed as well, also where each trial shares
-// its servers with all others, and what the dead one left goes first.
+// TestFaults_ResumeWithoutIsolation checks that a killed run is completed without --isolate,
+// also with shared servers, and that the leftovers of the killed run are removed first.
 func TestFaults_ResumeWithoutIsolation(t *testing.T) {
 	t.Parallel()
 	undisturbed := newLocalProject(t, localKilledRun)
@@ -85,8 +85,8 @@ func (p *project) interrupt(c *command) {
 	c.wait(exitInfra)
 }
 
-// An interrupted run says how it is completed, and is. What had ended is the same
-// file as before; what had not is set aside, sealed and not counted.
+// TestResumeInterrupted checks that an interrupted run prints how to complete it, and can be
+// completed. Completed trials are unchanged; others are set aside, sealed and not counted.
 func TestResumeInterrupted(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, localKilledRun)
@@ -131,7 +131,7 @@ func TestResumeInterrupted(t *testing.T) {
 	}
 }
 
-// What is not as it was when the run began is said, and nothing is run.
+// TestResumeRefuses checks that a run is not resumed if something has changed since it started.
 func TestResumeRefuses(t *testing.T) {
 	t.Parallel()
 	p := newLocalProject(t, localKilledRun)
@@ -203,8 +203,8 @@ func TestFaults_ResumeWithOtherVariables(t *testing.T) {
 	}
 }
 
-// While a run is at work nobody else takes it up, and of two who resume it at once
-// one does.
+// TestResumeOnce checks that a run in progress cannot be resumed, and that of two concurrent
+// attempts to resume only one succeeds.
 func TestResumeOnce(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, strings.ReplaceAll(localKilledRun, "command: inventory", "image: waza-examples/inventory"), inventory)
@@ -271,7 +271,7 @@ tasks: [task.yaml]
 	}
 }
 
-// unseal makes the run one that was killed before its end.
+// unseal makes the run look like one that was killed before its end.
 func (p *project) unseal() {
 	p.t.Helper()
 	record := p.record()

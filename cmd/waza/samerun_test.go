@@ -21,8 +21,8 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// reported is what a run came to, but for times and what is drawn by lot: results,
-// verdicts and the evidence of each trial.
+// reported is the outcome of a run without times and random values: results, verdicts and the
+// evidence of each trial.
 type reported struct {
 	Results  any
 	Trials   map[string]trialReported
@@ -112,14 +112,14 @@ func listing(t *testing.T, file string) (lines []string) {
 	}
 }
 
-// drawn are the keys whose values are times, measures, or other in every run.
+// drawn are keys with values that differ between runs, such as times.
 var drawn = regexp.MustCompile(`(?i)^(t|timestamp|started|ended|agent_started|agent_ended|.*duration.*|eval_id|eval_name|run|session_id|id|conn|time.*|start|end|cpu_seconds|memory_peak)$`)
 
-// measured are the keys whose values are made of measures: what a container used, how many
-// calls were how fast, and the limit on evidence, which depends on the disk's free space.
+// measured are keys with values computed from measurements: resource usage, durations of calls,
+// and the limit on evidence, which depends on the disk's free space.
 var measured = regexp.MustCompile(`^(used|latency|evidence)$`)
 
-// timeless is a JSON document without what is other in every run.
+// timeless returns a JSON document without values that differ between runs.
 func timeless(t *testing.T, document string) any {
 	t.Helper()
 	var v any
@@ -149,7 +149,7 @@ func without(v any) any {
 
 func isNumber(v any) bool { _, ok := v.(float64); return ok }
 
-// unsealed are files of the run that run.json has no digest of, or another.
+// unsealed returns the files of the run whose digest in run.json is missing or wrong.
 func unsealed(t *testing.T, p *project) (names []string) {
 	t.Helper()
 	record := p.record()
@@ -174,7 +174,7 @@ func unsealed(t *testing.T, p *project) (names []string) {
 	return names
 }
 
-// same fails the test unless the project's run came to what another did.
+// same fails the test unless the project's run has the same outcome as another.
 func (p *project) same(t *testing.T, want reported) {
 	t.Helper()
 	if diff := cmp.Diff(want, tell(t, p)); diff != "" {
@@ -182,7 +182,7 @@ func (p *project) same(t *testing.T, want reported) {
 	}
 }
 
-// aside is what was set aside of all trials, as trials/TASK/N/KIND/K.
+// aside returns what was set aside of all trials, as trials/TASK/N/KIND/K.
 func (p *project) aside(kind string) (names []string) {
 	found, _ := filepath.Glob(p.path("run", "trials", "*", "*", kind, "*"))
 	for _, name := range found {

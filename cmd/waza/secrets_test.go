@@ -29,15 +29,15 @@ import (
 	"github.com/waza-isolate/waza/internal/dockertest"
 )
 
-// Secrets of the tests, by the name of the variable that a server gets them in.
+// Secrets of the tests, by the name of the server's variable.
 var hushed = map[string]string{
 	"FROM_ENV":     "hush/Zk3+v9\"\\Q 41",
 	"FROM_FILE":    "file-Secret_71b0c9",
 	"FROM_COMMAND": "cmd~sécret/5f2e=?",
 }
 
-// writings is what of a secret must stand nowhere: as it is and in common encodings, of
-// base64 what any text has that holds the secret.
+// writings returns the forms of a secret that must not occur: as it is and in common encodings;
+// for base64 the part that does not depend on the surrounding text.
 func writings(secret string) map[string]string {
 	quoted, err := json.Marshal(secret)
 	if err != nil {
@@ -61,7 +61,7 @@ func writings(secret string) map[string]string {
 	return all
 }
 
-// tellsNothing looks for all secrets in a text.
+// tellsNothing checks that a text contains no secrets.
 func tellsNothing(t *testing.T, where string, text []byte) {
 	t.Helper()
 	for name, secret := range hushed {
@@ -73,7 +73,7 @@ func tellsNothing(t *testing.T, where string, text []byte) {
 	}
 }
 
-// noneIn looks for all secrets in every file of a directory, and in their names.
+// noneIn checks that no file of a directory contains a secret, nor its name.
 func noneIn(t *testing.T, dir string) {
 	t.Helper()
 	files := 0
@@ -91,8 +91,7 @@ func noneIn(t *testing.T, dir string) {
 	}
 }
 
-// noneInProcesses looks for all secrets in what every process of this machine was
-// started with.
+// noneInProcesses checks that no process of this machine was started with a secret.
 func noneInProcesses(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -106,7 +105,7 @@ func noneInProcesses(t *testing.T) {
 	}
 }
 
-// noneInImages looks for all secrets in the images of a run's containers.
+// noneInImages checks that no image of a run's containers contains a secret.
 func noneInImages(t *testing.T, p *project) {
 	t.Helper()
 	engine := dockertest.Engine(t)
@@ -229,8 +228,8 @@ cmd~sécret/5f2e=?
 	}
 }
 
-// noDigestTells looks in a run for digests of what it left out: of the secrets, and of
-// its own files with the secrets put back into them.
+// noDigestTells checks that a run contains no digests of what was redacted: of secrets, and of
+// its files with secrets restored.
 func noDigestTells(t *testing.T, p *project) {
 	t.Helper()
 	kept := map[string]string{}
@@ -266,7 +265,7 @@ func noDigestTells(t *testing.T, p *project) {
 	}
 }
 
-// digestsOf is how digests of a text begin.
+// digestsOf returns prefixes of a text's digests.
 func digestsOf(text string) (all []string) {
 	for _, hash := range []hash.Hash{sha256.New(), sha1.New(), md5.New()} {
 		_, _ = io.WriteString(hash, text)

@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/serve"
 )
 
-// served is a waza serve at work.
+// served is a running waza serve.
 type served struct {
 	t       *testing.T
 	command *command
@@ -24,7 +24,7 @@ type served struct {
 	client  *http.Client
 }
 
-// newServed waits until it has said where it is.
+// newServed starts waza serve and waits for its address.
 func newServed(t *testing.T, c *command) *served {
 	t.Helper()
 	var base, token string
@@ -75,7 +75,7 @@ func (s *served) runs() []view.ListedRun {
 	return list.Runs
 }
 
-// follow reads events of a run until it is as wanted.
+// follow reads events of a run until a condition holds.
 func (s *served) follow(id string, wanted func(view.RunProgress) bool) *followed {
 	s.t.Helper()
 	f := &followed{s, bufio.NewReader(s.get("/runs/" + id + "/events").Body), nil}
@@ -90,8 +90,8 @@ type followed struct {
 	trials []view.TrialProgress // as they were last told of
 }
 
-// until reads events until the run, with all its trials, is as wanted. An event has those alone that
-// have changed since the one before.
+// until reads events until a condition on the run and its trials holds. An event only contains
+// what has changed.
 func (f *followed) until(wanted func(view.RunProgress) bool) {
 	f.t.Helper()
 	for {
@@ -173,7 +173,7 @@ tasks: [quick.yaml, waits.yaml]
 	second.command.wait(exitOK)
 }
 
-// What cannot be served is told in a sentence.
+// TestServeRefuses checks the messages about what cannot be served.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	p := unpackProject(t, "")
@@ -196,7 +196,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// Who lets other machines in is told what that means.
+// TestServeToOthers checks the warning about access by other machines.
 func TestServeToOthers(t *testing.T) {
 	t.Parallel()
 	p := unpackProject(t, "")

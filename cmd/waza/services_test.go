@@ -104,7 +104,7 @@ inputs: {prompt: x}
 	}
 }
 
-// trialRecord is what is written of a task's first trial.
+// trialRecord returns the record of a task's first trial.
 func (p *project) trialRecord(task string) evidence.Trial {
 	p.t.Helper()
 	record, err := p.trial(task).Trial()

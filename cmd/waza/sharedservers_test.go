@@ -123,7 +123,7 @@ require('http').createServer((req, res) => {
 	}
 }
 
-// outputs are the final outputs of the first task's trials.
+// outputs returns the final outputs of the first task's trials.
 func (p *project) outputs() (outputs []string) {
 	for _, run := range p.results().Tasks[0].Runs {
 		outputs = append(outputs, run.FinalOutput)

@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// recorded is a run directory that a test writes.
+// recorded is a run directory written by a test.
 type recorded struct {
 	t   *testing.T
 	dir string
@@ -56,7 +56,7 @@ func (r recorded) trial(trial evidence.Trial, verdicts evidence.Verdicts, calls 
 	r.must(os.WriteFile(filepath.Join(string(dir), evidence.ModelsFile), lines.Bytes(), 0o644))
 }
 
-// show runs waza show with arguments behind the run directory, which the output has as RUN.
+// show runs waza show with arguments after the run directory, which is printed as RUN.
 func (r recorded) show(args ...string) (stdout, stderr string, code int) {
 	r.t.Helper()
 	s, out, errs := testState(append([]string{"show", r.dir}, args...)...)
@@ -64,7 +64,7 @@ func (r recorded) show(args ...string) (stdout, stderr string, code int) {
 	return strings.ReplaceAll(out.String(), r.dir, "RUN"), strings.ReplaceAll(errs.String(), r.dir, "RUN"), code
 }
 
-// second is a moment of the trial.
+// second returns a time in the trial.
 func second(n float64) time.Time {
 	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(n * float64(time.Second)))
 }
@@ -77,8 +77,8 @@ func asked(seq int, start float64, request, response string) evidence.ModelCall 
 	}
 }
 
-// priced is a trial whose agent finds a price, runs a program that calls the server behind
-// the model's back, and meets a provider that is busy.
+// priced is a trial whose agent finds a price, runs a program that calls the server without the
+// model, and gets a busy response from a provider.
 func (r recorded) priced() {
 	busy := asked(2, 4, `{}`, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
 	busy.Status, busy.Outcome, busy.Usage = 529, evidence.ModelRefused, nil
@@ -156,7 +156,7 @@ func TestShowRefuses(t *testing.T) {
 	}
 }
 
-// obeyedByCI is what logs of CI systems must not hold.
+// obeyedByCI are sequences that CI systems interpret in logs.
 var obeyedByCI = regexp.MustCompile(`(?m)^\s*::[A-Za-z]|##[A-Za-z]*\[`)
 
 // TestShowIsPrintable has everything that a stranger says try to control the terminal, and

@@ -14,9 +14,8 @@ import (
 	"github.com/waza-isolate/waza/report/terminal"
 )
 
-// attacked is a trial whose agent tries a call three times, finds an attacker's words in a
-// result, uses tools of its own, tells of calls otherwise than they were, and asks for
-// many names.
+// attacked is a trial whose agent repeats a call three times, gets an injection in a result,
+// uses its own tools, misreports calls, and resolves many names.
 func (r recorded) attacked() evidence.Dir {
 	dir := evidence.Dir(filepath.Join(r.dir, "trials", "mail", "1"))
 	rec, err := evidence.Create(string(dir), nil, nil)
@@ -81,8 +80,8 @@ func (r recorded) lines(dir evidence.Dir, name string, lines ...string) {
 	r.must(os.WriteFile(filepath.Join(string(dir), name), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 }
 
-// talked is a trial whose user a model played, with programs that were mocked, and with a
-// checkpoint that ended the conversation.
+// talked is a trial with a responder, mocked commands, and a checkpoint that ended the
+// conversation.
 func (r recorded) talked() {
 	fails := []evidence.Verdict{{Name: "early", Result: evidence.VerdictFail, Feedback: "Nothing is ordered."}}
 	r.trial(
