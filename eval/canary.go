@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/evidence/canary"
+	"github.com/waza-isolate/waza/evidence/scan"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -52,8 +52,8 @@ var (
 // canaries checks config.canaries as far as no tasks are needed.
 func (c checker) canaries(all map[string]*Canary) {
 	base := strictyaml.Path{"config", "canaries"}
-	if len(all) > canary.MaxCount {
-		c.doc.Problemf(base, "config.canaries: at most %d can be planted", canary.MaxCount)
+	if len(all) > scan.MaxCanaries {
+		c.doc.Problemf(base, "config.canaries: at most %d can be planted", scan.MaxCanaries)
 	}
 	taken := map[Plant]string{}
 	workspace := newClaims(c.eval.Config.Isolation)
@@ -85,7 +85,7 @@ func (c checker) canaries(all map[string]*Canary) {
 }
 
 func (c checker) canaryValue(name, value string, values map[string]string, at strictyaml.Path) {
-	if err := canary.Check(value); err != nil {
+	if err := scan.CheckCanary(value); err != nil {
 		c.doc.Problemf(at, "canary %q: %v", name, err)
 	}
 	if other := values[value]; other != "" {

@@ -1,8 +1,12 @@
-// Package scan finds known texts in a stream of bytes in a single pass, and lists the
-// encodings in which a value is searched for.
+// Package scan finds known values, such as canaries, in a stream of bytes in a single pass.
 //
-// It is the basis for redacting secrets and finding canaries. It does not handle escapes,
-// which the two treat differently.
+// [Canaries] finds planted marker values in data that leaves a sandbox: verbatim, in base64 at
+// any alignment (both alphabets), in hexadecimal and in base32, each also behind JSON escapes (two
+// levels) or URL escapes. Matching ignores case, except in base64. Values that are compressed,
+// encrypted, reversed, encoded twice or split across messages are not found. The redaction of
+// secrets uses the same [Automaton] and the same encodings, and handles escapes in its own way.
+//
+// The package knows nothing about servers or trials.
 package scan
 
 // Automaton finds a set of texts in one pass (Aho and Corasick, 1975). State 0 is the

@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"evidence/scan", "internal/browsertest", "internal/jsonvalue", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"evidence/canary", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
+		"evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
 		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/hint", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/evidence/canary"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/evidence/scan"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
@@ -76,7 +76,7 @@ func (o observer) Named(container, host string) {
 
 // Tap implements outsideRecorder.
 func (o observer) Tap(container, host string) io.Writer {
-	return o.canaries.outgoing(func(found canary.Found) { o.canaries.sent(container, host, found) })
+	return o.canaries.outgoing(func(found scan.Found) { o.canaries.sent(container, host, found) })
 }
 
 // outsideRecorder records what happens in a container and what it sends to hosts outside.

@@ -1,9 +1,9 @@
-package canary
+package scan
 
 // Writer returns a writer that scans everything written to it, across writes, and reports
 // each canary once per encoding, with the escapes it was first found behind. It never fails
 // and buffers only a few bytes.
-func (s *Set) Writer(found func(Found)) *Writer {
+func (s *Canaries) Writer(found func(Found)) *Writer {
 	w := &Writer{set: s, found: found, seen: map[Found]bool{}}
 	w.json.decoder, w.deeper.decoder, w.percent.decoder = &jsonDecoder{}, &jsonDecoder{}, &percentDecoder{}
 	return w
@@ -12,7 +12,7 @@ func (s *Set) Writer(found func(Found)) *Writer {
 // Writer searches the bytes as written and, in a lane per kind of escape, the unescaped
 // bytes.
 type Writer struct {
-	set   *Set
+	set   *Canaries
 	found func(Found)
 	seen  map[Found]bool // keyed without escapes
 

@@ -1,4 +1,4 @@
-package canary
+package scan
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package canary
+package scan
 
 import (
 	"bytes"
@@ -16,9 +16,9 @@ import (
 
 const token = "waza-canary-gq3tsnbrgi4dmnzygu2a+/?="
 
-func set(t testing.TB, values ...Value) *Set {
+func set(t testing.TB, values ...Canary) *Canaries {
 	t.Helper()
-	s, err := New(values...)
+	s, err := NewCanaries(values...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func encodings() map[string]func(string) string {
 // TestEveryEncodingAtEveryCut hides a canary among other bytes in each way that is
 // promised, and has it come in pieces: it is found, whatever is around it.
 func TestEveryEncodingAtEveryCut(t *testing.T) {
-	s := set(t, Value{"other", "another-canary-of-ours"}, Value{"token", token})
+	s := set(t, Canary{"other", "another-canary-of-ours"}, Canary{"token", token})
 	names := []string{}
 	for name := range encodings() {
 		names = append(names, name)
@@ -92,7 +92,7 @@ func TestEveryEncodingAtEveryCut(t *testing.T) {
 }
 
 func TestEncodingsAreNamed(t *testing.T) {
-	s := set(t, Value{"token", token})
+	s := set(t, Canary{"token", token})
 	for in, want := range map[string]string{
 		token:                                   "exact",
 		strings.ToUpper(token):                  "exact",
@@ -119,7 +119,7 @@ func TestEncodingsAreNamed(t *testing.T) {
 
 // TestNames asks as tunnels do: labels of 63 bytes at the most, letters of any case.
 func TestNames(t *testing.T) {
-	s := set(t, Value{"token", "waza-canary-gq3tsnbrgi4dmnzygu2a"})
+	s := set(t, Canary{"token", "waza-canary-gq3tsnbrgi4dmnzygu2a"})
 	value := "waza-canary-gq3tsnbrgi4dmnzygu2a"
 	for _, name := range []string{
 		value + ".evil.example", strings.ToUpper(value) + ".evil.example", value[:10] + "." + value[10:] + ".evil.example",
@@ -136,15 +136,15 @@ func TestNames(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	if a, b := Make("run", "a"), Make("run", "b"); a == b || a != Make("run", "a") || a == Make("run2", "a") || Check(a) != nil {
+	if a, b := MakeCanary("run", "a"), MakeCanary("run", "b"); a == b || a != MakeCanary("run", "a") || a == MakeCanary("run2", "a") || CheckCanary(a) != nil {
 		t.Errorf("made %s and %s", a, b)
 	}
 	for _, bad := range []string{"short", "with a blank in it", "with-ümlauts-in-it", strings.Repeat("x", maxValue+1), "control\x01character"} {
-		if _, err := New(Value{"bad", bad}); err == nil {
+		if _, err := NewCanaries(Canary{"bad", bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	if _, err := New(make([]Value, MaxCount+1)...); err == nil {
+	if _, err := NewCanaries(make([]Canary, MaxCanaries+1)...); err == nil {
 		t.Error("too many are taken")
 	}
 }
@@ -155,7 +155,7 @@ func FuzzWriter(f *testing.F) {
 	f.Add([]byte(`{"a":"`+escaped(token)+`"}`), 7)
 	f.Add([]byte(percent(token)+`\u00`), 1)
 	f.Add([]byte(`\\u0077%5`), 3)
-	s := set(f, Value{"token", token})
+	s := set(f, Canary{"token", token})
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
 		piece = max(piece%64, 1)
 		var found []Found
