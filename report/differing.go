@@ -8,7 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/changes"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -95,9 +95,9 @@ type leavings struct {
 func (l *leavings) read(read TrialOf, run int, task, why string) {
 	l.texts = map[string]string{partReason: why}
 	dir, err := read(run, task, l.Number)
-	var talk conversation.Conversation
+	var talk view.Conversation
 	if err == nil {
-		talk, err = conversation.Read(dir)
+		talk, err = view.ReadConversation(dir)
 	}
 	if err != nil {
 		l.Gap = brief(err.Error(), noteSize)
@@ -107,7 +107,7 @@ func (l *leavings) read(read TrialOf, run int, task, why string) {
 }
 
 // called returns a line for each tool call with its outcome.
-func called(steps []conversation.Step) string {
+func called(steps []view.Step) string {
 	var lines []string
 	for _, step := range steps {
 		var row Row

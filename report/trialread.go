@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -33,7 +32,7 @@ type reading struct {
 	course
 	dir     evidence.Dir
 	most    Bounds
-	remarks map[int][]conversation.Remark // by call
+	remarks map[int][]view.Remark // by call
 	frames  frames
 	room    budget
 	gaps    []string
@@ -41,7 +40,7 @@ type reading struct {
 
 // course is the course of a trial.
 type course struct {
-	talk     conversation.Conversation
+	talk     view.Conversation
 	calls    []*evidence.Call
 	sources  map[string]Source // by server name
 	from, to time.Time         // of the agent, or of the trial if the agent never ran
@@ -50,7 +49,7 @@ type course struct {
 // ReadTrial reads the view of a trial that has ended. It holds no more than one trial's
 // evidence.
 func ReadTrial(dir evidence.Dir, most Bounds) (Trial, error) {
-	talk, err := conversation.Read(dir)
+	talk, err := view.ReadConversation(dir)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -427,7 +426,7 @@ func asksNobody(executor string) bool { return executor == "mock" || executor ==
 // maxModels is the maximum number of models listed.
 const maxModels = 4
 
-func (f *Figures) addModel(t *conversation.Turn) {
+func (f *Figures) addModel(t *view.Turn) {
 	model := brief(t.Model, nameSize)
 	if model != "" && len(f.Models) < maxModels && !slices.Contains(f.Models, model) {
 		f.Models = append(f.Models, model)

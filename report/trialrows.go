@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/view"
 )
 
@@ -138,7 +137,7 @@ func (r *reading) rows() (rows []Row, before, behind int) {
 	from -= from % r.most.Steps
 	shown := all[from:min(from+r.most.Steps, len(all))]
 	before, behind = from, len(all)-from-len(shown)
-	var steps []conversation.Step
+	var steps []view.Step
 	for _, p := range shown {
 		steps = append(steps, p.step)
 	}
@@ -184,12 +183,12 @@ func (t Trial) Bunches() [][]Row { return slices.Collect(slices.Chunk(t.Rows, bu
 
 // entry is a row to be built, with its step if it has one.
 type entry struct {
-	step conversation.Step
+	step view.Step
 	row  func() Row
 }
 
 // anchorOf returns the anchor of a turn or call.
-func anchorOf(s conversation.Step) string {
+func anchorOf(s view.Step) string {
 	switch {
 	case s.Turn != nil:
 		return turnAnchor(s.Turn.Seq)
@@ -282,20 +281,20 @@ func quiet(e evidence.Event) bool {
 		return true
 	case eventEnd:
 		return e.Data == nil
-	case conversation.EventCommand:
-		_, matched := conversation.Invocation(e)
+	case view.EventCommand:
+		_, matched := view.Invocation(e)
 		return matched
 	case "egress":
 		allowed, _ := e.Data["allowed"].(bool)
 		return allowed
 	}
-	return conversation.Usual(e)
+	return view.Usual(e)
 }
 
 // alike reports whether two events can share a row. Each invocation of a mocked program has
 // its own.
 func alike(a, b evidence.Event) bool {
-	return a.Kind != conversation.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
+	return a.Kind != view.EventCommand && a.Kind == b.Kind && a.Where == b.Where && quiet(a) && quiet(b)
 }
 
 // eventGroups returns events in order, with consecutive similar ones grouped.
@@ -352,8 +351,8 @@ func (r *reading) eventRow(group []evidence.Event) Row {
 	if len(group) > 1 {
 		row.Preview = fmt.Sprintf("%d: %s", len(group), brief(messages(group), previewSize))
 	}
-	if first.Kind == conversation.EventCommand {
-		end, matched := conversation.Invocation(first)
+	if first.Kind == view.EventCommand {
+		end, matched := view.Invocation(first)
 		row.End, row.Failed = &Mark{"none", end, "infra"}, !matched
 		if !matched {
 			row.End = &Mark{"fail", end, "fail"}

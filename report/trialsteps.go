@@ -12,12 +12,11 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/view"
 )
 
 // row returns the row of a step.
-func (r *reading) row(step conversation.Step) Row {
+func (r *reading) row(step view.Step) Row {
 	switch {
 	case step.Turn != nil:
 		return r.turnRow(step.Turn)
@@ -35,7 +34,7 @@ func (r *reading) row(step conversation.Step) Row {
 
 // turnRow returns the row of a model's response: its text, and the requests and results of
 // uses that made no call on the wire.
-func (r *reading) turnRow(t *conversation.Turn) Row {
+func (r *reading) turnRow(t *view.Turn) Row {
 	row := Row{
 		Kind: rowTurn, Anchor: turnAnchor(t.Seq), At: offset(r.from, t.Start), Source: sourceModel,
 		Who: "model", What: fmt.Sprintf("model call %d", t.Seq), Preview: brief(preview(t), previewSize),
@@ -74,7 +73,7 @@ func (r *reading) turnRow(t *conversation.Turn) Row {
 	return row
 }
 
-func preview(t *conversation.Turn) string {
+func preview(t *view.Turn) string {
 	if t.Text != "" {
 		return t.Text
 	}
@@ -164,7 +163,7 @@ func (r *reading) callRow(call *evidence.Call) Row {
 }
 
 // flagKinds are the colors of flags.
-var flagKinds = map[conversation.Weight]string{conversation.Doubtful: "warn", conversation.Bad: "fail"}
+var flagKinds = map[view.Weight]string{view.Doubtful: "warn", view.Bad: "fail"}
 
 // capital returns words with the first letter in upper case.
 func capital(words string) string {
@@ -228,10 +227,10 @@ func (f *frames) add(call *evidence.Call, frame evidence.Frame) {
 
 // framesOf reads the frames of the calls in steps as text, within the limit. It does not
 // read frames before them, nor after them unless all is set.
-func (r *reading) framesOf(steps []conversation.Step, all bool) error {
+func (r *reading) framesOf(steps []view.Step, all bool) error {
 	r.frames = frames{left: r.most.Total, texts: map[int][]string{}}
 	first, last := int64(math.MaxInt64), int64(0)
-	of := conversation.Conversation{Steps: steps}.CallsByFrame()
+	of := view.Conversation{Steps: steps}.CallsByFrame()
 	for seq := range of {
 		first, last = min(first, seq), max(last, seq)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // Of calls that are drawn together no more is red than failed.
@@ -55,7 +55,7 @@ func TestTimeThatIsDrawn(t *testing.T) {
 		{10 * time.Second, 0, 0, 0, 10 * time.Second},
 	} {
 		call := &evidence.Call{Start: start.Add(c.from), End: start.Add(c.from + c.busy)}
-		r := course{from: start, to: start.Add(c.whole), talk: conversation.Conversation{Steps: []conversation.Step{{Call: call}}}}
+		r := course{from: start, to: start.Add(c.whole), talk: view.Conversation{Steps: []view.Step{{Call: call}}}}
 		if s := r.scale(); s.from.Sub(start) != c.begins || s.width != c.width {
 			t.Errorf("busy for %s from %s on of %s: drawn are %s from %s on", c.busy, c.from, c.whole, s.width, s.from.Sub(start))
 		}

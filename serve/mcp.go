@@ -20,7 +20,6 @@ import (
 	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/schema"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -215,7 +214,7 @@ func (s tools) showTrial(r mcp.CallToolRequest) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	talk, err := conversation.Read(at)
+	talk, err := view.ReadConversation(at)
 	if err != nil {
 		return "", err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -66,7 +66,7 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 }
 
 func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
-	talk, err := conversation.Read(dir)
+	talk, err := view.ReadConversation(dir)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/terminal"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // attacked is a trial whose agent repeats a call three times, gets an injection in a result,
@@ -131,7 +131,7 @@ func TestShowAttacked(t *testing.T) {
 	if _, complaint, code := r.show("mail", "2"); code != exitUsage || !strings.Contains(complaint, "has no trial mail/2") {
 		t.Errorf("%d %s", code, complaint)
 	}
-	talk, err := conversation.Read(dir)
+	talk, err := view.ReadConversation(dir)
 	r.must(err)
 	var coloured strings.Builder
 	r.must(terminal.Conversation(&coloured, talk, terminal.Shown{Style: terminal.StyleFor(true, func(string) (string, bool) { return "", false })}))

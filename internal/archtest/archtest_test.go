@@ -117,7 +117,7 @@ func TestForbidden(t *testing.T) {
 		"grading":             append(pure, "github.com/mark3labs/"),
 		"grading/match":       pure,
 		"capture":             pure,
-		"report/conversation": pure,
+		"report/view":         pure,
 		"model/dialect":       pure,
 		"evidence":            pure,
 		"results":             pure,

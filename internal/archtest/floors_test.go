@@ -39,7 +39,7 @@ var floors = [][]string{
 	// Verdicts, numbers, transcripts.
 	{"agents/transcript", "grading", "model/stub", "results"},
 	// All of a trial, in the order in which a person reads it, and what is shown of a run.
-	{"report/conversation", "report/view"},
+	{"report/view"},
 	// Agents and reports.
 	{
 		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/github", "report/inspection",

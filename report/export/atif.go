@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 )
 
 // atifVersion is the version of the Agent Trajectory Interchange Format
@@ -109,7 +109,7 @@ type verdict struct {
 // ATIF writes a trajectory of each trial, one per line.
 func ATIF(w io.Writer, run Run) error {
 	for _, dir := range run.Trials {
-		c, err := conversation.Read(dir)
+		c, err := view.ReadConversation(dir)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func ATIF(w io.Writer, run Run) error {
 	return nil
 }
 
-func trajectoryOf(run Run, c conversation.Conversation, said []message) trajectory {
+func trajectoryOf(run Run, c view.Conversation, said []message) trajectory {
 	id := strings.Join([]string{run.ID, trialKey{c.Trial.Task, c.Trial.Number}.String()}, "/")
 	t := trajectory{
 		SchemaVersion: atifVersion, SessionID: id, TrajectoryID: id,
@@ -188,7 +188,7 @@ func factsOfCall(call evidence.Call) *callFacts {
 	return facts
 }
 
-func factsOf(run Run, c conversation.Conversation) trialFacts {
+func factsOf(run Run, c view.Conversation) trialFacts {
 	facts := trialFacts{
 		Task: c.Trial.Task, Trial: c.Trial.Number, Attempt: c.Trial.Attempt, Score: c.Verdicts.Score,
 		Isolated: run.Isolated, Waza: run.Waza,

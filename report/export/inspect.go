@@ -10,7 +10,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/model/dialect"
-	"github.com/waza-isolate/waza/report/conversation"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -297,7 +296,7 @@ func isError(class evidence.Class) bool {
 }
 
 func sampleOf(run Run, dir evidence.Dir) (inspectSample, error) {
-	c, err := conversation.Read(dir)
+	c, err := view.ReadConversation(dir)
 	if err != nil {
 		return inspectSample{}, err
 	}
@@ -325,7 +324,7 @@ func sampleOf(run Run, dir evidence.Dir) (inspectSample, error) {
 	return s, err
 }
 
-func scoresOf(c conversation.Conversation, facts trialFacts) map[string]sampleScore {
+func scoresOf(c view.Conversation, facts trialFacts) map[string]sampleScore {
 	value := "I"
 	switch {
 	case facts.Outcome == evidence.ClassPass:

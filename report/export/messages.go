@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -17,7 +17,7 @@ import (
 type message struct {
 	at   time.Time // zero if unknown
 	text string
-	turn *conversation.Turn // the model's turn; nil if no gateway saw it
+	turn *view.Turn // the model's turn; nil if no gateway saw it
 	uses []use
 	note string // about the agent, instead of all the above
 }
@@ -42,7 +42,7 @@ type messenger struct {
 }
 
 // messagesOf returns what the agent of a trial said and used, in order.
-func messagesOf(c conversation.Conversation) ([]message, error) {
+func messagesOf(c view.Conversation) ([]message, error) {
 	m := messenger{map[int]*evidence.Call{}, map[string]bool{}, map[int]bool{}, map[string]bool{}}
 	for _, step := range c.Steps {
 		switch {
@@ -79,7 +79,7 @@ func lastText(all []message) string {
 }
 
 // message returns the message of a step, which is empty if another message includes it.
-func (m *messenger) message(step conversation.Step) (message, error) {
+func (m *messenger) message(step view.Step) (message, error) {
 	switch {
 	case step.Turn != nil:
 		return m.turn(step.Turn)
@@ -104,7 +104,7 @@ func (m *messenger) message(step conversation.Step) (message, error) {
 	return message{at: step.Call.Start, uses: []use{u}}, err
 }
 
-func (m *messenger) turn(t *conversation.Turn) (message, error) {
+func (m *messenger) turn(t *view.Turn) (message, error) {
 	one := message{at: t.Start, text: cut(cmp.Or(t.Text, t.Problem)), turn: t}
 	for _, asked := range t.Uses {
 		u := m.use(asked.ID, asked.Name, asked.Arguments)

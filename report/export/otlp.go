@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/model/dialect"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -236,7 +236,7 @@ func (t *tracer) eval(ended time.Time) span {
 
 // trial adds the spans of a trial, and returns its end time.
 func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
-	c, err := conversation.Read(dir)
+	c, err := view.ReadConversation(dir)
 	if err != nil {
 		return ended, err
 	}
@@ -271,7 +271,7 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 
 // linksOf returns the trace contexts in the agent's calls, by call number. Unreadable ones
 // are omitted.
-func linksOf(dir evidence.Dir, c conversation.Conversation) map[int][]spanLink {
+func linksOf(dir evidence.Dir, c view.Conversation) map[int][]spanLink {
 	links, calls := map[int][]spanLink{}, c.CallsByFrame()
 	if len(calls) == 0 {
 		return links
@@ -298,7 +298,7 @@ func (t *tracer) only(said string) string {
 }
 
 // agent returns the span of a trial's agent.
-func (t *tracer) agent(c conversation.Conversation, parent string) span {
+func (t *tracer) agent(c view.Conversation, parent string) span {
 	trial := c.Trial
 	start, end := trial.AgentStart, trial.AgentEnd
 	if start.IsZero() {
@@ -323,7 +323,7 @@ func (t *tracer) agent(c conversation.Conversation, parent string) span {
 }
 
 // verdicts returns the verdicts on a trial as evaluation events.
-func (t *tracer) verdicts(c conversation.Conversation) (all []spanEvent) {
+func (t *tracer) verdicts(c view.Conversation) (all []spanEvent) {
 	for _, v := range c.Verdicts.Verdicts {
 		var about attributes
 		about.text("gen_ai.evaluation.name", short(v.Name))
@@ -342,7 +342,7 @@ func (t *tracer) verdicts(c conversation.Conversation) (all []spanEvent) {
 
 // steps adds a span for each model turn and tool call that the runner saw. Entries that
 // only the transcript has have no time, and so no span.
-func (t *tracer) steps(c conversation.Conversation, agent string, links map[int][]spanLink) error {
+func (t *tracer) steps(c view.Conversation, agent string, links map[int][]spanLink) error {
 	transports := map[string]string{}
 	for _, server := range c.Trial.Servers {
 		transports[server.Name] = server.Transport
@@ -376,7 +376,7 @@ var providers = map[dialect.Name]string{
 	dialect.Chat: "openai", dialect.Responses: "openai", dialect.Messages: "anthropic", dialect.Generate: "gcp.gen_ai",
 }
 
-func (t *tracer) turn(c conversation.Conversation, turn conversation.Turn, agent string) span {
+func (t *tracer) turn(c view.Conversation, turn view.Turn, agent string) span {
 	s := t.span("chat "+turn.Model, agent, spanClient, turn.Start, turn.End, c.Trial.Task, c.Trial.Number, "turn", turn.Seq)
 	s.Attributes.text("gen_ai.operation.name", "chat")
 	s.Attributes.text("gen_ai.provider.name", providers[turn.Dialect])
@@ -412,7 +412,7 @@ func (t *tracer) turn(c conversation.Conversation, turn conversation.Turn, agent
 	return s
 }
 
-func (t *tracer) call(c conversation.Conversation, call evidence.Call, agent string) (span, error) {
+func (t *tracer) call(c view.Conversation, call evidence.Call, agent string) (span, error) {
 	end := call.End
 	if end.IsZero() {
 		end = c.Trial.AgentEnd

@@ -200,7 +200,7 @@ const maxNoted = 3
 // ofNote returns what to review before trusting a server.
 func ofNote(s results.ServerCard) string {
 	var said []string
-	for _, remark := range view.Remarks(s) {
+	for _, remark := range view.ServerRemarks(s) {
 		said = append(said, strings.TrimSpace(remark.What+" "+strings.Join(text.Some(remark.Which, maxNoted, code), ", ")))
 	}
 	return strings.Join(said, ", ")

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report/conversation"
+	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
 
@@ -24,7 +24,7 @@ type Shown struct {
 }
 
 // Conversation writes the course of a trial.
-func Conversation(w io.Writer, c conversation.Conversation, how Shown) error {
+func Conversation(w io.Writer, c view.Conversation, how Shown) error {
 	s := shown{Shown: how}
 	_, err := w.Write(s.conversation(c))
 	return err
@@ -92,7 +92,7 @@ func (s shown) line(said string) string {
 }
 
 // conversation returns the steps of a trial in order, with what precedes and follows them.
-func (s shown) conversation(c conversation.Conversation) []byte {
+func (s shown) conversation(c view.Conversation) []byte {
 	var out bytes.Buffer
 	s.began = c.Trial.Started
 	if !c.Trial.AgentStart.IsZero() {
@@ -106,12 +106,12 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 		out.WriteString("what the agent asked models was not recorded: config.models names none\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))
-	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), conversation.Usual))
+	remarks, events := c.Remarks(), s.selected(slices.DeleteFunc(slices.Clone(c.Events), view.Usual))
 	for _, step := range c.Steps {
 		events = s.until(&out, events, step)
 		out.WriteString("\n" + s.step(step, remarks))
 	}
-	s.until(&out, events, conversation.Step{})
+	s.until(&out, events, view.Step{})
 	out.WriteString(s.replies(c))
 	out.WriteString(s.title("final output") + s.text("  ", c.Trial.FinalOutput))
 	out.WriteString(s.section("misreported by the agent", c.Contradicted))
@@ -121,7 +121,7 @@ func (s shown) conversation(c conversation.Conversation) []byte {
 }
 
 // replies returns the replies of the simulated user. They have no time.
-func (s shown) replies(c conversation.Conversation) string {
+func (s shown) replies(c view.Conversation) string {
 	var out strings.Builder
 	if user := c.Trial.Responder; user != nil || len(c.Replies) > 0 {
 		out.WriteString(s.title("replies of the simulated user"))
@@ -138,7 +138,7 @@ func (s shown) replies(c conversation.Conversation) string {
 // title returns the heading of a section.
 func (s shown) title(of string) string { return "\n" + s.Style.Strong(of) + "\n" }
 
-func (s shown) step(step conversation.Step, remarks map[int][]conversation.Remark) string {
+func (s shown) step(step view.Step, remarks map[int][]view.Remark) string {
 	switch {
 	case step.Turn != nil:
 		return s.turn(step.Turn)
@@ -183,7 +183,7 @@ func (s shown) with(arguments json.RawMessage) string {
 
 // turn returns the lines about a model's response: its text, the tools it asks for, and the
 // results of uses that made no call on the wire.
-func (s shown) turn(t *conversation.Turn) string {
+func (s shown) turn(t *view.Turn) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s%s  %s\n", s.at(t.Start), s.Style.Strong(fmt.Sprintf("model call %d", t.Seq)), strings.Join(s.turnFacts(t), "  "))
 	out.WriteString(s.text("  ", t.Text))
@@ -202,7 +202,7 @@ func (s shown) turn(t *conversation.Turn) string {
 	return out.String()
 }
 
-func (s shown) turnFacts(t *conversation.Turn) []string {
+func (s shown) turnFacts(t *view.Turn) []string {
 	var facts []string
 	if t.Model != "" {
 		facts = append(facts, s.line(t.Model))
@@ -264,14 +264,14 @@ func (s shown) selected(events []evidence.Event) (some []evidence.Event) {
 
 // until writes the events before a step, and returns the others; for the zero Step it
 // writes all. Entries of the transcript have no time, so no event is before them.
-func (s shown) until(out *bytes.Buffer, events []evidence.Event, step conversation.Step) []evidence.Event {
+func (s shown) until(out *bytes.Buffer, events []evidence.Event, step view.Step) []evidence.Event {
 	var end time.Time
 	switch {
 	case step.Turn != nil:
 		end = step.Turn.Start
 	case step.Call != nil:
 		end = step.Call.Start
-	case step != (conversation.Step{}):
+	case step != (view.Step{}):
 		return events
 	}
 	n := 0
@@ -293,8 +293,8 @@ func (s shown) event(e evidence.Event) string {
 			facts = append(facts, s.line(text))
 		}
 	}
-	if e.Kind == conversation.EventCommand {
-		end, matched := conversation.Invocation(e)
+	if e.Kind == view.EventCommand {
+		end, matched := view.Invocation(e)
 		if !matched {
 			end = s.Style.Bad(end)
 		}
@@ -340,8 +340,8 @@ func (s shown) verdict(v evidence.Verdict) string {
 		result = s.Style.Doubtful
 	}
 	line := fmt.Sprintf("  %s  %s  %.2f", s.line(v.Name), result(s.line(string(v.Result))), v.Score)
-	if calls := conversation.Mentions(v); len(calls) > 0 {
-		line += "  about " + conversation.Counted(calls, "call")
+	if calls := view.Mentions(v); len(calls) > 0 {
+		line += "  about " + view.Counted(calls, "call")
 	}
 	return line + "\n" + s.text("    ", v.Feedback)
 }
@@ -371,7 +371,7 @@ func (s shown) at(t time.Time) string {
 }
 
 // call returns the lines about a tool call on the wire.
-func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
+func (s shown) call(call *evidence.Call, remarks []view.Remark) string {
 	outcome := s.Style.Bad
 	if call.Outcome == evidence.OutcomeOK {
 		outcome = s.Style.Good
@@ -388,12 +388,12 @@ func (s shown) call(call *evidence.Call, remarks []conversation.Remark) string {
 }
 
 // remark returns a remark on a call. Important ones are in capital letters.
-func (s shown) remark(r conversation.Remark) string {
+func (s shown) remark(r view.Remark) string {
 	said := s.line(r.Text)
 	switch r.Weight {
-	case conversation.Bad:
+	case view.Bad:
 		return s.Style.Bad(strings.Replace(said, r.Flag, strings.ToUpper(r.Flag), 1))
-	case conversation.Doubtful:
+	case view.Doubtful:
 		return s.Style.Doubtful(said)
 	}
 	return said

@@ -270,7 +270,7 @@ func remarkLines(servers []results.ServerCard, width int) string {
 	var out strings.Builder
 	for _, s := range servers {
 		var said []string
-		for _, remark := range view.Remarks(s) {
+		for _, remark := range view.ServerRemarks(s) {
 			var which []string
 			for _, name := range remark.Which {
 				which = append(which, printable(name))

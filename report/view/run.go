@@ -1,9 +1,10 @@
 // Package view decides what to show of a run, for all outputs: pages, Markdown comments,
 // JUnit XML and terminals. [Run] has the verdict on a run and what it lacks; [Task] how a
-// task's trials ended; [Why] why a trial did not pass; [Remarks] and [Events] what to
-// review before trusting a server; [Figure] and [Difference] how runs differ.
+// task's trials ended; [Why] why a trial did not pass; [Conversation] what happened in it;
+// [ServerRemarks] and [Events] what to review before trusting a server; [Figure] and [Difference]
+// how runs differ.
 //
-// It is pure. Its texts quote untrusted data, which each output must escape in its own
+// It evaluates nothing. Its texts quote untrusted data, which each output must escape in its own
 // format.
 package view
 

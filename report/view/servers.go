@@ -80,17 +80,17 @@ func Times(n int) string {
 	return Number(n) + " times"
 }
 
-// Remark is something to review before trusting a server.
-type Remark struct {
+// ServerRemark is something to review before trusting a server.
+type ServerRemark struct {
 	What  string
 	Which []string // untrusted; may be empty
 }
 
-// Remarks returns the remarks on a server, over all trials.
-func Remarks(s results.ServerCard) (all []Remark) {
+// ServerRemarks returns the remarks on a server, over all trials.
+func ServerRemarks(s results.ServerCard) (all []ServerRemark) {
 	in := func(trials int, did string) {
 		if trials > 0 {
-			all = append(all, Remark{What: did + " in " + text.Count(trials, "trial")})
+			all = append(all, ServerRemark{What: did + " in " + text.Count(trials, "trial")})
 		}
 	}
 	in(s.Failed, "exited before it answered")
@@ -98,14 +98,14 @@ func Remarks(s results.ServerCard) (all []Remark) {
 		if !act.Notable {
 			continue
 		}
-		i := slices.IndexFunc(all, func(r Remark) bool { return r.What == act.What })
+		i := slices.IndexFunc(all, func(r ServerRemark) bool { return r.What == act.What })
 		if i < 0 {
-			i, all = len(all), append(all, Remark{What: act.What})
+			i, all = len(all), append(all, ServerRemark{What: act.What})
 		}
 		all[i].Which = append(all[i].Which, act.Which)
 	}
 	if s.Marks != nil && s.Marks.Count() > 0 {
-		all = append(all, Remark{What: text.Count(s.Marks.Count(), "marked place") + " in what it says of its tools"})
+		all = append(all, ServerRemark{What: text.Count(s.Marks.Count(), "marked place") + " in what it says of its tools"})
 	}
 	in(s.RugPulls, "changed its tools")
 	in(s.Unpinned, "not as pinned")

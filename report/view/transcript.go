@@ -1,4 +1,4 @@
-package conversation
+package view
 
 import (
 	"slices"
@@ -34,8 +34,8 @@ func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (
 	return own, reported
 }
 
-// said returns the agent's messages in its transcript.
-func said(transcript []evidence.TranscriptEvent) (messages []telling) {
+// messagesIn returns the agent's messages in its transcript.
+func messagesIn(transcript []evidence.TranscriptEvent) (messages []telling) {
 	uses := 0
 	for _, event := range transcript {
 		switch {

@@ -1,4 +1,4 @@
-package conversation
+package view
 
 import (
 	"encoding/json"
@@ -39,7 +39,7 @@ func TestHappened(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := Read(evidence.Dir(dir))
+	c, err := ReadConversation(evidence.Dir(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestTorn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Read(dir)
+	c, err := ReadConversation(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,4 @@
-// Package conversation arranges a trial's evidence in the order in which people read it:
-// prompt, model responses, calls, and verdicts.
-//
-// It evaluates nothing, and reports only what was recorded.
-package conversation
+package view
 
 import (
 	"cmp"
@@ -79,9 +75,9 @@ func (u Use) Came() string {
 	return ""
 }
 
-// Read reads the evidence of a trial that has ended. Unreadable files are reported as gaps,
+// ReadConversation reads the evidence of a trial that has ended. Unreadable files are reported as gaps,
 // except trial.json.
-func Read(dir evidence.Dir) (Conversation, error) {
+func ReadConversation(dir evidence.Dir) (Conversation, error) {
 	trial, err := dir.Trial()
 	if err != nil {
 		return Conversation{}, err
@@ -121,7 +117,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	transcript, err := dir.Transcript()
 	var messages []telling
 	if !c.Gateway {
-		messages = said(transcript)
+		messages = messagesIn(transcript)
 	}
 	paired := capture.Pair(narration.Tools, calls, transcript)
 	own, reported := tellings(paired.Uses(), narration.Unbacked, messages)
@@ -132,7 +128,7 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 // turnsOf returns the turns of models, in the order of the requests.
 func turnsOf(dir evidence.Dir) ([]*Turn, error) {
 	var turns []*Turn
-	reported := results{}
+	reported := toolResults{}
 	var unread error
 	for call, err := range dir.ModelCalls() {
 		if err != nil {
@@ -170,18 +166,18 @@ func turnOf(call evidence.ModelCall) *Turn {
 	return t
 }
 
-// results holds the results given to models, by the use's id, or by the tool's name if uses
+// toolResults holds the results given to models, by the use's id, or by the tool's name if uses
 // have no id.
-type results map[string][]dialect.Result
+type toolResults map[string][]dialect.Result
 
 // read adds the results in a request. Requests repeat the conversation, so the one with the
 // most results has all of them.
-func (r results) read(call evidence.ModelCall) {
+func (r toolResults) read(call evidence.ModelCall) {
 	request, err := dialect.ReadRequest(call.Dialect, call.Path, call.Request)
 	if err != nil {
 		return
 	}
-	all := results{}
+	all := toolResults{}
 	for _, item := range request.Items {
 		for _, result := range item.Results {
 			key := result.Key()
@@ -196,7 +192,7 @@ func (r results) read(call evidence.ModelCall) {
 }
 
 // next returns and removes the first unused result of a use, or nil.
-func (r results) next(use dialect.Use) *dialect.Result {
+func (r toolResults) next(use dialect.Use) *dialect.Result {
 	key := use.Key()
 	if len(r[key]) == 0 {
 		return nil

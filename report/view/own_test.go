@@ -1,4 +1,4 @@
-package conversation
+package view
 
 import (
 	"fmt"
@@ -91,7 +91,7 @@ func nameOf(s Step) string {
 func TestMessagesStandWhereTheyWereSaid(t *testing.T) {
 	steps, calls := laidOut("c1 c2")
 	uses, _ := reportedOf("c1@1 c2@2", calls)
-	own, reported := tellings(uses, nil, said([]evidence.TranscriptEvent{
+	own, reported := tellings(uses, nil, messagesIn([]evidence.TranscriptEvent{
 		{Type: "assistant.message", Content: "first"}, {Type: "tool.execution_start"}, {Type: "assistant.message", Content: "between"},
 		{Type: "tool.execution_start"}, {Type: "assistant.message"}, {Type: "assistant.message", Content: "last"},
 	}))
