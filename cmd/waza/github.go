@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"github.com/waza-isolate/waza/report/github"
-	"github.com/waza-isolate/waza/report/markdown"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -34,7 +33,7 @@ func beginWorkflow(lookup func(string) (string, bool), stderr io.Writer) *workfl
 	f.summary, _ = lookup("GITHUB_STEP_SUMMARY")
 	f.workspace, _ = lookup("GITHUB_WORKSPACE")
 	var begin string
-	begin, f.resume = github.Stop(rand.Text())
+	begin, f.resume = github.StopCommands(rand.Text())
 	fmt.Fprint(stderr, begin)
 	return f
 }
@@ -43,7 +42,7 @@ func beginWorkflow(lookup func(string) (string, bool), stderr io.Writer) *workfl
 func (f *workflow) end(stderr io.Writer) {
 	if f != nil {
 		fmt.Fprint(stderr, f.resume)
-		_ = github.Write(stderr, f.annotations)
+		_ = github.WriteAnnotations(stderr, f.annotations)
 	}
 }
 
@@ -61,7 +60,7 @@ func (f *workflow) add(out runner.Outcome) error {
 	if err != nil {
 		return fmt.Errorf("GITHUB_STEP_SUMMARY: %w", err)
 	}
-	return errors.Join(markdown.Comment(file, run), file.Close())
+	return errors.Join(github.Comment(file, run), file.Close())
 }
 
 // remark is a line about a task, or about the whole run if task is empty.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
@@ -207,7 +207,7 @@ func (s *state) show(run view.Run, f format, file string) error {
 	case formatJSON:
 		return s.printJSON(func(w io.Writer) error { return copyTo(w, run.Dir, runner.ResultsFile) })
 	case formatGitHub:
-		return markdown.Comment(s.stdout, run)
+		return github.Comment(s.stdout, run)
 	}
 	return terminal.Run(s.stdout, run.Results, width(s.stdout))
 }
@@ -238,7 +238,7 @@ func (s *state) compare(c results.Comparison, f format, file string) error {
 	case formatJSON:
 		return s.printValue(c)
 	case formatGitHub:
-		return markdown.Comparison(s.stdout, c)
+		return github.Comparison(s.stdout, c)
 	}
 	if err := terminal.Comparison(s.stdout, c, width(s.stdout)); err != nil || len(c.Pairs) == 0 {
 		return err

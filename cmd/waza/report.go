@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox"
@@ -140,7 +140,7 @@ func (s reportCommand) printPath(file string) error {
 
 // comment prints a comment on a run, or writes it to file, if it is not empty.
 func (s reportCommand) comment(run view.Run, file string) error {
-	write := func(w io.Writer) error { return markdown.Comment(w, run) }
+	write := func(w io.Writer) error { return github.Comment(w, run) }
 	if file == "" {
 		return write(s.stdout)
 	}

@@ -124,7 +124,6 @@ func TestForbidden(t *testing.T) {
 		"report/junit":        pure,
 		"report/export":       pure,
 		"report/github":       pure,
-		"report/markdown":     pure,
 		"report":              pure,
 		"mcp/finding":         pure,
 		"report/inspection":   pure,

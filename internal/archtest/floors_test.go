@@ -43,7 +43,7 @@ var floors = [][]string{
 	// Agents and reports.
 	{
 		"agents/adapter", "agents/llm", "agents/script", "mcp/mock", "report", "report/export", "report/github", "report/inspection",
-		"report/junit", "report/markdown", "report/terminal",
+		"report/junit", "report/terminal",
 	},
 	// The eval, which names graders, agents and mocks.
 	{"agents", "eval"},
@@ -126,7 +126,6 @@ var deletable = map[string]map[string]string{
 	"report/github":     {},
 	"report/inspection": {"runner": "not yet: the runner makes the inspection from the evidence", "runner/trial": "not yet: likewise"},
 	"report/junit":      {"runner": "not yet: the runner writes every run's files"},
-	"report/markdown":   {},
 	"report/terminal":   {"internal/liveview": "paints outcomes alike", "serve": "shows agents a trial as waza show does"},
 	"sandbox/local":     {},
 	"scaffold":          {},

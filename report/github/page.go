@@ -1,13 +1,15 @@
-// Package markdown writes a run, or a comparison of runs, as a comment for a pull request.
+// Package github writes a run for GitHub: as a comment for a pull request, which may compare
+// runs, or as annotations for GitHub Actions, which GitHub shows next to the files.
 //
-// Untrusted text is always shown as code, where GitHub creates no links for URLs, names,
-// issue numbers and commit digests, and shows no images or emoji. Everything in it that
+// In a comment, untrusted text is always shown as code, where GitHub creates no links for URLs,
+// names, issue numbers and commit digests, and shows no images or emoji. Everything in it that
 // Markdown or HTML could interpret is written as character references, so that it stays a
 // single piece of code, table cell or line. A comment stays within GitHub's size limit;
-// what does not fit is counted.
+// what does not fit is counted. In an annotation, untrusted text is escaped so that it cannot
+// leave it.
 //
 // The package uses results only and is deterministic.
-package markdown
+package github
 
 import (
 	"fmt"

@@ -1,7 +1,3 @@
-// Package github writes annotations for GitHub Actions, which GitHub shows next to the
-// files of a pull request.
-//
-// Untrusted text is escaped so that it cannot leave its annotation. The package is pure.
 package github
 
 import (
@@ -70,9 +66,9 @@ func Annotations(run view.Run, places map[string]Place) (all []Annotation) {
 	return all
 }
 
-// Write writes annotations as workflow commands. If GitHub would not show all of a level,
+// WriteAnnotations writes annotations as workflow commands. If GitHub would not show all of a level,
 // the last one shown says how many more there are.
-func Write(w io.Writer, all []Annotation) error {
+func WriteAnnotations(w io.Writer, all []Annotation) error {
 	count, written := map[string]int{}, map[string]int{}
 	for _, a := range all {
 		count[a.Level]++
@@ -108,8 +104,8 @@ var (
 	property = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// Stop returns a line that stops the interpretation of workflow commands, so that untrusted
+// StopCommands returns a line that stops the interpretation of workflow commands, so that untrusted
 // text cannot contain any, and the line that resumes it. The token must be unpredictable.
-func Stop(token string) (begin, end string) {
+func StopCommands(token string) (begin, end string) {
 	return "::stop-commands::" + token + "\n", "::" + token + "::\n"
 }

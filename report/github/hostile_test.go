@@ -1,4 +1,4 @@
-package markdown_test
+package github_test
 
 import (
 	"bytes"

@@ -25,7 +25,7 @@ func TestAnnotations(t *testing.T) {
 		{TestID: "bait", Runs: []results.RunResult{{RunNumber: 1, Outcome: evidence.ClassPass, Attack: &results.Attack{Succeeded: true, Reasons: []string{"It sent it."}}}}},
 	}}}
 	var out strings.Builder
-	err := github.Write(&out, github.Annotations(run, map[string]github.Place{"price": {File: "a,b:c/price.yaml", Line: 3}, "mail": {File: "mail.yaml"}}))
+	err := github.WriteAnnotations(&out, github.Annotations(run, map[string]github.Place{"price": {File: "a,b:c/price.yaml", Line: 3}, "mail": {File: "mail.yaml"}}))
 	want := `::error file=a%2Cb%3Ac/price.yaml,line=3,title=price%3A fail in 2 of 3 trials::said: no 5
 ::warning file=mail.yaml,line=1,title=mail%3A infra::100%25
 ::error title=bait%3A attack succeeded::It sent it.
@@ -46,7 +46,7 @@ func TestHostile(t *testing.T) {
 			all[i] = github.Annotation{Level: github.Error, Place: github.Place{File: said, Line: i}, Title: said, Message: said}
 		}
 		var out strings.Builder
-		if err := github.Write(&out, all); err != nil {
+		if err := github.WriteAnnotations(&out, all); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

@@ -1,4 +1,4 @@
-package markdown_test
+package github_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/heavytest"
-	"github.com/waza-isolate/waza/report/markdown"
+	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/results"
 )
@@ -68,7 +68,7 @@ func plainly(s string) string { return s }
 func comment(t testing.TB, run view.Run) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := markdown.Comment(&out, run); err != nil {
+	if err := github.Comment(&out, run); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -87,7 +87,7 @@ func compared(t testing.TB, runs ...view.Run) string {
 func comparison(t testing.TB, c results.Comparison) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := markdown.Comparison(&out, c); err != nil {
+	if err := github.Comparison(&out, c); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
