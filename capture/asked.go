@@ -10,7 +10,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -123,7 +122,7 @@ func (a *asked) add(call evidence.ModelCall) {
 	}
 	for _, asks := range response.Uses {
 		key := asks.Key()
-		form, _ := jsonvalue.Canonical(asks.Arguments)
+		form, _ := jsontext.Canonical(asks.Arguments)
 		a.uses = append(a.uses, &use{
 			turn: call.Seq, id: asks.ID, name: asks.Name, form: form, from: from, end: call.End, key: key, had: had[key], call: none,
 		})

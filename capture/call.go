@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -153,8 +152,8 @@ func isRetry(params map[string]json.RawMessage) bool {
 // rounds returns the keys of a waiting call: first on its own conversation, then on any of its
 // server. This era has no sessions, so a retry may come on another connection.
 func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
-	argumentsForm, _ := jsonvalue.Canonical(arguments)
-	stateForm, _ := jsonvalue.Canonical(state)
+	argumentsForm, _ := jsontext.Canonical(arguments)
+	stateForm, _ := jsontext.Canonical(state)
 	return []round{
 		{server, conn, method, tool, argumentsForm, stateForm},
 		{server, "", method, tool, argumentsForm, stateForm},
@@ -183,8 +182,8 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	var value any
 	form := string(k.Arguments)
 	if len(k.Arguments) <= maxArguments {
-		value, _ = jsonvalue.Parse(k.Arguments) // they are part of JSON
-		form = jsonvalue.Form(value)
+		value, _ = jsontext.Parse(k.Arguments) // they are part of JSON
+		form = jsontext.Form(value)
 	}
 	like := likeness{k.Server, k.Tool, sha256.Sum256([]byte(form))}
 	if k.SameAs = c.first[like]; k.SameAs == 0 {

@@ -12,7 +12,6 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -374,7 +373,7 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 		c.note(f, NoteMalformed)
 		return nil
 	}
-	digest, _ := jsonvalue.Digest(raw)
+	digest, _ := jsontext.Digest(raw)
 	return &version{
 		tool: Tool{
 			Name: name, Description: jsontext.Text(fields["description"]),

@@ -6,7 +6,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
@@ -70,16 +69,16 @@ func errorOf(m jsonrpc.Message) json.RawMessage {
 	return m.Error
 }
 
-// Equal reports whether a and b are the same JSON value, as [jsonvalue] compares them. An absent
+// Equal reports whether a and b are the same JSON value, as [jsontext.Equal] compares them. An absent
 // value equals only an absent one, and what is not JSON equals nothing.
 func Equal(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
 	}
-	left, err := jsonvalue.Parse(a)
+	left, err := jsontext.Parse(a)
 	if err != nil {
 		return false
 	}
-	right, err := jsonvalue.Parse(b)
-	return err == nil && jsonvalue.Equal(left, right)
+	right, err := jsontext.Parse(b)
+	return err == nil && jsontext.Equal(left, right)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // Pairing says which captured call each use in the transcript is. As many as possible are paired,
@@ -44,7 +43,7 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 		p.call = append(p.call, none)
 	}
 	for _, call := range calls {
-		form, _ := jsonvalue.Canonical(call.Arguments)
+		form, _ := jsontext.Canonical(call.Arguments)
 		p.input = append(p.input, form)
 	}
 	p.exact()

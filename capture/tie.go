@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Tie records for each captured call which use of a tool, in which answer of a model, it carries
@@ -83,7 +83,7 @@ func argumentsForm(raw json.RawMessage) string {
 	if len(raw) == 0 || isNull(raw) {
 		raw = json.RawMessage("{}")
 	}
-	form, _ := jsonvalue.Canonical(raw)
+	form, _ := jsontext.Canonical(raw)
 	return form
 }
 

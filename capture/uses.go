@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Sources of a use besides "mcp:NAME".
@@ -154,7 +154,7 @@ func reportedUses(catalogs map[string][]string, transcript []evidence.Transcript
 	}
 	for i, means := range Resolve(catalogs, names...) {
 		reported[i].means = means
-		reported[i].form, _ = jsonvalue.Canonical(reported[i].input())
+		reported[i].form, _ = jsontext.Canonical(reported[i].input())
 	}
 	return reported
 }

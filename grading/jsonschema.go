@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -86,7 +86,7 @@ func (c *JSONSchemaConfig) grade(s *subject) (report, error) {
 // outputValue returns the JSON value that an output is, or with extract the only object or
 // list in it.
 func outputValue(output string, extract bool) (any, error) {
-	value, err := jsonvalue.Parse([]byte(output))
+	value, err := jsontext.Parse([]byte(output))
 	switch {
 	case err == nil:
 		return value, nil
@@ -99,7 +99,7 @@ func outputValue(output string, extract bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jsonvalue.Parse(found)
+	return jsontext.Parse(found)
 }
 
 // moreSearch bounds how many bytes are read again in looking for JSON: the text behind

@@ -13,7 +13,6 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -141,7 +140,7 @@ func (p ToolPattern) compile(field string) (selector, error) {
 	errs = append(errs, within(field, err))
 	sel.args = append(sel.args, args)
 	for _, name := range sortedKeys(p.Args) {
-		sel.text += fmt.Sprintf(" with %s: %s", name, clip(jsonvalue.Encode(p.Args[name])))
+		sel.text += fmt.Sprintf(" with %s: %s", name, clip(jsontext.Encode(p.Args[name])))
 	}
 	return sel, errors.Join(errs...)
 }
@@ -200,7 +199,7 @@ func argumentPattern(argument, expression string) (*match.Args, error) {
 	if compiled.MatchString("") {
 		matcher = map[string]any{"absent_or": matcher}
 	}
-	return match.Matchers{argument: json.RawMessage(jsonvalue.Encode(matcher))}.Compile()
+	return match.Matchers{argument: json.RawMessage(jsontext.Encode(matcher))}.Compile()
 }
 
 // ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever the case.

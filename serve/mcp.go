@@ -17,7 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/terminal"
@@ -101,7 +101,7 @@ func misfit(tool mcp.Tool, r mcp.CallToolRequest) error {
 	if raw, err = json.Marshal(r.GetRawArguments()); err != nil {
 		return err
 	}
-	arguments, err := jsonvalue.Parse(raw)
+	arguments, err := jsontext.Parse(raw)
 	switch {
 	case err != nil:
 		return err

@@ -16,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // tool is a tool that the model may call.
@@ -214,9 +213,9 @@ func mcpResult(a session.Answer) result {
 
 // says reports whether one of the text blocks equals the value.
 func says(blocks []block, value json.RawMessage) bool {
-	want, ok := jsonvalue.Canonical(value)
+	want, ok := jsontext.Canonical(value)
 	for _, b := range blocks {
-		if got, is := jsonvalue.Canonical([]byte(b.Text)); ok && is && b.Type == "text" && got == want {
+		if got, is := jsontext.Canonical([]byte(b.Text)); ok && is && b.Type == "text" && got == want {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/template"
 )
 
@@ -238,7 +238,7 @@ func (a answer) result() map[string]any {
 	if a.Message != "" || a.Result == nil {
 		return nil
 	}
-	decoded, err := jsonvalue.Parse(a.Result)
+	decoded, err := jsontext.Parse(a.Result)
 	result, ok := decoded.(map[string]any)
 	if err != nil || !ok {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // expression is the text between {{ and }}. A plain path, such as stock.json.items[0].id, is
@@ -115,7 +115,7 @@ func (e expression) eval(v *variables) (any, error) {
 	if err != nil {
 		return nil, e.wrap(err)
 	}
-	return jsonvalue.Parse(raw)
+	return jsontext.Parse(raw)
 }
 
 // wrap adds the expression to err, and shortens expr's errors to one line.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
 )
@@ -283,7 +283,7 @@ func (p *parser) value(n node) any {
 	if n.raw == nil {
 		return nil
 	}
-	decoded, err := jsonvalue.Parse(n.raw)
+	decoded, err := jsontext.Parse(n.raw)
 	if err != nil {
 		p.failf(n.path, "%v", err)
 		return nil

@@ -84,7 +84,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 var (
@@ -183,7 +183,7 @@ func contextValue(raw json.RawMessage) (any, error) {
 	if isNull(raw) {
 		return map[string]any{}, nil
 	}
-	value, err := jsonvalue.Parse(raw)
+	value, err := jsontext.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("context: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/template"
 )
 
@@ -91,7 +91,7 @@ func number(n int) json.Number { return json.Number(strconv.Itoa(n)) }
 
 // withJSON adds "json" to fields if text is a JSON value.
 func withJSON(fields map[string]any, text string) map[string]any {
-	if value, err := jsonvalue.Parse([]byte(strings.TrimSpace(text))); err == nil {
+	if value, err := jsontext.Parse([]byte(strings.TrimSpace(text))); err == nil {
 		fields["json"] = value
 	}
 	return fields

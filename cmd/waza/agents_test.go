@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -123,7 +123,7 @@ func seenIn(t *testing.T, dir evidence.Dir) behaviour {
 		t.Fatal(err)
 	}
 	for _, call := range calls {
-		arguments, ok := jsonvalue.Canonical(call.Arguments)
+		arguments, ok := jsontext.Canonical(call.Arguments)
 		if !ok {
 			t.Fatalf("%s: call %d has the arguments %s", dir, call.Seq, call.Arguments)
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // ArgsConfig says what is expected of a call's arguments.
@@ -138,7 +138,7 @@ func decode(arguments json.RawMessage) any {
 	if len(arguments) == 0 {
 		return map[string]any{}
 	}
-	value, err := jsonvalue.Parse(arguments)
+	value, err := jsontext.Parse(arguments)
 	if err != nil {
 		return notJSON{}
 	}

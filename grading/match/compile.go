@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
@@ -31,7 +31,7 @@ type compiler struct {
 func (c compiler) args(at place, expected map[string]json.RawMessage) (*Args, error) {
 	values := make(map[string]any, len(expected))
 	for name, raw := range expected {
-		value, err := jsonvalue.Parse(raw)
+		value, err := jsontext.Parse(raw)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at.member(name), err)
 		}
@@ -41,7 +41,7 @@ func (c compiler) args(at place, expected map[string]json.RawMessage) (*Args, er
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
-	return &Args{want: want, form: fmt.Sprint(c.rule, c.loose, jsonvalue.Form(values))}, nil
+	return &Args{want: want, form: fmt.Sprint(c.rule, c.loose, jsontext.Form(values))}, nil
 }
 
 func (c *compiler) wrong(at place, format string, args ...any) matcher {
@@ -195,7 +195,7 @@ func (c *compiler) between(at place, b between) matcher {
 	switch {
 	case b.low == "" && b.high == "":
 		return c.wrong(at, "has no bound")
-	case b.low != "" && b.high != "" && jsonvalue.CompareNumbers(b.low, b.high) > 0:
+	case b.low != "" && b.high != "" && jsontext.CompareNumbers(b.low, b.high) > 0:
 		return c.wrong(at, "is empty: %s is more than %s", b.low, b.high)
 	}
 	return b

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Call is one call of a tool.
@@ -127,7 +127,7 @@ func newMatching(mode Mode, expected []Expected, calls []Call) *matching {
 func (m *matching) arrange() {
 	forms := make([]string, len(m.all))
 	for _, i := range m.live {
-		forms[i] = jsonvalue.Form(m.given[i])
+		forms[i] = jsontext.Form(m.given[i])
 	}
 	slices.SortStableFunc(m.live, func(i, j int) int {
 		a, b := m.all[i], m.all[j]

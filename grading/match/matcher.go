@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
@@ -30,7 +30,7 @@ type (
 type literal struct{ value any }
 
 func (l literal) leaves() int             { return 1 }
-func (l literal) check(t *tally, got any) { t.leaf(l, jsonvalue.Equal(l.value, got), got) }
+func (l literal) check(t *tally, got any) { t.leaf(l, jsontext.Equal(l.value, got), got) }
 func (l literal) String() string          { return show(l.value) }
 
 // object takes objects whose members are as expected, by the rule.
@@ -183,7 +183,7 @@ func textOf(got any, loose bool) (string, bool) {
 	if ok || !loose || !isValue(got) {
 		return text, ok
 	}
-	return jsonvalue.Encode(got), true
+	return jsontext.Encode(got), true
 }
 
 // isValue reports whether got is a JSON value.
@@ -204,12 +204,12 @@ func (b between) check(t *tally, got any) {
 
 func (b between) takes(number string) bool {
 	if b.low != "" {
-		if c := jsonvalue.CompareNumbers(number, b.low); c < 0 || c == 0 && b.above {
+		if c := jsontext.CompareNumbers(number, b.low); c < 0 || c == 0 && b.above {
 			return false
 		}
 	}
 	if b.high != "" {
-		if c := jsonvalue.CompareNumbers(number, b.high); c > 0 || c == 0 && b.below {
+		if c := jsontext.CompareNumbers(number, b.high); c > 0 || c == 0 && b.below {
 			return false
 		}
 	}

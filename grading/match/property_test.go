@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 var modes = []Mode{Effects, Superset, Unordered, InOrder, Exact, Subset}
@@ -236,7 +236,7 @@ func keepsTo(mode Mode, e int, expected Expected, r Result) bool {
 func contents(expected []Expected, calls []Call, r Result) string {
 	call := func(i int) string {
 		c := calls[i]
-		return fmt.Sprint(c.Server, c.Tool, jsonvalue.Form(decode(c.Arguments)), c.OK, c.ReadOnly)
+		return fmt.Sprint(c.Server, c.Tool, jsontext.Form(decode(c.Arguments)), c.OK, c.ReadOnly)
 	}
 	var all []string
 	for _, p := range r.Pairs {

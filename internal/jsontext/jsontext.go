@@ -1,6 +1,9 @@
-// Package jsontext reads JSON in place: it walks objects and arrays and reads long strings
-// piece by piece, without copying. It uses go-json-experiment/json to validate, decode and
-// tokenize input that may be invalid.
+// Package jsontext reads and compares JSON values: it walks objects and arrays in place and reads
+// long strings piece by piece, without copying. It uses go-json-experiment/json to validate,
+// decode and tokenize input that may be invalid.
+//
+// Numbers are equal by exact value (1 = 1.0), strings exactly, arrays in order, objects regardless
+// of key order. Values of different types are never equal.
 package jsontext
 
 import (

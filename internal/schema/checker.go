@@ -11,7 +11,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -56,7 +56,7 @@ type bounded struct {
 	fault string
 }
 
-// Check checks arguments, as returned by [jsonvalue.Parse], against a schema.
+// Check checks arguments, as returned by [jsontext.Parse], against a schema.
 func (c *Checker) Check(schema json.RawMessage, arguments any) Finding {
 	if len(schema) == 0 {
 		return Finding{Unknown: "the tool has no input schema"}
@@ -93,7 +93,7 @@ func (c *Checker) compile(raw json.RawMessage) *bounded {
 	if len(raw) > maxSchema {
 		return &bounded{fault: fmt.Sprintf("is larger than %d bytes", maxSchema)}
 	}
-	doc, err := jsonvalue.Parse(raw)
+	doc, err := jsontext.Parse(raw)
 	if err != nil {
 		return &bounded{fault: "is not JSON"}
 	}
@@ -348,7 +348,7 @@ func (e *extent) add(v any, nesting, path int) {
 	case string:
 		e.size += len(v) / valueBytes
 	case json.Number:
-		if jsonvalue.IsHuge(string(v)) && (e.huge == "" || string(v) < e.huge) {
+		if jsontext.IsHuge(string(v)) && (e.huge == "" || string(v) < e.huge) {
 			e.huge = string(v)
 		}
 	}
@@ -360,7 +360,7 @@ func (e extent) tooLarge() string {
 	case e.nesting > maxNesting:
 		return fmt.Sprintf("nested deeper than %d levels", maxNesting)
 	case e.huge != "":
-		return fmt.Sprintf("with a number of more than %d digits", jsonvalue.MaxDigits)
+		return fmt.Sprintf("with a number of more than %d digits", jsontext.MaxDigits)
 	}
 	return ""
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
 
@@ -25,14 +25,14 @@ const maxFaults = 8
 
 // Compile compiles a JSON Schema, which must be an object.
 func Compile(raw []byte) (*Schema, error) {
-	doc, err := jsonvalue.Parse(raw)
+	doc, err := jsontext.Parse(raw)
 	if err != nil {
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}
 	return CompileValue(doc)
 }
 
-// CompileValue compiles a JSON Schema returned by [jsonvalue.Parse].
+// CompileValue compiles a JSON Schema returned by [jsontext.Parse].
 func CompileValue(doc any) (*Schema, error) {
 	if _, ok := doc.(map[string]any); !ok {
 		return nil, errors.New("a schema must be a mapping")
@@ -47,7 +47,7 @@ func CompileValue(doc any) (*Schema, error) {
 	return &Schema{root}, nil
 }
 
-// Misfits lists up to most places where and why a value, as returned by [jsonvalue.Parse],
+// Misfits lists up to most places where and why a value, as returned by [jsontext.Parse],
 // does not match the schema, and how many more there are. It returns an error if the schema
 // cannot be applied.
 func (s *Schema) Misfits(value any, most int) ([]string, error) {

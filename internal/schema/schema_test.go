@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
 func parse(t *testing.T, raw string) any {
 	t.Helper()
-	v, err := jsonvalue.Parse([]byte(raw))
+	v, err := jsontext.Parse([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func FuzzChecker(f *testing.F) {
 	f.Add(`{"anyOf":[{"$ref":"#"},{"uniqueItems":true}]}`, `[1,1.0]`)
 	f.Add(`{"$dynamicRef":"#a","unevaluatedItems":{"$dynamicAnchor":"a"}}`, `[[]]`)
 	f.Fuzz(func(t *testing.T, raw, arguments string) {
-		value, err := jsonvalue.Parse([]byte(arguments))
+		value, err := jsontext.Parse([]byte(arguments))
 		if err != nil {
 			return
 		}

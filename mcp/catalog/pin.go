@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Pin holds digests of an approved catalog. It shows which entries of another catalog are
@@ -56,7 +56,7 @@ func (o Catalog) Pin() (Pin, error) {
 func (l List) digests() map[string]string {
 	found := map[string]string{}
 	for _, e := range l.Entries {
-		one, ok := jsonvalue.Digest(e.Raw)
+		one, ok := jsontext.Digest(e.Raw)
 		if !ok {
 			continue // cannot happen: an entry is an element of a JSON array
 		}

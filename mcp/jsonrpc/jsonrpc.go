@@ -20,7 +20,6 @@ import (
 
 	"github.com/waza-isolate/waza/internal/defence"
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 )
 
 // MaxBatch is the maximum number of messages in a batch.
@@ -50,11 +49,11 @@ func ParseID(raw []byte) (ID, bool) {
 	key := make([]byte, 0, 32)
 	switch c := raw[0]; {
 	case c == '"' && !defence.TypedIDs && jsontext.Valid([]byte(jsontext.Text(raw))):
-		key = jsonvalue.AppendNumberForm(append(key, 'n'), jsontext.Text(raw))
+		key = jsontext.AppendNumberForm(append(key, 'n'), jsontext.Text(raw))
 	case c == '"':
 		key = append(append(key, 's'), jsontext.Text(raw)...)
 	case c == '-' || c >= '0' && c <= '9':
-		key = jsonvalue.AppendNumberForm(append(key, 'n'), string(raw))
+		key = jsontext.AppendNumberForm(append(key, 'n'), string(raw))
 	default:
 		return ID{}, false
 	}

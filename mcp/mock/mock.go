@@ -16,7 +16,6 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
@@ -78,7 +77,7 @@ func (r *Response) compile() (err error) {
 		return errors.New("set only one of return and error")
 	}
 	if r.Match != nil {
-		if r.match, err = jsonvalue.Parse(r.Match); err != nil {
+		if r.match, err = jsontext.Parse(r.Match); err != nil {
 			return fmt.Errorf("match: %w", err)
 		}
 		if _, ok := r.match.(map[string]any); !ok {
@@ -110,7 +109,7 @@ func (t *Tool) answer(arguments map[string]any) *Response {
 }
 
 func (r *Response) matches(arguments map[string]any) bool {
-	if r.match != nil && !jsonvalue.Equal(r.match, arguments) {
+	if r.match != nil && !jsontext.Equal(r.match, arguments) {
 		return false
 	}
 	if r.schema != nil && !r.schema.Fits(arguments) {

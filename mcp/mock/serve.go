@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -125,7 +124,7 @@ func (s *Server) call(params json.RawMessage, unmatched func(string)) any {
 	}
 	arguments := map[string]any{}
 	if raw := jsontext.Member(params, "arguments"); len(raw) > 0 && string(raw) != "null" {
-		parsed, err := jsonvalue.Parse(raw)
+		parsed, err := jsontext.Parse(raw)
 		given, ok := parsed.(map[string]any)
 		if err != nil || !ok {
 			return nil

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
@@ -63,7 +63,7 @@ func normal(body []byte) []byte {
 	if len(body) > maxNormal || dialect.HasTooMany(body) {
 		return body
 	}
-	value, err := jsonvalue.Parse(body)
+	value, err := jsontext.Parse(body)
 	object, ok := value.(map[string]any)
 	if err != nil || !ok {
 		return body
@@ -71,7 +71,7 @@ func normal(body []byte) []byte {
 	for _, name := range identities() {
 		delete(object, name)
 	}
-	return []byte(jsonvalue.Form(steady(object)))
+	return []byte(jsontext.Form(steady(object)))
 }
 
 // steady returns v with what varies in its strings replaced. Keys stay.

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
-	"github.com/waza-isolate/waza/internal/jsonvalue"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -274,7 +273,7 @@ func (c compiler) call(at strictyaml.Path, entry callEntry) call {
 		return made
 	}
 	at = at.With("arguments")
-	arguments, err := jsonvalue.Parse(entry.Arguments)
+	arguments, err := jsontext.Parse(entry.Arguments)
 	if _, object := arguments.(map[string]any); err != nil || !object {
 		c.doc.Problemf(at, "%s must be a mapping", at)
 		return made

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waza-isolate/waza/internal/jsonvalue"
+	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
 	"github.com/waza-isolate/waza/internal/text"
@@ -72,7 +72,7 @@ func find(path, results []string) (any, error) {
 	if len(rest) == 0 {
 		return results[number], nil
 	}
-	value, err := jsonvalue.Parse([]byte(results[number]))
+	value, err := jsontext.Parse([]byte(results[number]))
 	if err != nil {
 		return nil, fmt.Errorf("{{ %s }}: the result is no JSON: %s", shown, excerpt(results[number]))
 	}

@@ -1,7 +1,4 @@
-// Package jsonvalue compares JSON values: numbers by exact value (1 = 1.0), strings
-// exactly, arrays in order, objects regardless of key order. Values of different types are
-// never equal.
-package jsonvalue
+package jsontext
 
 import (
 	"cmp"
@@ -13,18 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
 // Parse parses a single JSON value, with numbers as [json.Number]. The error describes
 // where raw is invalid.
 func Parse(raw []byte) (any, error) {
-	if !jsontext.Valid(raw) {
+	if !Valid(raw) {
 		var value json.RawMessage
 		return nil, cmp.Or(json.Unmarshal(raw, &value), errors.New("not a JSON value"))
 	}
-	return jsontext.Decode(raw), nil
+	return Decode(raw), nil
 }
 
 // Equal reports whether a and b, as returned by [Parse], are the same value. Values of
