@@ -22,7 +22,6 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/progress"
 )
 
 // maxProgress is the number of bytes read of progress.jsonl, enough for about 400,000
@@ -36,7 +35,7 @@ type tracker struct {
 	mu      sync.Mutex
 	file    os.FileInfo                         // at the last read; guarded by mu, like the following fields
 	offset  int64                               // read up to here
-	run     progress.State                      // accumulated state
+	run     runner.Progress                     // accumulated state
 	calls   map[plan.TrialID]*view.CallProgress // newest call without a response
 	changed map[plan.TrialID]int                // version in which a trial last changed
 	version int                                 // number of changes
@@ -102,7 +101,7 @@ func (t *tracker) readLocked(x *runs) {
 
 // startOverLocked resets the state.
 func (t *tracker) startOverLocked() {
-	t.file, t.offset, t.run = nil, 0, progress.State{}
+	t.file, t.offset, t.run = nil, 0, runner.Progress{}
 	t.calls, t.changed = map[plan.TrialID]*view.CallProgress{}, map[plan.TrialID]int{}
 	t.version++
 }

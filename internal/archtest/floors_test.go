@@ -53,7 +53,6 @@ var floors = [][]string{
 	{"sandbox/guests", "sandbox/selftest"},
 	// Runs, and the backends of their sandboxes, which know plans and not runs.
 	{"containers", "kubernetes", "runner", "sandbox/local"},
-	{"runner/progress"},
 	// What is attached to runs: the dashboard, progress on a terminal.
 	{
 		"internal/liveview", "internal/runtest", "sandbox/sandboxtest",

@@ -16,7 +16,6 @@ import (
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
-	"github.com/waza-isolate/waza/runner/progress"
 	"github.com/waza-isolate/waza/runner/trial"
 )
 
@@ -28,14 +27,14 @@ type State struct {
 	total   int // trials
 	workers int // maximum number of concurrent trials
 	started time.Time
-	run     progress.State
+	run     runner.Progress
 	calls   map[plan.TrialID]*trial.Calling // of running trials, in their last attempt
 	name    int                             // columns of the longest name so far
 }
 
 // working is a running trial.
 type working struct {
-	*progress.Trial
+	*runner.TrialProgress
 	call *trial.Calling // the last call; nil before the first
 }
 
@@ -59,7 +58,7 @@ func (s *State) Update(u runner.Update, now time.Time) {
 	}
 	event := u.Progress()
 	event.Time = now
-	if trial := (working{Trial: s.run.Add(event)}); !trial.Done() {
+	if trial := (working{TrialProgress: s.run.Add(event)}); !trial.Done() {
 		s.name = max(s.name, text.Columns(trial.task()+trial.number()))
 	}
 }

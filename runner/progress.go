@@ -1,8 +1,4 @@
-// Package progress computes the state of a run from its events: running trials, outcomes of
-// completed ones, and an estimate of the remaining time.
-//
-// It is pure: times come from the events and from the caller.
-package progress
+package runner
 
 import (
 	"slices"
@@ -12,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// Trial is the state of a trial.
-type Trial struct {
+// TrialProgress is the state of a trial.
+type TrialProgress struct {
 	plan.TrialID
 	Attempt int // starts at 1
 	Phase   evidence.Phase
@@ -28,14 +24,16 @@ type Trial struct {
 }
 
 // Done reports whether the trial has its outcome.
-func (t *Trial) Done() bool { return t.Phase == evidence.PhaseDone }
+func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
 
-// State is the state of a run. The zero value is that of a run without events. It is not safe
+// Progress is the state of a run, computed from its events: running trials, outcomes of completed
+// ones, and an estimate of the remaining time. Times come from the events and from the caller. The
+// zero value is that of a run without events. It is not safe
 // for concurrent use.
-type State struct {
-	trials   []*Trial // in the order of their start
-	byID     map[plan.TrialID]*Trial
-	slots    []*Trial // running trials, one per worker; nil for an idle worker
+type Progress struct {
+	trials   []*TrialProgress // in the order of their start
+	byID     map[plan.TrialID]*TrialProgress
+	slots    []*TrialProgress // running trials, one per worker; nil for an idle worker
 	outcomes map[evidence.Class]int
 	done     int
 	took     time.Duration // total time of completed trials
@@ -43,14 +41,14 @@ type State struct {
 }
 
 // Add adds an event, and returns its trial.
-func (s *State) Add(p evidence.Progress) *Trial {
+func (s *Progress) Add(p evidence.Progress) *TrialProgress {
 	id := plan.TrialID{Task: p.Task, Number: p.Number}
 	t := s.byID[id]
 	switch {
 	case t == nil:
-		t = &Trial{TrialID: id, Began: p.Time}
+		t = &TrialProgress{TrialID: id, Began: p.Time}
 		if s.byID == nil {
-			s.byID, s.outcomes = map[plan.TrialID]*Trial{}, map[evidence.Class]int{}
+			s.byID, s.outcomes = map[plan.TrialID]*TrialProgress{}, map[evidence.Class]int{}
 		}
 		s.byID[id], s.trials = t, append(s.trials, t)
 	case t.Done() || p.Phase == string(evidence.PhaseStart) && p.Attempt <= t.Attempt: // a resumed run repeats it
@@ -81,7 +79,7 @@ func (s *State) Add(p evidence.Progress) *Trial {
 }
 
 // count adds a completed trial to the totals, or removes it.
-func (s *State) count(t *Trial, by int) {
+func (s *Progress) count(t *TrialProgress, by int) {
 	s.done += by
 	s.took += time.Duration(by) * t.took
 	if s.outcomes[t.Class] += by; s.outcomes[t.Class] == 0 {
@@ -90,13 +88,13 @@ func (s *State) count(t *Trial, by int) {
 }
 
 // Trial returns a trial that has started, or nil.
-func (s *State) Trial(id plan.TrialID) *Trial { return s.byID[id] }
+func (s *Progress) Trial(id plan.TrialID) *TrialProgress { return s.byID[id] }
 
 // Trials returns the trials that have started, in that order.
-func (s *State) Trials() []*Trial { return s.trials }
+func (s *Progress) Trials() []*TrialProgress { return s.trials }
 
 // Running returns the running trials. A trial keeps its position while it is running.
-func (s *State) Running() (all []*Trial) {
+func (s *Progress) Running() (all []*TrialProgress) {
 	for _, t := range s.slots {
 		if t != nil {
 			all = append(all, t)
@@ -106,19 +104,19 @@ func (s *State) Running() (all []*Trial) {
 }
 
 // Done returns the number of trials that have an outcome.
-func (s *State) Done() int { return s.done }
+func (s *Progress) Done() int { return s.done }
 
 // Outcomes returns the number of trials by outcome. It must not be modified.
-func (s *State) Outcomes() map[evidence.Class]int { return s.outcomes }
+func (s *Progress) Outcomes() map[evidence.Class]int { return s.outcomes }
 
 // Last returns the time of the last event, or the zero time.
-func (s *State) Last() time.Time { return s.last }
+func (s *Progress) Last() time.Time { return s.last }
 
 // Left estimates the remaining time of a run with the given number of trials and workers. It
 // assumes that trials take as long as the completed ones on average. It returns false if fewer
 // trials have completed than run at once, since the first to end are the shortest, and if
 // running trials take longer than the average.
-func (s *State) Left(trials, workers int, now time.Time) (time.Duration, bool) {
+func (s *Progress) Left(trials, workers int, now time.Time) (time.Duration, bool) {
 	workers = max(1, min(workers, trials))
 	rest := trials - s.done
 	if s.done < workers || rest <= 0 {
