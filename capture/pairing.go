@@ -85,7 +85,7 @@ func (p *Pairing) remaining(qualifies func(reportedUse) bool) {
 func (p *Pairing) within(take func(reported, calls []int)) {
 	calls := map[evidence.ToolRef][]int{}
 	for i, call := range p.calls {
-		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
+		ref := call.ToolRef()
 		calls[ref] = append(calls[ref], i)
 	}
 	reported := map[evidence.ToolRef][]int{}
@@ -298,7 +298,7 @@ func newMatching(p *Pairing) *matching {
 		if p.taken[i] {
 			continue
 		}
-		ref := evidence.ToolRef{Server: call.Server, Tool: call.Tool}
+		ref := call.ToolRef()
 		put(m.calls, ref, i)
 		put(m.same, withInput{ref, p.input[i]}, i)
 	}

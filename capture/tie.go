@@ -87,15 +87,11 @@ func argumentsForm(raw json.RawMessage) string {
 	return form
 }
 
-func (t *tying) ref(call int) evidence.ToolRef {
-	return evidence.ToolRef{Server: t.calls[call].Server, Tool: t.calls[call].Tool}
-}
-
 // fitting yields the uses that a call may carry out, including those that are taken.
 func (t *tying) fitting(call int) iter.Seq[*use] {
 	return func(yield func(*use) bool) {
 		id := t.named[t.calls[call].Seq]
-		for _, u := range t.same[withInput{t.ref(call), t.forms[call]}] {
+		for _, u := range t.same[withInput{t.calls[call].ToolRef(), t.forms[call]}] {
 			if (id == "" || id == u.id) && u.open(t.calls[call].Start) && !yield(u) {
 				return
 			}
@@ -228,7 +224,7 @@ func (t *tying) unseen(server string) bool {
 // other arguments. The end of the time of a use without an id is a guess, so it does not count.
 func (t *tying) mayBeChanged(call int) bool {
 	at := t.calls[call].Start
-	return slices.ContainsFunc(t.of[t.ref(call)], func(u *use) bool {
+	return slices.ContainsFunc(t.of[t.calls[call].ToolRef()], func(u *use) bool {
 		return u.call == none && !at.Before(u.from) && (u.id == "" || u.open(at))
 	})
 }

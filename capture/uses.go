@@ -88,7 +88,7 @@ func (p *Pairing) places() []int {
 	alike := map[withInput][]int{}
 	for i, form := range p.input {
 		if form != "" {
-			key := withInput{evidence.ToolRef{Server: p.calls[i].Server, Tool: p.calls[i].Tool}, form}
+			key := withInput{p.calls[i].ToolRef(), form}
 			alike[key] = append(alike[key], i)
 		}
 	}

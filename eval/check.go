@@ -53,7 +53,7 @@ func (c checker) effort(config Config) {
 	at, own := strictyaml.Path{"config", "reasoning_effort"}, c.eval.Adapter
 	switch {
 	case config.ReasoningEffort == "":
-	case config.Executor == "mock" || config.Executor == "script":
+	case evidence.AsksNoModel(config.Executor):
 		c.doc.Warnf(at, "config.reasoning_effort has no effect: executor %s asks no model", config.Executor)
 	case own != nil && own.Effort == nil:
 		c.doc.Problemf(at, "config.reasoning_effort: %s does not support it; leave it out, or choose it with the model", own.Title)
@@ -290,7 +290,7 @@ func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 
 // readsSkills reports whether an executor's agent is known to read skills.
 func readsSkills(executor string) bool {
-	return !slices.Contains([]string{"mock", "script", "command"}, executor)
+	return !evidence.AsksNoModel(executor) && executor != "command"
 }
 
 // Hooks are commands around trials.

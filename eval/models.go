@@ -217,7 +217,7 @@ func (c checker) modelOf(config Config) {
 
 func (c checker) modelLimits(config Config) {
 	at := strictyaml.Path{"config", "model_limits"}
-	asksNobody := slices.Contains([]string{"mock", "script", "command"}, config.Executor) && len(config.Models) == 0
+	asksNobody := (evidence.AsksNoModel(config.Executor) || config.Executor == "command") && len(config.Models) == 0
 	if asksNobody && config.ModelLimits != (ModelLimits{}) {
 		c.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
 	}

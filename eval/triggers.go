@@ -57,7 +57,7 @@ func (l *loader) triggers() []ResolvedTask {
 	if doc.Err() != nil {
 		return nil
 	}
-	if executor := l.eval.Config.Executor; executor == "mock" || executor == "script" {
+	if executor := l.eval.Config.Executor; evidence.AsksNoModel(executor) {
 		doc.Warnf(strictyaml.Path{"skill"}, "its prompts are not run, and trigger_accuracy is not measured: executor %s invokes no skill", executor)
 		return nil
 	}

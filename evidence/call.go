@@ -76,6 +76,9 @@ type Call struct {
 	ToolUse string `json:"tool_use,omitempty"`
 }
 
+// ToolRef returns the tool that was called.
+func (c Call) ToolRef() ToolRef { return ToolRef{c.Server, c.Tool} }
+
 // ErrorCode returns the code of the JSON-RPC error response; ok is false if there is none
 // or it is not an integer.
 func (c Call) ErrorCode() (code int64, ok bool) {

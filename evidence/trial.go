@@ -129,6 +129,9 @@ const (
 	ResponderError     = "error"         // no usable answer
 )
 
+// AsksNoModel reports whether the agent of an executor never asks a model.
+func AsksNoModel(executor string) bool { return executor == "mock" || executor == "script" }
+
 // AgentTime returns how long the agent worked; ok is false if that is unknown.
 func (t Trial) AgentTime() (took time.Duration, ok bool) {
 	if t.AgentStart.IsZero() || t.AgentEnd.IsZero() {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/capture"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading/match"
 	"github.com/waza-isolate/waza/model/dialect"
 )
@@ -104,7 +105,7 @@ func (c *BehaviorConfig) tokens(r *report, s *subject) error {
 		return nil
 	}
 	var used dialect.Usage
-	if s.trial.Executor != "mock" && s.trial.Executor != "script" {
+	if !evidence.AsksNoModel(s.trial.Executor) {
 		var err error
 		if used, err = s.tokens(); err != nil {
 			return err
@@ -122,7 +123,7 @@ func (c *BehaviorConfig) iterations(r *report, s *subject) error {
 		return nil
 	}
 	models, turns := s.models(), 0
-	if models == nil && s.trial.Executor != "mock" && s.trial.Executor != "script" {
+	if models == nil && !evidence.AsksNoModel(s.trial.Executor) {
 		return fmt.Errorf("%w: what the agent asked models was not recorded, so its turns are not known; name its models in config.models", errEvidence)
 	}
 	if models != nil {

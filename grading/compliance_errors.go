@@ -38,8 +38,6 @@ var errorKinds = map[evidence.Outcome]string{
 	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
 }
 
-func isError(call evidence.Call) bool { return call.Outcome.Failed() }
-
 // hardened returns calls, and those of them that succeeded and whose results read like errors. With
 // soft: count these are failures of their tools.
 func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
@@ -82,7 +80,7 @@ func (r *ErrorRules) made(call evidence.Call) bool { return r.succeeded(call) ||
 
 // expects reports whether call ended in an expected error.
 func (r *ErrorRules) expects(call evidence.Call) bool {
-	if r == nil || !isError(call) {
+	if r == nil || !call.Outcome.Failed() {
 		return false
 	}
 	return slices.ContainsFunc(r.Expected, func(e ExpectedError) bool {
@@ -98,7 +96,7 @@ func codeOf(call evidence.Call) int64 {
 
 // counts reports whether call is an error of a kind that counts.
 func (r *ErrorRules) counts(call evidence.Call) bool {
-	return isError(call) && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
+	return call.Outcome.Failed() && (r == nil || r.Count == nil || slices.Contains(r.Count, errorKinds[call.Outcome]))
 }
 
 // sort returns the failures among calls, which are in the order of their requests.

@@ -383,29 +383,15 @@ func copySecrets(secrets map[string]Secret) map[string]Secret {
 // class [ErrNotSupported].
 func Supported(name string, s Server) error {
 	f := &findings{server: name}
-	if instead(s) != "" {
-		f.later("command", "command "+path.Base(s.Command)+"; "+instead(s))
+	if other := unsupportedLaunchers[path.Base(s.Command)]; other != "" && s.Image == "" && s.Build == nil {
+		f.add(ErrNotSupported, "command", "", "command %s; use %s, or install the server into an image", path.Base(s.Command), other)
 	}
 	return f.err()
 }
 
-func (f *findings) later(field, what string) { f.add(ErrNotSupported, field, "", "%s", what) }
-
-// instead is what to use in place of a command that starts by downloading the
-// server and is not one of [ReadPackage]'s. In an image of its own the server may
-// be there already.
-func instead(s Server) string {
-	if s.Image != "" || s.Build != nil {
-		return ""
-	}
-	switch path.Base(s.Command) {
-	case "bunx", "pnpx":
-		return "use npx, or install the server into an image"
-	case "pipx":
-		return "use uvx, or install the server into an image"
-	}
-	return ""
-}
+// unsupportedLaunchers are commands that download the server, with the launcher of [ReadPackage]
+// to use instead. An image may have the server already.
+var unsupportedLaunchers = map[string]string{"bunx": "npx", "pnpx": "npx", "pipx": "uvx"}
 
 // IsNearbyName reports whether a host's name is one that this machine or its network gives,
 // so that nobody outside says where it leads: it has no dot, or ends in .localhost (RFC

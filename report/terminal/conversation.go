@@ -102,7 +102,7 @@ func (s shown) conversation(c view.Conversation) []byte {
 	outcome := Paint(s.Style, class)(s.line(class.With(reason)))
 	fmt.Fprintf(&out, "%s/%d  %s  executor %s\n", s.line(c.Trial.Task), c.Trial.Number, outcome, s.line(c.Trial.Executor))
 	out.WriteString(s.text("  ", message))
-	if !c.Gateway && c.Trial.Executor != "mock" && c.Trial.Executor != "script" {
+	if !c.Gateway && !evidence.AsksNoModel(c.Trial.Executor) {
 		out.WriteString("what the agent asked models was not recorded: config.models names none\n")
 	}
 	out.WriteString(s.title("prompt") + s.text("  ", c.Trial.Prompt))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -42,37 +43,36 @@ func (a Aims) resolveAll(ctx context.Context, servers, names []string, anyAnswer
 			all = append(all, question{"tcp", server, name}, question{"udp", server, name})
 		}
 	}
-	answers := make(chan result, len(all))
-	for _, q := range all {
-		go func() {
-			code, addresses, err := Lookup(ctx, q.network, q.server, q.name)
-			switch {
-			case anyAnswer && errors.Is(err, unix.ECONNREFUSED):
-				answers <- out("%s answers over %s: connection refused", q.server, q.network)
-			case err != nil:
-				answers <- result{Refused, reason(err)}
-			case addresses > 0:
-				answers <- out("%s resolves %s over %s", q.server, q.name, q.network)
-			case anyAnswer:
-				answers <- out("%s answers over %s: %s", q.server, q.network, code)
-			default:
-				answers <- result{Refused, code.String()}
-			}
-		}()
+	answers := make([]result, len(all))
+	var asking sync.WaitGroup
+	for i, q := range all {
+		asking.Go(func() { answers[i] = resolve(ctx, q.network, q.server, q.name, anyAnswer) })
 	}
-	errs := make([]error, 0, len(all))
-	var found *result
-	for range all {
-		r := <-answers
-		if r.state == Out && found == nil {
-			found = &r
+	asking.Wait()
+	errs := make([]error, len(all))
+	for i, answer := range answers {
+		if answer.state == Out {
+			return answer
 		}
-		errs = append(errs, errors.New(r.detail))
-	}
-	if found != nil {
-		return *found
+		errs[i] = errors.New(answer.detail)
 	}
 	return result{Refused, summary(errs)}
+}
+
+// resolve asks one server for one name.
+func resolve(ctx context.Context, network, server, name string, anyAnswer bool) result {
+	code, addresses, err := Lookup(ctx, network, server, name)
+	switch {
+	case anyAnswer && errors.Is(err, unix.ECONNREFUSED):
+		return out("%s answers over %s: connection refused", server, network)
+	case err != nil:
+		return result{Refused, reason(err)}
+	case addresses > 0:
+		return out("%s resolves %s over %s", server, name, network)
+	case anyAnswer:
+		return out("%s answers over %s: %s", server, network, code)
+	}
+	return result{Refused, code.String()}
 }
 
 // Lookup queries one server for the IPv4 addresses of a name, and returns the number of
