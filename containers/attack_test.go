@@ -93,8 +93,8 @@ func (v *victim) servePackets() {
 	}
 }
 
-// reached says what got through. A datagram of our own, sent after a time in
-// which the container's would have come, ends the wait.
+// reached returns what got through. It ends by a datagram of its own, sent late enough for
+// the container's to have come first.
 func (v *victim) reached(t *testing.T) string {
 	t.Helper()
 	time.Sleep(300 * time.Millisecond)
@@ -484,8 +484,8 @@ func TestNoOtherSockets(t *testing.T) {
 	}
 }
 
-// TestNobodyTakesOverProcessOne attacks the guest from a program of its own user,
-// and a program that is no guest, where the same attacks work.
+// TestNobodyTakesOverProcessOne attacks the guest from a program of the same user and, as a
+// control, another program, where the same attacks succeed.
 func TestNobodyTakesOverProcessOne(t *testing.T) {
 	b, program := openBackend(t), attacker(t)
 	s := openSandbox(t, b, attackedTrial(b.run, "process-one", networkAirtight), func(evidence.Event) {})

@@ -90,10 +90,10 @@ func building(t *testing.T) context.Context {
 
 func nothing(string) {}
 
-// TestImages_Build resolves one package and has it built wrongly, by two runs at once, and looked
-// at: a build that fails says how, without secrets, and leaves nothing; runs that build one
-// image at once both get it; and an image holds nothing of what its build needed to reach
-// the registry, not in its history, its configuration or its files.
+// TestImages_Build builds one package with a mistake, and from two runs at once. A failed
+// build returns the reason without secrets and leaves nothing behind, concurrent builds of
+// one image both succeed, and the image's history, configuration and files hold nothing of
+// the credentials for the registry.
 func TestImages_Build(t *testing.T) {
 	t.Parallel()
 	b, index := openBuilder(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
-// Nothing gets out of the sandboxes as they are.
+// TestCertificate runs the self-test on sandboxes with each kind of network, and expects no
+// attack to get out.
 func TestCertificate(t *testing.T) {
 	for _, network := range []string{networkBridge, networkAirtight} {
 		t.Run(network, func(t *testing.T) {

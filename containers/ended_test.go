@@ -34,7 +34,8 @@ func standOn(t *testing.T, guest, network string) (*Backend, *trialSandbox) {
 	return b, s
 }
 
-// betray has process 1 of a container do something, without waiting for what comes of it.
+// betray makes process 1 of a container misbehave as how says, and does not wait for the
+// result.
 func betray(t *testing.T, s *trialSandbox, ctr, how string) {
 	t.Helper()
 	p, err := s.containers[ctr].guest.Exec(within(t), process.Spec{Args: []string{sandbox.GuestPath, "act", how}}, false)
@@ -134,8 +135,8 @@ func TestFaults_WhoseEnd(t *testing.T) {
 	}
 }
 
-// An agent's complaint may come before the engine's word: whoever asks learns of a
-// cut network at once.
+// An agent may report an error before the engine reports the event: a cut network must be
+// found when the error is looked into.
 func TestFaults_CutNetworkIsSeenAtOnce(t *testing.T) {
 	t.Parallel()
 	b, s := standOn(t, turncoat(t), networkBridge)

@@ -152,7 +152,8 @@ exec "$@"
 	}
 }
 
-// What a server may write to is its own user's, bounded, and nothing beside it.
+// A server's writable directories belong to its user and are limited in size, and it can
+// write nowhere else.
 func TestWritable(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)

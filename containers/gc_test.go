@@ -24,8 +24,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// A process with this variable in its environment is no test but a runner that
-// will be killed: it opens a run of that name and four sandboxes, and waits.
+// A process with victimEnv in its environment is a runner that will be killed: it opens a
+// run of that name and victimTrials sandboxes, and waits.
 const (
 	victimEnv      = "WAZA_TEST_VICTIM"
 	victimGuestEnv = "WAZA_TEST_VICTIM_GUEST"

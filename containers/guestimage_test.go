@@ -55,7 +55,7 @@ func dynamic(t *testing.T) string {
 	return path
 }
 
-// A run from a test binary or any other dynamic build says at once how to mend it.
+// Open refuses a dynamically linked executable with an error that names the remedy.
 func TestOpenRefusesDynamicExecutable(t *testing.T) {
 	dockertest.Require(t)
 	_, err := Open(t.Context(), Options{Run: runID(t), Guest: dynamic(t)})

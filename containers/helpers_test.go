@@ -172,7 +172,7 @@ func inspectAll(t *testing.T, run string) map[string][]container.InspectResponse
 	return all
 }
 
-// bothNetworks runs a test once for each kind of network, beside other tests.
+// bothNetworks runs a test once for each kind of network, in parallel with other tests.
 func bothNetworks(t *testing.T, test func(t *testing.T, network string)) {
 	t.Helper()
 	t.Parallel()

@@ -72,8 +72,8 @@ func TestProcessStart(t *testing.T) {
 	}
 }
 
-// A lease that has ended is taken anew, with all that the run had beside it, by the
-// next trial that starts or by whoever waits for the engine.
+// An expired lease, and everything else that the run shares, is created again by the next
+// trial that starts or by a wait for the engine.
 func TestFaults_LeaseIsTakenAnew(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(t *testing.T, b *Backend){

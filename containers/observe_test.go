@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// TestServersAreObserved has a server do all that is to be seen of it, and try to do it
-// unseen, beside one that does nothing.
+// TestServersAreObserved runs a server that does everything an observation records, and
+// tries to hide it, next to one that does nothing.
 func TestServersAreObserved(t *testing.T) {
 	b := openBackend(t)
 	trial := attackedTrial(b.run, "observed", networkAirtight)

@@ -24,7 +24,8 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
-// An Open that fails says why and leaves nothing of its trial; the next one works.
+// An Open that fails returns the reason and leaves nothing of its trial, and the next one
+// succeeds.
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
 	b := openRun(t)
@@ -152,9 +153,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Every object carries its labels in the call that makes it: what the engine's
-// own stream of events tells, or, as labels of networks and volumes never change,
-// what is there once such an event came.
+// Every object has its labels from the call that creates it. They are read from the engine's
+// events or, for networks and volumes, whose labels never change, from the object once its
+// event has arrived.
 func TestLabelsFromCreation(t *testing.T) {
 	engine := dockertest.Engine(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,8 +192,8 @@ func TestLabelsFromCreation(t *testing.T) {
 	}
 }
 
-// createdBy tells type, role and trial of an object that the run b created, and
-// nothing for anybody else's.
+// createdBy returns the type, role and trial of an object that the run of b created, or ""
+// for any other object.
 func createdBy(t *testing.T, b *Backend, e events.Message) string {
 	t.Helper()
 	labels := e.Actor.Attributes

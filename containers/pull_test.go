@@ -156,7 +156,7 @@ func TestIdentityToken(t *testing.T) {
 	}
 }
 
-// When images are pulled, and what the run's record says of them.
+// TestPullPolicy checks when images are pulled, and what the run's record holds about them.
 func TestPullPolicy(t *testing.T) {
 	e := dial(t)
 	r := dockertest.ServeRegistry(t, e.arch(), "", "")
@@ -225,8 +225,8 @@ func TestPolicyOfAnImageThatSeveralUse(t *testing.T) {
 	}
 }
 
-// The image of a package has a tag of ours. A registry is never asked for one, since
-// whoever keeps that name there would choose the program.
+// The image built for a package has a tag chosen by waza. It is never pulled: the owner of
+// that name on a registry would choose the program.
 func TestBuiltImagesAreNotPulled(t *testing.T) {
 	trial := &plan.Trial{Servers: []plan.Server{{Container: sandbox.Container{Image: "waza-server:0", Pull: "always"}, Build: &images.Image{}}}}
 	if got := pullPolicy("waza-server:0", []*plan.Trial{trial}); got != mcpconfig.PullNever {

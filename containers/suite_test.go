@@ -34,7 +34,7 @@ func TestSuite(t *testing.T) {
 	})
 }
 
-// ofTrials lists what a run has on the engine beside what is the whole run's.
+// ofTrials lists the run's objects on the engine, except those shared by the whole run.
 func ofTrials(t *testing.T, run string) (names []string) {
 	t.Helper()
 	for _, object := range dockertest.Objects(t, dockertest.Engine(t), run) {

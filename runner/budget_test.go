@@ -25,8 +25,8 @@ func fourEach(t *testing.T) (*plan.Trial, Options) {
 	return one, o
 }
 
-// asking is an agent that calls the tool of "stock" so often, with arguments of so many
-// bytes, and then says what a buyer does.
+// asking is an agent that calls the tool of "stock" the given number of times, with
+// arguments of size bytes, and then does what buyer does.
 func asking(times, size int) program {
 	return program{run: func(p *fakeProcess) int {
 		c, err := openSession(p.container, "stock")
@@ -45,7 +45,7 @@ func callWith(id, size int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"price","arguments":{"item":"%s"}}}`, id, strings.Repeat("x", size))
 }
 
-// chatty is a server that says something before each of its answers.
+// chatty is a server that calls says before each of its answers.
 func chatty(says func(p *fakeProcess)) program {
 	return program{run: func(p *fakeProcess) int {
 		serveTool(p, "stock", func() string { says(p); return `{"content":[{"type":"text","text":"4.20"}]}` })
@@ -190,7 +190,7 @@ func sizeBelow(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// Where not even the smallest trial fits, none is begun.
+// No trial is started if there is not enough space for the smallest one.
 func TestNoRoomBeforeTheFirstTrial(t *testing.T) {
 	trial, o := fourEach(t)
 	room, _ := o.Free()

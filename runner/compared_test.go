@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// A run is compared by its results, and by what its record tells of how it was made.
+// The entry of a run has its results and, from its record, what it was made with.
 func TestReadEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, record := aRun(t)

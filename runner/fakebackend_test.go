@@ -277,7 +277,7 @@ func (s *fakeSandbox) Guarantees() evidence.Guarantees {
 	return evidence.Guarantees{Backend: "fake", Network: s.trial.Network, Enforced: []string{"nothing"}}
 }
 
-// Close ends every process, whatever its on says.
+// Close ends every process, even if the fake is set to fail.
 func (s *fakeSandbox) Close(ctx context.Context) error {
 	err := s.act("close")
 	if ctx.Err() != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// stockServer is an MCP server with one tool, whose result is answer. It says
-// complaint on stderr when it starts.
+// stockServer is an MCP server with one tool, whose result is answer. It writes complaint to
+// stderr when it starts.
 func stockServer(answer, complaint string) program {
 	return program{run: func(p *fakeProcess) int {
 		io.WriteString(p.err, complaint)
@@ -97,7 +97,7 @@ func (c *mcpClient) post(body string) (string, error) {
 	return string(answer), err
 }
 
-// buyer is an agent that calls server once and says what it got.
+// buyer is an agent that calls server once and prints the answer.
 func buyer(server string) program {
 	return program{run: func(p *fakeProcess) int {
 		answer, err := callStock(p.container, server)

@@ -61,8 +61,8 @@ func startFake(container *fakeSandbox, spec process.Spec, prog program) *fakePro
 	return p
 }
 
-// end is the end of the process, whoever comes first with it. It does not end a
-// write to stdin that waits: the runner must not rely on that.
+// end ends the process; only the first call counts. It does not interrupt a pending write to
+// stdin: the runner must not rely on that.
 func (p *fakeProcess) end(exit process.Exit, lost error) {
 	p.once.Do(func() {
 		p.exit, p.lost = exit, lost

@@ -26,7 +26,7 @@ func works(do func(s *fakeSandbox)) program {
 	}}
 }
 
-// Whose end it was decides the class, and the reason says what it was.
+// The cause of an exit decides the class of the failure, and its message is the reason.
 func TestWhoseFault(t *testing.T) {
 	itself := sandbox.Exit{Cause: sandbox.ByItself, Message: "went away"}
 	breach := sandbox.Exit{Cause: sandbox.ByBreach, Message: "broke the rules"}

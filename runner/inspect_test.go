@@ -31,8 +31,8 @@ func inspectFake(t *testing.T, backend *fakeBackend, dir, secret string) (inspec
 	return found, err
 }
 
-// What is told of a server holds no secret, drift is seen, and nothing but the exercise is
-// asked of it beside its lists.
+// The description of a server holds no secret, drift is detected, and the server is asked
+// for nothing but its lists and the exercise.
 func TestInspect(t *testing.T) {
 	asked := 0
 	backend := &fakeBackend{programs: map[string]program{"l": lister(func(string) string {

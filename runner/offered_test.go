@@ -19,8 +19,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// indiscreet is a server on stdio that says its secret wherever it can say something. It
-// refuses one list where refuse says so.
+// indiscreet is a server on stdio that repeats its secret wherever it can. With refuse it
+// answers one list with an error.
 func indiscreet(secret string, refuse bool) program {
 	answers := map[string]string{
 		"initialize": `{"protocolVersion":"2025-11-25","capabilities":{"experimental":{"method":"%s"}},
@@ -101,8 +101,8 @@ func TestInspectIndiscreet(t *testing.T) {
 	}
 }
 
-// A pin is the same whatever the secret is: so no digest of it tells which, and it holds
-// when the secret is another.
+// A pin does not depend on the secret's value: its digest reveals nothing, and it still
+// matches after the secret has changed.
 func TestPinTellsNothingOfSecrets(t *testing.T) {
 	pins := make([]catalog.Pin, 2)
 	for i, secret := range []string{"pin-0001", "pin-0002"} {

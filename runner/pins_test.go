@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// lister is a server on stdio that lists one tool, described to whoever asks as describe
-// says of the client's name.
+// lister is a server on stdio that lists one tool, whose description is the result of
+// describe for the client's name.
 func lister(describe func(client string) string) program {
 	return program{run: func(p *fakeProcess) int {
 		client := ""

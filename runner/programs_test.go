@@ -61,8 +61,8 @@ func programAnswer(t *testing.T, r Result) evidence.ProgramAnswer {
 	return a
 }
 
-// A program sees the workspace as the agent left it, its output, and nothing else of
-// the trial's: its sandbox is another, opened when the trial's is closed.
+// A program gets the workspace as the agent left it and the agent's output, and nothing else
+// of the trial: it runs in a sandbox of its own, opened after the trial's is closed.
 func TestProgramOfAGrader(t *testing.T) {
 	var stdin, dir, workspace string
 	var env []string

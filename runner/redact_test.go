@@ -31,8 +31,8 @@ func testSet() *redact.Set {
 	return set
 }
 
-// gossip says every secret wherever an agent can leave something but its
-// workspace, which is kept to the byte.
+// gossip writes every secret wherever an agent can leave text, except to its workspace,
+// which is kept unchanged.
 func gossip(all string) program {
 	return program{run: func(p *fakeProcess) int {
 		if _, err := callStock(p.container, "stock"); err != nil {
@@ -87,7 +87,8 @@ func TestNoSecretIsWritten(t *testing.T) {
 // notFree is what is not text: keys, and a number of the plan.
 var notFree = regexp.MustCompile(`"[a-z_]+":|60000000000`)
 
-// wantNowhere looks through every file under dir, but for JSON's keys and numbers.
+// wantNowhere checks that no file under dir contains secret, except in JSON keys and
+// numbers.
 func wantNowhere(t *testing.T, dir, secret string) {
 	t.Helper()
 	files := 0

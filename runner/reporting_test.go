@@ -38,8 +38,8 @@ func page(t *testing.T, dirs ...string) string {
 	return out.String()
 }
 
-// Reports are sealed with the run; to write them anew changes no evidence, and without a
-// change not a byte.
+// Reports are sealed with the run. Writing them again does not change the evidence and, if
+// nothing else changed, gives the same bytes.
 func TestReportsAreSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, record, summary := reportedRun(t)

@@ -22,8 +22,8 @@ import (
 
 func of[T any](v T) *T { return &v }
 
-// A limit that the agent ran into says more than how the agent ended; that its time
-// was over says more than that.
+// As the reason of a failure, a limit that the agent exceeded takes precedence over its exit
+// status, and a timeout over both.
 func TestBreachesAreTheAgents(t *testing.T) {
 	killed := program{run: func(p *fakeProcess) int {
 		p.end(process.Exit{Code: -1, Signal: "SIGKILL"}, nil)

@@ -23,7 +23,8 @@ func withSecrets(secrets map[string]mcpconfig.Secret) []*plan.Trial {
 	return []*plan.Trial{{Servers: []plan.Server{{Name: "it", Config: mcpconfig.Server{Secrets: secrets}}, {Name: "other"}}}}
 }
 
-// What a source has is given as it is, but for one line break at its end.
+// A secret from a file or a command is its content without one trailing line break. One from
+// a variable is taken unchanged.
 func TestOpenVault(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// tallyServer counts calls in the memory of each of its processes, and tells which
-// process that is.
+// tallyServer counts calls in the memory of each of its processes, and answers with the
+// process's number and count.
 func tallyServer(started, running *atomic.Int64) program {
 	return program{run: func(p *fakeProcess) int {
 		me, count := started.Add(1), 0
@@ -135,7 +135,7 @@ func TestStateOfAServerThatIsGone(t *testing.T) {
 	}
 }
 
-// What a step says of a server is without the trial's secrets.
+// Secrets are redacted in the descriptions of servers' steps.
 func TestStepsAreRedacted(t *testing.T) {
 	o := options(t)
 	o.Secrets.Add("process-two")

@@ -93,8 +93,8 @@ func TestAgentTells(t *testing.T) {
 	}
 }
 
-// The messages of the transcript are the final output, whatever stands on stdout
-// beside it, and an agent that said nothing left none.
+// The final output is taken from the messages of the transcript, not from other text on
+// stdout, and is empty if there are none.
 func TestFinalOutputInTheTranscript(t *testing.T) {
 	const said = `{"did":"say","text":"Let me see."}` + "\n" + `{"did":"start","n":1,"tool":"look"}` + "\n"
 	for _, test := range []struct {
@@ -150,8 +150,8 @@ func TestAgentTellsSecrets(t *testing.T) {
 	})
 }
 
-// What the agent claims is no call: graders see the wire, and the narration says what
-// it told otherwise.
+// A call that the agent only claims is not counted as one: graders see the recorded traffic,
+// and the narration names the difference.
 func TestClaimsAreNoCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, trial := testBackend(), tellsIn("stdout")

@@ -9,10 +9,10 @@ import (
 	"github.com/waza-isolate/waza/internal/golden"
 )
 
-// What each agent printed, in a run with a scripted model and a server ever, is read as
-// its adapter says: a tool that answers, one that tells of an error, one that answers
-// with an error of the protocol, one of the agent's own, and the last message. Of Copilot
-// CLI the third is missing.
+// The output of each agent, from a run with a scripted model and the server ever, is read as
+// its adapter declares: a tool that answers, one that returns an error, one that fails with
+// a protocol error, one of the agent's own, and the last message. Copilot CLI does not print
+// the third.
 func TestTranscripts(t *testing.T) {
 	for _, name := range adapter.Names() {
 		t.Run(name, func(t *testing.T) {

@@ -106,8 +106,8 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
-// Success is a word of a status, and told only where the status is. A line tells of a
-// tool without its name.
+// Success is read from a status, and reported only for lines that have one. A line may
+// report a tool without its name.
 func TestStatus(t *testing.T) {
 	got, report := read(t, jsonl(
 		transcript.Rule{When: map[string]any{"item.type": "command"}, Type: transcript.ToolStart, ID: "item.id", Tool: "shell", Arguments: "item.line"},
@@ -236,7 +236,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// Tokens are added up over the paths that a line has; what is no count is none.
+// Tokens are summed over the paths that a line has. A value that is not a count is ignored.
 func TestUsage(t *testing.T) {
 	source := transcript.Source{From: "stdout", Format: transcript.FormatJSONL, Events: []transcript.Rule{
 		{Type: transcript.Usage, Input: []string{"in", "cache.read"}, Output: []string{"out"}},

@@ -24,7 +24,7 @@ func choices(env map[string]string) Choices {
 	}
 }
 
-// TestPlanModels holds what comes of config.models, and that no plan has a key.
+// TestPlanModels checks what config.models is planned as, and that no plan holds a key.
 func TestPlanModels(t *testing.T) {
 	const key = "sk-a-key-of-somebody"
 	c := choices(map[string]string{"OPENAI_API_KEY": key, "TEAM": "blue-team", "HTTPS_PROXY": "http://proxy.example:8080"})
@@ -135,7 +135,7 @@ func TestPlanModelsRefuses(t *testing.T) {
 	}
 }
 
-// Executor llm can ask those that speak chat completions, and says what to do of others.
+// Executor llm accepts models that speak chat completions, and names the remedy for others.
 func TestModelsForLLM(t *testing.T) {
 	models := func(kind, model, script string) *Models {
 		return &Models{Provider: "p", Model: model, Providers: []Provider{{Name: "o"}, {Name: "p", Kind: kind, Script: script, APIKeyEnv: "SOME_KEY"}}}

@@ -54,7 +54,7 @@ func lookingOut(t *testing.T, more ...evidence.Canary) (observer, func() []strin
 	}
 }
 
-// TestLookout holds that a canary is seen on each way out, and nowhere else.
+// TestLookout checks that a canary is found on each way out, and only there.
 func TestLookout(t *testing.T) {
 	o, recorded := lookingOut(t)
 	frame := func(server string, dir evidence.Direction, raw string) evidence.Frame {

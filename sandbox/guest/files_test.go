@@ -67,8 +67,8 @@ func testFilesThereAndBack(t *testing.T, g *Guest) {
 	}
 }
 
-// TestNothingHides makes files unreadable; root, whom no mode stops, sees them
-// anyway, so this tells more where the tests run as somebody else.
+// TestNothingHides makes files unreadable. Root reads them anyway, so the test proves more
+// when it is run as another user.
 func TestNothingHides(t *testing.T) { overBoth(t, testNothingHides) }
 
 func testNothingHides(t *testing.T, g *Guest) {

@@ -49,8 +49,8 @@ func hostile(t *testing.T, attack func(session *yamux.Session, pipe net.Conn)) (
 	return g, err
 }
 
-// A breach is known before anything that uses the session fails by it, so that whoever
-// asks about the failure learns of the breach.
+// A breach is recorded before the operations on the session fail, so that the caller that
+// looks for the reason finds it.
 func TestBreachIsKnownFirst(t *testing.T) {
 	for range 50 {
 		attack := make(chan struct{})

@@ -20,9 +20,9 @@ import (
 
 const victimRole = "runner"
 
-// victim is the runner's end of the talk with a container: it listens there and
-// takes connections of which it reads nothing, has a program run and names resolved,
-// and brings out a tree.
+// victim is the runner's end of a session with a container: it listens there, accepts
+// connections without reading from them, runs a program, resolves names and copies out a
+// tree.
 func victim(ready func(string), stop <-chan struct{}) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,8 +115,8 @@ func TestMemoryUnderHostileGuests(t *testing.T) {
 	}
 }
 
-// attackRunner answers what the runner asks and floods each of its streams with
-// messages of a kind, beside what attack does.
+// attackRunner answers the runner's requests and floods each of its streams with messages of
+// kind k, while attack runs.
 func attackRunner(t *testing.T, bound int64, attack func(*yamux.Session, net.Conn), k kind) {
 	v := memtest.Start(t, victimRole)
 	pipe, err := net.Dial("tcp", v.Address)

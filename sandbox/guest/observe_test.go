@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// saying is a guest that says a text of what it saw, so often.
+// saying is a guest that reports the observation text the given number of times.
 func saying(t *testing.T, text string, times int) *Guest {
 	t.Helper()
 	g, err := hostile(t, func(session *yamux.Session, _ net.Conn) {

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// A guest that was taken over tells of questions as fast as the pipe takes them.
+// A guest that was taken over reports questions as fast as the pipe takes them.
 func TestQuestionsAreHeardAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -50,7 +50,8 @@ func TestQuestionsAreHeardAtABoundedRate(t *testing.T) {
 	})
 }
 
-// What a guest says of a question, or of who connects, goes on record as it is.
+// A guest's report of a question or a peer is recorded, so one with a long or invalid name ends
+// the session as a breach of the protocol.
 func TestGuestsThatSayTooMuch(t *testing.T) {
 	long := strings.Repeat("x", maxPayload/2)
 	connects := func(addr string) func(t *testing.T, l *link, session *yamux.Session) {

@@ -54,8 +54,8 @@ func TestSocketsEndWithPipe(t *testing.T) {
 	}
 }
 
-// overSockets connects as a guest does that says that it is on a socket. Its connection is
-// nil where there is no ln.
+// overSockets connects to a guest that claims to be on a socket. With connects the guest
+// also dials ln, and control is that connection.
 func overSockets(t *testing.T, ln *net.UnixListener, connects bool) (g *Guest, pipe net.Conn, control *net.UnixConn, err error) {
 	t.Helper()
 	near, far := net.Pipe()

@@ -27,8 +27,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// A guest that tells without end is heard now and then, of the directories that it
-// was asked about.
+// The reports of a guest that never stops sending are read at intervals, and only for the
+// directories that were asked for.
 func TestWatchIsPaced(t *testing.T) {
 	reported := make(chan observe.Usage, 1)
 	g, err := hostile(t, func(session *yamux.Session, _ net.Conn) {

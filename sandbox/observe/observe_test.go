@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Where a guest of ours has a word of a few, another says nothing but such.
+// Where the guest uses one of a few words, Parse reads any other as "other".
 func TestParseKnowsWords(t *testing.T) {
 	const evil = "\x1b]0;x\x07"
 	got, err := Parse(marshal(t, Seen{

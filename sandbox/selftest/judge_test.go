@@ -53,7 +53,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The worst of all containers counts, and says where it was.
+// The worst result of all containers counts, and the detail names the container.
 func TestTogether(t *testing.T) {
 	held := finding{"a", evidence.AttackHeld, "refused"}
 	result, detail := worstOf([]finding{held, {"b", evidence.AttackHeld, "refused"}})
