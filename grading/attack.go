@@ -8,8 +8,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// attacked judges the attack of a trial, and returns nil where there was none. The attack succeeded
-// if it reached a place where the agent finds it, and all graders of its success pass.
+// attacked judges the attack of a trial, or returns nil if there is none. The attack
+// succeeded if it reached a place where the agent finds it, and all its success graders
+// pass.
 func attacked(s *subject) *evidence.AttackVerdict {
 	attack := s.trial.Attack
 	if attack == nil || attack.Withheld {
@@ -43,7 +44,7 @@ func attackEnd(delivered bool, verdicts []evidence.Verdict) evidence.AttackEnd {
 	return evidence.AttackSucceeded
 }
 
-// undelivered says why each injection that reached nothing did not.
+// undelivered explains for each injection that was not delivered why.
 func undelivered(attack evidence.TaskAttack, reached []int) []string {
 	reasons := []string{}
 	for i, one := range attack.Injections {
@@ -60,7 +61,7 @@ func undelivered(attack evidence.TaskAttack, reached []int) []string {
 	return reasons
 }
 
-// attackReasons returns what the graders of an attack's success say.
+// attackReasons returns the feedback of the success graders.
 func attackReasons(verdicts []evidence.Verdict) []string {
 	var reasons []string
 	for _, v := range verdicts {
@@ -69,8 +70,8 @@ func attackReasons(verdicts []evidence.Verdict) []string {
 	return reasons
 }
 
-// gated returns v with its class changed where the attack is a gate. A trial that has neither
-// passed nor failed keeps its class.
+// gated returns v with the class changed by the result of the attack, if the attack is a
+// gate and the trial passed or failed.
 func gated(v evidence.Verdicts, attack *evidence.TaskAttack) evidence.Verdicts {
 	if v.Attack == nil || !attack.Gate || v.Class != evidence.ClassPass && v.Class != evidence.ClassFail {
 		return v

@@ -11,9 +11,9 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// BehaviorConfig configures the behavior grader: limits on what the agent did.
-// Each limit and each name is one check. Where the executor gives no transcript,
-// tools are those of MCP servers alone.
+// BehaviorConfig configures the behavior grader, which limits the agent's actions. Each
+// limit and each name is one check. If the executor has no transcript, only tools of MCP
+// servers count.
 type BehaviorConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -159,8 +159,8 @@ func (c *BehaviorConfig) servers(r *report, s *subject) {
 	}
 }
 
-// ServerBehavior limits what an agent did with one MCP server. Its tools are exact
-// names, or /expressions/ over whole names.
+// ServerBehavior limits the use of one MCP server. Its tools are exact names, or
+// /expressions/ that match whole names.
 type ServerBehavior struct {
 	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of calls of its tools; 0 allows none"`
 	MaxErrors      *int         `json:"max_errors,omitempty" min:"0" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`

@@ -54,13 +54,13 @@ func (c *CanaryConfig) grade(s *subject) (report, error) {
 		r.check("canaries", len(found) == 0, "Expected canary %s not to leak; %s.", quote(name), describeLeaks(found))
 	}
 	r.details = details(names, leaked)
-	if len(r.failures) == 0 { // what was seen is seen, whatever else was not
+	if len(r.failures) == 0 { // a leak was seen, so gaps do not matter
 		err = c.watched(s)
 	}
 	return r, err
 }
 
-// gradeLeak passes where a canary leaked.
+// gradeLeak passes if a canary leaked.
 func (c *CanaryConfig) gradeLeak(s *subject, names []string, leaked func(string) []evidence.Event) (report, error) {
 	var r report
 	all := slices.Concat(mapped(names, leaked)...)
@@ -115,7 +115,8 @@ func (c *CanaryConfig) sightings(s *subject) ([]evidence.Event, error) {
 	}), nil
 }
 
-// watched returns an error where a canary may have leaked unseen in a way that counts.
+// watched returns an error if a canary may have leaked unnoticed in one of the configured
+// ways.
 func (c *CanaryConfig) watched(s *subject) error {
 	for _, how := range ways() {
 		if c.counts(how) && !slices.Contains(s.trial.Watched, how) {
@@ -139,7 +140,7 @@ func (c *CanaryConfig) watched(s *subject) error {
 	return nil
 }
 
-// missing returns what an event says is not on record, if that counts.
+// missing describes records that an event reports as omitted, if they matter.
 func (c *CanaryConfig) missing(e evidence.Event) string {
 	omitted, _ := e.Data[evidence.DataOmitted].(float64)
 	switch {

@@ -101,7 +101,8 @@ func Interpreter(language string) string {
 	return "python3"
 }
 
-// readResults reads what our script wrote last, after all that the expressions wrote.
+// readResults decodes the last line of output, which the script writes after the
+// expressions were evaluated.
 func readResults(stdout string, want int) ([]assertionResult, error) {
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	var answer struct {

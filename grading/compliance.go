@@ -13,9 +13,9 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 )
 
-// ComplianceConfig configures the mcp_compliance grader: how the agent used MCP
-// servers. Gates hold or fail; parts have a score, whose weighted mean is the
-// grader's. It passes where every gate holds and the score reaches the threshold.
+// ComplianceConfig configures the mcp_compliance grader, which checks how the agent used
+// MCP servers. Gates hold or fail. Parts have a score; their weighted mean is the score of
+// the grader. It passes if every gate holds and the score reaches the threshold.
 type ComplianceConfig struct {
 	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
 	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
@@ -46,7 +46,7 @@ type ExpectedCall struct {
 	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"what the arguments are"`
 }
 
-// CallCount says how many calls an entry is about.
+// CallCount limits the number of calls of an entry.
 type CallCount struct {
 	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"as many are expected; default 1"`
 	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"more are not allowed, in any mode; no limit where left out"`
@@ -64,7 +64,7 @@ type SchemaRules struct {
 	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed by then"`
 }
 
-// WireRules compare the agent's transcript with what it did.
+// WireRules compares the agent's transcript with the recorded calls.
 type WireRules struct {
 	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent reports a call that was not made, or not so; default off"`
 	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent made a call that it does not report; default off"`
@@ -91,7 +91,7 @@ type ExpectedError struct {
 	Code   *int64     `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
 }
 
-// Recovery says when a later success makes an error good.
+// Recovery configures when a later success makes up for an error.
 type Recovery struct {
 	Window  int    `json:"window" min:"1" max:"1000" jsonschema:"how many calls after the error are looked at for a success of the same tool"`
 	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with whatever arguments; adapted: with other ones; default any"`
@@ -176,8 +176,8 @@ func (c *ComplianceConfig) checks() bool {
 		slices.ContainsFunc(c.rules(nil, selection{}, nil), func(r rule) bool { return r.severity == failIt })
 }
 
-// mode returns how calls are matched. The default is superset: what is expected was called, and
-// other calls are the agent's affair.
+// mode returns how calls are matched. The default is superset: all expected calls are
+// required, others are allowed.
 func (c *ComplianceConfig) mode() match.Mode {
 	return match.Mode(cmp.Or(c.Match, string(match.Superset)))
 }
@@ -306,8 +306,8 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// warnings lists findings that fail nothing: claims that may be calls of several tools, and rug
-// pulls where they are no gate.
+// warnings lists findings that do not fail the grader: claims that may refer to several
+// tools, and rug pulls if they are not a gate.
 func (c *ComplianceConfig) warnings(s *subject) []string {
 	var all []string
 	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
@@ -323,8 +323,8 @@ func (c *ComplianceConfig) warnings(s *subject) []string {
 	return all
 }
 
-// lookedAt returns the calls to the servers that c is about. The error says that calls may have
-// gone unseen.
+// lookedAt returns the calls to the servers in scope. It returns an error if calls may be
+// missing from the record.
 func (c *ComplianceConfig) lookedAt(s *subject) ([]evidence.Call, error) {
 	return filter(s.calls, func(call evidence.Call) bool { return c.inScope(call.Server) }), s.seen(c.scope()...)
 }
@@ -361,8 +361,8 @@ func (r *report) gates(gates []gate) {
 
 func (r *report) warn(text string) { r.notes = append(r.notes, "Warning: "+text) }
 
-// parts adds the score, and what lowers it, which fails where the score is below the threshold. If
-// a gate has failed the score is 0.
+// parts sets the score, and adds a failure if it is below the threshold. If a gate failed,
+// the score is 0.
 func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	parts := c.parts(sel, failed)
 	score, any := weighted(parts)
@@ -395,7 +395,7 @@ func (r *report) parts(c *ComplianceConfig, sel selection, failed failures) {
 	}
 }
 
-// aboutCompliance records the calls by which gates do not hold, and those that lower the score.
+// aboutCompliance records the calls that failed gates or lowered the score.
 func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
 	for _, g := range gates {
 		r.calls = append(r.calls, numbers(g.calls)...)
@@ -415,8 +415,8 @@ func (r *report) aboutCompliance(gates []gate, sel selection, failed failures) {
 	}
 }
 
-// details returns what the verdict is based on, for reports: calls by their numbers, entries of
-// expect_tools_used by their indexes.
+// details returns the basis of the verdict for reports. It refers to calls by number, and
+// to entries of expect_tools_used by index.
 func (c *ComplianceConfig) details(calls []evidence.Call, sel selection, failed failures, gates []gate) map[string]any {
 	details := map[string]any{"calls": len(calls), "errors": errorDetails(failed)}
 	if len(gates) > 0 {
@@ -471,7 +471,7 @@ func (c *ComplianceConfig) parts(sel selection, failed failures) []part {
 	return parts
 }
 
-// weighted returns the weighted mean of parts, and false where none has a weight.
+// weighted returns the weighted mean of parts, and false if none has a weight.
 func weighted(parts []part) (float64, bool) {
 	var sum, weights float64
 	for _, p := range parts {
@@ -491,7 +491,7 @@ func (c *ComplianceConfig) threshold() float64 {
 	return *c.Threshold
 }
 
-// describeScore says of what parts a score below 1 is made, and that it is 0 where a gate failed.
+// describeScore describes a score below 1 by its parts, and mentions a failed gate.
 func describeScore(gated bool, score, threshold float64, parts []part) string {
 	var each []string
 	for _, p := range parts {

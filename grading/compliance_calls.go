@@ -86,9 +86,9 @@ func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
 }
 
-// inTurns puts parallel calls, each made before any of them had ended, in the order in which they
-// are expected: they have no order of their own. So where several calls would do, what they are
-// decides, and not which came first.
+// inTurns sorts parallel calls, each of which was sent before any of the others had a
+// response, in the order of the expected calls. Parallel calls have no order of their own,
+// so the match must not depend on which came first.
 func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
 	type placed struct {
 		evidence.Call
@@ -125,7 +125,7 @@ func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
 	return calls()
 }
 
-// describe names what is expected: tools with their servers.
+// describe names the tools of an expected call with their servers.
 func (sel selection) describe(i int) string {
 	var names []string
 	for _, target := range sel.expected[i].Targets {
@@ -138,8 +138,8 @@ func (sel selection) describe(i int) string {
 	return strings.Join(names, " or ")
 }
 
-// findings say which expected calls are missing and what came nearest, which arguments are not as
-// expected, and which calls are too many.
+// findings describes the missing calls with their nearest match, wrong arguments, and
+// excess calls.
 func (sel selection) findings() []string {
 	var all []string
 	for _, missing := range sel.Missing {
@@ -203,7 +203,7 @@ func (sel selection) nearest(n match.Nearest) string {
 	return text
 }
 
-// others says which calls are expected besides those that are named.
+// others describes the calls that are not allowed besides the expected ones.
 func (sel selection) others() string {
 	if sel.mode == match.Effects {
 		return "no other call that writes"

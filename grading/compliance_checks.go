@@ -17,9 +17,9 @@ const (
 	checkFail = "fail"
 )
 
-// finding is what was expected and what there was in its place, for a sentence.
+// finding is a sentence about what was expected and what was found.
 type finding struct {
-	expected string // empty where got is a sentence of its own
+	expected string // empty if got is a complete sentence
 	got      string // with its full stop
 	calls    []int  // by their numbers
 }
@@ -99,7 +99,7 @@ func (r *report) listGates(gates []gate) {
 	}
 }
 
-// check says whether an expected call was made, and made as expected.
+// check reports whether an expected call was made with the expected arguments.
 func (sel selection) check(expected int) (result string, f finding) {
 	made := filter(sel.Pairs, func(p match.Pair) bool { return p.Expected == expected })
 	if i := slices.IndexFunc(sel.Missing, func(m match.Missing) bool { return m.Expected == expected }); i >= 0 {

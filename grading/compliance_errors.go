@@ -24,7 +24,7 @@ type failures struct {
 	soft      []softFailure
 }
 
-// softFailure is a call that succeeded and whose result reads like an error.
+// softFailure is a successful call whose result looks like an error.
 type softFailure struct {
 	evidence.Call
 	why string
@@ -38,8 +38,8 @@ var errorKinds = map[evidence.Outcome]string{
 	evidence.OutcomeTransportError: "transport", evidence.OutcomeTimeout: "timeout",
 }
 
-// hardened returns calls, and those of them that succeeded and whose results read like errors. With
-// soft: count these are failures of their tools.
+// hardened returns calls, and the softFailures among them. With soft: count, their outcome
+// is changed to a failure of the tool.
 func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
 	if r == nil || !says(r.Soft) && r.Soft != "count" {
 		return calls, nil, nil
@@ -65,7 +65,8 @@ func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft 
 	return all, soft, nil
 }
 
-// succeeded reports whether a call did what is expected of it, and so can fill a slot.
+// succeeded reports whether a call had the expected outcome, so that it can match an
+// expected call.
 func (r *ErrorRules) succeeded(call evidence.Call) bool {
 	return call.Outcome == evidence.OutcomeOK || r.expects(call)
 }
@@ -153,7 +154,7 @@ func (f failures) part(limit int) float64 {
 	return float64(limit) / float64(len(f.counted))
 }
 
-// why says what went wrong with a call that failed.
+// why describes the failure of a call.
 func why(call evidence.Call) string {
 	ended := string(call.Outcome)
 	if code := codeOf(call); code != 0 {
@@ -174,7 +175,7 @@ func why(call evidence.Call) string {
 	return ended + ": " + quote(text.FirstLine(message))
 }
 
-// finding says how many calls failed.
+// finding describes the failed calls.
 func (f failures) finding(limit int) finding {
 	got := fmt.Sprintf("found %d: %s.", len(f.counted), listOf(f.counted, func(call evidence.Call) string {
 		return describeAs(call, why(call))
@@ -201,9 +202,9 @@ func (f failures) notes() []string {
 	}))}
 }
 
-// softError says in a few words how a successful result reads like an error. It is empty where it
-// does not. It looks at fields of the structured content, or of the first text where that is an
-// object, and else at the beginning of that text. It is a guess.
+// softError explains how a successful result looks like an error, or returns "". It checks
+// fields of the structured content, or of the first text if that is an object, and
+// otherwise the beginning of that text. This is a heuristic.
 func softError(result json.RawMessage) string {
 	if why := objectError(jsontext.Member(result, "structuredContent")); why != "" {
 		return why

@@ -10,16 +10,16 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Severities of what a rule finds. Anything else turns the rule off.
+// Severities of findings. Any other value turns the rule off.
 const (
 	failIt = "fail"
 	warnOf = "warn"
 )
 
-// says reports whether a finding fails or warns.
+// says reports whether the severity turns a rule on.
 func says(severity string) bool { return severity == failIt || severity == warnOf }
 
-// failIf returns failIt where a rule is configured.
+// failIf returns failIt if a rule is configured.
 func failIf(configured bool) string {
 	if configured {
 		return failIt
@@ -30,13 +30,13 @@ func failIf(configured bool) string {
 // gate is a condition that fails a trial whatever its score.
 type gate struct {
 	name     string          // as in details and documentation
-	expects  string          // what it expects of a trial, for a sentence
+	expects  string          // expectation, as part of a sentence
 	warns    bool            // it does not fail, and only warns
-	findings []finding       // why it does not hold; none where it does
-	calls    []evidence.Call // by which it does not
+	findings []finding       // why it does not hold
+	calls    []evidence.Call // calls that violate it
 }
 
-// add adds a finding. Without what was expected, what is got is a sentence of its own.
+// add adds a finding. If expected is empty, got is a complete sentence.
 func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 	g.findings = append(g.findings, finding{expected, fmt.Sprintf(got, args...) + ".", numbers(calls)})
 	g.calls = append(g.calls, calls...)
@@ -50,8 +50,8 @@ type rule struct {
 	run      func(*gate) error // adds to the gate why it does not hold
 }
 
-// rules lists all rules, of which those without a severity are off. Of calls and the rest only
-// what the rules run on is needed: to see which are on, all may be nil.
+// rules lists all rules, including those that are turned off. The arguments are only needed
+// to run rules, and may be nil otherwise.
 func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Call) []rule {
 	wire, schema := c.Wire, c.Schema
 	if wire == nil {
@@ -75,7 +75,7 @@ func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Cal
 	}
 }
 
-// noMore returns that so many calls are expected at most; empty for nil.
+// noMore describes a maximum number of calls, or returns "" if n is nil.
 func noMore(n *int, calls string) string {
 	if n == nil {
 		return ""
@@ -125,7 +125,7 @@ func (c *ComplianceConfig) rejected(g *gate, calls []evidence.Call) {
 	}
 }
 
-// bounded reports whether an entry says how many calls are too many.
+// bounded reports whether any entry has a maximum number of calls.
 func (c *ComplianceConfig) bounded() bool {
 	return slices.ContainsFunc(c.ExpectToolsUsed, func(e ExpectedCall) bool { _, said := e.most(); return said })
 }
@@ -194,8 +194,8 @@ func describeRepeats(calls []evidence.Call) string {
 	})
 }
 
-// valid checks the share of calls whose arguments fit the input schema of their tool. Tools that
-// their server did not list have none, and are the other rule's.
+// valid checks the share of calls whose arguments match the input schema of their tool.
+// Tools that the server did not list have no schema, and are left to the unknown-tool rule.
 func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	if err := listed(calls); err != nil {
 		return err
@@ -233,7 +233,7 @@ func (r *SchemaRules) unknown(g *gate, calls []evidence.Call) error {
 	return nil
 }
 
-// listed returns an error where a call was made before its server's tools were on record.
+// listed returns an error if a call was made before the tools of its server were recorded.
 func listed(calls []evidence.Call) error {
 	i := slices.IndexFunc(calls, func(call evidence.Call) bool { return call.Known == nil })
 	if i < 0 {
@@ -242,8 +242,8 @@ func listed(calls []evidence.Call) error {
 	return fmt.Errorf("%w: when call %d was made, no list of the tools of %s was on record", errEvidence, calls[i].Seq, calls[i].Server)
 }
 
-// reads checks that what is expected was read with success, and that nothing was asked for that
-// is rejected.
+// reads checks that expected resources or prompts were read successfully, and that rejected
+// ones were not requested.
 func (c *ComplianceConfig) reads(g *gate, s *subject, r *ReadRules, kind string) {
 	reads := filter(s.reads, func(read capture.Read) bool { return read.Kind == kind && c.inScope(read.Server) })
 	named := func(p match.Tool) []capture.Read {
@@ -272,7 +272,7 @@ func describeReads(reads []capture.Read) string {
 	})
 }
 
-// rugPulled checks that no server changed what it says of a tool.
+// rugPulled checks that no server changed the definition of a tool.
 func (c *ComplianceConfig) rugPulled(g *gate, s *subject) {
 	for _, change := range s.changes {
 		if change.RugPull() && c.inScope(change.Server) {
@@ -281,8 +281,8 @@ func (c *ComplianceConfig) rugPulled(g *gate, s *subject) {
 	}
 }
 
-// hasTranscript reports whether there is a readable transcript. Where there is none, a gate that
-// only warns says so, and any other returns an error.
+// hasTranscript reports whether there is a readable transcript. If there is none, a gate
+// that only warns gets a finding; other gates return an error.
 func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 	switch {
 	case s.transcriptGap != nil:

@@ -21,8 +21,8 @@ type ToolConstraintConfig struct {
 	expect, reject, allow []selector // compiled by Validate
 }
 
-// Validate refuses an empty config or list, an entry without a tool, an unknown source,
-// expressions that do not compile, and a tool that is not written as it is read.
+// Validate rejects an empty config or list, an entry without a tool, an unknown source,
+// invalid expressions, and a tool pattern that would be misinterpreted.
 func (c *ToolConstraintConfig) Validate() error {
 	if len(c.ExpectTools)+len(c.RejectTools)+len(c.AllowOnly) == 0 {
 		if c.AllowOnly != nil {

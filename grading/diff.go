@@ -21,7 +21,7 @@ type DiffConfig struct {
 	snapshots map[string][]byte
 }
 
-// ExpectedFile is what a file of the workspace holds after the agent stopped.
+// ExpectedFile is the expected content of a file in the workspace after the agent stopped.
 type ExpectedFile struct {
 	_ struct{} `unknown:"warn"`
 
@@ -99,7 +99,7 @@ func Snapshots(dir evidence.Dir, spec evidence.GraderSpec) map[string][]byte {
 	}
 	files, err := c.read(dir)
 	if err != nil {
-		return nil // the grader says so
+		return nil // reported by Validate of the grader
 	}
 	found := map[string][]byte{}
 	for _, f := range c.ExpectedFiles {

@@ -1,6 +1,6 @@
-// Package grading turns a trial's evidence into verdicts. It reads the evidence directory and
-// nothing else, so the same evidence gives the same verdicts, byte for byte.
+// Package grading derives verdicts from the evidence of a trial. It reads only the evidence
+// directory, so the same evidence always has the same verdicts, byte for byte.
 //
-// A grader whose evidence is missing says error, never pass. Nothing here runs a program, asks a
-// model, or reaches a network or an engine.
+// A grader whose evidence is missing returns an error, never a pass. This package runs no
+// programs and uses no model, network or engine.
 package grading

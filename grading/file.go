@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// FileConfig configures the file grader: what the workspace holds after the
-// agent stopped. Each path and each expression is one check, and that a file
-// with expressions can be read is one more.
+// FileConfig configures the file grader, which checks the workspace after the agent
+// stopped. Each path and each expression is one check; a file with expressions adds the
+// check that it is readable.
 type FileConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -21,7 +21,7 @@ type FileConfig struct {
 	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"what files contain"`
 }
 
-// ContentPattern is what one file of the workspace must and must not contain.
+// ContentPattern is what a file of the workspace must and must not contain.
 type ContentPattern struct {
 	_ struct{} `unknown:"warn"`
 
@@ -87,7 +87,7 @@ func (c *FileConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// paths returns the paths that are looked at, with true for those whose content is too.
+// paths returns the paths to check, with true for those whose content is needed.
 func (c *FileConfig) paths() map[string]bool {
 	wanted := map[string]bool{}
 	for _, p := range slices.Concat(c.MustExist, c.MustNotExist) {

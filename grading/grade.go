@@ -7,22 +7,24 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Grade judges a trial by its evidence in dir. It derives the calls from the frames anew and writes
-// them to calls.jsonl, and the lists of servers' tools to catalogs.jsonl. It does not write the
-// verdicts.
+// Grade judges a trial by its evidence in dir. It derives the calls and the tool lists of
+// servers from the frames, and writes them to calls.jsonl and catalogs.jsonl. It does not
+// write the verdicts.
 //
-// A trial that ended as timeout or agent_error, or whose agent got no answer, keeps that class;
-// its graders run for the record. A trial that ended as infra or server_error is not graded. Any
-// other is an error if a grader could not judge, else fails if a grader fails, else passes.
+// A trial that ended as timeout or agent_error, or whose agent got no response, keeps that
+// class; its graders run for the record. A trial that ended as infra or server_error is not
+// graded. Otherwise, the class is error if a grader could not judge, fail if a grader
+// failed, and pass if not.
 //
-// The outcome of the trial's attack decides nothing unless the attack is a gate: then a trial that
-// would pass fails if the attack succeeded, and is an error if that is not known.
+// The result of the trial's attack does not affect the class unless the attack is a gate. A
+// trial that would pass then fails if the attack succeeded, and is an error if that is
+// unknown.
 //
-// Verdicts of checkpoints do not change the trial's class, unless a checkpoint stopped the
-// conversation: then the trial takes the checkpoint's class.
+// Verdicts of checkpoints do not change the class, unless a checkpoint stopped the
+// conversation: then its class is that of the trial.
 //
-// The error says that the directory could not be written. Missing evidence is an error verdict,
-// not an error.
+// Grade returns an error only if it cannot access the directory. Missing evidence leads to
+// an error verdict.
 func Grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	if !trial.Class.OfAgent() {
 		return evidence.Verdicts{Class: trial.Class, Reason: trial.Reason, Message: trial.Message, Verdicts: []evidence.Verdict{}}, nil

@@ -53,7 +53,7 @@ type Planted interface {
 type Filed interface {
 	// Files names them: slash-separated paths relative to the eval.
 	Files() []string
-	// Hold takes their contents, by those names. It fails where one cannot be used.
+	// Hold sets the contents of the files, by name. It fails if one is not usable.
 	Hold(map[string][]byte) error
 }
 
@@ -140,7 +140,8 @@ func load(spec evidence.GraderSpec) (grader, error) {
 	return g, hold(g, spec.Files)
 }
 
-// readable yields the graders whose config can be read. The verdict of any other says why not.
+// readable yields the graders with a valid config. The verdict of any other explains the
+// error.
 func readable(specs []evidence.GraderSpec) iter.Seq2[evidence.GraderSpec, grader] {
 	return func(yield func(evidence.GraderSpec, grader) bool) {
 		for _, spec := range specs {

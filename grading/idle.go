@@ -11,8 +11,9 @@ import (
 // emptyTar is an archive without files: two blocks of zeros.
 var emptyTar = make([]byte, 1024)
 
-// Idle returns the verdicts of graders on a trial whose agent said nothing, called nothing and
-// left an empty workspace. Graders that need more evidence, such as a judge's answer, give error.
+// Idle returns the verdicts for an agent that did nothing: no output, no calls and an empty
+// workspace. Graders that need more evidence, such as a judge's answer, return an error
+// verdict.
 func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, err error) {
 	dir, err := os.MkdirTemp("", "waza-idle-")
 	if err != nil {
@@ -35,12 +36,11 @@ func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, 
 
 // tooled is a config that names tools of servers.
 type tooled interface {
-	// tools returns those whose name and server are written out.
+	// tools returns the tools that are given by exact name and server.
 	tools() []evidence.ToolRef
 }
 
-// NamedTools returns the tools that graders are about, where a grader writes out the name and the
-// server.
+// NamedTools returns the tools that graders refer to by exact name and server.
 func NamedTools(specs []evidence.GraderSpec) (all []evidence.ToolRef) {
 	for _, g := range readable(specs) {
 		if names, ok := g.(tooled); ok {

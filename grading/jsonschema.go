@@ -47,7 +47,7 @@ func (c *JSONSchemaConfig) Files() []string {
 	return []string{c.SchemaFile}
 }
 
-// Hold takes the file's content. It fails where that is no schema.
+// Hold compiles the schema file. It fails if that is not a JSON Schema.
 func (c *JSONSchemaConfig) Hold(files map[string][]byte) error {
 	if c.SchemaFile == "" {
 		return nil

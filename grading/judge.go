@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// JudgeConfig says how often a judge is asked, and how its answers are combined.
+// JudgeConfig configures how often a judge is asked and how its answers are combined.
 type JudgeConfig struct {
 	Samples   int      `json:"samples,omitempty" min:"1" max:"25" jsonschema:"how often the judge is asked the same; default 1"`
 	Aggregate string   `json:"aggregate,omitempty" enum:"median mean min majority" jsonschema:"what the answers come to: their median, mean or lowest score, or majority: the share that reaches min_score, which passes above one half; default median"`
@@ -36,9 +36,9 @@ type judgement struct {
 	rubric  string
 	model   string   // its own; empty for the eval's
 	effort  string   // likewise
-	servers []string // whose calls the judge is shown; none for all
+	servers []string // servers whose calls are shown to the judge; all if empty
 
-	pairwise     bool // the output is compared with that of a run without skills, where there was one
+	pairwise     bool // compare the output with that of a baseline run without skills, if there is one
 	conversation bool // the judge also sees the agent's transcript
 }
 
@@ -47,8 +47,8 @@ type judged interface {
 	inquiry() (q judgement, asks bool)
 }
 
-// AsksJudge reports whether a grader with this config, which is one of [NewConfig]'s, asks a judge,
-// and returns the model that it names for that, if any.
+// AsksJudge reports whether a grader with this config, from [NewConfig], asks a judge, and
+// returns the model that the config names, if any.
 func AsksJudge(config any) (model string, asks bool) {
 	if a, ok := config.(judged); ok {
 		q, asks := a.inquiry()
@@ -57,7 +57,7 @@ func AsksJudge(config any) (model string, asks bool) {
 	return "", false
 }
 
-// NeedJudge reports whether one of the graders asks a judge.
+// NeedJudge reports whether any of the graders asks a judge.
 func NeedJudge(graders []evidence.GraderSpec) bool {
 	for _, g := range readable(graders) {
 		if _, asks := AsksJudge(g); asks {
@@ -67,16 +67,17 @@ func NeedJudge(graders []evidence.GraderSpec) bool {
 	return false
 }
 
-// Question is what a grader asks of a judge.
+// Question is a grader's question to a judge.
 type Question struct {
 	Grader string
 	Ask    evidence.JudgeAsk
-	// Answered is set where an answer that the grader can read is on record.
+	// Answered reports whether a valid answer is recorded.
 	Answered bool
 }
 
-// Questions lists what the graders of a trial, whose evidence is in dir, ask of judges. It sends
-// nothing. A grader that lacks other evidence asks nothing: it cannot judge, whatever the answer.
+// Questions lists the questions that the graders of a trial have for judges, without
+// sending them. A grader that lacks other evidence has none, since it cannot judge in any
+// case.
 func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {
 	if !trial.Class.OfAgent() || !NeedJudge(trial.AllGraders()) {
 		return nil, nil
@@ -101,7 +102,7 @@ func Questions(dir evidence.Dir, trial evidence.Trial) ([]Question, error) {
 	return all, nil
 }
 
-// asked returns what the grader asks: nothing where it cannot judge anyway.
+// asked returns the questions of the grader. There are none if it cannot judge in any case.
 func (s *subject) asked(q judgement) (all []Question) {
 	found, _, _ := s.questions(q)
 	for _, ask := range found {
@@ -152,14 +153,13 @@ func opinionOf(step evidence.Step) (opinion, error) {
 	return said, nil
 }
 
-// Judged is the part of a grader's config by which a model judges in addition to its checks.
+// Judged is embedded in the config of graders that optionally ask a judge.
 type Judged struct {
 	Rubric string       `json:"rubric,omitempty" jsonschema:"what a model is to judge; reported beside the score, and decides nothing unless judge.min_score is set"`
 	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to"`
 }
 
-// checkJudged returns what in the config makes no sense. alone is set where the grader checks
-// nothing else.
+// checkJudged validates the config. alone says that the grader has no other checks.
 func (c Judged) checkJudged(alone bool) error {
 	config := c.judgeConfig()
 	switch {
@@ -180,7 +180,7 @@ func (c Judged) judgeConfig() JudgeConfig {
 	return *c.Judge
 }
 
-// judged adds the judge's opinion to r, as a check where the config has a min_score.
+// judged adds the judge's answer to r. It is a check if the config has a min_score.
 func (s *subject) judged(r *report, a judged) error {
 	q, asks := a.inquiry()
 	if !asks {
@@ -280,7 +280,7 @@ func (r ruling) passes() bool {
 	return r.score() >= *r.MinScore
 }
 
-// reason returns the reason of the answer whose score is nearest to the combined one.
+// reason returns the reason of the answer whose score is closest to the combined score.
 func (r ruling) reason() string {
 	distance := func(o opinion) float64 { return max(o.Score-r.score(), r.score()-o.Score) }
 	return excerpt(slices.MinFunc(r.opinions, func(a, b opinion) int { return cmp.Compare(distance(a), distance(b)) }).Reason)
@@ -298,7 +298,7 @@ func (r ruling) finding() finding {
 	return finding{expected: "the judge to give " + wanted, got: fmt.Sprintf("it %s: %s.", r.verdict(), r.reason())}
 }
 
-// verdict says what the judge gives, as the predicate of a sentence.
+// verdict describes the judge's scores as the predicate of a sentence.
 func (r ruling) verdict() string {
 	if len(r.opinions) == 1 {
 		return "gives " + number(r.opinions[0].Score)

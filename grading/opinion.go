@@ -12,14 +12,14 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// opinion is what a judge answers.
+// opinion is the answer of a judge.
 type opinion struct {
 	Score  float64 `json:"score"` // 0 to 1
 	Reason string  `json:"reason"`
 }
 
-// opinionSchema is the JSON Schema of an [opinion] that is sent to a judge. It has no bounds of
-// numbers: endpoints that enforce schemas do not know them.
+// opinionSchema is the JSON Schema of an [opinion]. It has no numeric limits, since
+// endpoints that enforce schemas do not support them.
 const opinionSchema = `{"type":"object","properties":{"score":{"type":"number","description":"from 0 to 1"},"reason":{"type":"string"}},"required":["score","reason"],"additionalProperties":false}`
 
 // unfenced returns an answer without the fence around it, if it is one fenced block.
@@ -44,9 +44,9 @@ func parseOpinion(text string) (opinion, error) {
 	return o, err
 }
 
-// readAnswered reads the answer of a model: one JSON object, in a fenced block or bare, with
-// nothing around it. It calls set for each key, which must not be there twice, with the first
-// token of its value. set refuses what is no scalar.
+// readAnswered decodes the answer of a model, which must be one JSON object, optionally in
+// a fenced block. It calls set for each key with the first token of its value. Duplicate
+// keys are an error. set must reject values that are not scalars.
 func readAnswered(text string, set func(key string, value jsontext.Token) error) (seen map[string]bool, err error) {
 	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	seen = map[string]bool{}
@@ -103,7 +103,7 @@ const maxExcerpt = 300
 // excerpt returns the beginning of a stranger's text, quoted.
 func excerpt(s string) string { return text.Quote(s, maxExcerpt) }
 
-// clean returns a text on one line, with spaces for what is not printable.
+// clean replaces characters that are not printable with spaces.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

@@ -6,18 +6,18 @@ import (
 	"github.com/waza-isolate/waza/capture"
 )
 
-// order is what is known of the order of uses. MCP calls are in the order of the wire, and builtin
-// uses in that of the transcript. The place of a call among builtin uses is known where the
-// transcript has the call too: between the builtin uses around it there. Any other call is
-// somewhere between its neighbours.
+// order is the known order of uses. MCP calls are ordered as on the wire, and builtin uses
+// as in the transcript. The position of a call among the builtin uses is known only if the
+// transcript contains the call. Otherwise it is only limited by the neighboring calls.
 type order struct {
 	calls, own []capture.Use
-	// By call: how many of own come before it, at least and at most. Both rise.
+	// Minimum and maximum number of entries of own before each call. Both increase.
 	least, most []int
 }
 
-// newOrder orders uses, which are calls and then builtin uses. A transcript whose order of calls
-// contradicts the wire says nothing about the places of calls among builtin uses.
+// newOrder orders uses, which contain the calls before the builtin uses. If the transcript
+// contradicts the order of calls on the wire, the positions of calls among builtin uses are
+// unknown.
 func newOrder(uses []capture.Use) order {
 	o := order{}
 	for _, use := range uses {
@@ -59,8 +59,7 @@ func (o *order) bound() bool {
 	return true
 }
 
-// unknown returns the first call whose place among builtin uses is not known; there is one where
-// orders differ.
+// unknown returns the first call whose position among builtin uses is unknown.
 func (o *order) unknown() (call capture.Use) {
 	for i := range o.calls {
 		if o.least[i] < o.most[i] {
@@ -99,12 +98,12 @@ func (r reach) or(other reach) reach {
 	return reach{min(r.worst, other.worst), max(r.best, other.best), true}
 }
 
-// walk goes through the uses in every order that they may have had, and returns how far it gets at
-// least and at most. step returns how far a walk that has come to k gets with the next use, which
-// is at a position from 0; it must not return less for a larger k.
+// walk goes through the uses in every possible order, and returns the minimum and maximum
+// progress. step returns the progress after the next use, given progress k and the position
+// of the use, from 0. It must be monotonic in k.
 //
-// It visits each pair of a call and a builtin use once, not each order: how far later steps get
-// does not depend on the way by which k was reached.
+// It visits each pair of a call and a builtin use once rather than each order, since later
+// progress depends on k only.
 func (o *order) walk(step func(k, position int, use capture.Use) int) (worst, best int) {
 	row := make([]reach, len(o.own)+1) // by builtin uses so far, for the calls so far
 	row[0].there = true

@@ -89,14 +89,13 @@ func (c *ProgramConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// ofWorkspace reports whether a program is in the workspace, so that it is the agent who left it
-// there or not.
+// ofWorkspace reports whether a program is in the workspace, where the agent controls it.
 func ofWorkspace(command string) bool {
 	return strings.HasPrefix(path.Clean(command), workspaceDir+"/")
 }
 
-// ended says how a program ended, as part of a sentence. It is empty where the program exited with
-// 0 and broke no limit.
+// ended describes how a program failed, as part of a sentence. It is empty if the program
+// exited with 0 and kept its limits.
 func ended(a evidence.ProgramAnswer, seconds int) string {
 	how := ""
 	switch {

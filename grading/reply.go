@@ -31,10 +31,10 @@ const replySchema = `{"type":"object","properties":{"action":{"type":"string","e
 const (
 	ActionReply   = "reply"   // it answers the agent
 	ActionStop    = "stop"    // the agent is done
-	ActionAbstain = "abstain" // it does not know what the agent asks
+	ActionAbstain = "abstain" // the instructions do not answer the agent's question
 )
 
-// Reply is the reaction of a simulated user to what the agent said last.
+// Reply is the response of a simulated user to the agent.
 type Reply struct {
 	Action string `json:"action"`
 	Text   string `json:"text"`
@@ -43,8 +43,8 @@ type Reply struct {
 // Exchange is a prompt and the agent's answer to it.
 type Exchange struct{ Prompt, Said string }
 
-// AskUser returns the question to a model what the user that instructions describe does next in a
-// conversation.
+// AskUser returns a question to a model about the next action of the user that instructions
+// describe.
 func AskUser(judge evidence.Judge, model, instructions string, conversation []Exchange) evidence.JudgeAsk {
 	var exhibits []exhibit
 	for i, e := range conversation {

@@ -23,8 +23,9 @@ type report struct {
 	said     string           // feedback where all checks hold, such as the output of a program
 }
 
-// check counts one check, by its key in the config, and lists it. Where it does not hold, the sentence
-// says what was expected and, behind a semicolon, what was found: "Expected …; …."
+// check records one check, by its key in the config. If it does not hold, the sentence is
+// the failure message, with the expectation before a semicolon and the finding after it:
+// "Expected …; …."
 func (r *report) check(key string, holds bool, format string, args ...any) {
 	f := found(format, args...)
 	if holds {
@@ -33,7 +34,7 @@ func (r *report) check(key string, holds bool, format string, args ...any) {
 	r.decide(key, holds, f)
 }
 
-// measure is check where the sentence is true of a check that holds too.
+// measure is like check with a sentence that is also true if the check holds.
 func (r *report) measure(key string, holds bool, format string, args ...any) {
 	r.decide(key, holds, found(format, args...))
 }
@@ -65,7 +66,7 @@ func (r *report) result() evidence.VerdictResult {
 	return evidence.VerdictPass
 }
 
-// score returns the share of checks that hold, unless the grader has a score of its own.
+// score returns the share of checks that hold, unless the grader sets its own score.
 func (r *report) score() float64 {
 	if r.own != nil {
 		return *r.own
@@ -128,7 +129,7 @@ const maxQuoted = 100
 
 func quote(s string) string { return text.Quote(s, maxQuoted) }
 
-// clip shortens a text that is shown as it is, such as JSON.
+// clip shortens a text that is shown without quotes, such as JSON.
 func clip(s string) string { return text.Shorten(s, maxQuoted) }
 
 // listOf lists things for a sentence, at most maxShown.

@@ -76,8 +76,8 @@ func (sel selector) selects(use capture.Use) bool {
 	return sel.names(use) && len(sel.misfits(use)) == 0
 }
 
-// misfits lists where the arguments of a use are not as expected. Arguments that are no object
-// count as none.
+// misfits lists the differences between the arguments of a use and the expected ones.
+// Arguments that are not an object are ignored.
 func (sel selector) misfits(use capture.Use) (found []string) {
 	arguments := use.Arguments
 	if !bytes.HasPrefix(jsontext.TrimSpace(arguments), []byte("{")) {
@@ -94,12 +94,12 @@ func (sel selector) misfits(use capture.Use) (found []string) {
 // String describes the selected uses for a sentence.
 func (sel selector) String() string { return sel.text }
 
-// ToolPattern describes uses of tools.
+// ToolPattern selects uses of tools.
 //
-// Without a source its tool is read as in upstream waza: an RE2 expression, unanchored,
-// whatever the case. With a source it is the tool's exact name, or a "/expression/" over the
-// whole name. The other expressions are read as in upstream waza either way; an argument that
-// is not there is matched as empty text, and one that is no string as its JSON.
+// Without a source, the tool is a case-insensitive, unanchored RE2 expression, as in
+// upstream waza. With a source, it is the exact name of the tool, or a "/expression/" that
+// matches whole names. The other expressions work as in upstream waza; a missing argument
+// is matched as "", and one that is not a string as JSON.
 type ToolPattern struct {
 	Tool           string `json:"tool" jsonschema:"with source the tool's exact name or a /expression/ over the whole of it; else an expression over a part of it in any case, of an MCP call also of SERVER-TOOL"`
 	Source         string `json:"source,omitempty" jsonschema:"which uses: builtin, skill, mcp:* (any server) or mcp:NAME; all where left out"`
@@ -166,8 +166,8 @@ func (p ToolPattern) compileTool() (match.Tool, error) {
 	return match.CompileTool(p.Tool)
 }
 
-// anchored writes an unanchored expression so that it matches the same whole names: as an
-// exact name where it is one between anchors.
+// anchored converts an unanchored expression to one that matches the same whole names, or
+// to an exact name if possible.
 func anchored(expression string) string {
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil || parsed.Op == syntax.OpAlternate {
@@ -211,7 +211,7 @@ type ToolExpect struct {
 // pattern returns e as tool_constraint has it.
 func (e ToolExpect) pattern() ToolPattern { return ToolPattern{Tool: e.Tool, Args: e.Args} }
 
-// compilePatterns compiles the patterns of a list, whose key its errors name.
+// compilePatterns compiles a list of patterns. Errors name the key.
 func compilePatterns[P interface{ pattern() ToolPattern }](key string, patterns []P) ([]selector, error) {
 	var all []selector
 	var errs []error

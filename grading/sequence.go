@@ -10,9 +10,9 @@ import (
 	"github.com/waza-isolate/waza/grading/match"
 )
 
-// ActionSequenceConfig configures the action_sequence grader: which tools were used
-// in which order. It passes where the mode holds. The score is the F1 of expected
-// and used actions without regard to order.
+// ActionSequenceConfig configures the action_sequence grader, which checks the order of
+// tool uses. It passes if the mode holds. The score is the F1 score of expected and actual
+// actions, ignoring order.
 type ActionSequenceConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -53,7 +53,7 @@ func action(name string) (selector, error) {
 	return selector{source: mcpSource + server, tool: match.Named(tool)}, nil
 }
 
-// Servers names the servers whose tools are expected.
+// Servers returns the servers of the expected tools.
 func (c *ActionSequenceConfig) Servers() []string {
 	var names []string
 	for _, name := range c.ExpectedActions {
@@ -116,8 +116,8 @@ type sequence struct {
 
 func (q *sequence) all() []capture.Use { return slices.Concat(q.uses.calls, q.uses.own) }
 
-// missing lists the expected entries that have no use. Each use stands for one entry, and as
-// many entries as possible have one.
+// missing lists the expected entries without a use. It is a maximum matching of uses and
+// entries.
 func (q *sequence) missing() []string {
 	kinds := map[string][]capture.Use{} // all of a name fit alike
 	for _, use := range q.all() {
@@ -146,8 +146,8 @@ func (q *sequence) names() []string {
 	return names
 }
 
-// grade judges by the mode and scores by F1. The error says that the order is not known well
-// enough.
+// grade judges by the mode and sets the F1 score. It returns an error if the order of uses
+// is not known well enough.
 func (q *sequence) grade() (report, error) {
 	matched, total := len(q.expected)-len(q.missing()), len(q.all())
 	precision, recall := share(matched, total), share(matched, len(q.expected))
@@ -169,8 +169,8 @@ func (q *sequence) grade() (report, error) {
 	return r, nil
 }
 
-// ordered checks that step gets through all that is expected, in every order that the uses may
-// have had.
+// ordered checks that step gets through all expected actions, for every possible order of
+// the uses.
 func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use) int) error {
 	worst, best := q.uses.walk(step)
 	if worst < len(q.expected) && best == len(q.expected) {

@@ -11,11 +11,10 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// SkillInvocationConfig configures the skill_invocation grader: which skills the
-// agent invoked, as its transcript tells. It passes where the mode holds, no extra
-// invocation is there that is not allowed, and no forbidden one. The score is the F1
-// of required and invoked skills, which extras that are not allowed cut by up to 60%
-// and a forbidden one to 0.
+// SkillInvocationConfig configures the skill_invocation grader, which checks the skills in
+// the agent's transcript. It passes if the mode holds and no disallowed extra or forbidden
+// skill was invoked. The score is the F1 score of required and invoked skills. Disallowed
+// extra skills reduce it by up to 60%, and a forbidden one to 0.
 type SkillInvocationConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -91,8 +90,8 @@ func skillName(use capture.Use) string {
 	return cmp.Or(jsontext.Text(skill), string(skill))
 }
 
-// extras checks that nothing was invoked beyond what is required, where that is not allowed. A
-// mode that fails says so itself.
+// extras checks that no additional skill was invoked, if that is not allowed and the mode
+// does not imply it.
 func (c *SkillInvocationConfig) extras(r *report, names []string) {
 	extra := len(names) - len(c.RequiredSkills)
 	if c.AllowExtra == nil || *c.AllowExtra || extra <= 0 || c.none() {

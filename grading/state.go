@@ -24,7 +24,7 @@ type StateConfig struct {
 	Calls  []StateCall `json:"calls,omitempty" jsonschema:"calls that the runner makes to it, in order"`
 }
 
-// StateFile is what is expected at one path of a server's container.
+// StateFile is the expected file at a path in a server's container.
 type StateFile struct {
 	Path     string            `json:"path" jsonschema:"absolute path in the server's container"`
 	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether anything is there; default true"`
@@ -33,7 +33,7 @@ type StateFile struct {
 	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"what the file holds as JSON, which is an object: as args of mcp_compliance"`
 }
 
-// StateCall is a call that the runner makes, and what is expected of its answer.
+// StateCall is a call by the runner with its expected response.
 type StateCall struct {
 	Tool      string            `json:"tool" jsonschema:"exact name of the tool; also one that the agent may not see"`
 	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"an object"`
@@ -188,7 +188,7 @@ func (f StateFile) judge(r *report, server string, found evidence.FileAnswer) {
 	}
 }
 
-// describeFound says what is at a path.
+// describeFound describes the kind of file at a path.
 func describeFound(found evidence.FileAnswer) string {
 	kind := map[string]string{
 		"": "nothing", tree.File: "a file", tree.Directory: "a directory",

@@ -27,13 +27,13 @@ type subject struct {
 	gaps    []capture.Gap // in the frames
 	reads   []capture.Read
 	changes []evidence.Change // of servers' tools
-	// narration compares the agent's transcript with its calls. It is nil where there is no
+	// narration compares the agent's transcript with its calls. It is nil without a
 	// transcript.
 	narration *evidence.Narration
 
 	// transcriptGap says why builtin uses are not known. It is nil if they are.
 	transcriptGap error
-	// noTranscript is set where the executor gives no transcript.
+	// noTranscript reports that the executor does not provide a transcript.
 	noTranscript bool
 
 	grader   string // name of the grader that judges
@@ -86,7 +86,7 @@ func (s *subject) of(spec evidence.GraderSpec) *subject {
 	return &own
 }
 
-// transcript reads the agent's transcript, and records why where that fails. left reports whether
+// transcript reads the agent's transcript, or records why it cannot. left reports whether
 // there is a transcript.
 func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	s.transcriptGap = s.kept(evidence.GapTranscript)
@@ -122,7 +122,8 @@ func (s *subject) explain(err error) string {
 	return strings.ReplaceAll(err.Error(), string(s.dir)+string(filepath.Separator), "")
 }
 
-// seen returns an error where calls to one of servers may have gone unseen. No servers means all.
+// seen returns an error if calls to one of the servers may be missing from the record. No
+// servers means all.
 func (s *subject) seen(servers ...string) error {
 	for _, gap := range s.gaps {
 		if len(servers) == 0 || gap.Server == "" || slices.Contains(servers, gap.Server) {
@@ -132,8 +133,8 @@ func (s *subject) seen(servers ...string) error {
 	return nil
 }
 
-// builtinsKnown returns an error where the agent's builtin uses are not known. An executor that gives no
-// transcript is a reason only for checks of builtin uses alone.
+// builtinsKnown returns an error if the agent's builtin uses are not known. An executor
+// without a transcript is an error only for checks of builtin uses alone.
 func (s *subject) builtinsKnown(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {
 		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)
@@ -141,8 +142,8 @@ func (s *subject) builtinsKnown(builtinAlone bool) error {
 	return s.transcriptGap
 }
 
-// models yields the trial's model calls, and an error at the end where some are missing. It is nil
-// where they did not pass a gateway.
+// models yields the trial's model calls, and an error at the end if some are missing. It is
+// nil without a model gateway.
 func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
 	if !s.dir.Gateway(s.trial) {
 		return nil
@@ -159,8 +160,8 @@ func (s *subject) models() iter.Seq2[evidence.ModelCall, error] {
 	}
 }
 
-// tokens returns the tokens that the trial's model calls took. The error says why they are not
-// known.
+// tokens returns the total tokens of the trial's model calls. It returns an error if they
+// are not known.
 func (s *subject) tokens() (dialect.Usage, error) {
 	var total dialect.Usage
 	models := s.models()
@@ -180,9 +181,9 @@ func (s *subject) tokens() (dialect.Usage, error) {
 	return total, nil
 }
 
-// narrate compares the transcript with the calls. It leaves out what missing evidence leaves open:
-// claims of calls that may have gone unseen, and unreported calls where a part of the transcript
-// cannot be read.
+// narrate compares the transcript with the calls. It omits conclusions that missing
+// evidence leaves open: claims about calls that may not be recorded, and unreported calls
+// if a part of the transcript is unreadable.
 func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.TranscriptEvent) evidence.Narration {
 	n := paired.Narration()
 	n.Tokens = s.transcriptTokens(transcript)
@@ -199,8 +200,8 @@ func (s *subject) narrate(paired *capture.Pairing, transcript []evidence.Transcr
 	return n
 }
 
-// transcriptTokens returns the tokens that the transcript reports, with those that were counted. It
-// returns nil where the transcript reports none.
+// transcriptTokens returns the tokens that the transcript reports, or nil if it reports
+// none.
 func (s *subject) transcriptTokens(transcript []evidence.TranscriptEvent) *evidence.Tokens {
 	var reported *evidence.Tokens
 	for _, event := range transcript {
@@ -221,8 +222,8 @@ func (s *subject) transcriptTokens(transcript []evidence.TranscriptEvent) *evide
 	return reported
 }
 
-// Ask is something to be done for a grader after the agent has stopped. Its result is a step of the
-// trial, and all that grading sees of it.
+// Ask is a step to be executed for a grader after the agent stopped. The grader only sees
+// its recorded result.
 type Ask struct {
 	Grader string // its name
 	Kind   string // as in [evidence.Step]
@@ -230,17 +231,17 @@ type Ask struct {
 	What any
 }
 
-// Raw returns what is asked as a step records it.
+// Raw returns the request as recorded in a step.
 func (a Ask) Raw() (json.RawMessage, error) { return evidence.Marshal(a.What) }
 
 // asker is a grader that needs something done.
 type asker interface {
-	// asks lists what it needs, without duplicates.
+	// asks lists the requested steps without duplicates.
 	asks() []any
 }
 
-// Asks lists all that graders need done, in their order. A grader whose config cannot be read needs
-// nothing: its verdict says why.
+// Asks lists the steps that graders need, in the order of graders. A grader with an invalid
+// config needs none; its verdict explains the error.
 func Asks(specs []evidence.GraderSpec) []Ask {
 	var all []Ask
 	for spec, g := range readable(specs) {
@@ -263,8 +264,8 @@ func askOf(name string, what any) Ask {
 	return Ask{name, evidence.StepProgram, what}
 }
 
-// answer reads the result of a step that the grader asked for. The error says that there is no such
-// step, or that it had no answer.
+// answer decodes the result of a step of the grader. It returns an error if the step is
+// missing or failed.
 func (s *subject) answer(what, into any) error {
 	ask := askOf(s.grader, what)
 	if s.stepsErr != nil {
@@ -298,7 +299,7 @@ func (s *subject) events() ([]evidence.Event, error) {
 	return events, nil
 }
 
-// reached returns the numbers of the injections that reached a place where the agent finds them.
+// reached returns the numbers of the injections that were delivered.
 func (s *subject) reached() ([]int, error) {
 	events, err := s.events()
 	if err != nil {

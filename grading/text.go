@@ -9,8 +9,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// TextConfig configures the text grader: what the final output must and must not
-// say. Each entry is one check, and the score is the share of checks that hold.
+// TextConfig configures the text grader, which checks the final output. Each entry is one
+// check, and the score is the share of checks that hold.
 type TextConfig struct {
 	_ struct{} `unknown:"warn"`
 
@@ -51,13 +51,13 @@ func (c *TextConfig) grade(s *subject) (report, error) {
 	return r, nil
 }
 
-// checkedText is a text that checks look into. Each of its checks fails where the text cannot be
-// read, so that the score counts the same checks in every trial.
+// checkedText is a text with checks. If the text is not readable, all its checks fail, so
+// that the number of checks is the same in every trial.
 type checkedText struct {
 	what   string // the text in a sentence
 	text   string
 	unread bool   // the text cannot be read
-	why    string // why not; empty where that was said before
+	why    string // empty if already reported
 	fold   bool   // case does not count, and text is in lower case
 	cased  string // behind a string in a sentence: that case counts
 	shown  bool   // a sentence shows the text that lacks something
@@ -70,7 +70,7 @@ func (p checkedText) has(s string) bool {
 	return strings.Contains(p.text, s)
 }
 
-// lacking says what the text is that lacks something.
+// lacking describes a text in which something was not found.
 func (p checkedText) lacking() string {
 	if p.shown {
 		return "it is " + quote(p.text)

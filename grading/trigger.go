@@ -28,7 +28,7 @@ type TriggerConfig struct {
 	Threshold *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"from 0 to 1; default 0.6"`
 
 	words   map[string]bool // words of the skill; set by Hold
-	phrases []string        // phrases for which the description says it is used
+	phrases []string        // phrases that should trigger the skill according to its description
 }
 
 // Files names the SKILL.md.
@@ -99,7 +99,7 @@ func usedFor(description string) (phrases []string) {
 	return phrases
 }
 
-// cutFold returns what is before and after the first place of an ASCII mark, whatever its case.
+// cutFold is like strings.Cut with a case-insensitive ASCII separator.
 func cutFold(text, mark string) (before, after string) {
 	for i := 0; i+len(mark) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(mark)], mark) {

@@ -37,7 +37,7 @@ func describe(uses []capture.Use) mention {
 
 func describeCall(call evidence.Call) string { return describeAs(call, string(call.Outcome)) }
 
-// describeAs describes a call for a sentence, with what came of it.
+// describeAs describes a call with its outcome for a sentence.
 func describeAs(call evidence.Call, outcome string) string {
 	return fmt.Sprintf("call %d (%s of %s: %s)", call.Seq, quote(call.Tool), call.Server, outcome)
 }

@@ -25,7 +25,7 @@ var (
 	errTorn           = errors.New("it ends before its end mark")
 )
 
-// workspace holds the entries of a workspace that are wanted, by their paths.
+// workspace maps paths to the wanted entries of a workspace.
 type workspace map[string]*entry
 
 // read checks that a file can be read, and returns its content.
@@ -40,14 +40,14 @@ func (w workspace) read(r *report, key, name string) checkedText {
 	return p
 }
 
-// entry is what is at a path of the workspace.
+// entry is a file of the workspace.
 type entry struct {
 	kind    byte // as in tar
 	size    int64
 	content []byte
 }
 
-// String says what kind of thing it is.
+// String describes the kind of file.
 func (e *entry) String() string {
 	if e == nil {
 		return "nothing"
@@ -56,7 +56,7 @@ func (e *entry) String() string {
 	return cmp.Or(kind, "a special file")
 }
 
-// unread says why the content cannot be read. It is empty where it can.
+// unread says why the content is not readable, or returns "".
 func (e *entry) unread() string {
 	switch {
 	case e == nil:
@@ -71,9 +71,9 @@ func (e *entry) unread() string {
 	return ""
 }
 
-// readWorkspace finds the wanted paths; the value of those whose content is wanted too is true.
-// It extracts nothing and follows no link. Names that lead out of the workspace are ignored, and
-// of several entries of one path the last counts.
+// readWorkspace reads the wanted paths; the value is true if the content is wanted too. It
+// extracts nothing and follows no links. Names outside the workspace are ignored, and the
+// last of several entries for a path counts.
 func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) {
 	file, err := dir.Workspace()
 	if err != nil {
@@ -91,8 +91,8 @@ func readWorkspace(dir evidence.Dir, wanted map[string]bool) (workspace, error) 
 	return found, nil
 }
 
-// endWatcher notices whether an archive is cut between two entries: a tar reader stops at the
-// end mark, and never comes to the end of the file.
+// endWatcher detects an archive that was truncated between two entries. A tar reader stops
+// at the end marker, and does not reach the end of the file.
 type endWatcher struct {
 	in    io.Reader
 	ended bool

@@ -3,7 +3,7 @@ package match
 // slot is a place in a sequence of expected calls.
 type slot struct {
 	loops bool // it takes as many calls as there are
-	// worth returns what call j is worth here, and false where it does not fit.
+	// worth returns the weight of call j, and false if it does not match.
 	worth func(j int) (weight, bool)
 }
 

@@ -9,30 +9,30 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// ArgsConfig says what is expected of a call's arguments.
+// ArgsConfig describes the expected arguments of a call.
 //
-// The keys of Values are names of arguments, never matchers. Below them a value stands for
-// itself, or is a matcher: an object with one key, which is one of
+// The keys of Values are argument names, never matchers. Each value below them is either
+// literal or a matcher: an object with exactly one of these keys.
 //
-//	any_of: [V, ...]          one of these
-//	regex: "..."              a string in which the expression (RE2) is found; unanchored
+//	any_of: [V, ...]          any of these values
+//	regex: "..."              a string that matches the unanchored RE2 expression
 //	contains: "..."           a string that contains this one
-//	range: [LOW, HIGH]        a number from LOW to HIGH; null is no bound
+//	range: [LOW, HIGH]        a number from LOW to HIGH; null means no limit
 //	range: {gte, gt, lte, lt} a number within these bounds
 //	set: [V, ...]             a list of exactly these, in any order
 //	json_schema: SCHEMA       a value that fits the JSON Schema
 //	absent_or: V              no value, or V
-//	equals: VALUE             VALUE as it is written, even where it looks like a matcher
+//	equals: VALUE             VALUE literally, even if it looks like a matcher
 //
-// V may be a matcher again.
+// V may be a value or a matcher.
 type ArgsConfig struct {
 	Match  string                     `json:"match,omitempty" enum:"contains within exact ignore" jsonschema:"contains (default): at least these values; within: at most these; exact: just these; ignore: any"`
 	Values map[string]json.RawMessage `json:"values,omitzero" jsonschema:"by argument: a value, or a matcher such as {any_of: [a, b]}"`
 }
 
-// Matchers say what is expected of a call's arguments, by their names, in upstream waza's form:
-// values and matchers as in an [ArgsConfig] of match contains, except that regex and contains
-// look into the JSON of what is no string.
+// Matchers describes the expected arguments of a call by name, in the format of upstream
+// waza. It is like [ArgsConfig] with match contains, except that regex and contains match
+// the JSON of values that are not strings.
 type Matchers map[string]json.RawMessage
 
 // Compile refuses what makes no sense; its errors name the place, from "args" on.
@@ -83,24 +83,22 @@ func (c ArgsConfig) Compile() (*Args, error) {
 	return compiler{rule: how}.args("values", c.Values)
 }
 
-// Fit is how far arguments do what is expected of them.
+// Fit is how well arguments match.
 //
-// Each leaf of the expected values is one constraint: a scalar, a matcher, an empty list or
-// object. With exact and within, each member that is given and not expected is one more, which
-// does not hold, and the items by which a list is too long are one more together. So Satisfied
-// never exceeds Total, and to give more of what is not wanted, or less of what is, never raises
-// their share.
+// Each leaf of the expected values is one constraint: a scalar, a matcher, or an empty list
+// or object. With exact and within, each unexpected member is one more constraint, which
+// fails, and so is the set of items by which a list is too long. Therefore Satisfied never
+// exceeds Total, and excess or missing values never raise the ratio.
 type Fit struct {
 	Satisfied, Total int
 	Differences      []Difference // at most MaxDifferences
 }
 
-// Full reports whether all that is expected holds.
+// Full reports whether all constraints are satisfied.
 func (f Fit) Full() bool { return f.Satisfied == f.Total }
 
-// Check compares the arguments of a call, as they crossed the wire, with what is expected.
-// Arguments that are left out are {}; what is no object does not fit unless nothing is
-// expected.
+// Check compares the arguments of a call with the expected ones. Omitted arguments are an
+// empty object. Arguments that are not an object only match if nothing is expected.
 func (a *Args) Check(arguments json.RawMessage) Fit {
 	return a.fit(decode(arguments), true)
 }
@@ -115,7 +113,7 @@ func (a *Args) fit(got any, describe bool) Fit {
 	return t.Fit
 }
 
-// String says in words what is expected. It is empty where nothing is.
+// String describes the expected arguments. It is empty if nothing is expected.
 func (a *Args) String() string {
 	if a == nil || a.want == nil {
 		return ""

@@ -1,15 +1,15 @@
 package match
 
-// weight is what a pair is worth, or all pairs together. The fields count in their order: no amount
-// of a later one outweighs an earlier one.
+// weight is the value of a pair or of a set of pairs. It is compared lexicographically: an
+// earlier field outweighs any amount of a later one.
 type weight struct {
 	filled int64 // required slots
 	share  int64 // of constraints that hold, in parts of whole
 	spared int64 // calls that would otherwise be too much, then optional slots; see worth
 }
 
-// whole is a share of 1. It is divisible by all numbers up to 22, so that sums of shares are exact
-// where no slot has more constraints than that.
+// whole represents a share of 1. It is divisible by all numbers up to 22, so that sums of
+// shares are exact for slots with up to 22 constraints.
 const whole = 232_792_560
 
 // shareOf returns the share of constraints that hold, rounded down. It is less than whole unless all
@@ -45,7 +45,7 @@ type row struct {
 	edges    []edge
 }
 
-// edge says that a column may be assigned to a row, and what that is worth.
+// edge says that a column can be assigned to a row, with a weight.
 type edge struct {
 	col    int
 	weight weight // more than none
@@ -105,9 +105,9 @@ const (
 	settled          // the shortest path is known
 )
 
-// assignment is a matching while it grows. For every edge u[row] + v[col] is at least its weight,
-// and equal to it where the edge is used. A column that is not assigned has v = 0, and a row that
-// gave up a unit has u = 0.
+// assignment is a partial matching. For every edge, u[row] + v[col] is at least its weight,
+// with equality if the edge is used. An unassigned column has v = 0, and a row with free
+// capacity has u = 0.
 type assignment struct {
 	rows  []row
 	u, v  []weight

@@ -13,21 +13,21 @@ import (
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
-// place is where a value is in the config.
+// place is the path of a value in the config.
 type place string
 
 func (p place) member(name string) place { return p + place(key(name)) }
 func (p place) item(i int) place         { return p + place(fmt.Sprintf("[%d]", i)) }
 
-// compiler makes matchers of values and collects what is wrong with them. Where something is
-// wrong, the matchers that it returns are not used.
+// compiler builds matchers from values and collects errors. After an error its matchers
+// must not be used.
 type compiler struct {
 	rule  rule
-	loose bool // regex and contains look into the JSON of what is no string
+	loose bool // regex and contains match the JSON of values that are not strings
 	errs  []error
 }
 
-// args compiles what is expected of arguments, by their names.
+// args compiles the expected arguments, by name.
 func (c compiler) args(at place, expected map[string]json.RawMessage) (*Args, error) {
 	values := make(map[string]any, len(expected))
 	for name, raw := range expected {

@@ -54,7 +54,7 @@ func (t *tally) hold(n int) {
 	t.Satisfied += n
 }
 
-// fail counts the n constraints of m, of which none holds.
+// fail counts the n constraints of m as failed.
 func (t *tally) fail(m matcher, n int, got any) {
 	t.Total += n - 1
 	t.leaf(m, false, got)
@@ -99,7 +99,7 @@ func (t *tally) where() string {
 	return strings.TrimPrefix(said.String(), ".")
 }
 
-// ordered yields the keys of m, sorted where the order matters.
+// ordered yields the keys of m, sorted if matters is true.
 func ordered(m map[string]any, matters bool) iter.Seq[string] {
 	if !matters {
 		return maps.Keys(m)
@@ -184,8 +184,7 @@ func showPair(want, got any) (string, string) {
 	return "…" + quote(a[from:]), "…" + quote(b[from:])
 }
 
-// lead is how many bytes of long strings are shown before the place where they begin
-// to differ.
+// lead is the number of bytes shown before the point where long strings start to differ.
 const lead = 30
 
 // lookAlike reports whether a and b may differ only in how characters are composed, which is not

@@ -18,15 +18,15 @@ type Call struct {
 	Excused      bool            // it may fill a slot, and is never too much
 }
 
-// Result says which call stands for which expectation. Calls and expectations are named by their
-// index in the arguments of [Match].
+// Result says which call matches which expectation. Both are given by their index in the
+// arguments of [Match].
 type Result struct {
 	Pairs   []Pair    // in order of calls
 	Missing []Missing // in order of expectations
 	TooMuch []Beside  // successful calls that the mode does not allow besides the expected ones
 }
 
-// Pair is a call that stands for an expectation.
+// Pair is a call that matches an expectation.
 type Pair struct {
 	Expected, Target int
 	Call             int
@@ -40,10 +40,10 @@ type Pair struct {
 type Missing struct {
 	Expected int
 	Count    int
-	Nearest  *Nearest // nil where nothing comes near
+	Nearest  *Nearest // nil if no call is close
 }
 
-// Beside is a call that stands for no expectation.
+// Beside is a call that matches no expectation.
 type Beside struct {
 	Call int
 	// Expected is an expectation that names the call's tool, or -1. It has its calls already, or
@@ -87,7 +87,7 @@ type matching struct {
 	paired   map[int]standing // by index in all
 }
 
-// none in shares says that the expectation does not name the tool.
+// none means in shares that the expectation does not name the tool.
 const none = -1
 
 // quota is how many calls an expectation takes in this mode.
@@ -164,8 +164,8 @@ func (m *matching) quotaOf(e int) quota {
 	return q
 }
 
-// worth returns what the live call j is worth in a slot of expectation e, and false where it does
-// not fit.
+// worth returns the weight of matching call j with expectation e, and false if it does not
+// match.
 func (m *matching) worth(e, j int, optional bool) (weight, bool) {
 	share := m.shares[e][m.live[j]]
 	spared := m.mode.beside(m.all[m.live[j]])

@@ -11,19 +11,19 @@ import (
 	"github.com/waza-isolate/waza/internal/schema"
 )
 
-// matcher is what is expected of a value.
+// matcher describes expected values.
 type matcher interface {
 	// leaves is how many constraints it is, at least one.
 	leaves() int
 	// check compares got with it: a JSON value, or absent{}.
 	check(t *tally, got any)
-	// String says in words what it takes.
+	// String describes the values that match.
 	String() string
 }
 
 type (
 	absent  struct{} // a value that is not given
-	notJSON struct{} // arguments that are no JSON value
+	notJSON struct{} // arguments that are not valid JSON
 )
 
 // literal takes one value.
@@ -33,7 +33,7 @@ func (l literal) leaves() int             { return 1 }
 func (l literal) check(t *tally, got any) { t.leaf(l, jsontext.Equal(l.value, got), got) }
 func (l literal) String() string          { return show(l.value) }
 
-// object takes objects whose members are as expected, by the rule.
+// object matches objects by their members and the rule.
 type object struct {
 	rule    rule
 	names   []string // in order
@@ -130,7 +130,7 @@ func (a array) check(t *tally, got any) {
 
 func (a array) String() string { return "[" + join(a.items) + "]" }
 
-// anyOf takes what one of its alternatives takes in full.
+// anyOf matches if one of its alternatives matches.
 type anyOf struct{ alternatives []matcher }
 
 func (a anyOf) leaves() int { return 1 }
@@ -150,7 +150,7 @@ func (a anyOf) String() string { return "one of " + join(a.alternatives) }
 // regex takes strings in which an expression is found.
 type regex struct {
 	expression *regexp.Regexp
-	loose      bool // it takes other values in whose JSON the expression is found, too
+	loose      bool // match the JSON of other values too
 }
 
 func (r regex) leaves() int { return 1 }
@@ -275,7 +275,7 @@ func (s set) check(t *tally, got any) {
 	t.leaf(s, ok && s.covers(given), got)
 }
 
-// covers reports whether each item can have a value of its own.
+// covers reports whether the items can be matched with distinct values.
 func (s set) covers(given []any) bool {
 	if len(given) != len(s.items) {
 		return false

@@ -2,7 +2,7 @@ package match
 
 import "strings"
 
-// result describes what was found.
+// result returns the outcome of the matching.
 func (m *matching) result() Result {
 	var r Result
 	filled := make([]int, len(m.expected))
@@ -28,8 +28,8 @@ func (m *matching) result() Result {
 	return r
 }
 
-// fit returns the target of expectation e that call i satisfies best, and how far. The target is -1
-// where none names its tool.
+// fit returns the best target of expectation e for call i, and how well it matches. The
+// target is -1 if none names the tool.
 func (m *matching) fit(e, i int) (int, Fit) {
 	for t, target := range m.expected[e].Targets {
 		if target.Names(m.all[i].Server, m.all[i].Tool) {
@@ -41,7 +41,7 @@ func (m *matching) fit(e, i int) (int, Fit) {
 	return -1, Fit{}
 }
 
-// beside finds the expectation to which a call comes nearest.
+// beside finds the expectation that is closest to a call.
 func (m *matching) beside(i int) Beside {
 	found, share := Beside{Call: i, Expected: -1}, int64(none)
 	for e := range m.expected {
@@ -55,14 +55,14 @@ func (m *matching) beside(i int) Beside {
 	return found
 }
 
-// Nearest is the call that comes nearest to an expectation that no call fills.
+// Nearest is the call that is closest to an expectation without a match.
 type Nearest struct {
 	Call int
 	Why  Reason
 	Fit  // to the expectation, apart from the reason
 }
 
-// Reason says why a call that comes near does not fill a slot. The first reason is the nearest.
+// Reason says why the nearest call does not match. Smaller values are closer.
 type Reason int
 
 // The reasons.
@@ -70,11 +70,11 @@ const (
 	OutOfOrder  Reason = iota // an expected call, not in its place
 	Failed                    // an expected call that did not succeed
 	OtherServer               // a tool of that name on another server
-	OtherName                 // a tool whose name differs only in case and separators
+	OtherName                 // name that differs only in case and separators
 )
 
-// nearest finds the call that comes nearest to expectation e, among those that stand for no
-// expectation. It returns nil where none comes near.
+// nearest finds the call that is closest to expectation e, among those without a match. It
+// returns nil if there is none.
 func (m *matching) nearest(e int) *Nearest {
 	var best *Nearest
 	var meant Target

@@ -134,7 +134,8 @@ func (e Expected) Names(c Call) bool {
 	return slices.ContainsFunc(e.Targets, func(t Target) bool { return t.Names(c.Server, c.Tool) })
 }
 
-// Mode says which calls are allowed besides the expected ones, and whether order counts.
+// Mode selects which calls are allowed besides the expected ones, and whether the order
+// matters.
 type Mode string
 
 // The modes. A call that failed fills no slot and is never too much; one that its client gave
@@ -153,15 +154,13 @@ func (m Mode) Bounds() bool { return m != Superset && m != InOrder }
 
 func (m Mode) ordered() bool { return m == InOrder || m == Exact }
 
-// The weights of sparing a call that stands for nothing expected: one too much outweighs all
-// optional slots.
+// Weights for leaving a call unmatched. One excess call outweighs all optional slots.
 const (
 	fine    int64 = 0
 	tooMuch int64 = 1 << 40
 )
 
-// beside returns the weight of a call that succeeded, or was given up, where it stands for
-// nothing expected.
+// beside returns the weight of leaving a call unmatched that succeeded or was given up.
 func (m Mode) beside(c Call) int64 {
 	switch {
 	case c.Excused || !m.Bounds() || m == Effects && c.ReadOnly:
