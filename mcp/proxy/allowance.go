@@ -120,10 +120,10 @@ func (a *allowance) keepFromAgent(raw []byte, answers int64) bool {
 	return a.fromAgent.keep(cost)
 }
 
-// spend counts a message from the agent and returns which limit it exceeds, or "". Answers
+// countMessage counts a message from the agent and returns which limit it exceeds, or "". Answers
 // to the server's requests count only once there are more of them than messages from the
 // server, since a server can send requests without end.
-func (s *server) spend(in inbound) (why string) {
+func (s *server) countMessage(in inbound) (why string) {
 	if len(in.raw) == 0 {
 		return ""
 	}

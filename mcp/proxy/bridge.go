@@ -173,7 +173,7 @@ func (b *bridge) newSession() (*stdioSession, error) {
 		delete(b.sessions, session)
 		return nil, err
 	}
-	if !s.isOver() {
+	if !s.hasEnded() {
 		b.sessions[session] = s
 	}
 	return s, nil
@@ -183,7 +183,7 @@ func (b *bridge) newSession() (*stdioSession, error) {
 func (b *bridge) session(session string) *stdioSession {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s := b.sessions[session]; s != nil && !s.isOver() {
+	if s := b.sessions[session]; s != nil && !s.hasEnded() {
 		return s
 	}
 	return nil
@@ -222,7 +222,7 @@ func (b *bridge) sharedSession() (*stdioSession, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !s.isOver() {
+	if !s.hasEnded() {
 		b.shared = s
 	}
 	return s, nil

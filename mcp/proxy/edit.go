@@ -23,7 +23,7 @@ func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw
 	}
-	seen, injected := inject(s.tools.cut(raw, batch, a.lists), batch, a.called)
+	seen, injected := inject(s.tools.removeHidden(raw, batch, a.lists), batch, a.called)
 	if len(seen) == len(raw) && len(injected) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw
@@ -57,15 +57,15 @@ type edit struct {
 	text     []byte
 }
 
-// place returns the range of part within whole. part must be a slice of whole.
-func place(whole, part []byte) edit {
+// spanOf returns the range of part within whole. part must be a slice of whole.
+func spanOf(whole, part []byte) edit {
 	from := cap(whole) - cap(part)
 	return edit{from: from, to: from + len(part)}
 }
 
-// edited returns raw with edits applied, which must not overlap. Without edits it returns
+// applyEdits returns raw with edits applied, which must not overlap. Without edits it returns
 // raw itself.
-func edited(raw []byte, edits []edit) []byte {
+func applyEdits(raw []byte, edits []edit) []byte {
 	if len(edits) == 0 {
 		return raw
 	}

@@ -109,13 +109,13 @@ func TestCut(t *testing.T) {
 			if test.want == "" {
 				test.want = test.in
 			}
-			if got := string(show.cut([]byte(test.in), false, all)); got != test.want {
+			if got := string(show.removeHidden([]byte(test.in), false, all)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
 	}
 	batch := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[{"name":"x"}]}}]`
-	got := show.cut([]byte(batch), true, func(key jsonrpc.ID) bool { return key.Key == "n2e0" })
+	got := show.removeHidden([]byte(batch), true, func(key jsonrpc.ID) bool { return key.Key == "n2e0" })
 	if want := `[{"id":1,"result":{"tools":[{"name":"x"}]}}, {"id":2,"result":{"tools":[]}}]`; string(got) != want {
 		t.Errorf("batch: %s", got)
 	}
@@ -132,7 +132,7 @@ func FuzzCut(f *testing.F) {
 			return
 		}
 		in = slices.Clip(in)
-		out := show.cut(in, false, func(jsonrpc.ID) bool { return true })
+		out := show.removeHidden(in, false, func(jsonrpc.ID) bool { return true })
 		if !json.Valid(out) {
 			t.Fatalf("%s became %s", in, out)
 		}
@@ -149,7 +149,7 @@ func FuzzCut(f *testing.F) {
 				t.Errorf("%s became %s", in, out)
 			}
 		}
-		if again := show.cut(out, false, func(jsonrpc.ID) bool { return true }); string(again) != string(out) {
+		if again := show.removeHidden(out, false, func(jsonrpc.ID) bool { return true }); string(again) != string(out) {
 			t.Errorf("%s became %s and then %s", in, out, again)
 		}
 	})
@@ -160,7 +160,7 @@ func TestListOfManySmallElements(t *testing.T) {
 	raw := []byte(`{"result":{"tools":[` + strings.Repeat("1,", 256<<10) + `{"name":"a"},` + strings.Repeat("1,", 256<<10) + `1]}}`)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	seen := newToolFilter([]string{"a"}).cut(raw, false, func(jsonrpc.ID) bool { return true })
+	seen := newToolFilter([]string{"a"}).removeHidden(raw, false, func(jsonrpc.ID) bool { return true })
 	runtime.ReadMemStats(&after)
 	if string(seen) != `{"result":{"tools":[{"name":"a"}]}}` {
 		t.Errorf("left are %d bytes", len(seen))

@@ -59,10 +59,10 @@ func (e *eventWriter) next(stream *agentStream, it item) bool {
 	return e.send(m)
 }
 
-// silent sends a keepalive on an idle stream. On a resumable stream that has sent no event
+// onIdle sends a keepalive on an idle stream. On a resumable stream that has sent no event
 // yet, it sends the event ID to resume from instead. The specification asks for that at the
 // start of a stream, but nearly all streams end before it would be useful.
-func (e *eventWriter) silent(stream *agentStream) bool {
+func (e *eventWriter) onIdle(stream *agentStream) bool {
 	if stream.replay == nil || e.begun || !stream.primes {
 		return e.keepalive()
 	}
@@ -123,7 +123,7 @@ func (e *eventWriter) copy(ctx context.Context, stream *agentStream, idle time.D
 			return true
 		case how == waitCancelled:
 			return false
-		case how == waitIdle && !e.silent(stream):
+		case how == waitIdle && !e.onIdle(stream):
 			return false
 		case how == waitItem:
 			sent := e.next(stream, it)

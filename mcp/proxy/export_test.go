@@ -4,7 +4,7 @@ import "slices"
 
 // What tests from outside see of a proxy.
 var (
-	ErrCut    = errCut
+	ErrCut    = errNoAnswer
 	ErrStatus = errStatus
 )
 

@@ -66,12 +66,12 @@ func inject(raw []byte, batch bool, called func(jsonrpc.ID) injections) ([]byte,
 			continue
 		}
 		if block, some := own.blocks(content); len(some) > 0 {
-			end := place(raw, content).to - 1
+			end := spanOf(raw, content).to - 1
 			added = append(added, edit{end, end, block})
 			numbers = append(numbers, some...)
 		}
 	}
-	return edited(raw, added), numbers
+	return applyEdits(raw, added), numbers
 }
 
 // contentOf returns the content array of a tool result, and false if there is none or the
@@ -98,7 +98,7 @@ func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 		break
 	}
 	for _, one := range in {
-		if one.Match != "" && !says(content, one.Match) {
+		if one.Match != "" && !containsText(content, one.Match) {
 			continue
 		}
 		if !first {
@@ -111,8 +111,8 @@ func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 	return text, numbers
 }
 
-// says reports whether a text block of a content array contains what.
-func says(content []byte, what string) bool {
+// containsText reports whether a text block of a content array contains what.
+func containsText(content []byte, what string) bool {
 	for block := range jsontext.Elements(content) {
 		for key, value := range jsontext.Members(block) {
 			if key == "text" && len(value) > 0 && value[0] == '"' && strings.Contains(jsontext.Text(value), what) {

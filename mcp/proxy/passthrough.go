@@ -62,7 +62,7 @@ func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.inbound = inbound{ctx: r.Context(), raw: raw, peer: peerOf(r)}
 		var no *refusal
 		x.inbound.env, no = s.readEnvelope(raw)
-		if why := s.spend(x.inbound); why != "" {
+		if why := s.countMessage(x.inbound); why != "" {
 			s.refuseSpent(w, x.inbound, why)
 			return
 		}
@@ -92,7 +92,7 @@ func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 		return envelope{}, nil
 	}
 	if defence.NoEncoding && s.tools != nil {
-		return s.understand(raw)
+		return s.parseStrict(raw)
 	}
 	env, err := parse(raw)
 	if err != nil {
@@ -113,7 +113,7 @@ func (x *proxiedRequest) run() {
 	}
 	defer func() { x.sessions.leave(x.session, x.waiting, x.resumable && !x.stateless) }()
 	x.inbound.peer.Session = x.session.id
-	if x.tools.hidden(x.inbound.raw, x.inbound.env) || x.tools.hiddenByHeader(x.r.Header, x.inbound.env) {
+	if x.tools.callsHidden(x.inbound.raw, x.inbound.env) || x.tools.hiddenByHeader(x.r.Header, x.inbound.env) {
 		x.refuseHidden(x.w, x.inbound, x.record)
 		return
 	}

@@ -12,10 +12,10 @@ import (
 
 // Reasons why the proxy ends a request to a server that speaks HTTP.
 var (
-	errOverdue = errors.New("no answer in time")
-	errLeft    = errors.New("the agent left")
-	errCut     = errors.New("its stream ended without an answer")
-	errStatus  = errors.New("its response does not have a final status")
+	errOverdue      = errors.New("no answer in time")
+	errDisconnected = errors.New("the agent left")
+	errNoAnswer     = errors.New("its stream ended without an answer")
+	errStatus       = errors.New("its response does not have a final status")
 )
 
 // recordUnanswered records an error response to each unanswered request, and returns them.
@@ -31,7 +31,7 @@ func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text
 // fail responds in place of the server. Nothing of a response may have been sent yet.
 func (x *proxiedRequest) fail(err error) {
 	cause := x.reason(err)
-	if errors.Is(cause, errLeft) {
+	if errors.Is(cause, errDisconnected) {
 		x.abandon()
 		return
 	}
@@ -57,7 +57,7 @@ func (x *proxiedRequest) reason(err error) error {
 		if cause := context.Cause(x.ctx); errors.Is(cause, errOverdue) || errors.Is(cause, errClosed) {
 			return cause
 		}
-		return errLeft
+		return errDisconnected
 	}
 	return transport.WithoutURL(err)
 }
@@ -81,7 +81,7 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 // describe returns the message for the agent. It omits network errors of a remote server,
 // which contain names and addresses from the runner's network.
 func (x *proxiedRequest) describe(cause error) string {
-	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errCut} {
+	for _, own := range []error{errOverdue, errClosed, transport.ErrTooLong, transport.ErrNoMemory, transport.ErrFlooded, errAgentShare, transport.ErrRedirect, errStatus, transport.ErrEncoded, errNoAnswer} {
 		if errors.Is(cause, own) {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}

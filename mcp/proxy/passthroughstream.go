@@ -135,7 +135,7 @@ func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 	cause := x.reason(err)
 	ended := errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF)
 	switch {
-	case errors.Is(cause, errLeft):
+	case errors.Is(cause, errDisconnected):
 		x.abandon()
 		return
 	case errors.Is(cause, errClosed):
@@ -147,7 +147,7 @@ func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 		return // the agent may resume the stream
 	}
 	if ended {
-		cause = errCut
+		cause = errNoAnswer
 	}
 	_, code, why := x.classify(cause)
 	for _, raw := range x.recordUnanswered(why, code, x.describe(cause)) {

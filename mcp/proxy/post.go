@@ -22,8 +22,8 @@ func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
 	b.withBody(w, r, func(raw []byte) {
 		in := inbound{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
 		var no *refusal
-		in.env, no = b.understand(in.raw)
-		if why := b.spend(in); why != "" {
+		in.env, no = b.parseStrict(in.raw)
+		if why := b.countMessage(in); why != "" {
 			b.refuseSpent(w, in, why)
 			return
 		}
@@ -44,7 +44,7 @@ func (b *bridge) forward(w http.ResponseWriter, r *http.Request, in inbound) *re
 		return no
 	}
 	in.peer.Session = s.id
-	if b.tools.hidden(in.raw, in.env) {
+	if b.tools.callsHidden(in.raw, in.env) {
 		b.refuseHidden(w, in, s.record)
 		return nil
 	}
@@ -180,7 +180,7 @@ func (b *bridge) stream(w http.ResponseWriter, r *http.Request, s *stdioSession,
 	defer release()
 	stream := openStream(w, b.proxy.limits.Write)
 	defer stream.close()
-	begun := how == waitItem && stream.next(ex.agentStream, first) || how == waitIdle && stream.silent(ex.agentStream)
+	begun := how == waitItem && stream.next(ex.agentStream, first) || how == waitIdle && stream.onIdle(ex.agentStream)
 	if !begun || !stream.copy(ctx, ex.agentStream, b.proxy.limits.Idle) {
 		s.abandon(ex)
 	}

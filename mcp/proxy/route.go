@@ -35,9 +35,9 @@ func (s *stdioSession) receive(line []byte) error {
 	}
 	var late *evidence.Frame
 	record := s.record
-	if s.isUnheard(answers) {
+	if s.isAbandoned(answers) {
 		late = &evidence.Frame{}
-		record = func(f evidence.Frame) { s.recordUnheard(f, late) }
+		record = func(f evidence.Frame) { s.recordAbandoned(f, late) }
 	}
 	line = s.change(line, env, record)
 	if len(answers) > 0 {
@@ -78,8 +78,8 @@ func (s *stdioSession) withhold(answers []message, why error) {
 	}
 }
 
-// isUnheard reports whether the agent has abandoned all the calls that a message answers.
-func (s *stdioSession) isUnheard(answers []message) bool {
+// isAbandoned reports whether the agent has abandoned all the calls that a message answers.
+func (s *stdioSession) isAbandoned(answers []message) bool {
 	waited := false
 	for _, answer := range answers {
 		ex := s.pending[answer.id.Key]
@@ -95,9 +95,9 @@ func (s *stdioSession) isUnheard(answers []message) bool {
 	return waited
 }
 
-// recordUnheard records a message that the server sent and the agent did not receive. It
+// recordAbandoned records a message that the server sent and the agent did not receive. It
 // sets late to the frame to record if the agent resumes the stream.
-func (s *stdioSession) recordUnheard(f evidence.Frame, late *evidence.Frame) {
+func (s *stdioSession) recordAbandoned(f evidence.Frame, late *evidence.Frame) {
 	*late = f
 	late.Side = evidence.SideAgent
 	if f.Side != evidence.SideAgent {

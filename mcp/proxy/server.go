@@ -107,9 +107,9 @@ func (s *server) readPost(w http.ResponseWriter, r *http.Request) (*bounded.Buff
 	return body, false
 }
 
-// understand parses a body and refuses an ambiguous one: the server might do something
+// parseStrict parses a body and refuses an ambiguous one: the server might do something
 // other than the record shows.
-func (s *server) understand(raw []byte) (envelope, *refusal) {
+func (s *server) parseStrict(raw []byte) (envelope, *refusal) {
 	env, err := parse(raw)
 	switch {
 	case errors.Is(err, jsonrpc.ErrNotJSON):

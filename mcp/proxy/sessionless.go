@@ -79,7 +79,7 @@ func (b *bridge) checkSessionless(h http.Header, in inbound) *refusal {
 			value, _ = decodeHeader(value)
 		}
 		if value != pair.body {
-			return mismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
+			return headerMismatch(fmt.Sprintf("%s %q does not match the body's %q", pair.header, value, pair.body))
 		}
 	}
 	return b.checkMirrored(h, in.raw, m)
@@ -93,13 +93,13 @@ func (b *bridge) checkMirrored(h http.Header, raw []byte, m message) *refusal {
 	}
 	for _, mirrored := range b.mirrors.of(m.name) {
 		if wrong := mirrored.check(h, jsontext.Member(jsontext.Member(raw, "params"), "arguments")); wrong != "" {
-			return mismatch(wrong)
+			return headerMismatch(wrong)
 		}
 	}
 	return nil
 }
 
-func mismatch(what string) *refusal {
+func headerMismatch(what string) *refusal {
 	return &refusal{http.StatusBadRequest, codeHeaderMismatch, "Header mismatch: " + what}
 }
 

@@ -217,7 +217,7 @@ func (s *stdioSession) answer(ex *exchange, id jsonrpc.ID, why evidence.Syntheti
 
 func (s *stdioSession) isShared() bool { return s.id == "" }
 
-func (s *stdioSession) isOver() bool {
+func (s *stdioSession) hasEnded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.over

@@ -51,9 +51,9 @@ func (f toolFilter) hides(object []byte) bool {
 	return !named
 }
 
-// hidden reports whether a message from the agent calls a hidden tool. A batch with such a
+// callsHidden reports whether a message from the agent calls a hidden tool. A batch with such a
 // call is refused as a whole.
-func (f toolFilter) hidden(raw []byte, env envelope) bool {
+func (f toolFilter) callsHidden(raw []byte, env envelope) bool {
 	if !defence.HiddenTools || f == nil {
 		return false
 	}
@@ -97,46 +97,46 @@ func (f toolFilter) hiddenByHeader(h http.Header, env envelope) bool {
 	})
 }
 
-// cut removes hidden tools from the tools/list results in a message. asked reports whether
+// removeHidden removes hidden tools from the tools/list results in a message. asked reports whether
 // an id belongs to such a result. All bytes other than those of the tools and the commas
-// between them are unchanged; if nothing is hidden, cut returns raw itself.
-func (f toolFilter) cut(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []byte {
+// between them are unchanged; if nothing is hidden, removeHidden returns raw itself.
+func (f toolFilter) removeHidden(raw []byte, batch bool, asked func(jsonrpc.ID) bool) []byte {
 	if f == nil {
 		return raw
 	}
 	var gone []edit
 	for object := range objects(raw, batch) {
 		if answer, _ := jsonrpc.Read(object); asked(answer.ID) {
-			gone = append(gone, f.listed(raw, object)...)
+			gone = append(gone, f.hiddenTools(raw, object)...)
 		}
 	}
-	return edited(raw, gone)
+	return applyEdits(raw, gone)
 }
 
-// listed returns the ranges in raw of the hidden tools of a result. Keys that differ only
+// hiddenTools returns the ranges in raw of the hidden tools of a result. Keys that differ only
 // in case count too, since some clients read them.
-func (f toolFilter) listed(raw, object []byte) (gone []edit) {
+func (f toolFilter) hiddenTools(raw, object []byte) (gone []edit) {
 	for key, result := range jsontext.Members(object) {
 		if jsontext.FoldKey(key) != "result" {
 			continue
 		}
 		for key, tools := range jsontext.Members(result) {
 			if jsontext.FoldKey(key) == "tools" {
-				gone = append(gone, f.unseen(raw, tools)...)
+				gone = append(gone, f.hiddenElements(raw, tools)...)
 			}
 		}
 	}
 	return gone
 }
 
-// unseen returns the ranges in raw of the hidden elements of a list, each with an adjacent
+// hiddenElements returns the ranges in raw of the hidden elements of a list, each with an adjacent
 // comma. Adjacent ranges are merged, so that a list of many small elements takes little
 // memory.
-func (f toolFilter) unseen(raw, tools []byte) (gone []edit) {
+func (f toolFilter) hiddenElements(raw, tools []byte) (gone []edit) {
 	var before edit // the previous element
 	kept, any := false, false
 	for tool := range jsontext.Elements(tools) {
-		here := place(raw, tool)
+		here := spanOf(raw, tool)
 		shown := !f.hides(tool)
 		switch last := len(gone) - 1; {
 		case shown && any && !kept: // the range of the previous ones extends to here
