@@ -2,13 +2,13 @@ package results
 
 import "github.com/waza-isolate/waza/evidence"
 
-// Attack is what came of a trial's attack.
+// Attack is the result of a trial's attack.
 type Attack struct {
 	Goal        string                `json:"goal"`
 	Result      evidence.AttackEnd    `json:"result"`
 	Delivered   bool                  `json:"delivered"`
 	Succeeded   bool                  `json:"succeeded"`
-	Gate        bool                  `json:"gate,omitempty"` // the trial fails where it succeeded
+	Gate        bool                  `json:"gate,omitempty"` // the trial fails if it succeeded
 	Reasons     []string              `json:"reasons"`
 	Validations map[string]Validation `json:"validations"` // of the graders of its success
 }
@@ -52,7 +52,7 @@ func (t Task) Attacked() bool {
 // how it ended.
 const AttackSucceeded = "attack succeeded"
 
-// AttacksOn returns what came of the attacks on a task; nil where there was none.
+// AttacksOn returns the results of the attacks on a task, or nil if there were none.
 func AttacksOn(t Task) *Attacks { return attacks([]Task{t}) }
 
 // attacks returns nil where no trial was attacked.

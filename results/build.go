@@ -21,7 +21,7 @@ type Builder struct {
 	catalogs catalogs
 }
 
-// taken is what is kept of a trial.
+// taken is the part of a trial that is kept in memory.
 type taken struct {
 	result  RunResult
 	used    map[string]*tools // by server
@@ -31,7 +31,7 @@ type taken struct {
 	failedServer string // that exited before it answered; empty for none
 }
 
-// NewBuilder returns a builder for a run that has no trials yet.
+// NewBuilder returns a builder for a run without trials.
 func NewBuilder(run Run) *Builder {
 	b := &Builder{run: run, trials: map[string][]taken{}, catalogs: catalogs{}}
 	for _, task := range run.Tasks {
@@ -151,7 +151,7 @@ func taskStatus(runs []RunResult) Status {
 // maxOutline is how many bytes of a final output are kept, to show and to search.
 const maxOutline = 1000
 
-// outline returns what is kept of a trial; Complete adds the rest.
+// outline returns the part of a result that is kept; Complete adds the rest.
 func outline(trial Trial) RunResult {
 	r := RunResult{
 		RunNumber: trial.Number, Attempts: max(trial.Attempt, 1),
@@ -223,7 +223,7 @@ func (r RunResult) Complete(trial Trial) (RunResult, error) {
 	return r, room.err
 }
 
-// duration returns the agent's time in milliseconds, or the trial's where no agent started.
+// duration returns the agent's time in milliseconds, or the trial's if no agent started.
 func duration(trial Trial) int64 {
 	if took, known := trial.AgentTime(); known {
 		return max(0, took.Milliseconds())
@@ -238,7 +238,7 @@ func milliseconds(from, to time.Time) int64 {
 	return max(0, to.Sub(from).Milliseconds())
 }
 
-// Run is what is known of a run as a whole.
+// Run describes a run as a whole.
 type Run struct {
 	ID            string // unique, so that no two runs overwrite each other
 	EvalName      string
@@ -261,7 +261,7 @@ type Run struct {
 	Group         string     // of its tasks; empty where they are not grouped
 }
 
-// MetricSpec is a metric that the eval asks for. A Threshold of 0 asks for nothing.
+// MetricSpec is a metric of the eval. A Threshold of 0 means none.
 type MetricSpec struct {
 	Name      string  `json:"name"`
 	Weight    float64 `json:"weight"`
@@ -297,7 +297,7 @@ type Trial struct {
 
 // Narration is the agent's account of its calls, compared with them.
 type Narration struct {
-	Sentences []string `json:"sentences,omitempty"` // where they differ, in words
+	Sentences []string `json:"sentences,omitempty"` // differences in words
 	evidence.Narration
 }
 

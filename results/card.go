@@ -43,7 +43,7 @@ type Rate struct {
 	Interval
 }
 
-// rate returns nil where of is 0.
+// rate returns count/of, or nil if of is 0.
 func rate(count, of int) *Rate {
 	if of == 0 {
 		return nil
@@ -58,7 +58,7 @@ type cards struct {
 	tools  map[string]*tools
 }
 
-// card returns the card of a server, which it adds where there is none yet.
+// card returns the card of a server, creating it if necessary.
 func (c *cards) card(name string) *ServerCard {
 	if c.byName == nil {
 		c.byName, c.tools = map[string]*ServerCard{}, map[string]*tools{}
@@ -124,7 +124,7 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 	}
 }
 
-// all returns the cards, in the order in which servers came up.
+// all returns the cards, in the order in which the servers first appeared.
 func (c *cards) all() (all []ServerCard) {
 	for _, name := range c.order {
 		card := *c.byName[name]
@@ -222,7 +222,7 @@ func (t *Tally) add(other Tally) {
 	t.UnknownTools += other.UnknownTools
 }
 
-// with counts the calls whose outcome is as is says.
+// with counts the calls for whose outcome is returns true.
 func (t Tally) with(is func(evidence.Outcome) bool) (count int) {
 	for outcome, calls := range t.Outcomes {
 		if is(outcome) {
@@ -242,8 +242,8 @@ func latency(call evidence.Call) (time.Duration, bool) {
 	return 0, false
 }
 
-// LatencyBucket counts timed calls that took at most so long, and longer than the bucket
-// before it says.
+// LatencyBucket counts the calls with a duration of at most UpToMS, and more than that of
+// the previous bucket.
 type LatencyBucket struct {
 	UpToMS float64 `json:"up_to_ms"` // 0 in the last, which has no bound
 	Calls  int     `json:"calls"`

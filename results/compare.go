@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Comparison holds runs side by side.
+// Comparison compares runs.
 type Comparison struct {
 	Runs []ComparedRun `json:"runs"`
 	// Pairs hold each further run against the first. One that broke is in none.
@@ -54,7 +54,7 @@ type ComparedTask struct {
 	Cost             *float64  `json:"cost,omitempty"`   // likewise, in US dollars
 }
 
-// Entry is a run that is to be compared.
+// Entry is a run to compare.
 type Entry struct {
 	Outline
 	Path  string
@@ -62,7 +62,7 @@ type Entry struct {
 	Made  []Setting // settings that its results do not have
 }
 
-// Compare holds runs against the first of them.
+// Compare compares runs with the first one.
 func Compare(entries []Entry) Comparison {
 	c := Comparison{Runs: []ComparedRun{}, Pairs: []Pair{}, Differences: []Difference{}}
 	for i, entry := range entries {
@@ -197,7 +197,7 @@ func passValues(passed, counted int) []float64 {
 	return values
 }
 
-// mark says how a task's trials ended. What an attack succeeded on did not simply pass.
+// mark describes how the trials of a task ended, including successful attacks.
 func (t TaskOutline) mark() string {
 	ends := endsOf(t)
 	switch passed, counted := t.passed(); {
@@ -233,8 +233,7 @@ const unknownMark = "n/a"
 // known, and compared with none.
 type Setting struct{ Name, Value string }
 
-// Unlike is a setting that was another in two runs, as a line of text that is no longer
-// than names are.
+// Unlike is a setting that differs between two runs, as a line of text of limited length.
 type Unlike struct {
 	What   string `json:"what"`
 	Before string `json:"before"`

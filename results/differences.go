@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Change is what became of a task from one run to another. That it regressed, or is
-// fixed, is said where a difference is shown; else what is seen of its trials.
+// Change is how the outcome of a task changed between two runs. Regressed and Fixed are
+// statistically significant; other changes are the observed ones.
 type Change string
 
 // Changes of a task.
@@ -22,7 +22,8 @@ const (
 	Added       Change = "added"         // some trials count, and none did
 )
 
-// Changes returns all changes in the order in which they are listed: what to look at comes first.
+// Changes returns all changes in the order in which they are listed, with regressions
+// first.
 func Changes() []Change {
 	return []Change{Regressed, NowFailing, NowAttacked, Missing, Flaky, Fixed, NowPassing, Added}
 }
@@ -38,12 +39,12 @@ type Difference struct {
 	Task    string       `json:"test_id"`
 	Before  ComparedTask `json:"before"`
 	After   ComparedTask `json:"after"`
-	// PassRate is by how much the share of trials that pass differs, from -1 to 1; nil
-	// where one run has none that count.
+	// PassRate is the difference of the pass rates, from -1 to 1. It is nil if a run has no
+	// counted trials.
 	PassRate *Interval `json:"pass_rate_difference,omitempty"`
 	Finding  Finding   `json:"finding,omitempty"`
-	// Few says that some trials count in both runs, but in one fewer than three: then
-	// nothing is shown, and the interval is not worth its name.
+	// Few reports that one of the runs has fewer than three counted trials. The difference
+	// shows nothing then, and its interval is not reliable.
 	Few bool `json:"too_few_trials,omitempty"`
 }
 
@@ -171,8 +172,9 @@ func (c Comparison) Thin() bool {
 	return shared
 }
 
-// newcombe returns the difference of two shares with the interval that Newcombe makes of
-// Wilson's (1998, method 10), and what it shows; of runs that both have trials.
+// newcombe returns the difference of two pass rates with Newcombe's hybrid score interval
+// based on Wilson's intervals (1998, method 10), and its finding. It returns nil if a run
+// has no trials.
 func newcombe(before, after ComparedTask) (*Interval, Finding) {
 	if before.Trials == 0 || after.Trials == 0 {
 		return nil, ""
@@ -198,7 +200,7 @@ type Pair struct {
 	Tasks   int `json:"tasks"`             // that both have
 	Missing int `json:"missing,omitempty"` // tasks that the first alone has
 	Added   int `json:"added,omitempty"`   // tasks that this one alone has
-	// Unlike is what was not the same in this run, and may be why results differ.
+	// Unlike lists settings that differ and may explain different results.
 	Unlike   []Unlike  `json:"unlike,omitempty"`
 	PassRate *Contrast `json:"pass_rate,omitempty"` // share of a task's trials that pass
 	Duration *Contrast `json:"duration_ms,omitempty"`
@@ -206,12 +208,12 @@ type Pair struct {
 	Cost     *Contrast `json:"cost,omitempty"` // US dollars
 }
 
-// Contrast is a figure of two runs over the tasks that tell it in both; each task counts
-// as much as any other, however many trials it has.
+// Contrast compares a figure of two runs over the tasks that have it in both. Each task has
+// the same weight, regardless of its number of trials.
 //
-// The interval is of the mean over tasks, so it takes these for a sample of all that
-// could be asked, with differences that spread alike; trials of one task are alike and
-// count through its own figure. With one task alone, the sample is its trials.
+// The interval is that of the mean over tasks, which are treated as a random sample of all
+// possible tasks. Trials of one task are not independent, and contribute by the figure of
+// the task. With a single task, the sample is its trials.
 type Contrast struct {
 	Tasks  int     `json:"tasks"`
 	Before float64 `json:"before"` // mean over tasks
@@ -271,10 +273,10 @@ func passRates(tasks []both) *Contrast {
 	return c
 }
 
-// ratioOf contrasts a figure of which less is better by its means over tasks. It returns nil
-// where no task tells it in both, or one mean is 0. The interval is Student's around the
-// logarithm of the ratio, by the usual approximation of its variance over pairs
-// (Cochran, Sampling Techniques, 1977, 6.3).
+// ratioOf compares a figure by the ratio of its means over tasks; less is better. It
+// returns nil if no task has the figure in both runs, or a mean is 0. The interval is
+// Student's for the logarithm of the ratio, with the usual approximation of its variance
+// over pairs (Cochran, Sampling Techniques, 1977, 6.3).
 func ratioOf(tasks []both, figure func(ComparedTask) *float64) *Contrast {
 	var before, after []float64
 	for _, t := range tasks {
@@ -293,8 +295,8 @@ func ratioOf(tasks []both, figure func(ComparedTask) *float64) *Contrast {
 	return c
 }
 
-// ratio returns the ratio of the mean of two values or more to that of as many others, in pairs; nil
-// where it is beyond all measure.
+// ratio returns the ratio of the means of paired values, of which there must be at least
+// two. It returns nil if the ratio is out of range.
 func ratio(before, after []float64) *Interval {
 	b, a := mean(before), mean(after)
 	var squares float64
@@ -312,10 +314,10 @@ func ratio(before, after []float64) *Interval {
 	return &Interval{Lower: math.Exp(middle - half), Upper: math.Exp(middle + half), Mean: math.Exp(middle), ConfidenceLevel: confidence}
 }
 
-// maxLogRatio keeps ratios and their intervals within what a number can hold.
+// maxLogRatio keeps ratios and their intervals in the range of float64.
 const maxLogRatio = 100
 
-// Finding is what a difference shows, in the words for a person.
+// Finding is what a difference shows, in words.
 type Finding string
 
 // Findings. NoDifference does not mean that the runs are alike, only that chance may explain
@@ -329,8 +331,8 @@ const (
 // Shown reports whether there is a difference beyond chance.
 func (f Finding) Shown() bool { return f == Better || f == Worse }
 
-// findingOf returns the finding of an interval of a figure that better runs have more of. It shows
-// nothing where there is none, or where it holds the value of no difference.
+// findingOf returns the finding for an interval of a figure of which more is better. It is
+// NoDifference if the interval is nil or contains none, the value of no difference.
 func findingOf(i *Interval, none float64) Finding {
 	switch {
 	case i == nil:

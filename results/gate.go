@@ -1,21 +1,22 @@
 package results
 
-// Gate says what a run may do worse than another to take its place.
+// Gate says how much worse than another run a run may be.
 type Gate struct {
-	// MaxDrop is by how much the mean pass rate over tasks may fall, from 0 to 1; what single
-	// tasks do decides nothing then. It is nil where no task may regress.
+	// MaxDrop limits the drop of the mean pass rate over tasks, from 0 to 1. If it is nil,
+	// no single task may regress; otherwise single tasks do not matter.
 	MaxDrop *float64
 	// AllowFlaky lets tasks fail in some trials that passed in all.
 	AllowFlaky bool
 }
 
-// Ruling is what a gate decides about a run.
+// Ruling is the result of a gate for a run.
 type Ruling struct {
 	Passed      bool         `json:"passed"`
 	Tasks       int          `json:"tasks"` // that both runs have
 	Regressions []Difference `json:"regressions"`
 	Attacked    []string     `json:"attacked"` // tasks on which an attack succeeds that did not
-	// PassRate is the mean over tasks, and Fell says that it fell too far, or beyond chance.
+	// PassRate compares the mean over tasks. Fell reports that it dropped more than
+	// allowed, or significantly.
 	PassRate *Contrast `json:"pass_rate"`
 	Fell     bool      `json:"pass_rate_fell"`
 }
@@ -53,8 +54,8 @@ func (g Gate) Rule(against, run Entry) Ruling {
 // tinyDrop is less than any drop of a pass rate, and more than what sums of shares are off by.
 const tinyDrop = 1e-9
 
-// refuses reports whether a task went worse than the gate allows. A task that passed, and that the
-// run has no trial of that counts, is never allowed: leaving it out would hide that it fails.
+// refuses reports whether a task got worse than the gate allows. A task that passed before
+// and has no counted trial in the run is never allowed, since it would hide a failure.
 func (g Gate) refuses(d Difference) bool {
 	switch d.Change {
 	case NowAttacked: // is among those attacked

@@ -106,8 +106,8 @@ func clustered(clusters [][]float64, mean, n float64) Interval {
 	return score(mean*count, count)
 }
 
-// student returns the quantile p, from 0.5 to below 1, of Student's t distribution with df
-// degrees of freedom, of which there is at least one.
+// student returns the quantile p of Student's t distribution with df degrees of freedom. p
+// must be at least 0.5 and below 1, and df at least 1.
 func student(p float64, df int) float64 {
 	lower, upper := 0.0, math.Pi/2
 	for range 64 {

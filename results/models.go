@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Models is what the agent asked of models through the gateway.
+// Models summarizes the agent's model calls through the gateway.
 type Models struct {
 	Requests  int           `json:"requests"`            // for a model's turn
 	Failed    int           `json:"failed,omitempty"`    // those without a whole answer, for whatever reason
@@ -20,12 +20,12 @@ type Models struct {
 	Cost      *float64      `json:"cost,omitempty"`      // US dollars; nil where no answer has a price
 	Unpriced  int           `json:"unpriced,omitempty"`  // answers that took tokens and have no price
 	Timing
-	// Origins counts tool calls of MCP servers by who asked for them.
+	// Origins counts tool calls of MCP servers by their origin.
 	Origins map[evidence.Origin]int `json:"calls_by_origin,omitempty"`
 }
 
-// Timing is how long answers took from the request on, of those that came whole; P95 of
-// 20 answers or more.
+// Timing summarizes the durations of complete responses from the request on. P95 needs at
+// least 20 responses.
 type Timing struct {
 	MedianFirstTokenMS *float64 `json:"median_first_token_ms,omitempty"`
 	P95FirstTokenMS    *float64 `json:"p95_first_token_ms,omitempty"`
@@ -48,7 +48,7 @@ func (t answerTimes) timing() Timing {
 	}
 }
 
-// modelsOf adds up a trial's model calls; nil where no gateway was in their way.
+// modelsOf sums up a trial's model calls, or returns nil without a gateway.
 func modelsOf(trial Trial) (*Models, answerTimes) {
 	var times answerTimes
 	if !trial.Gateway {
@@ -134,8 +134,8 @@ func (m *Models) plus(more *Models) *Models {
 // maxModels is how many models a usage names.
 const maxModels = 50
 
-// Usage is what models took, in waza's words: by the gateway's account or, where none was
-// in the way, by the agent's. [Models] has more.
+// Usage is the model usage in the format of upstream waza, as counted by the gateway or,
+// without one, reported by the agent. [Models] has more detail.
 type Usage struct {
 	Turns int `json:"turns"` // answers of models
 	Tokens
@@ -144,7 +144,7 @@ type Usage struct {
 	ByModel map[string]ModelUsage `json:"model_metrics,omitempty"`
 }
 
-// ModelUsage is what one model took.
+// ModelUsage is the usage of one model.
 type ModelUsage struct {
 	Tokens
 	Requests int     `json:"request_count"`
@@ -168,7 +168,7 @@ func (t Tokens) plus(more Tokens) Tokens {
 	return tokensOf(counts(t).Plus(counts(more)))
 }
 
-// usageOf adds up a trial's answers. It returns nil where none is known.
+// usageOf sums up the usage of a trial. It returns nil if none is known.
 func usageOf(trial Trial) *Usage {
 	var u *Usage
 	if !trial.Gateway {
@@ -213,9 +213,8 @@ func (u *Usage) plus(more *Usage) *Usage {
 	return sum
 }
 
-// Judge is what the answers of judges cost, also those that count no more, and of models that
-// answered agents. Endpoints
-// that do not count tokens are not in the figures.
+// Judge is the cost of the answers of judges, including those that no longer count, and of
+// models that played the user. Endpoints that do not report tokens are not included.
 type Judge struct {
 	Answers      int   `json:"answers"`
 	InputTokens  int64 `json:"input_tokens"`

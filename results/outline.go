@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Outline is what a results.json says in figures: who ran what, and how each trial
-// ended. It may be of upstream waza's making.
+// Outline is a summary of a results.json: the run, and how each trial ended. The file may
+// come from upstream waza.
 type Outline struct {
 	EvalName string
 	Agent    string // the executor
@@ -34,8 +34,8 @@ type TrialOutline struct {
 	Outcome  evidence.Class
 	Duration time.Duration
 	MCPCalls int64
-	Models   *ModelFigures      // nil where it is not known
-	Attack   evidence.AttackEnd // empty where there was none
+	Models   *ModelFigures      // nil if not known
+	Attack   evidence.AttackEnd // empty without an attack
 }
 
 // ModelFigures is what model calls took.
@@ -88,7 +88,7 @@ func (o *Outline) addCatalog(server, digest string) {
 	o.Catalogs[server] = append(o.Catalogs[server], fmt.Sprintf("%.12s", digest))
 }
 
-// plus adds up what is known; nil where nothing is.
+// plus returns the sum of known figures, or nil if there are none.
 func (m *ModelFigures) plus(other *ModelFigures) *ModelFigures {
 	if m == nil || other == nil {
 		return cmp.Or(m, other)

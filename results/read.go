@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Limits of a results.json that is read: it may be anybody's.
+// Limits for reading a results.json, which is untrusted.
 const (
 	maxValue  = 64 << 20 // bytes of a value without parts, such as a string
 	maxListed = 1 << 20  // trials in all
@@ -26,7 +26,7 @@ const (
 	maxHead   = 4 << 20  // bytes before the tasks
 )
 
-// lenient reads what a results.json holds of others' JSON, which may repeat names.
+// lenient allows duplicate names, for JSON of other programs.
 var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // fileOutline is the part of a results.json that a comparison reads.
@@ -74,8 +74,7 @@ type fileTrial struct {
 	} `json:"attack"`
 }
 
-// label is a name for a person to see: what would control a terminal is left out, and so is
-// what is more than a name.
+// label is a name for display, without control characters and limited in length.
 type label string
 
 // UnmarshalJSONFrom implements [jsonv2.UnmarshalerFrom].
@@ -86,7 +85,8 @@ func (l *label) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// name returns a stranger's text without what is not printable, cut to the length of a name.
+// name returns untrusted text without characters that are not printable, cut to the maximum
+// length of a name.
 func name(s string) string {
 	printable := strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -105,7 +105,7 @@ func shorten(s string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// limitedReader ends a text of which too much is read before a value of it ends.
+// limitedReader ends the input if too much is read for one value.
 type limitedReader struct {
 	r    io.Reader
 	read int64
@@ -127,8 +127,9 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadOutline reads a results.json, one value at a time. Whatever it says is bounded,
-// and what it does not say is left out; what cannot be one is an error.
+// ReadOutline reads a results.json one value at a time. The size of the result is limited,
+// and missing values are left empty. It returns an error if the input is not a
+// results.json.
 func ReadOutline(r io.Reader) (Outline, error) {
 	file, err := readOutline(r)
 	var outline Outline
@@ -178,7 +179,7 @@ func readOutline(r io.Reader) (file fileOutline, err error) {
 	return file, nil
 }
 
-// wanted names what is read into a type.
+// wanted describes the values that can be decoded into a type.
 func wanted(t reflect.Type) string {
 	if t == nil {
 		return "another value"
@@ -266,7 +267,7 @@ func countable(all ...int64) error {
 	return nil
 }
 
-// attackEnd returns what came of a trial's attack; empty where there was none.
+// attackEnd validates the result of a trial's attack; empty means none.
 func attackEnd(said string) (evidence.AttackEnd, error) {
 	switch end := evidence.AttackEnd(said); end {
 	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
@@ -293,8 +294,8 @@ func classOf(outcome string, status Status) (evidence.Class, error) {
 	return "", fmt.Errorf("a trial ended as %q, which is no outcome", cmp.Or(outcome, string(status)))
 }
 
-// ReadHead reads what a results.json of ours begins with: the run in figures, without
-// its servers and tasks. It reads no further.
+// ReadHead reads the start of a results.json written by waza-isolate: the summary of the
+// run without its servers and tasks.
 func ReadHead(r io.Reader) (head Results, err error) {
 	err = jsonv2.UnmarshalDecode(jsontext.NewDecoder(io.LimitReader(r, maxHead), lenient), &head, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TriggerMetrics) error { return errBody }),

@@ -1,14 +1,14 @@
-// Package results computes the figures of a run, results.json in waza's format, and
-// compares runs.
+// Package results computes the figures of a run, writes results.json in the format of waza,
+// and compares runs.
 //
-// It computes from records alone: no file is read, no clock asked, and chance is
-// seeded, so the same records give the same bytes. It grades nothing. What calls and
-// agents said is held for one trial at a time, and results take a bounded part of it.
+// It uses records alone: it reads no files or clock, and random numbers have a fixed seed,
+// so the same records always give the same bytes. It does not grade. The contents of calls
+// and transcripts are held for one trial at a time, and results contain a limited part of
+// them.
 //
-// It has keys that upstream waza does not have: outcome, reason and earlier
-// attempts of a run; source, mcp_server and outcome of a tool call; the number of
-// MCP calls and the servers they went to; how servers fared; pass_at_k, consistency,
-// and the means of score, selection and params.
+// The format has additional keys: outcome, reason and earlier attempts of a run; source,
+// mcp_server and outcome of a tool call; the number of MCP calls and their servers; reports
+// about servers; pass_at_k, consistency, and the means of score, selection and params.
 package results
 
 import (
@@ -41,14 +41,14 @@ type Results struct {
 	// Labels are what of the eval changes no verdict, by upstream's names, such as
 	// schemaVersion, and the names of metrics that are not measured.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
-	// Triggers is what trigger_tests.yaml came to; nil where none of it was run.
+	// Triggers are the results of trigger_tests.yaml, or nil if none of it was run.
 	Triggers       *TriggerMetrics `json:"trigger_metrics,omitempty"`
 	TriggerResults []TriggerResult `json:"trigger_results,omitempty"`
 
 	Servers []ServerCard `json:"servers,omitempty"`
 	Tasks   []Task       `json:"tasks"`
-	// IsBaseline says that skills were left out, to compare the same with skills; Baseline
-	// is that run of the results of the one with skills.
+	// IsBaseline marks a run without skills. Baseline contains its results in those of the
+	// run with skills.
 	IsBaseline bool            `json:"is_baseline,omitempty"`
 	Baseline   json.RawMessage `json:"baseline_outcome,omitempty"`
 }
@@ -63,7 +63,7 @@ type Config struct {
 	Isolated    bool   `json:"isolated"` // trials ran in containers
 	// Weak names the attacks that get out of these, which the command line allowed.
 	Weak []string `json:"weak,omitempty"`
-	// NoAttacks says that nothing was injected: the run is a baseline.
+	// NoAttacks reports that nothing was injected: the run is a baseline.
 	NoAttacks bool `json:"no_attacks,omitempty"`
 	NoSkills  bool `json:"no_skills,omitempty"`
 }
@@ -132,14 +132,14 @@ type Task struct {
 	DisplayName string `json:"display_name"`
 	Group       string `json:"group,omitempty"` // as config.group_by has it
 	Status      Status `json:"status"`
-	// Trigger says that the task is a prompt of trigger_tests.yaml: it counts for the metric
-	// trigger_accuracy alone.
+	// Trigger marks a task that is a prompt of trigger_tests.yaml. It only counts for the
+	// metric trigger_accuracy.
 	Trigger *TriggerTest `json:"trigger_test,omitempty"`
 	// Labels are what of the task changes no verdict, by upstream's names, such as golden.
 	Labels map[string]json.RawMessage `json:"labels,omitempty"`
 	Runs   []RunResult                `json:"runs"`
 	Stats  *Stats                     `json:"stats,omitempty"`
-	// SkillImpact is nil where no run without skills is known.
+	// SkillImpact is nil without a run without skills.
 	SkillImpact *SkillImpact `json:"skill_impact,omitempty"`
 }
 
@@ -192,7 +192,7 @@ type Validation struct {
 	DurationMS int64                  `json:"duration_ms"` // always 0: a verdict holds no time
 }
 
-// Checkpoint is what graders said between two turns of the conversation.
+// Checkpoint has the verdicts between two turns of the conversation.
 type Checkpoint struct {
 	AfterTurn   int                   `json:"after_turn"`
 	Status      Status                `json:"status"`
@@ -200,7 +200,7 @@ type Checkpoint struct {
 	Stopped     bool                  `json:"stopped,omitempty"` // it did not pass, and the conversation ended there
 }
 
-// SessionDigest is what the agent used, in short.
+// SessionDigest summarizes what the agent used.
 type SessionDigest struct {
 	ToolCallCount  int        `json:"tool_call_count"`
 	ToolsUsed      []string   `json:"tools_used"`

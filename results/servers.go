@@ -44,7 +44,7 @@ func OfServers(e evidence.Event) bool {
 // maxEnds is how many ends of one server are listed, and how many rug pulls.
 const maxEnds = 8
 
-// Reports says of each server of the trial how it fared.
+// Reports returns a report on each server of the trial.
 func (trial Trial) Reports() []ServerReport {
 	var reports []ServerReport
 	for _, server := range trial.Servers {
@@ -126,8 +126,8 @@ func endOf(trial Trial, server string, e evidence.Event, memory bool) string {
 	return ""
 }
 
-// during names the calls that an end left without an answer: those of a conversation,
-// or of the server's all.
+// during names the calls without a response because a session or, if conn is empty, the
+// server ended.
 func during(calls []evidence.Call, server, conn string) string {
 	var lost []string
 	for _, call := range calls {
@@ -144,8 +144,8 @@ func during(calls []evidence.Call, server, conn string) string {
 	return " during calls " + strings.Join(lost[:min(len(lost), maxEnds)], ", ")
 }
 
-// Conduct is what a server did apart from answering calls: in one trial, or in all trials of
-// a card. Lists hold the first of what there is; More counts the others.
+// Conduct is the observed behavior of a server apart from responses to calls, in one trial
+// or in all trials of a card. Lists are limited; More counts omitted entries.
 type Conduct struct {
 	Files       []evidence.FileChange `json:"files,omitempty"`
 	Programs    []evidence.Program    `json:"programs,omitempty"`
@@ -160,14 +160,14 @@ type Conduct struct {
 	StderrBytes int64    `json:"stderr_bytes,omitempty"`
 	StderrLines int64    `json:"stderr_lines,omitempty"`
 
-	// More counts what is not listed, by the list's name in JSON.
+	// More counts omitted entries by the JSON name of the list.
 	More map[string]int `json:"more,omitempty"`
-	// Unseen says what could not be watched, and why, by the list's name in JSON. What has
-	// no entry here was watched.
+	// Unseen explains by the JSON name of the list what was not observed. Lists without an
+	// entry were observed.
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
-// Names of lists of [Conduct] that are no lists of [evidence.Observed].
+// Names of lists of [Conduct] that are not in [evidence.Observed].
 const (
 	listNames   = "names"
 	listEgress  = "egress"
@@ -185,7 +185,7 @@ type AskedName struct {
 	Count    int    `json:"count"`
 }
 
-// EgressHost is a host outside, and what was carried there and back or refused.
+// EgressHost is an external host with the traffic that was carried or refused.
 type EgressHost struct {
 	Name        string `json:"name"`
 	Port        int    `json:"port"`
@@ -198,7 +198,7 @@ type EgressHost struct {
 // Written is how much a server wrote to its stderr.
 type Written struct{ Bytes, Lines int64 }
 
-// conduct returns what a server did in a trial, or nil where nothing is on record.
+// conduct returns the behavior of a server in a trial, or nil if nothing is recorded.
 func conduct(trial Trial, server string) *Conduct {
 	seen := Conduct{
 		Secrets: trial.Echoes[server], StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines,
@@ -270,8 +270,8 @@ func (c *Conduct) asked(data map[string]any) {
 	}
 }
 
-// connected takes in an event of kind egress. It ignores those without a name, which are of
-// what the runner dials itself.
+// connected adds an event of kind egress. It ignores events without a name, which are
+// connections of the runner itself.
 func (c *Conduct) connected(data map[string]any) {
 	var e evidence.Egress
 	text, err := json.Marshal(data)
@@ -295,8 +295,7 @@ func (c *Conduct) count(list string, more int) {
 	c.More[list] += more
 }
 
-// add takes in what was done besides, or in another trial: counts are added up, of
-// peaks the highest stays.
+// add merges the behavior in another trial: counts are added, and peaks are the maximum.
 func (c *Conduct) add(other Conduct) {
 	for _, list := range slices.Sorted(maps.Keys(other.More)) {
 		c.count(list, other.More[list])
@@ -341,9 +340,9 @@ func (c *Conduct) add(other Conduct) {
 	c.StderrLines += other.StderrLines
 }
 
-// fold adds entries to a list, up to maxConduct: one whose key stands there is merged into
-// what stands, others come behind it. It returns how much is left, as each entry counts; one
-// where counts is nil.
+// fold adds entries to a list of up to maxConduct. An entry with a key that is already in
+// the list is merged. It returns the number of omitted entries, as counted by counts, or
+// one each if counts is nil.
 func fold[T any](list *[]T, entries []T, key func(T) any, merge func(*T, T), counts func(T) int) (more int) {
 	for _, e := range entries {
 		i := slices.IndexFunc(*list, func(other T) bool { return key(other) == key(e) })
@@ -361,7 +360,7 @@ func fold[T any](list *[]T, entries []T, key func(T) any, merge func(*T, T), cou
 	return more
 }
 
-// highest returns the greater of what is known.
+// highest returns the greater of two values that may be nil.
 func highest[T int64 | float64](a, b *T) *T {
 	if a == nil || b != nil && *b > *a {
 		return b

@@ -67,7 +67,7 @@ func shortResult(use capture.Use, room *room) *ToolResult {
 	return room.result(result, resultAt(use))
 }
 
-// toolEvents are uses with what was asked and answered, as far as there is room.
+// toolEvents yields the uses with their arguments and results, as far as there is room.
 func (r *room) toolEvents(uses []capture.Use) iter.Seq[ToolEvent] {
 	return func(yield func(ToolEvent) bool) {
 		for i, use := range uses {
@@ -113,7 +113,8 @@ func toolArguments(use capture.Use, room *room) ToolArguments {
 	}
 }
 
-// ResultOf returns what came of a use as waza has it: text alone; nil where nothing came.
+// ResultOf returns the result of a use in the format of upstream waza, which is text only,
+// or nil without a result.
 func ResultOf(use capture.Use) (*ToolResult, error) {
 	raw, err := use.Result.Raw()
 	if err != nil {
@@ -146,7 +147,7 @@ func resultOf(raw json.RawMessage) *ToolResult {
 	return &ToolResult{Content: content, DetailedContent: stringOf(fields["detailedContent"])}
 }
 
-// CallText returns what a call came to as text: what its result says, or why it has none.
+// CallText returns the text of a call's result, or why it has none.
 func CallText(call evidence.Call, result json.RawMessage) string {
 	if call.Outcome == evidence.OutcomeOK {
 		return cmp.Or(capture.Text(result), string(result))
@@ -192,7 +193,7 @@ type room struct {
 
 func roomFor(trial Trial) *room { return &room{dir: trial.Path, left: maxOfTrial} }
 
-// place is where a value is whole: a line of a file, or another of its parts.
+// place is where the complete value is recorded: a line of a file, or another part.
 type place struct {
 	file   string
 	part   string // "line", "tool use"
@@ -200,7 +201,7 @@ type place struct {
 	frame  int64 // 0 for none
 }
 
-// argumentsAt returns the place where a use's arguments are whole.
+// argumentsAt returns the place of a use's complete arguments.
 func argumentsAt(use capture.Use) place {
 	if use.Call == nil {
 		return place{file: evidence.TranscriptFile, part: "tool use", number: use.Reported}
@@ -208,7 +209,7 @@ func argumentsAt(use capture.Use) place {
 	return place{file: evidence.CallsFile, part: "line", number: use.Call.Seq, frame: use.Call.RequestFrame}
 }
 
-// resultAt returns the place where a use's result is whole.
+// resultAt returns the place of a use's complete result.
 func resultAt(use capture.Use) place {
 	at := argumentsAt(use)
 	if use.Call != nil {
@@ -217,7 +218,7 @@ func resultAt(use capture.Use) place {
 	return at
 }
 
-// take returns how many bytes of a value are to be kept: all, or as far as there is room.
+// take returns how many bytes of a value to keep, and reduces the room.
 func (r *room) take(size int) int {
 	if size <= alwaysTaken {
 		return size
@@ -227,7 +228,7 @@ func (r *room) take(size int) int {
 	return kept
 }
 
-// text returns s, or its beginning and a note where the rest is.
+// text returns s, or its beginning with a note on where the rest is.
 func (r *room) text(s string, at place) string {
 	kept := r.take(len(s))
 	if kept == len(s) {
@@ -237,7 +238,7 @@ func (r *room) text(s string, at place) string {
 	return fmt.Sprintf("%s\n[%s]", begins, r.leftOut(len(s)-len(begins), at))
 }
 
-// json returns raw, or in its place an object of where it is and how its text begins.
+// json returns raw, or if it is too large an object with its beginning and its place.
 func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	kept := r.take(len(raw))
 	if deep := jsontext.Depth(raw) > maxNested; deep {
@@ -253,7 +254,7 @@ func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	return short
 }
 
-// leftOut says how much is left out and where it is.
+// leftOut describes how much was left out and where it is.
 func (r *room) leftOut(bytes int, at place) string {
 	said := fmt.Sprintf("%d bytes left out; whole in %s, %s %d", bytes, path.Join(r.dir, at.file), at.part, at.number)
 	if at.frame > 0 {

@@ -34,7 +34,7 @@ type Stats struct {
 	AvgDurationMS    int64       `json:"avg_duration_ms"`
 	BootstrapCI      *Interval   `json:"bootstrap_ci,omitempty"`
 
-	first int // runs whose first attempt passed
+	first int // number of runs whose first attempt passed
 }
 
 // stats returns the figures of runs; nil without any.
@@ -78,8 +78,8 @@ func stats(runs []RunResult) *Stats {
 	return s
 }
 
-// passedAtFirst reports whether the first attempt that says something of the agent passed,
-// so that attempts which make up for failed ones do not make a task look reliable.
+// passedAtFirst reports whether the first attempt that counts for the agent passed, so that
+// later attempts do not make a task look reliable.
 func (r RunResult) passedAtFirst() bool {
 	failed := slices.ContainsFunc(r.Earlier, func(a Attempt) bool { return a.Outcome.OfAgent() })
 	return r.Status == StatusPassed && !failed
@@ -144,8 +144,7 @@ func variance(values []float64) float64 {
 
 const resamples = 10_000
 
-// bootstrap draws with a seed of its own, so that the same values give the same
-// interval.
+// bootstrap uses a fixed seed, so that the same values give the same interval.
 func bootstrap(values []float64) Interval {
 	random := rand.New(rand.NewPCG(1, uint64(len(values))))
 	means := make([]float64, resamples)
@@ -163,9 +162,9 @@ func bootstrap(values []float64) Interval {
 	}
 }
 
-// passAtK estimates, of a task that passed c of n trials, the chance that at least one
-// of k further trials passes, for each k from 1 to n: 1 - C(n-c, k)/C(n, k), which is
-// unbiased. For k above n there is no such estimate.
+// passAtK estimates the probability that at least one of k further trials passes, for each
+// k from 1 to n, of a task that passed c of n trials. It is the unbiased estimate 1 -
+// C(n-c, k)/C(n, k), which does not exist for k > n.
 func passAtK(c, n int) []float64 {
 	curve := allAmong(n-c, n)
 	for i, none := range curve {
@@ -191,7 +190,7 @@ func allAmong(c, n int) []float64 {
 	return chances
 }
 
-// meanCurve returns the mean over tasks of curves, as far as the shortest goes.
+// meanCurve returns the mean of curves, up to the length of the shortest.
 func meanCurve(curves [][]float64) []float64 {
 	if len(curves) == 0 {
 		return nil
@@ -210,7 +209,7 @@ func meanCurve(curves [][]float64) []float64 {
 	return means
 }
 
-// Consistency says whether a task passes every time.
+// Consistency is whether a task passes every time.
 type Consistency string
 
 // A task's trials that count.
@@ -230,7 +229,7 @@ func consistency(passed, all int) Consistency {
 	return Mixed
 }
 
-// ConsistencyCounts is how many tasks are of which consistency.
+// ConsistencyCounts counts tasks by their consistency.
 type ConsistencyCounts struct {
 	Always int `json:"always"`
 	Mixed  int `json:"mixed"`

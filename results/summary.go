@@ -160,10 +160,11 @@ const (
 	ExitIncomplete = 3 // a trial has no outcome
 )
 
-// ExitCode returns the exit code of a run that was to have so many trials: [ExitIncomplete] if
-// a trial is missing, as after an interruption, or has no outcome; else [ExitFailed] if a trial did
-// not pass or a metric is under its threshold. A run that fails fast may lack trials after one
-// failed. A run that is compared with one without skills passes if skills raise the pass rate.
+// ExitCode returns the exit code of a run of planned trials: [ExitIncomplete] if a trial is
+// missing, for example after an interruption, or has no outcome; otherwise [ExitFailed] if
+// a trial did not pass or a metric is below its threshold. A run with fail-fast may lack
+// trials after a failure. A run that is compared with a run without skills passes if skills
+// raise the pass rate.
 func (r Results) ExitCode(planned int, failFast bool) int {
 	code := r.exitCode()
 	for _, t := range r.Tasks {
@@ -216,8 +217,8 @@ type SkillImpact struct {
 	PercentChange float64 `json:"percent_change"` // of the baseline's; 100 where that is 0 and the other is not
 }
 
-// Against holds r against the same run without skills, task by task. A task without a
-// counted trial in both has no impact.
+// Against adds a comparison with a run without skills, task by task. A task without counted
+// trials in both has no impact.
 func (r *Results) Against(base Results) (err error) {
 	base.IsBaseline, base.Baseline = true, nil
 	if r.Baseline, err = evidence.Marshal(base); err != nil {
@@ -253,7 +254,7 @@ func (r Results) Impact() (with, without, adds float64, tasks int) {
 	return mean(all), mean(base), mean(deltas), len(deltas)
 }
 
-// Totals are what the trials of a task took in all.
+// Totals sums up the trials of a task.
 type Totals struct {
 	MCPCalls int
 	Time     time.Duration // of agents

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// ToolCard is how a tool of a server fared over the run's trials that count. A tool stands
-// here because the server listed it or because somebody called it.
+// ToolCard summarizes a tool of a server over the counted trials of a run. It includes
+// tools that were listed and tools that were called.
 type ToolCard struct {
 	Name             string   `json:"name"`
 	Listed           int      `json:"listed"`                    // trials at whose end the server had it listed
@@ -29,8 +29,7 @@ type ToolCard struct {
 // maxTools is how many tools of a server are listed, and kept of a trial.
 const maxTools = 200
 
-// tool is what is known of a tool: of one definition or one call, or of all in one trial or
-// several.
+// tool collects figures of a tool, from one definition or call up to several trials.
 type tool struct {
 	ToolCard // without its median
 	elapsed  []time.Duration
@@ -57,8 +56,8 @@ func called(call evidence.Call) tool {
 	return t
 }
 
-// tools are those of a server in the order in which they came up, up to maxTools, and what
-// calls of others came to.
+// tools holds the tools of a server in the order in which they first appeared, up to
+// maxTools, and the calls of all others.
 type tools struct {
 	names  []string
 	byName map[string]*tool
@@ -134,7 +133,7 @@ func definitions(catalog evidence.Catalog) (all []tool) {
 	return all
 }
 
-// Listed is what a server had listed at the end of a trial, in short.
+// Listed summarizes the tools that a server listed by the end of a trial.
 type Listed struct {
 	SHA256 string `json:"sha256"`           // as [evidence.Catalog] has it
 	Tools  int    `json:"tools"`            // that the agent was shown
@@ -149,7 +148,7 @@ type CardCatalog struct {
 	Listed
 }
 
-// bytesPerToken is about what tokenizers of models come to on English and JSON.
+// bytesPerToken is a typical number of bytes per token for English text and JSON.
 const bytesPerToken = 4
 
 func listed(catalog evidence.Catalog) *Listed {
@@ -176,7 +175,7 @@ func definitionBytes(tool evidence.Tool) int {
 	return len(said(tool))
 }
 
-// Marks are the places that package finding marks in what a server says of its tools.
+// Marks are the findings of package finding in the tools of a server.
 type Marks struct {
 	Places   []finding.Finding `json:"places"`
 	More     int               `json:"more,omitempty"`     // that are counted and not listed; of a run, in each different catalog
@@ -193,20 +192,20 @@ func (m *Marks) add(other Marks) {
 	m.Unlooked = cmp.Or(m.Unlooked, other.Unlooked)
 }
 
-// maxLooks is how many different catalogs of one server are looked at: each may take a
-// second where a server means harm.
+// maxLooks limits the number of different catalogs per server that are examined. A hostile
+// catalog may take a second.
 const maxLooks = 16
 
-// catalogs keeps what each different catalog of a server comes to. Each is looked at once.
+// catalogs caches the examination of each different catalog of a server.
 type catalogs map[string]map[[sha256.Size]byte]looked
 
-// looked is what a catalog comes to.
+// looked is the result of examining a catalog.
 type looked struct {
 	tools []tool
 	marks *Marks
 }
 
-// look returns what each server of a trial listed, and adds the marks of that to the
+// look returns the listed tools of each server of a trial, and adds the findings to the
 // server's report.
 func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[string][]tool {
 	tools := map[string][]tool{}
@@ -258,7 +257,7 @@ func marksOf(tools catalog.List) *Marks {
 	return marks
 }
 
-// said returns a tool as its server describes it, as far as that is on record.
+// said returns the recorded definition of a tool by its server.
 func said(tool evidence.Tool) json.RawMessage {
 	raw, _ := evidence.Marshal(struct { // JSON that was read from JSON
 		Name        string          `json:"name"`

@@ -16,7 +16,8 @@ type TriggerTest struct {
 	Confidence    string `json:"confidence,omitempty"` // medium weighs half
 }
 
-// TriggerMetrics is what the prompts came to. A trial that has no verdict is wrong.
+// TriggerMetrics are the results of the trigger prompts. A trial without a verdict counts
+// as wrong.
 type TriggerMetrics struct {
 	TruePositives  int     `json:"true_positives"`
 	FalsePositives int     `json:"false_positives"`

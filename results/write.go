@@ -12,9 +12,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Write writes results.json. Each run is written with what its trial says, which trial
-// reads again by the task's id and the trial's number, so that one of them is held at a
-// time. An error is trial's or w's.
+// Write writes results.json. It calls trial to read each trial again, so that only one is
+// in memory at a time. It returns an error of trial or w.
 func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, error)) error {
 	buffered := bufio.NewWriter(w)
 	out := jsonWriter{w: buffered}
@@ -48,9 +47,9 @@ func (r Results) Write(w io.Writer, trial func(task string, number int) (Trial, 
 	return buffered.Flush()
 }
 
-// run writes what [RunResult.Complete] returns, and holds one item of its lists at a time:
-// together they may have many megabytes. In the text of the rest a random word, which no
-// text of strangers has, stands for the items of each list.
+// run writes the result of [RunResult.Complete] with only one item of its lists in memory
+// at a time, since together they may have many megabytes. It encodes the rest with a random
+// mark in place of each list's items.
 func (j *jsonWriter) run(r RunResult, trial Trial) error {
 	used, err := uses(trial)
 	if err != nil {
