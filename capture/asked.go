@@ -31,8 +31,8 @@ const statusRefused = 429
 // asked is what models asked for in a trial.
 type asked struct {
 	uses []*use
-	// reached has, by key and number of results less one, when a model was first shown so many
-	// results under that key: those of one use, or of one tool where uses have no ids.
+	// reached has the times when a model was first shown n results under a key, at index
+	// n-1. A key is that of a use, or of a tool if uses have no IDs.
 	reached map[string][]time.Time
 	results int         // entries of reached
 	starts  []time.Time // of requests, in order
@@ -52,7 +52,7 @@ type use struct {
 	from  time.Time // when the answer with it began
 	end   time.Time // when that answer ended
 	until time.Time // when a model was shown its result; zero is never
-	next  time.Time // where until is zero: when a model was asked next, whatever for; zero is never
+	next  time.Time // if until is zero, when a model was next asked anything; zero means never
 	key   string    // key of its result
 	had   int       // results under the key that the model was shown before
 	call  int       // index of the call that is tied to it, or none
@@ -61,7 +61,7 @@ type use struct {
 // maxResults bounds the results that are kept track of.
 const maxResults = 1 << 20
 
-// readAsked reads the model calls of a trial, which may come in any order.
+// readAsked reads the model calls of a trial in any order.
 func readAsked(models iter.Seq2[evidence.ModelCall, error]) *asked {
 	a := &asked{reached: map[string][]time.Time{}}
 	for call, err := range models {
@@ -135,7 +135,7 @@ func unread(call evidence.ModelCall, err error) bool {
 	return call.Truncated > 0 || errors.Is(err, dialect.ErrTooLarge) || err != nil && call.Outcome == evidence.ModelOK
 }
 
-// reach records that a request at a time shows a model so many results under a key.
+// reach records the time of a request with count results under a key.
 func (a *asked) reach(key string, count int, at time.Time) {
 	times := a.reached[key]
 	for i := range times[:min(count, len(times))] {

@@ -16,7 +16,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// call is a tool call while its frames come in, or a read, whose name is the call's tool.
+// call is a tool call whose frames are being read. It is also used for reads, with the name
+// in the Tool field.
 type call struct {
 	evidence.Call
 	method  string
@@ -112,7 +113,7 @@ func (c *collector) settleResult(f evidence.Frame, result json.RawMessage, k *ca
 		k.end(f, evidence.OutcomeOK)
 	case "true":
 		k.end(f, evidence.OutcomeToolError)
-	default: // a client that holds results against MCP's schema refuses this one
+	default: // a client that validates results rejects this one
 		k.note(f, NoteInvalidResult)
 		k.end(f, evidence.OutcomeProtocolError)
 	}
@@ -149,8 +150,8 @@ func isRetry(params map[string]json.RawMessage) bool {
 	return params["inputResponses"] != nil || params["requestState"] != nil
 }
 
-// rounds returns the keys of a waiting call: first on its own conversation, then on any of its
-// server. This era has no sessions, so a retry may come on another connection.
+// rounds returns the keys of a waiting call, first for its own conversation, then for any
+// of its server. Without sessions, a retry may come on another connection.
 func rounds(server, conn, method, tool string, arguments, state json.RawMessage) []round {
 	argumentsForm, _ := jsontext.Canonical(arguments)
 	stateForm, _ := jsontext.Canonical(state)
@@ -169,8 +170,8 @@ type likeness struct {
 // maxArguments is how many bytes of arguments are compared by value and checked.
 const maxArguments = 1 << 20
 
-// keep adds a new call or read. What the catalog says of a call is what it said when the first
-// request came.
+// keep adds a new call or read. The catalog at the time of the first request applies to a
+// call.
 func (c *collector) keep(f evidence.Frame, k *call) {
 	if k.method != methodCallTool {
 		c.reads = append(c.reads, k)
@@ -178,7 +179,7 @@ func (c *collector) keep(f evidence.Frame, k *call) {
 	}
 	c.calls = append(c.calls, k)
 	k.Seq = len(c.calls)
-	// Larger arguments are compared as they are written, and not checked.
+	// Larger arguments are compared as text, and not validated.
 	var value any
 	form := string(k.Arguments)
 	if len(k.Arguments) <= maxArguments {
@@ -231,9 +232,8 @@ func arguments(params map[string]json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// doubt says why the receiver of a message may have understood it differently than we do. It is
-// empty where nothing that counts can be read in two ways. All of a request counts, and of an
-// answer what decides on its outcome.
+// doubt explains why the receiver of a message may parse it differently, or returns "". It
+// checks all of a request, and the parts of a response that determine the outcome.
 func doubt(f evidence.Frame, m jsonrpc.Message) string {
 	if m.Repeated {
 		return "a key of its envelope comes twice"
@@ -311,7 +311,7 @@ func (k *call) read() Read {
 	}
 }
 
-// nameKey returns the parameter that names what a request is for.
+// nameKey returns the parameter that names the target of a request.
 func nameKey(method string) string {
 	if method == methodReadResource {
 		return "uri"
@@ -355,9 +355,9 @@ func Incidents(calls []evidence.Call) []Incident {
 
 // numberIncidents numbers the incidents in a trial's calls, whose outcomes are set.
 //
-// A call follows a failure if it was made when the failure was known: a call made at the same
-// time is no reaction to it. So calls that fail in parallel are one incident, and a success in
-// parallel does not end it. A call that the client gave up is neither failure nor success.
+// A call follows a failure only if it was made after the failed response. So calls that
+// fail in parallel are one incident, and a parallel success does not end it. A call that
+// the client gave up is neither a failure nor a success.
 func numberIncidents(calls []*call) {
 	type name struct{ server, tool string }
 	type incident struct {

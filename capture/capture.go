@@ -1,22 +1,22 @@
-// Package capture reads what crossed the proxy: it turns frames into calls and catalogs of
-// tools, and lists what could not be seen. It judges nothing.
+// Package capture derives calls and tool catalogs from the frames recorded by the proxy,
+// and lists what may be missing. It does not judge.
 //
-// It is pure: frames in, values out. It understands both eras of the protocol, sessions opened
-// by initialize and stateless requests with their rounds of input. It trusts neither side: the
-// case of keys counts, ids are compared by type and value, and a result never changes the
-// request on record.
+// It is a pure function of the frames. It supports both sessions that start with initialize
+// and stateless requests with rounds of input. It trusts neither side: keys are
+// case-sensitive, IDs are compared by type and value, and a result never changes the
+// recorded request.
 //
-// Each call has what the catalog of its server said when the call was made: whether the server
-// had listed the tool, whether as read-only, and whether the arguments fit the tool's input
-// schema. A server may list different tools to different conversations, so the list that the
-// call's own conversation got counts first, then those of others. A tool is reported as not
-// known only where a complete list lacks it: not while pages are missing, not after a message
-// that may have been a list and could not be read, and not after the server announced that its
-// list has changed. Tools that are kept from the agent are not known to it.
+// Each call is checked against the catalog of its server at that time: whether the tool was
+// listed, whether as read-only, and whether the arguments match the input schema. A server
+// may list different tools to different conversations, so the list of the call's own
+// conversation takes precedence over those of others. A tool is reported as unknown only if
+// a complete list lacks it: not while pages are missing, after an unreadable message that
+// may have been a list, or after the server announced that its list changed. Tools that are
+// hidden from the agent are unknown.
 //
-// Frames are hostile. What they can cost is bounded by counting: lists by their tools (maxTools,
-// maxListed), and checks of arguments by package schema. What is beyond the bounds stays
-// unknown, and says so.
+// Frames are hostile. Their cost is limited by counts: lists by their tools (maxTools,
+// maxListed), and validation of arguments by package schema. Anything beyond the limits is
+// marked as unknown.
 package capture
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Result is what is read from a trial's frames.
+// Result holds the calls, reads and catalogs of a trial.
 type Result struct {
 	Calls    []evidence.Call   // in the order of their first requests, numbered from 1
 	Reads    []Read            // likewise
@@ -35,8 +35,8 @@ type Result struct {
 	Changes  []evidence.Change // of the tools that were listed to the agent, in order
 	Gaps     []Gap             // what could not be seen
 	Notes    []Note            // oddities that belong to no call
-	// Named holds the ids of tool uses that clients put into their requests, by the number of
-	// the call. They are claims of the client.
+	// Named maps numbers of calls to the tool use IDs that clients put into the requests.
+	// They are claims of the client.
 	Named map[int]string
 }
 
@@ -46,8 +46,8 @@ type Tool = evidence.Tool
 // Gap is a part of the traffic that could not be understood. Questions about the server's calls
 // then have no certain answer.
 type Gap struct {
-	Server string // empty where it may be any
-	Frame  int64  // 0 where there is none
+	Server string // empty if it may be any
+	Frame  int64  // 0 if there is none
 	Why    string
 }
 
@@ -66,12 +66,12 @@ func (g Gap) String() string {
 const (
 	NoteOrphanResponse    = "orphan_response"    // answers no request on record
 	NoteDuplicateResponse = "duplicate_response" // answers a request once more
-	NoteLateResponse      = "late_response"      // answers what was cancelled, abandoned or timed out
-	NoteCallWithoutID     = "call_without_id"    // a tools/call that asks for no answer
+	NoteLateResponse      = "late_response"      // responds to a request that was canceled, abandoned or timed out
+	NoteCallWithoutID     = "call_without_id"    // a tools/call notification
 	NoteIDReused          = "id_reused"          // two requests under one id at once
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
 	NoteMalformed         = "malformed"          // a field of the wrong type
-	NoteInvalidResult     = "invalid_result"     // isError is there and no boolean, so it is no result of a call
+	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
 	NoteRoundUnknown      = "round_unknown"      // a retry of a call that asked for no input
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
 	NoteUnchecked         = "unchecked"          // why it is not known whether arguments fit their schema

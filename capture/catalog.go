@@ -17,7 +17,7 @@ const (
 	maxListed = 100_000 // entries of the lists that its conversations hold
 )
 
-// catalog is what one server has listed so far.
+// catalog holds the tools that a server has listed so far.
 type catalog struct {
 	tools         []*tool // in the order first seen
 	index         map[string]*tool
@@ -31,7 +31,7 @@ type catalog struct {
 	schemas       schema.Checker
 }
 
-// tool is what is known of one tool.
+// tool is a tool with its versions.
 type tool struct {
 	*version
 	first, last int64 // frames that listed it
@@ -41,7 +41,7 @@ type tool struct {
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list
 }
 
-// conversation is what was listed in one conversation.
+// conversation holds the tools that were listed in one conversation.
 type conversation struct {
 	whole *listing // the last complete list
 	fresh *listing // a newer list, as far as it has come
@@ -49,8 +49,8 @@ type conversation struct {
 
 // listing is a list of tools, page by page.
 type listing struct {
-	asked int64  // frame of the request for its first page; 0 where that was not seen
-	next  string // cursor of the page that comes next
+	asked int64  // frame of the request for the first page; 0 if not seen
+	next  string // cursor of the next page
 	tools map[string]*version
 }
 
@@ -71,8 +71,8 @@ func (c *collector) catalog(f evidence.Frame) *catalog {
 	return known
 }
 
-// conversationOf names the conversation that a list belongs to. Requests without a session may
-// come on any connection, so all of them to one server are one conversation.
+// conversationOf returns the conversation of a list. Requests without a session may use any
+// connection, so those to one server form one conversation.
 func (c *collector) conversationOf(f evidence.Frame) string {
 	if c.session[connID{f.Server, f.Conn}] {
 		return f.Conn
@@ -80,9 +80,9 @@ func (c *collector) conversationOf(f evidence.Frame) string {
 	return ""
 }
 
-// kept reads a message that only the proxy saw: a list before tools were kept from the agent, or
-// an answer when the client had left. The answer that the agent sees comes later, and ends the
-// request.
+// kept reads a message that the agent did not receive: a list before tools were removed, or
+// a response after the client disconnected. The request ends with the response that the
+// agent receives later.
 func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	waiting := c.open[id]
@@ -157,7 +157,7 @@ func (k *catalog) drop(l *listing) {
 	}
 }
 
-// show adds v, which the agent got. It returns false where there is no room.
+// show adds v, which the agent received. It returns false if a limit is reached.
 func (k *catalog) show(f evidence.Frame, l *listing, v *version) bool {
 	name := v.name()
 	t := k.index[name]
@@ -206,8 +206,8 @@ func (k *catalog) showTwin(f evidence.Frame, l *listing, t *tool, v *version) {
 // maxTwins is how many entries of one name are kept apart.
 const maxTwins = 16
 
-// hide adds a tool that may be kept from the agent. It returns false where there is no room. A
-// tool that the agent has seen stays as it saw it.
+// hide adds a tool that may be hidden from the agent. It returns false if a limit is
+// reached. It does not change a tool that the agent has received.
 func (k *catalog) hide(f evidence.Frame, v *version) bool {
 	t := k.index[v.name()]
 	switch {
@@ -259,9 +259,9 @@ func (k *catalog) end(f evidence.Frame, name string, l *listing) {
 	}
 }
 
-// find returns a tool as it was last listed in a conversation, else as in another one. Where
-// there is none, known reports whether that is certain: a complete list lacks it, and nothing
-// since then says that there may be others.
+// find returns the last version of a tool in a conversation, or otherwise in any other. If
+// there is none, known reports whether a complete list lacks the tool and nothing has
+// changed since.
 func (k *catalog) find(in, name string, blind int64) (v *version, known bool) {
 	t := k.conversations[in]
 	if t == nil {

@@ -69,7 +69,7 @@ func hashOf(tools []Tool) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Catalogs returns what the servers listed, in the order of their names.
+// Catalogs returns the catalogs of the servers, sorted by name.
 func (r Result) Catalogs() []evidence.Catalog {
 	catalogs := []evidence.Catalog{}
 	for _, server := range slices.Sorted(maps.Keys(r.Catalog)) {

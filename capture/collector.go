@@ -24,13 +24,13 @@ type requestID struct {
 	key string
 }
 
-// request is a request that an answer may come for.
+// request is a request that may get a response.
 type request struct {
 	call   *call  // for a tools/call or a read
 	list   bool   // it is a tools/list
-	cursor string // the page it asks for; empty is the first
+	cursor string // requested page; empty for the first
 	frame  int64
-	again  string // the note for a further answer; empty while there is no answer
+	again  string // note for another response; empty before the first
 	late   bool   // the server answered when the client had left
 }
 
@@ -38,7 +38,7 @@ func (r *request) isAbandoned() bool {
 	return r.call != nil && r.call.Outcome == evidence.OutcomeAbandoned
 }
 
-// collector holds what was read from the frames so far.
+// collector holds the state while frames are read.
 type collector struct {
 	calls   []*call
 	reads   []*call
@@ -190,8 +190,8 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 	}
 }
 
-// regained returns last, the last request under an id, if it is a call whose client had left and
-// came back for the answer f; else nil.
+// regained returns last, the latest request with an ID, if its client disconnected and has
+// now come back for the response f. Otherwise it returns nil.
 func (c *collector) regained(f evidence.Frame, last *request) *request {
 	if last == nil || !last.isAbandoned() || f.Synthetic != "" || last.late && f.Side != evidence.SideAgent {
 		return nil
@@ -200,7 +200,7 @@ func (c *collector) regained(f evidence.Frame, last *request) *request {
 	return last
 }
 
-// unheard notes an answer that came when the client had left.
+// unheard notes a response that arrived after the client disconnected.
 func (c *collector) unheard(f evidence.Frame, last *request) {
 	if last != nil && last.isAbandoned() {
 		c.noteOn(f, last, last.again)
@@ -325,7 +325,7 @@ func (c *collector) finish() Result {
 
 // version is a tool as an entry of a list describes it.
 type version struct {
-	tool     Tool // without what is known from other frames
+	tool     Tool // without information from other frames
 	sum      [sha256.Size]byte
 	readOnly *bool
 	redacted bool // a part of the message was redacted
@@ -360,14 +360,14 @@ func (c *collector) page(f evidence.Frame, result json.RawMessage) page {
 	return p
 }
 
-// version reads an entry of a list, unless the same bytes were read before. It returns nil for
-// what is no tool.
+// version parses an entry of a list, unless the same bytes were parsed before. It returns
+// nil if the entry is not a tool.
 func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessage) *version {
 	sum := sha256.Sum256(raw)
 	if v := known.bytes[sum]; v != nil {
 		return v
 	}
-	fields, _ := members(raw) // what is no object has no name
+	fields, _ := members(raw) // empty unless an object
 	name := jsontext.Text(fields["name"])
 	if name == "" {
 		c.note(f, NoteMalformed)
@@ -384,9 +384,9 @@ func (c *collector) version(f evidence.Frame, known *catalog, raw json.RawMessag
 	}
 }
 
-// readOnlyHint returns the hint of that name, or nil where there is none that is a boolean.
+// readOnlyHint returns the hint, or nil unless it is a boolean.
 func readOnlyHint(annotations json.RawMessage) *bool {
-	fields, _ := members(annotations) // what is no object has no hints
+	fields, _ := members(annotations) // empty unless an object
 	switch string(fields["readOnlyHint"]) {
 	case "true":
 		return new(true)

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// content is what a tool result holds.
+// content is the content of a tool result.
 type content struct {
 	blocks     json.RawMessage // of content, as they came
 	structured json.RawMessage
@@ -19,7 +19,7 @@ type content struct {
 	textAlone  bool   // all blocks are text
 }
 
-// readContent reads a result. It is empty where the result is not what MCP says.
+// readContent parses a result. It returns an empty content for an invalid result.
 func readContent(result json.RawMessage) content {
 	if !jsontext.Valid(result) {
 		return content{}

@@ -9,9 +9,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
 
-// members returns the members of an object in valid JSON, and false where raw is no object. Keys
-// keep their case, unlike the fields of a struct. Of a key that is there twice the last value
-// counts, as with most parsers. The values are parts of raw.
+// members returns the members of a JSON object, and false if raw is not an object. Keys are
+// case-sensitive, unlike those of struct fields. The last of duplicate keys wins, as with
+// most parsers. The values share memory with raw.
 func members(raw []byte) (map[string]json.RawMessage, bool) {
 	if trimmed := jsontext.TrimSpace(raw); len(trimmed) == 0 || trimmed[0] != '{' {
 		return nil, false
@@ -61,7 +61,7 @@ func duplicateKeys(raw []byte) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// errorOf returns the error of a response, or nil where it has none or null.
+// errorOf returns the error of a response, or nil if there is none or it is null.
 func errorOf(m jsonrpc.Message) json.RawMessage {
 	if isNull(m.Error) {
 		return nil
@@ -69,8 +69,8 @@ func errorOf(m jsonrpc.Message) json.RawMessage {
 	return m.Error
 }
 
-// Equal reports whether a and b are the same JSON value, as [jsontext.Equal] compares them. An absent
-// value equals only an absent one, and what is not JSON equals nothing.
+// Equal reports whether a and b are the same JSON value according to [jsontext.Equal]. An absent
+// value only equals an absent one, and invalid JSON equals nothing.
 func Equal(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)

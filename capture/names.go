@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// NameKind says what a name that an agent uses for a tool stands for.
+// NameKind is the kind of an agent's name for a tool.
 type NameKind string
 
 // Kinds of names.
@@ -23,28 +23,28 @@ const (
 	NameAmbiguous NameKind = "ambiguous" // more than one tool
 )
 
-// Resolution is what a name may stand for.
+// Resolution is the meaning of a name.
 type Resolution struct {
 	Kind NameKind
-	// Tools are the tools that the name may stand for, sorted: one, or several where it is
-	// ambiguous. For an unknown name they are what follows the name of each server, and none
-	// where the name differs from a tool's in case alone.
+	// Tools are the tools that the name may refer to, sorted. There are several if it is
+	// ambiguous. For an unknown name they are its parts after the names of servers, or none
+	// if it differs from a tool's name only in case.
 	Tools []evidence.ToolRef
-	// Bare is set where the name is the tool's own, without a server's before it. The agent may
-	// have a tool of that name itself.
+	// Bare reports that the name does not include a server. The agent may have a builtin
+	// tool with that name.
 	Bare bool
 }
 
 // claims reports whether the name is that of a server's tool.
 func (r Resolution) claims() bool { return len(r.Tools) > 0 }
 
-// Resolve finds out what names stand for that agents use for tools of servers, in the order of
-// the names. catalogs has the tools of every declared server; a server without a list on record is
-// there with none.
+// Resolve returns the meaning of the names that agents use for tools, in the order of
+// names. catalogs maps every declared server to its tools, or to an empty list if none is
+// recorded.
 //
-// Names are not taken apart: every tool is written in every way in which clients are known to
-// write it, and compared. A name that fits no tool and begins with a declared server's is unknown,
-// and is a claim about that server all the same.
+// Names are not split. Instead, every tool is spelled in every way that clients are known
+// to use, and compared. A name that matches no tool and starts with the name of a server is
+// unknown, but is still a claim about that server.
 func Resolve(catalogs map[string][]string, names ...string) []Resolution {
 	asked := map[string]*reading{}
 	for _, name := range names {
@@ -108,8 +108,8 @@ func (r *reading) resolution() Resolution {
 	return found
 }
 
-// unlisted returns what a name that fits no tool stands for. cased says that it differs from one
-// in case alone.
+// unlisted returns the meaning of a name that matches no tool. cased says that it differs
+// from one only in case.
 func unlisted(prefixes map[string][]string, name string, cased bool) Resolution {
 	found := map[evidence.ToolRef]bool{}
 	for server, all := range prefixes {
@@ -125,8 +125,8 @@ func unlisted(prefixes map[string][]string, name string, cased bool) Resolution 
 	return Resolution{Kind: NameUnknown, Tools: sorted(maps.Keys(found))}
 }
 
-// prefixesOf returns the beginnings of names by which they are about a server, whatever follows. A
-// single underscore is not among them: web_search may be no tool of a server web.
+// prefixesOf returns the prefixes that mark a name as one of a server. A single underscore
+// is not one: web_search need not be a tool of a server web.
 func prefixesOf(catalogs map[string][]string) map[string][]string {
 	prefixes := map[string][]string{}
 	for server := range catalogs {
@@ -180,8 +180,8 @@ func ModelName(server, tool string) string {
 	return spelled("mcp__"+server+"__"+tool, true)
 }
 
-// shortNames returns a name, and the ways in which clients shorten it where it is too long: cut
-// off, or without its middle.
+// shortNames returns a name and the ways in which clients shorten it if it is too long:
+// without its end, or without its middle.
 func shortNames(name string) []string {
 	all := []string{name}
 	if n := len(name); n >= MaxModelName {
@@ -205,8 +205,8 @@ func digested(server, tool string) (name string, long bool) {
 	return spelled(raw, true)[:MaxModelName-len(digest)] + digest, true
 }
 
-// spellings returns the ways in which clients write a name, each once: as it is; with _ for
-// characters that APIs of models refuse; and with _ for - too.
+// spellings returns the ways in which clients write a name, without duplicates: unchanged;
+// with _ for characters that model APIs reject; and with _ for - too.
 func spellings(name string) []string {
 	return slices.Compact([]string{name, spelled(name, true), spelled(name, false)})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Narration returns where the transcript differs from the MCP calls that were made. It assumes
-// that both are complete; a caller who knows of gaps adds them.
+// Narration returns the differences between the transcript and the recorded MCP calls. It
+// assumes that both are complete; the caller adds known gaps.
 func (p *Pairing) Narration() evidence.Narration {
 	n := evidence.Narration{Unreported: p.unreported(), Tools: p.tools}
 	for i, t := range p.reported {
@@ -37,7 +37,7 @@ func (p *Pairing) Narration() evidence.Narration {
 	return n
 }
 
-// differences lists in what a use in the transcript differs from its call.
+// differences lists how a use in the transcript differs from its call.
 func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference {
 	t, call := p.reported[i], p.calls[p.call[i]]
 	var found []evidence.Difference
@@ -62,8 +62,8 @@ func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference
 	return found
 }
 
-// compact returns JSON on one line with its keys in order, so that two values are equal up to
-// where they differ. What is no object is returned as it came.
+// compact returns a JSON object on one line with sorted keys, so that equal values have
+// equal text. It returns other values unchanged.
 func compact(raw json.RawMessage) string {
 	var v map[string]json.RawMessage
 	if jsontext.Unmarshal(raw, &v) != nil || v == nil {
@@ -103,8 +103,8 @@ func excerpt(s string, from, most int) string {
 // maxNamed is how many claims or calls a sentence names.
 const maxNamed = 5
 
-// Describe says in words where n differs from calls, which are the trial's: one sentence for each
-// kind of difference.
+// Describe describes the differences between n and the trial's calls, with one sentence for
+// each kind.
 func Describe(n evidence.Narration, calls []evidence.Call) (sentences []string) {
 	call := func(seq int) string {
 		if seq < 1 || seq > len(calls) {

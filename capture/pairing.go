@@ -10,10 +10,10 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Pairing says which captured call each use in the transcript is. As many as possible are paired,
-// of these as many as possible with equal arguments, then with equal outcomes and results; those
-// that are still alike are paired in order. So whatever the order in which a transcript has
-// parallel calls, the same ones are left over.
+// Pairing matches tool uses in the transcript with captured calls. It maximizes the number
+// of pairs, then of pairs with equal arguments, then with equal outcomes and results;
+// remaining candidates are paired in order. So the result does not depend on the order in
+// which a transcript lists parallel calls.
 type Pairing struct {
 	tools    map[string][]string
 	reported []reportedUse
@@ -22,10 +22,10 @@ type Pairing struct {
 	taken    []bool
 	err      error // of reading a result
 
-	input []string // by call: canonical form of its arguments; none where nothing is reported
-	// namesServers is set where names in the transcript include a server's, so that a bare name
-	// is a tool of the agent's own. namesTools is set where none do and bare names are captured
-	// calls, so that a bare name is a server's tool.
+	input []string // canonical arguments by call; empty without a transcript
+	// namesServers reports that names in the transcript include those of servers, so that a
+	// bare name is a builtin tool. namesTools reports that none do and that bare names are
+	// captured calls, so that a bare name is a server's tool.
 	namesServers, namesTools bool
 }
 
@@ -62,8 +62,8 @@ func Pair(tools map[string][]string, calls []evidence.Call, transcript []evidenc
 	return p
 }
 
-// exact pairs uses whose name is one tool's: first names with their server's, since a bare name is
-// a call only where its arguments are.
+// exact pairs uses whose name refers to one tool. It starts with names that include a
+// server, since a bare name is only a call if the arguments match.
 func (p *Pairing) exact() {
 	p.within(func(reported, calls []int) {
 		qualified := func(i int) bool { return !p.reported[i].means.Bare }
@@ -233,8 +233,8 @@ func (p *Pairing) unreported() []int {
 	return seqs
 }
 
-// ambiguous pairs uses whose name is that of several tools with calls that are not paired: a
-// maximum matching, by augmenting paths.
+// ambiguous pairs uses with ambiguous names with the remaining calls. It is a maximum
+// matching by augmenting paths.
 func (p *Pairing) ambiguous() {
 	m := newMatching(p)
 	for i, t := range p.reported {
@@ -352,7 +352,7 @@ func (m *matching) augment(use int) bool {
 	return false
 }
 
-// firstFree returns the first call of g that has no use, or none.
+// firstFree returns the first unpaired call of g, or none.
 func (m *matching) firstFree(g *group) int {
 	for ; len(g.free) > 0; g.free = g.free[1:] {
 		m.looks++

@@ -10,21 +10,21 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// Tie records for each captured call which use of a tool, in which answer of a model, it carries
-// out. Each use is carried out once. models are the model calls of the trial in any order, or nil
-// where they did not pass a gateway. tools is as [Tools] returns it.
+// Tie sets the origin of each captured call: the tool use in a model's response that the
+// call executes. Each use is executed once. models yields the model calls of the trial in
+// any order, or is nil without a gateway. tools is as returned by [Tools].
 //
-// A call carries out a use if the use's name stands for its tool, the arguments are equal, and the
-// call was made after the model asked and before a model was shown the result. An id of the use in
-// the client's request narrows that down. Where more calls fit than the model asked for, those of
-// a client that has carried out other uses go first; where that does not decide, the origin of all
-// of them is unknown. The origin of a call without an id is also unknown where part of the
-// server's traffic could not be seen, and where a model was asked something else before the call
-// and no model was ever shown the result of the use.
+// A call executes a use if the name of the use refers to its tool, the arguments are equal,
+// and the call was made after the model's response and before a model was shown the result.
+// The ID of the use in the client's request restricts the candidates. If there are more
+// calls than uses, those of a client that has executed other uses take precedence; if that
+// does not decide, the origin of all of them is unknown. The origin of a call without an ID
+// is also unknown if part of the server's traffic was not recorded, or if a model was asked
+// something else before the call and was never shown the result of the use.
 //
-// A call for which no use is left is out of band. That is unknown where part of the answers before
-// it is missing, and while a use of the same tool with other arguments is left, which the agent
-// may have changed.
+// A call without a remaining use is out of band. Its origin is unknown instead if part of
+// the earlier responses is missing, or if a use of the same tool with other arguments
+// remains, since the agent may have changed those.
 func Tie(captured Result, tools map[string][]string, models iter.Seq2[evidence.ModelCall, error]) {
 	if models == nil {
 		for i := range captured.Calls {
@@ -46,7 +46,7 @@ type tying struct {
 	calls    []evidence.Call
 	named    map[int]string
 	forms    []string // of the calls' arguments
-	carried  []*use   // by call: what it carries out, or nil
+	carried  []*use   // the use that a call executes, by call; may be nil
 	doubtful []bool   // by call: it is not known which of several calls carries out the use
 	gaps     []Gap
 	same     map[withInput][]*use        // in order of turns
@@ -120,8 +120,8 @@ func (t *tying) pickAll() {
 	}
 }
 
-// pick gives a call, of the uses that fit and are left, the one whose time ends first: in this way
-// as many calls as possible get one.
+// pick gives a call the earliest-ending of the matching uses that are free. This maximizes
+// the number of calls with a use.
 func (t *tying) pick(call int) {
 	var best *use
 	for u := range t.fitting(call) {
@@ -138,7 +138,7 @@ func (t *tying) give(u *use, call int) {
 	u.call, t.carried[call] = call, u
 }
 
-// rivals returns the calls whose use may just as well be carried out by a call without one.
+// rivals returns the calls whose use could equally belong to a call without one.
 func (t *tying) rivals(call int) (found []int) {
 	for u := range t.fitting(call) {
 		names := t.named[t.calls[call].Seq] != ""
@@ -149,7 +149,7 @@ func (t *tying) rivals(call int) (found []int) {
 	return found
 }
 
-// settle decides between calls where there are more of them than uses.
+// settle decides between calls if there are more of them than uses.
 func (t *tying) settle() {
 	rivals := map[int][]int{}
 	contested := map[int]bool{}
@@ -209,8 +209,8 @@ func (t *tying) record(i int) {
 	}
 }
 
-// late reports whether a call comes so late that its use may have been given up: no model was ever
-// shown the result, and one was asked something else before the call.
+// late reports whether a call came so late that its use may have been abandoned: no model
+// was shown the result, and one was asked something else before the call.
 func (t *tying) late(call int, u *use) bool {
 	return u.until.IsZero() && !u.next.IsZero() && t.calls[call].Start.After(u.next)
 }

@@ -21,7 +21,7 @@ type Use struct {
 	Source    string         // "builtin", "skill" or "mcp:NAME"
 	Call      *evidence.Call // the captured call; nil for a use that is only in the transcript
 	ID        string         // the agent's id of a builtin use
-	Reported  int            // its place among the tool uses of the transcript, from 1; 0 where that is not clear
+	Reported  int            // number of the tool use in the transcript, from 1; 0 if not known
 	Tool      string
 	Arguments json.RawMessage
 	Result    evidence.Result
@@ -43,10 +43,10 @@ func (u Use) Names() []string {
 	return slices.Compact([]string{u.Tool, u.FullName()})
 }
 
-// Uses lists what the agent used: the captured calls in their order, then its own tools in the
-// order of the transcript. An MCP call in the transcript is no use: claims are no evidence of
-// calls. A bare name of a server's tool that is paired with no call counts as a tool of the
-// agent's own.
+// Uses returns the tool uses of the agent: the captured calls in order, then builtin tools
+// in the order of the transcript. Claims about MCP calls in the transcript are ignored,
+// since they are not evidence. A bare name of a server's tool without a matching call
+// counts as a builtin tool.
 func (p *Pairing) Uses() []Use {
 	var uses []Use
 	for i := range p.calls {
@@ -70,8 +70,8 @@ func (p *Pairing) Uses() []Use {
 	return uses
 }
 
-// reportIntent is a tool with which Copilot says what it is about to do. As in upstream waza it
-// does not count as a use.
+// reportIntent is a tool with which Copilot announces what it is about to do. As in
+// upstream waza it does not count as a use.
 const reportIntent = "report_intent"
 
 func source(tool string) string {
@@ -81,9 +81,9 @@ func source(tool string) string {
 	return SourceBuiltin
 }
 
-// places returns where each call is in the transcript: the number of the reported use, or 0. Equal
-// calls are there in their order, and only if there are exactly as many reported uses of them, none
-// of which may be another call: anything else would be a guess.
+// places returns the position of each call in the transcript: the number of the reported
+// use, or 0. Equal calls are assigned in order, but only if there are exactly as many uses,
+// none of which may be another call.
 func (p *Pairing) places() []int {
 	alike := map[withInput][]int{}
 	for i, form := range p.input {
@@ -123,11 +123,11 @@ func (p *Pairing) places() []int {
 type reportedUse struct {
 	id        string
 	name      string
-	arguments json.RawMessage // nil where it has none
+	arguments json.RawMessage // nil if none are reported
 	result    json.RawMessage // likewise
 	success   *bool           // likewise
 	means     Resolution
-	form      string // canonical form of input; empty where that is no JSON
+	form      string // canonical input; empty if that is not JSON
 }
 
 // reportedUses lists the tool uses of a transcript: each start, with the end that has its id.
@@ -159,7 +159,7 @@ func reportedUses(catalogs map[string][]string, transcript []evidence.Transcript
 	return reported
 }
 
-// input returns the reported arguments. Null stands for none, as in a call without arguments.
+// input returns the reported arguments, or an empty object for null.
 func (u reportedUse) input() json.RawMessage {
 	if isNull(u.arguments) {
 		return json.RawMessage("{}")
