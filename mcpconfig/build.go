@@ -2,8 +2,8 @@ package mcpconfig
 
 import "errors"
 
-// Build says how the image of a server is built from source. Its keys are those of docker
-// compose.
+// Build describes how to build the image of a server from source. Its keys are those of
+// Docker Compose.
 type Build struct {
 	Context    string            `json:"context,omitempty" jsonschema:"directory of the source, relative to the eval; default the eval's own, and for npx and uvx none"`
 	Dockerfile string            `json:"dockerfile,omitempty" jsonschema:"path of the Dockerfile in context; default Dockerfile, and without one the recipe for Node.js, Go or Python"`

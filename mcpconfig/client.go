@@ -17,23 +17,23 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// ClientFile is what the MCP configuration file of a client (an editor, an agent)
-// comes to: servers as an eval has them.
+// ClientFile holds the servers of an MCP configuration file of a client, such as an editor
+// or an agent, in the format of an eval.
 type ClientFile struct {
 	Name    string             // as given to [ReadClient]
 	SHA256  string             // of the file, in hex
-	Servers map[string]*Server // by name; none is nil
+	Servers map[string]*Server // by name; values are not nil
 	Notes   []Note             // in the order of the file
-	// Secrets are values that the file spells out under a name that says they are
-	// secret: whoever writes anything about the servers must redact them.
+	// Secrets are literal values in the file whose names mark them as secret. Callers must
+	// redact them.
 	Secrets []string
 
 	doc    *strictyaml.Document
 	places map[string]strictyaml.Path // of each server
 }
 
-// Note is something that a client's file says and that was left out, or was read
-// in a way its author should know.
+// Note describes a setting that was ignored, or interpreted in a way that the author should
+// know.
 type Note struct {
 	Position strictyaml.Position
 	Text     string // one sentence, without values
@@ -79,8 +79,8 @@ func ReadClient(name string, data []byte) (*ClientFile, error) {
 // Document is the file, to report problems at their places.
 func (f *ClientFile) Document() *strictyaml.Document { return f.doc }
 
-// Place leads to what the file has for a server, its field, or a key of that
-// field: as in [Error], and both may be empty.
+// Place returns the position of a server in the file, of its field, or of a key of that
+// field, as in [Error]. Field and key may be empty.
 func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 	at := f.places[server]
 	if field == "" {
@@ -109,9 +109,9 @@ func (f *ClientFile) Place(server, field, key string) strictyaml.Path {
 	return at
 }
 
-// step leads from a field of a file, called name there, to a key of it: to an
-// item where the key is an index. A command that is a list has args from its
-// second item on.
+// step returns the path from a field of a file, called name there, to one of its keys,
+// which is an item if the key is an index. If a command is a list, its args start at the
+// second item.
 func step(field, name, key string) any {
 	index, err := strconv.Atoi(key)
 	switch {
@@ -128,11 +128,11 @@ type clientReader struct {
 	*ClientFile
 	at        strictyaml.Path // of the servers
 	inputs    map[string]clientInput
-	variables map[string]string // environment variable → input it stands for
+	variables map[string]string // environment variables and the inputs they replace
 }
 
-// openCode reports whether the file is one of OpenCode's, whose variables and
-// timeouts are unlike the others'.
+// openCode reports whether the file has the format of OpenCode, whose variables and
+// timeouts differ from others.
 func (r *clientReader) openCode() bool { return r.at[0] == "mcp" }
 
 func (r *clientReader) note(at strictyaml.Path, format string, args ...any) {
@@ -217,7 +217,7 @@ const tomlHint = `this is TOML, as Codex has it, and only JSON is read; write th
 // begins with.
 var tomlLine = regexp.MustCompile(`^(\[\[?[A-Za-z_][^]{}:]*\]\]?\s*(#.*)?|[A-Za-z_][A-Za-z0-9_.-]*\s*=.*)$`)
 
-// isTOML reports whether the first line that holds anything is one of TOML.
+// isTOML reports whether the first line that is not empty or a comment is TOML.
 func isTOML(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
@@ -255,8 +255,8 @@ func (r *clientReader) find() bool {
 	return r.doc.Err() == nil
 }
 
-// findOpenCode is where a file with the key mcp has its servers: OpenCode has them
-// there, its version 2 and VS Code's settings.json one level below.
+// findOpenCode returns the path of the servers in a file with the key mcp. OpenCode has
+// them there; its version 2 and VS Code's settings.json have them one level below.
 func (r *clientReader) findOpenCode() strictyaml.Path {
 	at := strictyaml.Path{"mcp"}
 	if !r.doc.Has("mcp", "servers") || r.isServer("mcp", "servers") {
@@ -281,7 +281,7 @@ func (r *clientReader) isServer(path ...any) bool {
 	})
 }
 
-// found says what stands in a file that has no servers where they belong.
+// found describes the content of a file without servers in the expected place.
 func (r *clientReader) found(keys []string) string {
 	if len(keys) == 0 {
 		return "no keys"

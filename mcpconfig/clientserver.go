@@ -56,8 +56,8 @@ type clientInterface struct {
 	AlwaysLoad     json.RawMessage `json:"alwaysLoad,omitempty"`
 }
 
-// clientRefused is what changes what a server does and has no counterpart here;
-// the tag refused says what to do instead.
+// clientRefused holds settings that change the behavior of a server and are not supported;
+// the tag refused suggests an alternative.
 type clientRefused struct {
 	ExcludeTools     json.RawMessage `json:"excludeTools,omitempty" refused:"waza knows only tools to show; list those under tools"`
 	DisabledTools    json.RawMessage `json:"disabledTools,omitempty" refused:"waza knows only tools to show; list those under tools"`
@@ -95,7 +95,7 @@ func (c *commandLine) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// server reads one server, whose name here is host.
+// server reads one server, called host in the result.
 func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	var c clientServer
 	if !r.doc.DecodeAt(&c, at...) || !r.single(at) {
@@ -126,8 +126,8 @@ func (r *clientReader) server(host string, at strictyaml.Path) *Server {
 	return &s
 }
 
-// onlyVariables refuses secrets that come from anywhere but variables: such files are
-// passed around, and nobody expects that one reads other files or runs programs.
+// onlyVariables rejects secrets that come from anything but variables. Client files are
+// shared, and users do not expect them to read other files or run programs.
 func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets map[string]Secret) {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if secret := secrets[name]; secret.File != "" || len(secret.Command) > 0 {
@@ -136,9 +136,9 @@ func (r *clientReader) onlyVariables(host string, at strictyaml.Path, secrets ma
 	}
 }
 
-// noWayOut refuses hosts and addresses that a file allows itself: whoever wrote it could
-// have what the user's variables give its server sent to any place, also on the user's own
-// network. It refuses builds, which read directories of the user's.
+// noWayOut rejects egress and addresses in the file, with which its author could send the
+// values of the user's variables anywhere, including the user's network. It also rejects
+// builds, which read the user's directories.
 func (r *clientReader) noWayOut(host string, at strictyaml.Path, s Server) {
 	if len(s.Egress) > 0 {
 		r.doc.KeyProblemf(at.With("egress"), "server %q: egress: a client's file cannot allow its own servers hosts; allow them with --egress %s=HOST, or put the server into the eval", host, host)
@@ -185,7 +185,7 @@ func (r *clientReader) single(at strictyaml.Path) bool {
 	return true
 }
 
-// leaveOut notes what is only about the client.
+// leaveOut notes settings that only concern the client.
 func (r *clientReader) leaveOut(c clientInterface, host string, at strictyaml.Path) {
 	var names []string
 	for name := range given(c) {
@@ -196,7 +196,7 @@ func (r *clientReader) leaveOut(c clientInterface, host string, at strictyaml.Pa
 	}
 }
 
-// refuse reports what has no counterpart. What is empty or false asks for nothing.
+// refuse reports settings that are not supported, unless they are empty or false.
 func (r *clientReader) refuse(c clientRefused, host string, at strictyaml.Path) {
 	for name, field := range given(c) {
 		r.doc.KeyProblemf(at.With(name), "server %q: %s: %s", host, name, field.Tag.Get("refused"))
@@ -219,7 +219,7 @@ func given(c any) func(yield func(string, reflect.StructField) bool) {
 	}
 }
 
-// tools is a list of tools to show, where "*" stands for all of them.
+// tools returns the tools to show. "*" stands for all.
 func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []string {
 	if slices.Contains(tools, "*") {
 		return nil
@@ -235,8 +235,8 @@ func (r *clientReader) tools(host string, at strictyaml.Path, tools []string) []
 	return nil
 }
 
-// transport is a type as Server has it. Without one, a url is streamable HTTP,
-// unless its path says SSE, as clients find out by trying.
+// transport returns the normalized type. Without a type, a URL means streamable HTTP,
+// unless its path contains SSE. Clients find out by trying.
 func (r *clientReader) transport(host, name, url string) string {
 	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name)) {
 	case "stdio", "local":
@@ -263,8 +263,8 @@ func (r *clientReader) transport(host, name, url string) string {
 	return "http"
 }
 
-// timeout is the limit of a request in milliseconds. OpenCode's and waza's are; of the
-// others some count these and some seconds, which their size tells.
+// timeout returns the request timeout in milliseconds. OpenCode uses milliseconds, as waza
+// does. Other clients use milliseconds or seconds, depending on the size of the number.
 func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 	const hour = 3600
 	inSeconds := c.Timeout < 1000 || c.Timeout <= hour && (c.AlwaysAllow != nil || c.AutoApprove != nil || c.WatchPaths != nil)
@@ -275,8 +275,8 @@ func (r *clientReader) timeout(c clientServer, at strictyaml.Path) float64 {
 	return 1000 * c.Timeout
 }
 
-// secretName matches names of what is secret, and not of what is near it: TOKEN and
-// no TOKEN_TYPE.
+// secretName matches names of secrets, but not of related settings: TOKEN, but not
+// TOKEN_TYPE.
 var secretName = regexp.MustCompile(`(?i)(token|secret|password|passwd|credentials?|(api|access|private)[_-]?key|^(proxy-)?authorization|^cookie)$`)
 
 // minSecret keeps words like none from being redacted everywhere.
@@ -305,5 +305,5 @@ func firstMap(all ...map[string]string) map[string]string {
 	return nil
 }
 
-// quote is a word of a stranger's file, made safe to print and not too long.
+// quote quotes a word of an untrusted file, escaped and limited in length.
 func quote(word string) string { return text.Quote(word, 64) }

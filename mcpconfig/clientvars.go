@@ -9,13 +9,13 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// clientInput is one of VS Code's inputs: a question whose answer enters a server
-// as ${input:ID}.
+// clientInput is an input of VS Code: a question whose answer replaces ${input:ID} in a
+// server.
 type clientInput struct {
 	fallback string // its default; empty for none
 }
 
-// readInputs reads the inputs beside the servers.
+// readInputs reads the inputs next to the servers.
 func (r *clientReader) readInputs() {
 	at := r.at[:len(r.at)-1].With("inputs")
 	if !r.doc.Has(at...) {
@@ -53,8 +53,8 @@ var clientOwn = []string{
 	"fileBasename", "fileDirname", "relativeFile", "execPath", "extensionPath",
 }
 
-// translate writes the variables in value, which stands at a place of the file,
-// as [Expand] reads them.
+// translate converts the variables in value, from the position at, to the format of
+// [Expand].
 func (r *clientReader) translate(at strictyaml.Path, field, value string) string {
 	if r.openCode() {
 		value = openCodeVar.ReplaceAllStringFunc(value, func(found string) string {
@@ -102,8 +102,8 @@ func (r *clientReader) environment(at strictyaml.Path, name string) string {
 	return "${" + name + "}"
 }
 
-// input stands for an answer that nobody is there to give: the environment
-// variable that is named like it.
+// input returns the environment variable that replaces an input, named after it, since
+// there is nobody to ask.
 func (r *clientReader) input(at strictyaml.Path, id string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 	if !IsVariable(name) {

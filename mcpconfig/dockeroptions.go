@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// runOption is an option of docker run. With neither refuse nor take it asks for
-// what containers with isolation are anyway.
+// runOption is an option of docker run. If neither refuse nor take is set, it asks for what
+// isolated containers do anyway.
 type runOption struct {
 	switches bool   // it takes no value
 	refuse   string // why, and what to do instead; behind the option's name
@@ -92,8 +92,8 @@ func refusedOptions() map[string]runOption {
 	return all
 }
 
-// setsText returns an option whose value is a text field of the server, called own. It must not
-// differ from what the field has already.
+// setsText returns an option whose value is the text field of the server called own. The
+// value must not contradict one that the field already has.
 func setsText(own string, field func(*Server) *string, check func(value string) error) runOption {
 	return runOption{take: func(r *runReader, name, value string) {
 		if err := check(value); err != nil {

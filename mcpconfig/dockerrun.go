@@ -10,18 +10,18 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// IsDockerRun reports whether s is a container that a docker or podman command of
-// the host would run. With an image of its own, the command is one in that image.
+// IsDockerRun reports whether the command of s is docker or podman on the host. If s has an
+// image, the command is a program in that image.
 func IsDockerRun(s Server) bool {
 	program := strings.TrimSuffix(path.Base(s.Command), ".exe")
 	return s.Image == "" && s.Build == nil && (program == "docker" || program == "podman")
 }
 
-// FromDockerRun is the server with an image that s asks for where [IsDockerRun],
-// and else s itself. Variables are not expanded. What would break isolation, and
-// what is not known, is refused by name, as [Errors] at the arguments of s.
+// FromDockerRun converts a docker run command to a server with an image. It returns s
+// unchanged unless [IsDockerRun]. Variables are not expanded. Options that would break
+// isolation, and unknown ones, are rejected as [Errors] at the arguments of s.
 //
-// It serves isolation alone: without it the command runs as it is.
+// It is for isolated runs; otherwise the command runs unchanged.
 func FromDockerRun(name string, s Server) (Server, error) {
 	if !IsDockerRun(s) {
 		return s, nil
@@ -48,12 +48,12 @@ type runReader struct {
 	entrypoint *string
 }
 
-// wrong reports what is wrong with the argument being read.
+// wrong adds an error for the current argument.
 func (r *runReader) wrong(format string, args ...any) {
 	r.add(ErrInvalid, "args", strconv.Itoa(r.at), format, args...)
 }
 
-// checkFields refuses what is about the docker command and not the server.
+// checkFields rejects fields that concern the docker command rather than the server.
 func (r *runReader) checkFields() {
 	for _, dir := range []struct{ field, value string }{{"cwd", r.from.Cwd}, {"working_dir", r.from.WorkingDir}} {
 		if dir.value != "" {
@@ -62,7 +62,7 @@ func (r *runReader) checkFields() {
 	}
 }
 
-// verb goes past "run" or "container run".
+// verb skips "run" or "container run".
 func (r *runReader) verb() bool {
 	words := r.from.Args
 	if len(words) > 0 && words[0] == "container" {
@@ -129,7 +129,7 @@ func (r *runReader) short(arg string) bool {
 	return true
 }
 
-// option acts on one option whose value may stand in the next argument.
+// option processes one option, whose value may be the next argument.
 func (r *runReader) option(name string, o runOption, value string, given bool) bool {
 	place := r.at
 	if !o.switches && !given {
@@ -154,7 +154,7 @@ func (r *runReader) option(name string, o runOption, value string, given bool) b
 	return true
 }
 
-// image reads the image and what is handed to its entrypoint.
+// image reads the image and the arguments for its entrypoint.
 func (r *runReader) image() {
 	words := r.from.Args
 	if r.at >= len(words) {

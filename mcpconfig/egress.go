@@ -9,15 +9,14 @@ import (
 	"strings"
 )
 
-// Egress is one entry of egress, as it is written: a host that may be reached, with
-// its ports.
+// Egress is an entry of egress as in the file: a host that may be accessed, with its ports.
 type Egress struct {
 	Host    string `json:"host" jsonschema:"HOST:PORT, HOST for ports 443 and 80, *.HOST:PORT for every name below HOST, or IP:PORT or CIDR:PORT"`
 	Ports   []int  `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports, where host has none; default 443 and 80"`
 	Address string `json:"address,omitempty" jsonschema:"IP or IP:PORT that the runner connects to; the name is not resolved, and the address may be a private one"`
 }
 
-// String is the entry as it is written.
+// String formats the entry.
 func (e Egress) String() string {
 	text := e.Host
 	if e.Ports != nil {
@@ -38,16 +37,14 @@ func (e *Egress) SetShort(host string) error {
 	return nil
 }
 
-// Destination is what an entry of egress comes to: a name or a range of addresses,
-// with the ports that may be reached there.
+// Destination is a parsed entry of egress: a name or address range, with the allowed ports.
 type Destination struct {
-	// Name is in lower case; with a leading "*." it stands for every name below the
-	// rest, and not for the rest itself. Empty where there is a Range.
+	// Name is in lowercase. A leading "*." matches every name below the rest, but not the
+	// rest itself. Name is empty if there is a Range.
 	Name  string       `json:"name,omitempty"`
 	Range netip.Prefix `json:"range,omitzero"`
 	Ports []int        `json:"ports"`
-	// Address is dialled in place of what Name resolves to, at Port where that is
-	// not 0.
+	// Address is connected to instead of the addresses of Name, at Port unless that is 0.
 	Address netip.Addr `json:"address,omitzero"`
 	Port    int        `json:"port,omitempty"`
 }
@@ -83,14 +80,14 @@ func (d Destination) String() string {
 // listens at each.
 const maxEgressPorts = 128
 
-// EgressProblem is what is wrong with the entry at Index, or with all of them where
-// that is -1. Like an [Error] it holds no value.
+// EgressProblem is an error in the entry at Index, or in the whole list if Index is -1.
+// Like an [Error] it contains no values.
 type EgressProblem struct {
 	Index int
 	What  string
 }
 
-// ReadEgress reads the entries of a container, and says what is wrong with them.
+// ReadEgress parses the entries of a container and returns their errors.
 func ReadEgress(entries []Egress) (all []Destination, problems []EgressProblem) {
 	ports := 0
 	for i, entry := range entries {
@@ -110,7 +107,7 @@ func ReadEgress(entries []Egress) (all []Destination, problems []EgressProblem) 
 	return all, problems
 }
 
-// unlike refuses what others have already.
+// unlike returns an error if others contain the destination already.
 func (d Destination) unlike(others []Destination) error {
 	for _, other := range others {
 		if other.Name != d.Name || other.Range != d.Range {
@@ -181,7 +178,7 @@ func (e Egress) ports(port int) ([]int, error) {
 	return e.Ports, nil
 }
 
-// splitPort takes the port off a host; 0 where it has none.
+// splitPort splits a host from its port, which is 0 if there is none.
 func splitPort(s string) (host string, port int, err error) {
 	if bare, ok := strings.CutPrefix(s, "["); ok {
 		inside, after, closed := strings.Cut(bare, "]")
@@ -264,6 +261,6 @@ func ReadHostName(text string) (name string, err error) {
 	return name, nil
 }
 
-// EgressProxyPort is where in a container with egress the runner's HTTP proxy is found; a
-// server of its own cannot listen there.
+// EgressProxyPort is the port of the runner's HTTP proxy in a container with egress. A
+// server cannot listen on it.
 const EgressProxyPort = 3128

@@ -16,8 +16,8 @@ var (
 	ErrMissingVariable = errors.New("missing variable")
 )
 
-// Error is one thing wrong with one server. Its text never holds a field's
-// value, which may be a secret.
+// Error is an error in a server's configuration. Its text never contains the value of a
+// field, which may be a secret.
 type Error struct {
 	Server  string
 	Field   string // as in the file, such as env or services.db.env; empty for the server as a whole
@@ -39,7 +39,7 @@ func (e *Error) Unwrap() error { return e.Class }
 // Errors is everything wrong with a server, or with several.
 type Errors = strictyaml.List[*Error]
 
-// findings collects what is wrong with one server.
+// findings collects the errors of one server.
 type findings struct {
 	server string
 	all    Errors

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// Expand puts variables into every string of s: ${VAR} and ${VAR:-default},
-// where the default stands in for a variable that is unset or empty, and $${ for
-// a literal "${". Values are not expanded again. Every field that fails is in the
-// error, as [Errors] of the class [ErrMissingVariable] or [ErrInvalid]; the
-// result is validated.
+// Expand expands variables in every string of s: ${VAR} and ${VAR:-default}, where the
+// default is used if the variable is unset or empty, and $${ for a literal "${". Values are
+// not expanded again. The error contains every field that fails, as [Errors] of class
+// [ErrMissingVariable] or [ErrInvalid]. The result is validated.
 //
-// secrets are the values that came from variables, without repeats: whoever
-// writes anything about the server must redact them. A default is no secret.
+// secrets are the values of variables without duplicates, which callers must redact.
+// Defaults are not secret.
 func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded Server, secrets []string, err error) {
 	f := &findings{server: name}
 	eachString(&s, func(field, key, value string) string {
@@ -40,14 +39,14 @@ func Expand(name string, s Server, lookup func(string) (string, bool)) (expanded
 	return s, slices.Compact(secrets), Validate(name, literal(s))
 }
 
-// CheckText returns what is wrong with the variables in a text, whatever their values.
+// CheckText returns an error if the variables in a text are malformed.
 func CheckText(text string) error {
 	_, err := split(text)
 	return err
 }
 
-// ExpandText puts variables into a text as Expand does into a server. Its error is of
-// class [ErrMissingVariable] or [ErrInvalid]; secrets are the values that came in.
+// ExpandText expands variables in a text, as [Expand] does. Its error is of class
+// [ErrMissingVariable] or [ErrInvalid]. secrets are the values of variables.
 func ExpandText(text string, lookup func(string) (string, bool)) (expanded string, secrets []string, err error) {
 	parts, err := split(text)
 	if err != nil {
@@ -60,8 +59,8 @@ func ExpandText(text string, lookup func(string) (string, bool)) (expanded strin
 	return expanded, secrets, nil
 }
 
-// expand is the text of parts, with the values that came in, and the variables that are not set
-// and have no default.
+// expand returns the text of parts, the values of variables in it, and the variables that
+// are not set and have no default.
 func expand(parts []part, lookup func(string) (string, bool)) (text string, values, missing []string) {
 	var b strings.Builder
 	for _, p := range parts {
@@ -82,14 +81,14 @@ func expand(parts []part, lookup func(string) (string, bool)) (text string, valu
 	return b.String(), values, missing
 }
 
-// literal makes a value that looks like a variable after expansion, because it
-// was escaped or came from one, look to Validate like the text it is.
+// literal escapes text that looks like a variable after expansion, because it was escaped
+// or is a value, so that Validate treats it as text.
 func literal(s Server) Server {
 	eachString(&s, func(_, _, value string) string { return strings.ReplaceAll(value, "${", "$") })
 	return s
 }
 
-// Variable is one place of a server where a variable enters.
+// Variable is a use of a variable in a server.
 type Variable struct {
 	Field, Key string // as in [Error]
 	Name       string
@@ -153,7 +152,7 @@ func split(s string) ([]part, error) {
 	}
 }
 
-// reference reads what stands between the braces.
+// reference parses the text between the braces.
 func reference(s string) (part, error) {
 	name, fallback, hasDefault := strings.Cut(s, ":-")
 	if !IsVariable(name) {

@@ -62,7 +62,7 @@ func eachOf(v reflect.Value, prefix string, f func(field, key, value string) str
 	}
 }
 
-// copyOf is a copy of *s, which stands at place, that went through eachOf.
+// copyOf returns a copy of *s, whose field is called place, after eachOf.
 func copyOf[T any](s *T, place string, f func(field, key, value string) string) *T {
 	if s == nil {
 		return nil

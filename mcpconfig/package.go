@@ -18,8 +18,8 @@ const (
 // Package is a server that is written as a command which fetches it: npx or uvx.
 type Package struct {
 	Ecosystem string
-	// Wanted is what is installed: the server's own package, then what goes with
-	// it. There is at least one.
+	// Wanted are the packages to install, starting with that of the server. It is not
+	// empty.
 	Wanted []Requirement
 	// Program is the name of the program to run; empty for the first package's own.
 	Program string
@@ -31,11 +31,11 @@ type Package struct {
 type Requirement struct {
 	Text string // as written
 	Name string // npm: with its scope
-	// Spec is which version will do, in the registry's own words. npm: a version,
-	// a range or a tag; pypi: what stands behind the name in a requirement, extras
-	// first. Empty for the latest.
+	// Spec is the wanted version in the syntax of the registry. For npm it is a version,
+	// range or tag; for PyPI it is the rest of the requirement after the name, starting
+	// with extras. Empty means the latest version.
 	Spec    string
-	Version string // the exact one that is asked for; empty where it must be resolved
+	Version string // exact version; empty if it must be resolved
 }
 
 // String names the package by its ecosystem, as written.
@@ -47,12 +47,12 @@ func (p Package) String() string {
 	return p.Ecosystem + ":" + strings.Join(texts, " ")
 }
 
-// ReadPackage reads a server whose command fetches it from a registry: npx, npm
-// exec, uvx or uv tool run. ok is false for every other server. What cannot be installed
-// ahead of a run is in the error, as [Errors] of the class [ErrInvalid].
+// ReadPackage reads a server whose command installs it from a registry: npx, npm exec, uvx
+// or uv tool run. ok is false for all others. A package that cannot be installed before a
+// run is an error, as [Errors] of class [ErrInvalid].
 //
-// s is as declared: the package is written out, and only the program's own
-// arguments may hold variables.
+// s is not expanded: the package must be literal, and only the program's own arguments may
+// contain variables.
 func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
 	l, at, ok := launcherOf(s)
 	if !ok {
@@ -66,20 +66,19 @@ func ReadPackage(name string, s Server) (p Package, ok bool, err error) {
 	return p, true, nil
 }
 
-// launcher is a command that fetches what it runs.
+// launcher is a command that installs and runs a package.
 type launcher struct {
 	name        string // as messages call it
 	ecosystem   string
 	silent      []string // options that change nothing here
-	packages    []string // options whose value is the package that holds the program
-	extras      []string // options whose value is a package beside it
+	packages    []string // options whose value is the package of the program
+	extras      []string // options whose value is an additional package
 	requirement func(string) (Requirement, string)
-	// separates says that options of the launcher may stand behind the package, up
-	// to "--".
+	// separates reports that options of the launcher may follow the package, up to "--".
 	separates bool
 }
 
-// Launchers are the commands that stand for more than a program in an image.
+// Launchers returns the commands that are not simply a program in an image.
 func Launchers() []string { return []string{"npx", "npm", "uvx", "uv", "docker", "podman"} }
 
 // launcherOf is the launcher of s, and the place among its args where its options
@@ -191,8 +190,8 @@ func (r *reader) option() {
 	}
 }
 
-// optionName is an option as a message may repeat it: what is not shaped like one
-// may hold anything.
+// optionName returns an option for use in a message. Anything not shaped like an option may
+// be secret and is replaced.
 func optionName(s string) string {
 	if len(s) > 40 || strings.ContainsFunc(s, func(c rune) bool {
 		return c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
@@ -233,7 +232,7 @@ func (r *reader) asWritten(at int, text string) string {
 	return text
 }
 
-// program reads the name of a program that a package named before holds.
+// program reads the name of a program in a package that was named before.
 func (r *reader) program() string {
 	if name := r.args[r.at]; programName.MatchString(name) {
 		return name
@@ -243,7 +242,7 @@ func (r *reader) program() string {
 	return ""
 }
 
-// rest is what stands behind the package: the program's own arguments.
+// rest returns the program's own arguments, which follow the package.
 func (r *reader) rest() []string {
 	rest := r.args[r.at+1:]
 	if !r.launcher.separates || r.separated {
@@ -304,7 +303,7 @@ var (
 	notAPyPIName = "is not a package; write its name, and which version, such as name==1.2.3"
 )
 
-// npmRequirement reads NAME[@VERSION], where the version may be a range or a tag.
+// npmRequirement parses NAME[@VERSION], where VERSION may be a range or a tag.
 func npmRequirement(text string) (r Requirement, problem string) {
 	at := strings.LastIndexByte(text, '@')
 	if at <= 0 {
@@ -340,7 +339,8 @@ func pypiRequirement(text string) (r Requirement, problem string) {
 	return r, ""
 }
 
-// atVersion is NAME@VERSION, which uvx knows beside PEP 508, as a requirement.
+// atVersion converts NAME@VERSION, which uvx supports in addition to PEP 508, to a
+// requirement.
 func atVersion(text string) string {
 	name, version, ok := strings.Cut(text, "@")
 	switch {

@@ -1,7 +1,7 @@
-// Package mcpconfig holds the configuration of MCP servers: validation, variables, and how
-// one layer overrides another.
+// Package mcpconfig defines the configuration of MCP servers: validation, variables, and
+// how one layer overrides another.
 //
-// It starts nothing and reads no files.
+// It starts no programs and reads no files.
 package mcpconfig
 
 import (
@@ -15,12 +15,12 @@ import (
 	"sync"
 )
 
-// Server is one entry under mcp_servers. A server has exactly one of Command
-// (run in Image, in what Build gives or in the eval's server_image), Image or Build alone,
-// or URL. A Command that is docker run stands for an image; see [FromDockerRun].
+// Server is an entry of mcp_servers. It has exactly one of Command (run in Image, in the
+// image of Build or in the eval's server_image), Image or Build alone, or URL. A Command
+// that is docker run is converted to an image; see [FromDockerRun].
 //
-// String fields may hold ${VAR}, ${VAR:-default} and $${ for a literal "${"; those of
-// Secrets do not.
+// String fields may contain ${VAR}, ${VAR:-default} and $${ for a literal "${", except
+// those of Secrets.
 type Server struct {
 	Type           string            `json:"type,omitempty" enum:"stdio local http sse" jsonschema:"transport: stdio, which may be called local, http or sse; may be left out"`
 	Command        string            `json:"command,omitempty" jsonschema:"program that is the server; npx, uvx and docker run are understood"`
@@ -52,7 +52,7 @@ type Server struct {
 
 	Limits
 
-	// Services are what the server needs beside it, by the names it reaches them by.
+	// Services are containers that the server needs, by host name.
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"what the server needs beside it, such as a database: containers that it alone reaches, by name"`
 }
 
@@ -73,8 +73,8 @@ const (
 	SSE   = "sse"  // HTTP with server-sent events, of 2024-11-05
 )
 
-// Transport is how s is spoken to: its type, and where that is left out HTTP with
-// a url or a port and else stdio.
+// Transport returns the type of s. The default is HTTP with a url or a port, and stdio
+// otherwise.
 func (s Server) Transport() string {
 	switch {
 	case s.Type == localType:
@@ -87,8 +87,8 @@ func (s Server) Transport() string {
 	return Stdio
 }
 
-// Endpoint is the path of an HTTP server's endpoint in its container: its own, and
-// where that is left out the usual one of its transport.
+// Endpoint returns the path of an HTTP server's endpoint in its container. The default
+// depends on the transport.
 func (s Server) Endpoint() string {
 	switch {
 	case s.URL != "" || s.Transport() == Stdio:
@@ -112,10 +112,10 @@ func (s Server) Shown() []string {
 // localType is what Copilot calls a server on stdio.
 const localType = "local"
 
-// NamePattern is what a server's name must match: files and containers are called by it.
+// NamePattern matches valid server names. They are part of file and container names.
 const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`
 
-// LabelPattern is what a host name of one word must match: a DNS label (RFC 1123).
+// LabelPattern matches DNS labels (RFC 1123).
 const LabelPattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 
 var (
@@ -126,9 +126,9 @@ var (
 // ReservedNames are host names on the task network that are not for servers.
 func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
 
-// HostName is the host name under which the agent reaches the server of a name: the name
-// itself, or the nearest to it, in lowercase and with a hyphen for each run of what host
-// names do not have. It is empty where nothing is left.
+// HostName returns the host name of a server for the agent. It is the name itself or, if
+// that is not a host name, the name in lowercase with a hyphen for each run of invalid
+// characters. It is empty if nothing is left.
 func HostName(name string) string {
 	if labelPattern().MatchString(name) {
 		return name
@@ -152,7 +152,7 @@ func HostNames(servers []string) (map[string]string, error) {
 	return hosts, nil
 }
 
-// CheckName returns what is wrong with a server's name, to follow the words "the name".
+// CheckName validates a server's name. The error completes "the name".
 func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:
@@ -167,7 +167,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// SizePattern is what a size must match.
+// SizePattern matches valid sizes.
 const SizePattern = `^([1-9][0-9]{0,15})([bkmgBKMG]?)$`
 
 var sizePattern = regexp.MustCompile(SizePattern)

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Service is what a server needs beside it, such as a database: a container of its
-// own, which the server reaches by the service's name and nothing else reaches at
-// all. It reaches nothing itself, other services of its server neither.
+// Service is a container that a server needs, such as a database. Only the server can
+// connect to it, using the name of the service. The service itself cannot connect to
+// anything, including other services of the server.
 type Service struct {
 	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
 	Command  string            `json:"command,omitempty" jsonschema:"program to run; the image's own command where left out"`

@@ -25,10 +25,10 @@ const (
 	ShapeCodex Shape = "codex"
 )
 
-// Servers is what stands for the servers of hosts in a client's own file: for shapes
-// of JSON the object that has them by name, for others the lines that declare them.
-// An unknown shape is that of mcp.json. Like [Render] it is in alphabetical order and
-// holds nothing that is secret.
+// Servers returns the entries for the servers of hosts in a client's own configuration
+// file: the object with the servers for JSON, or the declaring lines for other formats.
+// Unknown shapes use the format of mcp.json. Like [Render], it sorts by name and contains
+// no secrets.
 func (s Shape) Servers(hosts map[string]string) string {
 	if s == ShapeCodex {
 		return codexServers(hosts)
@@ -36,7 +36,7 @@ func (s Shape) Servers(hosts map[string]string) string {
 	return string(indented(s.entries(hosts)))
 }
 
-// entries returns what a file of JSON has for the servers of hosts, by their names.
+// entries returns the JSON entries for the servers of hosts, by name.
 func (s Shape) entries(hosts map[string]string) map[string]any {
 	servers := make(map[string]any, len(hosts))
 	for name, host := range hosts {
@@ -68,13 +68,13 @@ func (s Shape) entry(url string) any {
 	}{"http", url}
 }
 
-// patience is how many seconds a client waits for a server, where that is configurable: as
-// long as a trial may take, which has limits of its own.
+// patience is the timeout for servers in seconds, for clients that have such a setting. It
+// is longer than any trial, since trials have their own limits.
 const patience = 7 * 24 * 60 * 60
 
-// codexServers quotes as JSON does, which TOML reads the same way
-// (https://toml.io/en/v1.0.0#string). Codex waits some seconds for a server that is not
-// required, and then asks its model without the server's tools.
+// codexServers quotes strings as JSON, which is valid TOML
+// (https://toml.io/en/v1.0.0#string). The servers are required, since Codex otherwise waits
+// only some seconds and then continues without their tools.
 func codexServers(hosts map[string]string) string {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
@@ -94,9 +94,8 @@ func indented(v any) []byte {
 	return data
 }
 
-// Render is the mcp.json of an agent that finds each server of hosts at its host,
-// with a port where that is not 80: in alphabetical order, and nothing that is
-// secret.
+// Render returns an mcp.json with each server at its host, which includes the port if that
+// is not 80. It sorts by name and contains no secrets.
 func Render(hosts map[string]string) []byte {
 	return indented(map[string]any{"mcpServers": ShapeStandard.entries(hosts)})
 }

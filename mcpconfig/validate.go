@@ -16,8 +16,8 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Validate returns what is wrong with s, as [Errors]. A string that holds a variable is not
-// checked before [Expand].
+// Validate returns the errors in s as [Errors]. Strings with variables are only checked
+// after [Expand].
 func Validate(name string, s Server) error {
 	f := &findings{server: name}
 	if err := CheckName(name); err != nil {
@@ -126,7 +126,7 @@ func (f *findings) places(s Server) {
 	}
 }
 
-// build checks that what is said of a build goes together.
+// build checks that the settings of a build are consistent.
 func (f *findings) build(s Server) {
 	b := s.Build
 	if b == nil || s.URL != "" {
@@ -145,7 +145,7 @@ func (f *findings) build(s Server) {
 	}
 }
 
-// containerOf is what a file says alike of the container of a server and of a service.
+// containerOf holds the settings that containers of servers and services share.
 type containerOf struct {
 	image, user string
 	writable    []string
@@ -153,8 +153,7 @@ type containerOf struct {
 	limits      Limits
 }
 
-// container checks that what is said of a container makes sense. The names of its fields begin
-// with prefix.
+// container validates the settings of a container. Its field names start with prefix.
 func (f *findings) container(prefix string, c containerOf) {
 	if strings.ContainsFunc(c.image, isBlank) {
 		f.invalid(prefix+"image", "%simage must not hold blanks", prefix)
@@ -185,8 +184,8 @@ func (f *findings) file(field, target, source string) {
 	}
 }
 
-// limits checks that a timeout is in milliseconds, and that sizes can be read. Other numbers
-// are held to their bounds by tags where they are read.
+// limits checks that a timeout is plausible in milliseconds, and that sizes are valid. Tags
+// limit other numbers when they are decoded.
 func (f *findings) limits(s Server) {
 	if s.Timeout > 0 && s.Timeout < minTimeout {
 		f.invalid("timeout", "timeout is in milliseconds and must be at least %d; %v seconds are %v", minTimeout, s.Timeout, 1000*s.Timeout)
@@ -205,7 +204,7 @@ func (f *findings) size(field, value string) {
 	}
 }
 
-// checkSize returns what is wrong with a size, to follow the name of its field.
+// checkSize validates a size. The error completes the name of its field.
 func checkSize(value string) error {
 	if _, err := ParseSize(value); err != nil {
 		return errors.New("is not a size; write a whole number and k, m or g, such as 512m")
@@ -217,7 +216,7 @@ var (
 	headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") // RFC 9110, section 5.6.2
 )
 
-// texts holds what every string must and names the odd keys.
+// texts validates every string, and names used as keys.
 func (f *findings) texts(s Server) {
 	eachString(&s, func(field, key, value string) string {
 		if strings.ContainsRune(value, 0) {
@@ -251,18 +250,18 @@ func ownHeaders() []string {
 	}
 }
 
-// isControl is what no header's value holds; RFC 9110, section 5.5.
+// isControl reports whether a header value must not contain r; see RFC 9110, section 5.5.
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// UserPattern is what a container's user must match: user or uid, with :group
-// or :gid. That it is not root is beyond a pattern.
+// UserPattern matches a container's user: user or uid, optionally with :group or :gid. It
+// does not exclude root.
 const UserPattern = `^([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(:([a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?$`
 
 var userPattern = regexp.MustCompile(UserPattern)
 
-// CheckUser returns what is wrong with a container's user.
+// CheckUser validates a container's user.
 func CheckUser(user string) error {
 	if !userPattern.MatchString(user) {
 		return errors.New("must be a user or uid, with :group or :gid where wanted, such as 1000:1000")
@@ -274,7 +273,7 @@ func CheckUser(user string) error {
 	return nil
 }
 
-// CheckWritable returns what is wrong with a directory that is to be writable.
+// CheckWritable validates a writable directory.
 func CheckWritable(dir string) error {
 	switch {
 	case !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00"):
@@ -298,7 +297,7 @@ func ReservedDir(dir string) bool {
 	})
 }
 
-// PullPolicies says when an image is pulled: where the engine does not have it,
+// PullPolicies returns the policies for pulling an image: if the engine does not have it,
 // always, or never.
 func PullPolicies() []string { return []string{PullMissing, PullAlways, PullNever} }
 
@@ -316,15 +315,15 @@ const (
 	PullNever   = "never"
 )
 
-// Secret is where a variable of a server's environment comes from that nothing else may
-// see: exactly one of Env, File and Command. Variables (${VAR}) are not expanded in it.
+// Secret is the source of an environment variable that only the server may see: exactly one
+// of Env, File and Command. Variables (${VAR}) are not expanded in it.
 type Secret struct {
 	Env     string   `json:"env,omitempty" jsonschema:"variable of the runner's environment"`
 	File    string   `json:"file,omitempty" jsonschema:"path of a file, from the eval's directory"`
 	Command []string `json:"command,omitempty" jsonschema:"program and arguments that the runner runs once a run, on this machine and in the eval's directory; what it prints is the value"`
 }
 
-// String says where the value comes from.
+// String describes the source.
 func (s Secret) String() string {
 	switch {
 	case s.Env != "":
@@ -335,7 +334,7 @@ func (s Secret) String() string {
 	return fmt.Sprintf("what the command %q prints", s.Command)
 }
 
-// secrets checks that each secret of s has a name of its own and one source.
+// secrets checks that each secret of s has a unique name and one source.
 func (f *findings) secrets(s Server) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		at := where("secrets", name)
@@ -393,17 +392,17 @@ func Supported(name string, s Server) error {
 // to use instead. An image may have the server already.
 var unsupportedLaunchers = map[string]string{"bunx": "npx", "pnpx": "npx", "pipx": "uvx"}
 
-// IsNearbyName reports whether a host's name is one that this machine or its network gives,
-// so that nobody outside says where it leads: it has no dot, or ends in .localhost (RFC
-// 6761), .local (RFC 6762), .home.arpa (RFC 8375) or .internal.
+// IsNearbyName reports whether a host name is resolved by this machine or its network: it
+// has no dot, or ends in .localhost (RFC 6761), .local (RFC 6762), .home.arpa (RFC 8375) or
+// .internal.
 func IsNearbyName(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	below := func(domain string) bool { return strings.HasSuffix(name, domain) }
 	return !strings.Contains(name, ".") || slices.ContainsFunc([]string{".localhost", ".local", ".home.arpa", ".internal"}, below)
 }
 
-// ReadAddress reads an entry of addresses: an IP address, or a range of them (CIDR). What
-// is wrong goes on behind the entry's name, and holds no value.
+// ReadAddress parses an entry of addresses: an IP address or a CIDR range. The error
+// completes the name of the entry and contains no value.
 func ReadAddress(entry string) (netip.Prefix, error) {
 	name, in, err := readHost(entry)
 	if err == nil && name == "" {

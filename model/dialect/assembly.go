@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// delta is what one event of a stream adds to an answer. A whole answer is one delta.
+// delta is the part of a response in one event of a stream. A response that is not streamed
+// is one delta.
 type delta struct {
 	id     string
 	model  string
 	pieces []piece
-	thinks bool // says what is not part of the answer's text
+	thinks bool // contains reasoning, which is not part of the text
 	stop   string
 	usage  *Usage
 	err    string
 }
 
-// says reports whether it has a part of the model's answer.
+// says reports whether the delta contains model output.
 func (d delta) says() bool {
 	return d.thinks || slices.ContainsFunc(d.pieces, func(p piece) bool {
 		return p.use || p.text != ""
@@ -31,11 +32,11 @@ type piece struct {
 	id    string
 	name  string
 	text  string // of the answer, or of the use's arguments
-	whole bool   // replaces what came before
-	alone bool   // has no slot: no other piece belongs to it
+	whole bool   // replaces earlier parts
+	alone bool   // belongs to no other piece
 }
 
-// slot says which pieces of an answer belong together.
+// slot identifies the pieces of a response that belong together.
 type slot struct {
 	part  int
 	index int
@@ -50,7 +51,7 @@ type assembly struct {
 	left   bool // there were too many pieces, or values in an event
 }
 
-// assembled is a piece with all parts that came after it.
+// assembled is a piece with all its later parts.
 type assembled struct {
 	first piece
 	text  strings.Builder
@@ -100,7 +101,7 @@ func (a *assembly) begin(p piece) *assembled {
 	return at
 }
 
-// response returns what has come so far.
+// response returns the response assembled so far.
 func (a *assembly) response() Response {
 	response := a.head
 	var text strings.Builder

@@ -164,7 +164,8 @@ func chatDelta(event []byte) (delta, error) {
 	return d, nil
 }
 
-// takeChat adds what a choice says: text in its slot 0, uses in the next slots.
+// takeChat adds the delta of a choice: text in slot 0, and tool uses in the following
+// slots.
 func (d *delta) takeChat(choice int, added *chatAdded) {
 	if added.ReasoningContent != "" || added.Reasoning != "" {
 		d.thinks = true

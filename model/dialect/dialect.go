@@ -1,9 +1,8 @@
-// Package dialect reads and writes requests, answers and errors of four model APIs, streamed or
-// not: OpenAI's chat completions and responses, Anthropic's messages, Google's generateContent.
-// Each API is one file.
+// Package dialect reads and writes requests, responses and errors of four model APIs, with
+// and without streaming: OpenAI's chat completions and responses, Anthropic's messages, and
+// Google's generateContent. Each API is in a separate file.
 //
-// It is pure: bytes in, values out. It does not expect what it reads to be well formed, and
-// leaves out what it does not know.
+// It does no I/O. Input may be malformed, and unknown parts are ignored.
 package dialect
 
 import (
@@ -48,7 +47,7 @@ func apiOf(name Name) api {
 	return api{nil, nil, chatWhole, chatEvents, openAIFailure, openAIModel, openAIModels}
 }
 
-// Request is what an agent asks a model: the whole conversation so far.
+// Request is an agent's request to a model, with the conversation so far.
 type Request struct {
 	Model  string
 	Stream bool
@@ -58,8 +57,8 @@ type Request struct {
 
 	Format        json.RawMessage // JSON Schema of the answer; nil for text
 	MaxTokens     int64           // of the answer; 0 for no limit
-	UsageInStream bool            // a stream of chat completions is to end with the usage
-	Previous      string          // id of the answer that this one follows, if the request has no history
+	UsageInStream bool            // a stream of chat completions includes the usage
+	Previous      string          // ID of the previous response, if the request has no history
 	References    []string        // ids of items that the history refers to
 }
 
@@ -99,7 +98,7 @@ type Item struct {
 	Results []Result
 }
 
-// Use is a tool that a model asks for.
+// Use is a model's request to use a tool.
 type Use struct {
 	ID        string          // unique in the conversation; empty if the API has none
 	Name      string          // as the agent calls the tool
@@ -114,8 +113,8 @@ type Result struct {
 	Error bool
 }
 
-// Key returns what a use shares with its results: its id, or the tool's name if the API gives
-// uses no ids.
+// Key identifies a use in its results: by its ID, or by the tool's name if the API has no
+// IDs.
 func (u Use) Key() string { return resultKey(u.ID, u.Name) }
 
 // Key returns the [Use.Key] of the result's use.
@@ -129,13 +128,13 @@ func resultKey(id, name string) string {
 	return "id " + id
 }
 
-// Response is what a model answers.
+// Response is the response of a model.
 type Response struct {
 	ID    string
 	Model string
 	Text  string
 	Uses  []Use
-	Stop  string // the API's word for why the answer ended; empty if it was cut off
+	Stop  string // stop reason of the API; empty if the response was cut off
 	Usage *Usage // nil if the provider counts nothing
 	Error string // the provider's message, if the answer is an error
 }
@@ -167,8 +166,8 @@ const (
 	streamGenerate = ":streamGenerateContent"
 )
 
-// Of returns the API in which a request asks for a model's turn, by its method and the end of
-// its path. Other requests, such as those for a list of models, belong to none.
+// Of returns the API of a request for a model's turn, by its method and the end of its
+// path. It returns false for other requests, such as those for a list of models.
 func Of(method, path string) (Name, bool) {
 	if method != "POST" {
 		return "", false

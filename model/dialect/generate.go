@@ -35,7 +35,7 @@ type googleConfig struct {
 	ResponseJSONSchema json.RawMessage `json:"responseJsonSchema"`
 }
 
-// format returns the schema of an answer that is to be JSON; nil for text.
+// format returns the schema of a JSON response, or nil for text.
 func (c googleConfig) format() json.RawMessage {
 	switch {
 	case c.ResponseMIMEType != "application/json":

@@ -149,7 +149,8 @@ func (w *messagesWhole) delta() delta {
 	return d
 }
 
-// delta begins a block. The input of a use is an empty object if it comes piece by piece.
+// delta returns the start of a block. The input of a use is an empty object if it follows
+// in pieces.
 func (b *block) delta(at slot) delta {
 	switch b.Type {
 	case "text":

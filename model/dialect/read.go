@@ -13,7 +13,7 @@ import (
 // MaxBody bounds a request or a response that is read, in bytes.
 const MaxBody = 64 << 20
 
-// Other bounds of what is read.
+// Further limits of the input.
 const (
 	maxEvent     = 16 << 20 // bytes of one event of a stream
 	maxItems     = 1 << 16  // items of a conversation
@@ -22,10 +22,10 @@ const (
 	maxPieces    = 1 << 10  // texts and uses of one answer
 )
 
-// ErrTooLarge says that a body is beyond what is read.
+// ErrTooLarge is returned for a body that exceeds the limits.
 var ErrTooLarge = errors.New("too large to be read")
 
-// ReadRequest reads what an agent asked. In Google's API the path names the model.
+// ReadRequest decodes an agent's request. In Google's API the path names the model.
 func ReadRequest(name Name, path string, body []byte) (Request, error) {
 	if len(body) > MaxBody {
 		return Request{}, fmt.Errorf("a request of %d bytes: %w", len(body), ErrTooLarge)
@@ -66,17 +66,17 @@ func oneModel(body []byte) string {
 	return all[0]
 }
 
-// deploymentIn returns the deployment in a path of Azure, which stands for the model.
+// deploymentIn returns the deployment in a path of Azure, which names the model.
 func deploymentIn(path string) string {
 	_, behind, _ := strings.Cut(withoutQuery(path), "/deployments/")
 	name, _, _ := strings.Cut(behind, "/")
 	return name
 }
 
-// ReadResponse reads a whole answer, streamed or not. Of one that was cut off it returns what
-// is there, and fails only if that is nothing at all. It leaves out what is beyond the bounds, and
-// then fails with [ErrTooLarge]. If the status is that of an error, Error has the provider's
-// message.
+// ReadResponse decodes a complete response, streamed or not. It returns what there is of a
+// response that was cut off, and fails only if that is nothing. It ignores parts that
+// exceed the limits, and then returns [ErrTooLarge] with the rest. If the status is an
+// error, the provider's message is in Error.
 func ReadResponse(name Name, status int, contentType string, body []byte) (Response, error) {
 	if len(body) > MaxBody {
 		return Response{}, fmt.Errorf("a response of %d bytes: %w", len(body), ErrTooLarge)
@@ -114,7 +114,7 @@ func ReadResponse(name Name, status int, contentType string, body []byte) (Respo
 	return response, nil
 }
 
-// anyObject is the schema of an answer that is to be JSON of any kind.
+// anyObject is the schema of a JSON response without a schema.
 var anyObject = json.RawMessage(`{"type":"object"}`)
 
 // schemaFormat is the format of an answer as OpenAI's and Anthropic's APIs ask for it.
@@ -123,7 +123,7 @@ type schemaFormat struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// schemaOf returns the schema of the first format that asks for JSON; nil for text.
+// schemaOf returns the schema of the first JSON format, or nil for text.
 func schemaOf(formats ...schemaFormat) json.RawMessage {
 	for _, format := range formats {
 		switch {
@@ -160,7 +160,7 @@ func arguments(text string) json.RawMessage {
 	return quoted
 }
 
-// content is a text, or a list of blocks of which some are text.
+// content is a string, or a list of blocks some of which are text.
 type content struct {
 	text   string
 	blocks []block
@@ -171,7 +171,7 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// read leaves out what is neither.
+// read ignores values of other types.
 func (c *content) read(raw json.RawMessage) {
 	*c = content{}
 	if jsontext.Unmarshal(raw, &c.text) == nil {
@@ -183,7 +183,7 @@ func (c *content) read(raw json.RawMessage) {
 	}
 }
 
-// said returns all text of it, with blocks joined by line ends.
+// said returns the text, with line breaks between blocks.
 func (c content) said() string {
 	texts := []string{}
 	if c.text != "" {

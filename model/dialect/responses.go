@@ -162,7 +162,7 @@ type responsesWhole struct {
 	Error problem `json:"error"`
 }
 
-// responsesDelta reads an event of a stream, or a whole answer, which has no type.
+// responsesDelta decodes an event of a stream, or a complete response, which has no type.
 func responsesDelta(event []byte) (delta, error) {
 	var reported struct {
 		Type        string          `json:"type"`
@@ -220,7 +220,7 @@ func (w *responsesWhole) delta() delta {
 	return d
 }
 
-// delta returns the whole item, which replaces what was streamed of it.
+// delta returns the complete item, which replaces its streamed parts.
 func (i *responsesItem) delta(at slot) delta {
 	switch i.Type {
 	case "message":

@@ -7,14 +7,14 @@ import (
 	"github.com/waza-isolate/waza/mcp/sse"
 )
 
-// Watch reads an answer as it passes and holds at most one event of a stream. It is not safe for
-// concurrent use.
+// Watch examines a response while it is forwarded. It holds at most one event of a stream,
+// and is not safe for concurrent use.
 type Watch struct {
 	name        Name
 	contentType string
 	read        func([]byte) (delta, error)
 	split       splitter
-	whole       bool // the answer is no stream
+	whole       bool // the response is not a stream
 	said        bool
 	usage       *Usage
 }
@@ -64,12 +64,12 @@ func (w *Watch) look(event []byte) {
 	w.usage = merge(w.usage, d.usage)
 }
 
-// Said reports whether a part of the answer has come: a word, a thought, or a tool that the model
-// asks for. An answer that is no stream has one at once.
+// Said reports whether the model has produced output: text, reasoning, or a tool use. For a
+// response that is not streamed this is the case from the start.
 func (w *Watch) Said() bool { return w.said }
 
-// Usage returns what the provider has counted so far; nil for nothing. It needs the whole of an
-// answer that is no stream, and ignores it for a stream.
+// Usage returns the usage reported so far, or nil. For a response that is not a stream it
+// needs the whole body; for a stream it ignores it.
 func (w *Watch) Usage(whole []byte) *Usage {
 	if w.split != nil {
 		w.split.end(w.look)
@@ -107,7 +107,7 @@ func splitterFor(contentType string, start []byte) splitter {
 	return &events{}
 }
 
-// part holds an event or an element. It leaves out one with more than maxEvent bytes.
+// part buffers an event or an element, unless that has more than maxEvent bytes.
 type part struct {
 	held    []byte
 	spoiled bool // it is too long
@@ -155,8 +155,8 @@ func (e *events) end(yield func([]byte)) {
 	}
 }
 
-// elements splits a JSON array into its elements that are objects. It also yields an object that
-// stands alone.
+// elements splits a JSON array into its elements that are objects. It also yields a single
+// object.
 type elements struct {
 	part
 	scan jsontext.Scanner

@@ -20,7 +20,7 @@ type Answer struct {
 	UsageInStream bool
 }
 
-// AnswerUse is a tool that an answer asks for.
+// AnswerUse is a tool use in a response.
 type AnswerUse struct {
 	Tool      ToolName
 	Arguments json.RawMessage // an object
@@ -31,7 +31,7 @@ func (a Answer) hasText() bool { return a.Text != "" || len(a.Uses) == 0 }
 
 // Event is one event of a stream.
 type Event struct {
-	Type string // empty where the API names none
+	Type string // empty if the API has none
 	Data any    // encoded by [Event.Encode]
 }
 
@@ -70,7 +70,7 @@ func (n Name) Failure(f Failure) []byte { return mustEncode(apiOf(n).failure(f))
 // Model returns the description of a model, as JSON.
 func (n Name) Model(model string) []byte { return mustEncode(apiOf(n).model(model)) }
 
-// Models returns a list of models, of which there is at least one, as JSON.
+// Models returns a non-empty list of models as JSON.
 func (n Name) Models(models []string) []byte {
 	all := make([]any, len(models))
 	for i, model := range models {
@@ -91,14 +91,14 @@ const (
 	// created is when every answer and model was made, in seconds of Unix time: answers to
 	// the same request are the same.
 	created = 1_700_000_000
-	// tokenLimit is how many tokens models are said to take, of input and of output.
+	// tokenLimit is the reported limit of models for input and output tokens.
 	tokenLimit = 1_000_000
 )
 
 // object is a JSON object.
 type object map[string]any
 
-// words returns text in pieces, each a word with the blanks before it.
+// words splits text into words with their leading spaces.
 func words(text string) []string {
 	var all []string
 	for text != "" {

@@ -23,12 +23,12 @@ const bytesPerToken = 4
 // maxCost is the most that a call is counted as, in US dollars, so that sums stay numbers.
 const maxCost = 1e15
 
-// allowance counts what an agent asks of models in a trial, against its limits.
+// allowance counts an agent's use of models in a trial against its limits.
 type allowance struct {
 	limits eval.ModelLimits
 
 	mu       sync.Mutex
-	requests int           // guarded by mu, as what follows
+	requests int           // guarded by mu, like the following fields
 	usage    dialect.Usage // counted, or else estimated
 	cost     float64       // US dollars
 	took     time.Duration // calls that have ended, together
@@ -42,9 +42,9 @@ func newAllowance(limits eval.ModelLimits) *allowance {
 	return &allowance{limits: limits}
 }
 
-// take counts a request and returns the time that is left for it, or says why it is one too
-// many. Tokens, costs and times are known only when a call ends, so of concurrent calls each may
-// be the last within a limit.
+// take counts a request and returns its remaining time, or why it exceeds a limit. Tokens,
+// costs and times are only known when a call ends, so concurrent calls may exceed the
+// limits together.
 func (a *allowance) take(priced bool, model string) (why string, left time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,8 +72,8 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	return "", seconds - a.took
 }
 
-// exhausted reports whether so many requests were refused, or so much was recorded beyond the
-// limit, that the agent is to be ended.
+// exhausted reports whether the agent must be stopped, because too many requests were
+// refused or too much was recorded.
 func (a *allowance) exhausted() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

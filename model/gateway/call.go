@@ -31,10 +31,10 @@ type call struct {
 	answer   bounded.Head   // the part that is recorded
 	watch    *dialect.Watch // reads the answer to a model's turn as it passes
 	w        http.ResponseWriter
-	left     bool // the agent has gone
+	left     bool // the agent has disconnected
 	replaced bool // the agent got an answer of ours in place of the provider's
 
-	understood chan struct{} // closed once what follows is set
+	understood chan struct{} // closed once the following fields are set
 	model      string        // as the request names it
 	digest     string
 }
@@ -82,8 +82,8 @@ func (c *call) isPriced() (priced bool, model string) {
 	return priced, c.model
 }
 
-// serve asks the provider, within the agent's limits, and passes the answer on. An answer that
-// breaks off breaks off for the agent too.
+// serve sends the request to the provider, within the agent's limits, and forwards the
+// response. If the response breaks off, the connection to the agent is closed too.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.w = w
 	why, left := c.gateway.allowed.take(c.isPriced())
@@ -134,8 +134,8 @@ func (c *call) instead(why refusal) {
 	c.replaced = true
 }
 
-// ask sends the request to the provider and passes the answer on. An error says why the agent
-// has no complete answer of the provider's.
+// ask sends the request to the provider and forwards the response. It returns an error if
+// the agent did not get a complete response from the provider.
 func (c *call) ask(ctx context.Context, header http.Header, silence *time.Timer) error {
 	out, err := c.outgoing(ctx, header)
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *call) outgoing(ctx context.Context, header http.Header) (*http.Request,
 	return out, nil
 }
 
-// cannotPass says why an answer is not passed on; empty if it is.
+// cannotPass explains why a response cannot be forwarded, or returns "".
 func cannotPass(answer *http.Response) string {
 	switch {
 	case answer.StatusCode < 200, answer.StatusCode > 999:
@@ -323,7 +323,7 @@ func (c *call) finish(broken error) {
 	c.write()
 }
 
-// reported returns what the answer says, as far as it can be read.
+// reported decodes the response as far as possible.
 func (c *call) reported() dialect.Response {
 	if !c.record.IsTurn() {
 		return dialect.Response{}
@@ -340,9 +340,9 @@ func (c *call) reported() dialect.Response {
 	return reported
 }
 
-// count adds the call to the figures of the trial. A turn whose tokens the provider has not
-// counted to the end is estimated, for limits only: to leave before the count comes must save
-// nothing.
+// count adds the call to the totals of the trial. If the provider has not reported the
+// final usage of a turn, it is estimated, for limits only, so that an agent cannot evade
+// limits by disconnecting early.
 func (c *call) count(usage *dialect.Usage, whole bool) {
 	<-c.understood
 	c.record.Usage = usage

@@ -21,9 +21,8 @@ func writeWhole(w io.Writer, doc []byte) error {
 	return err
 }
 
-// cleanDigest returns the digest of a request as it is recorded, by a function that writes a
-// text or a document of JSON as the recorder keeps it. A digest of what was left out would
-// confirm guesses at it.
+// cleanDigest returns the digest of a request as recorded, after clean has redacted it. A
+// digest of the original could be used to confirm guesses about redacted parts.
 func cleanDigest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
 	var kept bytes.Buffer
 	_ = clean(&kept, []byte(path)) // buffers and hashes take everything
@@ -39,8 +38,8 @@ func cleanDigest(clean func(w io.Writer, doc []byte) error, method, path string,
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// maxNormal is the size of the largest body whose meaning is read. The digest of a larger one,
-// and of one with too many values, is that of its bytes.
+// maxNormal is the maximum size of a body that is normalized. Larger ones, and those with
+// too many values, are hashed unchanged.
 const maxNormal = 16 << 20
 
 // identities returns the members of a request's object that name the user or the conversation
@@ -49,9 +48,10 @@ func identities() []string {
 	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
 }
 
-// digest returns a SHA-256 that requests of the same meaning share: of method, path and body. Of
-// a JSON object the members in identities are left out, what varies in its strings is replaced
-// (see steadyText), and the rest is taken in canonical form. Any other body counts as it is.
+// digest returns a SHA-256 of method, path and body that is the same for equivalent
+// requests. For a JSON object, it ignores the members in identities, replaces variable
+// parts of strings (see steadyText), and uses canonical form. Other bodies are hashed
+// unchanged.
 func digest(method, path string, body []byte) string {
 	sum := sha256.New()
 	_, _ = sum.Write([]byte(method + "\n" + path + "\n"))
@@ -132,7 +132,7 @@ func varyingAt(text string, i int) (start, end int, word string) {
 	return 0, 0, ""
 }
 
-// timeBehind returns the end of a date whose day ends at i: after its time, if it has one.
+// timeBehind returns the end of a date whose day ends at i, including a time if it has one.
 func timeBehind(text string, i int) int {
 	if !fits(text, i, "T00:00") && !fits(text, i, " 00:00") {
 		return i
@@ -167,8 +167,8 @@ func portAt(text string, i int) (start, end int, word string) {
 	return i + 1, end, "PORT"
 }
 
-// fits reports whether text has a pattern at i: 0 stands for a digit, x for a hexadecimal one,
-// and any other byte for itself.
+// fits reports whether text matches a pattern at i, in which 0 is a digit, x a hexadecimal
+// digit, and any other byte itself.
 func fits(text string, i int, pattern string) bool {
 	if i < 0 || i+len(pattern) > len(text) {
 		return false

@@ -1,17 +1,18 @@
-// Package gateway is the agent's gateway to models, at http://model: it adds keys, passes
-// bytes on, records, and enforces limits. A request for /PROVIDER/REST goes to REST below that
-// provider's base URL, with the provider's key in place of whatever credentials came, and the
-// answer goes back as it comes, byte for byte. Each request is recorded with its whole answer.
+// Package gateway is the agent's HTTP gateway to models, at http://model. It adds keys,
+// forwards bytes, records, and enforces limits. A request for /PROVIDER/REST is sent to
+// REST below that provider's base URL, with the provider's key instead of the agent's
+// credentials, and the response is returned unchanged. Each request is recorded with its
+// whole response.
 //
-// Bytes are never encoded again: a copy of them is parsed. Two things are kept from the agent:
-// cookies, and a provider's secrets, which are blanked at their length wherever an answer holds
-// them.
+// Bytes are not re-encoded; a copy of them is parsed. Two things are hidden from the agent:
+// cookies, and the secrets of a provider, which are replaced with the same number of bytes
+// wherever a response contains them.
 //
-// An httputil.ReverseProxy would not do: it does not say which side broke an answer off, which
-// the record of a request has.
+// It does not use httputil.ReverseProxy, which does not report which side broke a response
+// off; the record of a request needs that.
 //
-// The gateway follows no redirect and repeats no request; agents do that. It knows nothing of
-// trials and of where it is served.
+// The gateway neither follows redirects nor retries; agents do that. It does not know about
+// trials or where it is served.
 package gateway
 
 import (
@@ -31,14 +32,14 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Recorder takes what the gateway sees. [evidence.Recorder] is one.
+// Recorder records the requests of a gateway. [evidence.Recorder] implements it.
 type Recorder interface {
 	ModelCall(c evidence.ModelCall)
 	Event(e evidence.Event)
 	Now() time.Time
 }
 
-// Bounds of what is held and recorded.
+// Limits of memory and records.
 const (
 	maxRequest   = dialect.MaxBody // bytes of a request; a larger one is refused
 	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
@@ -128,12 +129,12 @@ func (g *Gateway) Overspent() string { return g.allowed.overspent() }
 // not go on. From then on it gets no answers.
 func (g *Gateway) Exhausted() <-chan struct{} { return g.exhausted }
 
-// Refused returns, for each provider that refused its key, what a person can do.
+// Refused returns, for each provider that rejected its key, how to fix that.
 func (g *Gateway) Refused() []string { return g.health.refusals() }
 
-// Down asks each provider that failed the agent's last turn for the list of its models, since an
-// agent may provoke errors. It returns what to do about the first provider that fails in the
-// same way; nil if all can be asked.
+// Down checks the providers whose last response to the agent was a failure by requesting
+// their list of models, since an agent may provoke errors. For the first provider that
+// fails in the same way, it returns an error with advice.
 func (g *Gateway) Down(ctx context.Context) error {
 	failed := g.health.failed()
 	for _, name := range sortedKeys(failed) {
@@ -226,11 +227,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r)
 }
 
-// bodyTimeout is how long the agent may take to send a request, and to receive what was last
-// written of an answer.
+// bodyTimeout limits how long the agent may take to send a request, and to receive the last
+// part of a response.
 const bodyTimeout = 2 * time.Minute
 
-// cutOff ends all waiting for what an agent sends and receives.
+// cutOff ends reads and writes on the agent's connection.
 func cutOff(c *http.ResponseController) {
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 	_ = c.SetWriteDeadline(time.Unix(1, 0))

@@ -23,14 +23,14 @@ import (
 // Provider is where models are asked.
 type Provider struct {
 	Name    string   // the first segment of its paths
-	Kind    string   // whose API it speaks, one of eval.ModelKinds
+	Kind    string   // API, one of eval.ModelKinds
 	BaseURL *url.URL // what its paths are below
 	// Transport sends it requests; required.
 	Transport http.RoundTripper
 	Key       string            // empty for none
 	KeyEnv    string            // the variable that the key is from, for messages
-	Headers   map[string]string // set over what the agent sent
-	// Secrets are the parts of Headers that nobody may see.
+	Headers   map[string]string // replace those of the agent
+	// Secrets are the parts of Headers to hide.
 	Secrets []string
 	Prices  map[string]eval.Price // by model
 	// Silence is how long it may say nothing, before an answer and within it; default
@@ -70,7 +70,7 @@ func InProcess(h http.Handler) http.RoundTripper {
 
 // api is what providers of a kind have in common.
 type api struct {
-	header, scheme string       // the header with the key, and what comes before the key in it
+	header, scheme string       // the header with the key, and the prefix of the key
 	models         string       // path of the list of models
 	errors         dialect.Name // in which errors are written, if a request is in no dialect
 }
@@ -107,7 +107,7 @@ func (p Provider) authorize(h http.Header) {
 	}
 }
 
-// refusesKey returns what a person can do about a 401 or a 403; empty for another status.
+// refusesKey returns advice for status 401 or 403, or "" for others.
 func (p Provider) refusesKey(status int) string {
 	if status != http.StatusUnauthorized && status != http.StatusForbidden {
 		return ""
@@ -139,11 +139,11 @@ func classOf(status int, err error) string {
 	return ""
 }
 
-// health is what a gateway has learned of its providers.
+// health holds the observed failures of providers.
 type health struct {
 	mu      sync.Mutex
 	refuses map[string]string // what to do about providers that refused their keys; guarded by mu
-	down    map[string]string // classes of the providers whose last turn failed; guarded by mu
+	down    map[string]string // failure classes of providers whose last turn failed; guarded by mu
 }
 
 // refused remembers that a provider refuses its key, and reports whether that is new.
@@ -155,7 +155,7 @@ func (h *health) refused(provider, why string) bool {
 	return !known
 }
 
-// refusals returns, for each provider that refused its key, what a person can do.
+// refusals returns, for each provider that rejected its key, how to fix that.
 func (h *health) refusals() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,14 +183,14 @@ func (h *health) lastTurn(c evidence.ModelCall) {
 	}
 }
 
-// failed returns the classes of the providers whose last turn failed, by name.
+// failed returns the failure classes of the providers whose last turn failed, by name.
 func (h *health) failed() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.down)
 }
 
-// check asks for the list of models, and returns the status of the answer.
+// check requests the list of models and returns the status.
 func (p Provider) check(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// route is where a request goes: a provider, and the rest of the path and the query, without
+// route is the target of a request: a provider, and the rest of the path and query without
 // keys.
 type route struct {
 	provider string

@@ -1,11 +1,11 @@
-// Package judge asks models that judge, over OpenAI's chat completions API.
+// Package judge sends questions to judge models through OpenAI's chat completions API.
 //
-// It sends a question as it is on record and returns the answer for the record. Package grading
-// writes questions and reads answers.
+// It sends questions as recorded and returns answers to be recorded. Package grading writes
+// the questions and interprets the answers.
 //
-// The endpoint is not trusted: its certificate is verified, its redirects are not followed, and
-// what it sends is bounded. The environment's proxies are ignored. The key is in the header of
-// requests and nowhere else.
+// The endpoint is not trusted: its certificate is verified, redirects are not followed, and
+// the size of responses is limited. Proxy settings of the environment are ignored. The key
+// is only used in request headers.
 package judge
 
 import (
@@ -38,7 +38,7 @@ const (
 	maxResponseHeader = 64 << 10
 )
 
-// Client asks one endpoint. It is safe for concurrent use.
+// Client is a client of one endpoint. It is safe for concurrent use.
 type Client struct {
 	url     string // of chat completions
 	key     string
@@ -83,8 +83,8 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	}, nil
 }
 
-// Answer asks the model a question, again if the failure may pass. An error says what a person
-// can do about it.
+// Answer asks the model a question, with retries after temporary failures. Errors include
+// advice.
 func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error) {
 	select {
 	case c.slots <- struct{}{}:
@@ -95,7 +95,7 @@ func (c *Client) Answer(ctx context.Context, ask evidence.JudgeAsk) (evidence.Ju
 	return retry.Do(ctx, c.retry, func(ctx context.Context) (evidence.JudgeAnswer, error) { return c.ask(ctx, ask) })
 }
 
-// ask asks once, and once more without a schema if the endpoint does not take one.
+// ask asks once, and again without a schema if the endpoint does not support one.
 func (c *Client) ask(ctx context.Context, ask evidence.JudgeAsk) (evidence.JudgeAnswer, error) {
 	if c.schemaless.Load() {
 		return c.send(ctx, ask, false)
@@ -149,7 +149,7 @@ type schema struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// send asks once, with a schema for the answer or without.
+// send sends one request, with or without a schema for the answer.
 func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, withSchema bool) (evidence.JudgeAnswer, error) {
 	body := request{Model: ask.Model, Messages: ask.Messages, MaxTokens: ask.MaxTokens, Temperature: ask.Temperature, Effort: ask.Effort}
 	if withSchema {
@@ -224,7 +224,7 @@ func (c *Client) refused(response *http.Response, content []byte, withSchema boo
 	return f
 }
 
-// said returns the endpoint's message as the end of a sentence.
+// said returns the endpoint's error message, as the end of a sentence.
 func (c *Client) said(content []byte) string {
 	var body struct {
 		Error struct {
@@ -241,12 +241,12 @@ func (c *Client) said(content []byte) string {
 	return ": " + strconv.Quote(c.clip(text))
 }
 
-// clip returns the beginning of what the endpoint sent, without secrets.
+// clip shortens a text of the endpoint and redacts secrets.
 func (c *Client) clip(s string) string {
 	return text.Shorten(c.secrets.String(s), maxSaid)
 }
 
-// reply is what is read of a chat completion.
+// reply is the part of a chat completion that is used.
 type reply struct {
 	Model   string `json:"model"`
 	Choices []struct {

@@ -51,8 +51,8 @@ func (r *request) digest() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// named reports whether a tool is called name, or its whole name ends with it after something
-// that is no letter and no digit.
+// named reports whether a tool is called name, or its full name ends with it after a
+// character other than a letter or digit.
 func named(t dialect.ToolName, name string) bool {
 	return t.Local == name || endsWith(t.String(), name)
 }
@@ -66,7 +66,7 @@ func isWord(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
 
-// pick returns the offered tool that c calls. The error lists what is offered.
+// pick returns the offered tool that c calls. The error lists the offered tools.
 func (c call) pick(tools []dialect.ToolName) (dialect.ToolName, error) {
 	surely, perhaps := c.fitting(tools)
 	for _, found := range [][]dialect.ToolName{surely, perhaps} {

@@ -24,11 +24,11 @@ type Request struct {
 	Path   string
 	Model  string
 	Status int    // of HTTP
-	What   string // what was played, or what is wrong
+	What   string // played turn, or error
 }
 
-// Handler returns a handler that answers as the script says, under any path prefix. It shares no
-// state with other handlers. It calls tell for each request, from several goroutines at once.
+// Handler returns a handler that responds according to the script, under any path prefix.
+// Handlers share no state. It calls tell for each request, from several goroutines.
 func (s *Script) Handler(tell ...func(Request)) http.Handler {
 	return &handler{script: s, troubles: &memory{seen: map[string]int{}}, tell: tell}
 }
@@ -141,8 +141,8 @@ func (e *exchange) fail(f *failure, what string) {
 	e.send(f.Status, what, e.route.dialect.Failure(dialect.Failure{Status: f.Status, Message: f.Message, RetryAfter: f.RetryAfter}))
 }
 
-// refuse answers with an error that says what is wrong with the request, or why the script does
-// not fit it.
+// refuse responds with an error about the request, or about how it does not match the
+// script.
 func (e *exchange) refuse(status int, message string) {
 	e.send(status, message, e.route.dialect.Failure(dialect.Failure{Status: status, Message: message}))
 }
@@ -153,7 +153,7 @@ func (e *exchange) report(status int, what string) {
 	}
 }
 
-// send reports what is answered and writes it, which is JSON.
+// send reports and writes a JSON response.
 func (e *exchange) send(status int, what string, content []byte) {
 	e.report(status, what)
 	e.w.Header().Set("Content-Type", "application/json")
@@ -161,7 +161,7 @@ func (e *exchange) send(status int, what string, content []byte) {
 	_, _ = e.w.Write(content) // an agent that left needs no answer
 }
 
-// route is what a request asks for by its path and method.
+// route is the API and operation of a request, by its path and method.
 type route struct {
 	dialect dialect.Name // empty for nothing
 	action  action
@@ -221,7 +221,7 @@ type body struct {
 	stream      bool
 }
 
-// encode writes an answer as the request wants it.
+// encode encodes a response as the request demands.
 func encode(asked *request, a dialect.Answer) (body, error) {
 	if !asked.Stream {
 		content, err := asked.dialect.Whole(a)

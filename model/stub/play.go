@@ -14,7 +14,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// played is what a request gets: an answer, or trouble, and a description for a log.
+// played is the result for a request: a response or a failure, with a description for the
+// log.
 type played struct {
 	answer  dialect.Answer
 	line    *line // with the answer's delay; nil for an aside
@@ -67,7 +68,7 @@ func (c conversation) suffix() string {
 	return " of " + c.name
 }
 
-// conversationFor returns the number of the first conversation whose conditions hold.
+// conversationFor returns the number of the first conversation whose conditions are met.
 func (s *Script) conversationFor(r *request) (int, error) {
 	if r.previous.there && r.previous.conversation < len(s.conversations) {
 		return r.previous.conversation, nil
@@ -80,9 +81,9 @@ func (s *Script) conversationFor(r *request) (int, error) {
 	return 0, fmt.Errorf("no conversation of the script has a when that holds for this request; the user said: %s", excerpt(r.prompt))
 }
 
-// asideFor reports whether r is no part of a task, and returns its answer. Asides are requests
-// that the script has as such, that ask for JSON of a schema, that offer no tool though the
-// script calls some, and that agents send to warm up or to check a key.
+// asideFor reports whether r is not part of a task, and returns its response. That includes
+// requests that the script declares as asides, that demand JSON of a schema, that offer no
+// tools although the script calls some, and that agents send to warm up or to check a key.
 func (s *Script) asideFor(r *request) (string, bool) {
 	for _, a := range s.asides {
 		if a.When.holds(r) {
@@ -163,9 +164,9 @@ func (t *trouble) String() string {
 // read all turns before it.
 const maxUnmarked = 1000
 
-// position returns the turn of c that the request asks for: the one after all turns in its
-// history. The ids of calls carry their turn. A turn without ids counts if it calls or says what
-// the script has next.
+// position returns the turn of c that follows the turns in the request's history. IDs of
+// calls contain their turn. A turn without IDs counts if it matches the next turn of the
+// script.
 func (c conversation) position(r *request) int {
 	next := 0
 	if r.previous.there {

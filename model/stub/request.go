@@ -9,17 +9,17 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// request is what an agent asks, in any dialect.
+// request is an agent's request in any dialect.
 type request struct {
 	dialect.Request // with one item for all that the model said in a turn
 
 	dialect    dialect.Name
 	tools      []dialect.ToolName       // that can be called as functions
-	previous   mark                     // of the answer that this one follows, if the request has no history
+	previous   mark                     // of the previous response, if the request has no history
 	referenced []mark                   // of items that the history refers to by id
-	prompt     string                   // all that the user said
+	prompt     string                   // all text of the user
 	reported   []toolResult             // the tools' results, as they came
-	size       int64                    // of all that the model reads, in bytes
+	size       int64                    // size of all text for the model, in bytes
 	asArray    bool                     // a stream as one JSON array, not as events
 	clean      func(json []byte) []byte // removes what ids must not confirm; nil to remove nothing
 }
@@ -48,7 +48,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 	return r, nil
 }
 
-// inTurns joins the items that the model said in one turn.
+// inTurns joins the items that the model produced in one turn.
 func inTurns(items []dialect.Item) []dialect.Item {
 	var all []dialect.Item
 	for _, item := range items {
@@ -97,7 +97,7 @@ func promptOf(items []dialect.Item) string {
 	return strings.Join(texts, "\n")
 }
 
-// last returns what the user said last.
+// last returns the last text of the user.
 func (r *request) last() string {
 	for i := len(r.Items) - 1; i >= 0; i-- {
 		if item := r.Items[i]; item.Role == dialect.User && item.Text != "" {
@@ -111,7 +111,7 @@ func (r *request) last() string {
 type toolResult struct {
 	item int // of the conversation
 	mark mark
-	text string // as its server said it
+	text string // as sent by its server
 }
 
 // resultsIn returns the results of the script's own calls, and those without an id.
@@ -143,8 +143,8 @@ func (r *request) results(before int) []string {
 // maxWraps is how many layers are taken off a result.
 const maxWraps = 8
 
-// unwrapped returns what a tool's server said, without what an agent has put around it: agents
-// pass on MCP's lists of content, or add an object, a tag or lines of their own.
+// unwrapped returns the server's text of a tool result. Agents pass on MCP's content lists,
+// or wrap them in an object, a tag or additional lines.
 func unwrapped(text string) string {
 	for range maxWraps {
 		inner, ok := unwrap(text)

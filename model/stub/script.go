@@ -1,11 +1,11 @@
-// Package stub is a model that answers from a script, in the formats of four model APIs.
+// Package stub is a model that follows a script, in the formats of four model APIs.
 //
-// Which turn a conversation is at is read from the conversation itself: the ids of
-// tool calls carry the turn that made them. So a request that is sent again gets the
-// same answer, and many conversations can be at it at once. Only failures that a script
-// asks for are remembered, for they leave nothing in a conversation.
+// The position in a conversation is derived from the conversation itself: the IDs of tool
+// calls contain the turn that made them. So a request that is retried gets the same
+// response, and many conversations can run at once. Only scripted failures are remembered,
+// since they leave no trace in a conversation.
 //
-// It understands no language and counts tokens by the length of texts.
+// It does not understand language, and estimates tokens by the length of text.
 package stub
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Script is what a model says and does, turn by turn.
+// Script is the behavior of a model, turn by turn.
 type Script struct {
 	models        []string
 	conversations []conversation
@@ -43,7 +43,7 @@ type conversationText struct {
 	Turns []turnEntry `json:"turns"`
 }
 
-// aside answers what is no part of a task.
+// aside is the response to a request that is not part of a task.
 type aside struct {
 	When condition `json:"when"`
 	Say  string    `json:"say"`
@@ -115,20 +115,20 @@ func Parse(file string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-// conversation is what is said in one, in order.
+// conversation is the sequence of turns of a conversation.
 type conversation struct {
 	name  string
 	when  condition
 	steps []step
 }
 
-// step is one answer, and the troubles that come before it.
+// step is a response and the failures before it.
 type step struct {
 	troubles []trouble
 	answer   *line // nil: nothing follows the troubles
 }
 
-// line is what the model says and calls in one turn.
+// line is the text and the calls of one turn.
 type line struct {
 	say   textTemplate
 	calls []call
@@ -136,7 +136,7 @@ type line struct {
 	delay time.Duration
 }
 
-// call is a tool that is to be called.
+// call is a tool call of the model.
 type call struct {
 	tool, server string
 	arguments    any // JSON with a template in place of each string

@@ -33,7 +33,7 @@ func compile(source string) (template.Expression[[]string], error) {
 	return func(results []string) (any, error) { return find(path, results) }, err
 }
 
-// index is a number in brackets, which may also be written as a step of its own.
+// index matches a number in brackets, which may also be written as a separate step.
 var index = regexp.MustCompile(`\[(\d+)\]`)
 
 // parsePath reads result.a[0] or results.1.a.0.
