@@ -13,11 +13,11 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// canaryMark stands for a canary's value in what is planted.
+// canaryMark is replaced by the canary's value in planted content.
 const canaryMark = "{{canary}}"
 
-// Canary is a value that is planted where an agent or a server finds it, to test data
-// exfiltration: it must not turn up anywhere else.
+// Canary is a value that is planted where an agent or a server finds it, to detect data
+// exfiltration: it must not appear anywhere else.
 type Canary struct {
 	Value    string   `json:"value,omitempty" jsonschema:"what is planted: 12 to 256 characters without blanks; default one that waza makes for the run"`
 	Plant    []Plant  `json:"plant" jsonschema:"where it is planted"`
@@ -33,7 +33,7 @@ type Plant struct {
 	Content string `json:"content,omitempty" jsonschema:"what the file or the variable holds, with {{canary}} for the value; default the value alone"`
 }
 
-// With returns what the place holds when the canary has the value.
+// With returns the planted content for a canary with the given value.
 func (p Plant) With(value string) string {
 	if p.Content == "" {
 		return value
@@ -41,7 +41,7 @@ func (p Plant) With(value string) string {
 	return strings.ReplaceAll(p.Content, canaryMark, value)
 }
 
-// CanaryPattern is what the name of a canary must match.
+// CanaryPattern matches valid names of canaries.
 const CanaryPattern = `^[A-Za-z][A-Za-z0-9_-]{0,62}$`
 
 var (

@@ -36,8 +36,8 @@ func (c checker) config(config Config) {
 	c.metrics()
 }
 
-// schemaVersion refuses an unknown major version of the format, whose keys may mean something
-// else.
+// schemaVersion rejects an unknown major version of the format, in which keys may have
+// other meanings.
 func (c checker) schemaVersion() {
 	version := c.eval.SchemaVersion
 	if major, _, _ := strings.Cut(version, "."); version != "" && major != "1" && major != "2" {
@@ -48,7 +48,7 @@ func (c checker) schemaVersion() {
 // GroupByModel is what results can be grouped by.
 const GroupByModel = "model"
 
-// effort refuses a reasoning effort that the agent has no option for.
+// effort rejects a reasoning effort that the agent does not support.
 func (c checker) effort(config Config) {
 	at, own := strictyaml.Path{"config", "reasoning_effort"}, c.eval.Adapter
 	switch {
@@ -261,7 +261,7 @@ func (c checker) requiredSkills(known map[string]bool, tasks []ResolvedTask) {
 	}
 }
 
-// suggestSkill ends a message about an unknown skill with what may be meant.
+// suggestSkill ends a message about an unknown skill with a suggestion.
 func suggestSkill(known map[string]bool, name string) string {
 	if len(known) == 0 {
 		return "; name a directory of skills in skill_directories"
@@ -269,7 +269,7 @@ func suggestSkill(known map[string]bool, name string) string {
 	return "; " + strictyaml.Suggest(name, slices.Collect(maps.Keys(known)))
 }
 
-// found refuses an eval whose skill was not found, since its agent would work without it.
+// found rejects an eval whose skill does not exist, since its agent would run without it.
 func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
 	if name == "" || len(tasks) == 0 {
@@ -363,8 +363,8 @@ func (c checker) hooks() {
 	}
 }
 
-// EnvPattern is what the name of an environment variable must match, and
-// ReservedEnv what it must not begin with: those the runner sets itself.
+// EnvPattern matches valid names of environment variables. ReservedEnv is the prefix of
+// those that the runner sets.
 const (
 	EnvPattern  = `^[A-Za-z_][A-Za-z0-9_]*$`
 	ReservedEnv = "WAZA_"
@@ -444,7 +444,7 @@ func checkContainer(doc *strictyaml.Document, base strictyaml.Path, c AgentConta
 	}
 }
 
-// subnetProblem returns what is wrong with a range of task networks, or "".
+// subnetProblem returns the error in an address range for task networks, or "".
 func subnetProblem(s string) string {
 	if s == "" {
 		return ""

@@ -21,9 +21,9 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// This file has what makes an eval of upstream waza's run here as it is: what upstream runs
-// on the host gets an image and its files, older and shorter forms of keys become the usual
-// ones, and what upstream alone acts on has a warning.
+// Compatibility with evals of upstream waza: programs that upstream runs on the host get an
+// image and their files, older and shorter keys are converted, and keys without effect have
+// a warning.
 
 // translate puts older names of keys in the place of the usual ones, and warns of keys that
 // have no effect here.
@@ -41,12 +41,13 @@ func translate(doc *strictyaml.Document, e *Eval) {
 	}
 }
 
-// toolPrograms are the commands of servers beside an eval that the tools image can run.
+// toolPrograms returns the commands of host servers that the tools image can run.
 func toolPrograms() []string { return []string{"node", "python", "python3", "bash", "sh"} }
 
-// giveTools gives the tools image to what the eval gives none: with isolation.image: tools
-// to the agent and to servers, and in any case to servers that upstream starts on the
-// host by one of the usual programs, with the files of their directory beside the eval.
+// giveTools sets the tools image where the eval sets none. With isolation.image: tools,
+// these are the agent and the servers. In any case, they are servers that upstream starts
+// on the host with a common interpreter, together with the files in their directory next to
+// the eval.
 func giveTools(doc *strictyaml.Document, e *Eval) {
 	iso := &e.Config.Isolation
 	if e.Local {
@@ -94,8 +95,8 @@ func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 // lackedPrograms finds the call of a usual program that images of agents' packages lack.
 var lackedPrograms = regexp.MustCompile(`(?:^|[;&|(\n])\s*(git|python3?|curl|jq|make|rg)(?:\s|$)`)
 
-// bringServer puts the files of a server's working directory, or those that its arguments
-// name, into its container. They are in dir, beside the eval.
+// bringServer copies the files in a server's working directory, or those named in its
+// arguments, into its container. They are in dir, next to the eval.
 func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server) {
 	home := path.Join("/srv", name)
 	brought := map[string]string{}
@@ -131,8 +132,8 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 	}
 }
 
-// beside moves keys that upstream has beside a prompt grader's config into it, and warns of
-// those that have no effect.
+// beside moves keys that upstream puts next to a prompt grader's config into the config,
+// and warns about those without effect.
 func (g *graders) beside(one Grader, at strictyaml.Path) Grader {
 	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {
 		switch at := at.With(key.name); {
@@ -146,7 +147,7 @@ func (g *graders) beside(one Grader, at strictyaml.Path) Grader {
 	return one
 }
 
-// withAssertions moves assertions beside a code grader's config into it.
+// withAssertions moves assertions next to a code grader's config into the config.
 func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
 	if one.Assertions == nil {
 		return one
@@ -179,8 +180,8 @@ func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
 	return one
 }
 
-// bring adds the files that a program's arguments name to its own: upstream runs scripts
-// beside the eval where waza was started.
+// bring adds files named in a program's arguments to its files. Upstream runs scripts next
+// to the eval in the directory where waza was started.
 func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	words := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("\"'`;|&()<>$=", r) }
 	for _, arg := range append([]string{program.Command}, program.Args...) {
@@ -205,7 +206,7 @@ func (g *graders) bring(program *grading.ProgramConfig, one *Grader) {
 	}
 }
 
-// Names of the graders that expected stands for.
+// Names of the graders for the key expected.
 const (
 	expectedOutput   = "expected:output"
 	expectedBehavior = "expected:behavior"
@@ -214,7 +215,7 @@ const (
 	expectedTrigger   = "expected:should_trigger"
 )
 
-// expected adds the graders that a task's expected stands for.
+// expected adds the graders for a task's key expected.
 func (g *graders) expected(e Expected) {
 	at := strictyaml.Path{"expected"}
 	if len(e.OutputContains)+len(e.OutputNotContains)+len(e.OutputContainsAny) > 0 {
@@ -252,8 +253,8 @@ func (g *graders) expected(e Expected) {
 	}
 }
 
-// outcomes returns the tools that expected.outcomes names. task_completed holds for every
-// trial that passes; nothing checks other types, as in waza.
+// outcomes returns the tools in expected.outcomes. task_completed holds for every trial
+// that passes. As in upstream waza, nothing checks other types.
 func (g *graders) outcomes(all []Outcome) (tools []string) {
 	for i, one := range all {
 		at := strictyaml.Path{"expected", "outcomes", i}

@@ -17,19 +17,19 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Bounds of files beside an eval.
+// Limits of files next to an eval.
 const (
 	maxFileBytes      = 64 << 20
 	MaxWorkspaceBytes = 256 << 20 // of a task
 	maxPromptFile     = 1 << 20   // of prompts and of instructions
-	maxGraderFile     = 1 << 20   // that a grader's config names: each trial's evidence holds a copy
+	maxGraderFile     = 1 << 20   // file in a grader's config; each trial's evidence has a copy
 	maxFiles          = 10_000    // of a task, of a directory
 )
 
 // WorkspaceFile is a file of the workspace before the agent starts.
 type WorkspaceFile struct {
 	Path    string  // in the workspace: clean, relative, with slashes
-	Content []byte  // where the task file holds it
+	Content []byte  // if the task file contains it
 	Source  *Source // else
 	Added   []byte  // behind either
 }
@@ -73,8 +73,7 @@ type Source struct {
 // Open opens the file. A link that leads out of the directory is not followed.
 func (s Source) Open() (io.ReadCloser, error) { return os.OpenInRoot(s.Dir, s.Path) }
 
-// read reads the whole file, of at most so many bytes. Its errors go on behind the file's
-// name.
+// read reads the whole file, up to a maximum size. Errors complete the file's name.
 func (s Source) read(most int64) ([]byte, error) {
 	file, err := s.Open()
 	if err != nil {
@@ -90,8 +89,8 @@ func (s Source) read(most int64) ([]byte, error) {
 	return content, nil
 }
 
-// Sources finds files beside the eval, and those of directories. Keys are absolute paths in a
-// container. A file that is named itself takes the place of one of a directory.
+// Sources finds files next to the eval, including those in directories. Keys are absolute
+// paths in a container. A file that is listed itself replaces one from a directory.
 func Sources(e *Eval, wanted map[string]string) (map[string]Source, error) {
 	files := make(map[string]Source, len(wanted))
 	var errs []error
@@ -177,8 +176,7 @@ func (r roots) inside(name string) (Source, error) {
 	return r.find(filepath.FromSlash(name))
 }
 
-// read reads the file of a slash-separated path that does not lead out, of at most so many
-// bytes.
+// read reads a file up to a maximum size. Its slash-separated path must be local.
 func (r roots) read(name string, most int64) ([]byte, error) {
 	source, err := r.inside(name)
 	if err != nil {
@@ -266,8 +264,8 @@ func same(a, b string) bool {
 	return errLeft == nil && errRight == nil && os.SameFile(left, right)
 }
 
-// checkInside checks that a value, if there is one, is a path that does not lead out. Its
-// place in the document is at, and what names what it has to be.
+// checkInside checks that a value, if not empty, is a local path. what describes the value
+// at the position at.
 func checkInside(doc *strictyaml.Document, at strictyaml.Path, value, what string) {
 	if value != "" && !files.IsInside(value) {
 		doc.Problemf(at, "%s must be %s, relative and without ..", at, what)

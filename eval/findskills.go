@@ -46,11 +46,11 @@ type skillFinder struct {
 	name string // of the skill
 }
 
-// findSkills reads the skills of the directories that the eval names, and finds the skill that
-// it is about, as waza does, and those that are beside it: in paths.skills of the project where
-// the eval names no directories, and in the directory in which waza was started. Then, for the
-// skill alone: around the eval, where agents look in a repository, and by its name below where
-// waza was started.
+// findSkills reads the skills in the directories of the eval, and finds the skill under
+// test as upstream waza does, together with the skills next to it: in paths.skills of the
+// project if the eval has no directories, and in the directory where waza was started. Then
+// it looks for that skill alone: around the eval, where agents look in a repository, and by
+// its name below the directory where waza was started.
 func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills {
 	dirs := e.Config.SkillDirectories
 	f := &skillFinder{doc: doc, eval: e, name: e.Skill}
@@ -152,8 +152,8 @@ func (f *skillFinder) take(dir string) {
 	}
 }
 
-// search looks for the skill below a directory. Of several, the one whose path has most in
-// common with the eval's is taken.
+// search looks for the skill below a directory. If there are several, it takes the one
+// whose path has most in common with the eval's.
 func (f *skillFinder) search(start string) {
 	var best string
 	entries, nearest := 0, -1

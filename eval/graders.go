@@ -11,13 +11,12 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// graders collects graders whose names must differ, since verdicts are keyed by
-// name.
+// graders collects graders. Their names must be unique, since verdicts are keyed by name.
 type graders struct {
 	doc     *strictyaml.Document
 	eval    *Eval
 	update  bool              // snapshots are written by the run
-	seen    map[string]string // name → whose it is, for the message
+	seen    map[string]string // owner by name, for messages
 	specs   []evidence.GraderSpec
 	servers []serverName
 }
@@ -27,7 +26,7 @@ func (l *loader) newGraders(doc *strictyaml.Document) *graders {
 	return &graders{doc: doc, eval: l.eval, update: l.opts.UpdateSnapshots, seen: map[string]string{}}
 }
 
-// serverName is a server that a grader names, with the path where it does.
+// serverName is a server's name in a grader's config, with its position.
 type serverName struct {
 	name, grader string
 	at           strictyaml.Path
@@ -61,8 +60,8 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	}
 }
 
-// nameless names a grader that has no name by its type and its place in the list at base:
-// text-2, in a task task-text-2, and in its attack attack-text-2.
+// nameless returns the default name of a grader, from its type and its position in the list
+// at base: text-2, task-text-2 in a task, and attack-text-2 in an attack.
 func nameless(kind, owner string, base strictyaml.Path, i int) string {
 	name := fmt.Sprintf("%s-%d", kind, i+1)
 	switch {

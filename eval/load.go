@@ -12,32 +12,31 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Options are settings for [Load] beside the eval's files.
+// Options are settings for [Load] that are not in the eval's files.
 type Options struct {
-	// ContextDir holds the fixtures; empty means the directory fixtures beside
-	// the eval.
+	// ContextDir contains the fixtures. The default is the directory fixtures next to the
+	// eval.
 	ContextDir string
-	// Overlay is laid over the eval's config.mcp_servers, below what tasks lay over
-	// them: a server of it takes the place of the eval's whole, not field by field,
-	// since a client's file says all of a server, and fields of another would change
-	// what it is. Nil leaves the eval as it is.
+	// Overlay is merged over config.mcp_servers of the eval, before the servers of tasks. A
+	// server in it replaces the whole server of the eval rather than single fields, since a
+	// client's file is a complete definition. It may be nil.
 	Overlay *mcpconfig.ClientFile
 	// Egress is hosts that servers may reach too, as [Eval.Allow] takes them.
 	Egress []string
 	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
 	Executor, Model, JudgeModel string
-	// CheckScript says what is wrong with the steps of a task's script. Nil
-	// checks only that they are a list.
+	// CheckScript validates the steps of a task's script. If it is nil, they only have to
+	// be a list.
 	CheckScript func(json.RawMessage) error
-	// CheckModelScript says what is wrong with the script of a model, by its file's name
-	// and content. Nil leaves scripts unread.
+	// CheckModelScript validates the script of a model, given its file name and content. If
+	// it is nil, scripts are not read.
 	CheckModelScript func(file string, data []byte) error
-	// Start is the directory in which waza was started: paths in evals may be relative to
-	// it, and its .waza.yaml says what they leave out. Empty is the current one.
+	// Start is the directory where waza was started, by default the current one. Paths in
+	// evals may be relative to it, and its .waza.yaml has defaults.
 	Start string
 	// StrictKeys refuses every key that nothing knows.
 	StrictKeys bool
-	// NoSkills has nobody look for the skill that the eval is about.
+	// NoSkills disables the search for the skill under test.
 	NoSkills bool
 	// UpdateSnapshots takes snapshots of diff graders that are not there as empty, and
 	// refuses those that [Eval.WriteSnapshot] would not write.
@@ -47,10 +46,9 @@ type Options struct {
 	Local bool
 }
 
-// Load reads the eval at path and the task files it names, and resolves its
-// enabled tasks in the order of its globs. What is wrong with the files comes all
-// at once, as [strictyaml.Errors]; each is of class [strictyaml.ErrInvalid] or
-// [strictyaml.ErrNotSupported].
+// Load reads the eval at path with its task files, and resolves its enabled tasks in the
+// order of the globs. All errors in the files are returned together as [strictyaml.Errors],
+// each of class [strictyaml.ErrInvalid] or [strictyaml.ErrNotSupported].
 func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	e := &Eval{Path: path, Local: opts.Local}
 	e.start = startOf(opts.Start, e.Dir())
@@ -141,7 +139,7 @@ func override(c *Config, opts Options) (written string) {
 	return written
 }
 
-// CheckExecutor returns what is wrong with the name of an executor.
+// CheckExecutor validates the name of an executor.
 func CheckExecutor(name string) error {
 	field, _ := reflect.TypeFor[Config]().FieldByName("Executor")
 	limits := strictyaml.LimitsOf(field)

@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// Kinds of providers of models: whose API one speaks.
+// Kinds of model providers, by their API.
 const (
 	KindOpenAI    = "openai"
 	KindAnthropic = "anthropic"
@@ -52,8 +52,8 @@ func ModelDefaults(kind string) (baseURL, keyEnv string) {
 // "".
 func ChatDefault(kind string) string { return kinds[kind].chat }
 
-// KindOfModel returns the kind of provider that a model's name points to, such as anthropic
-// for claude-…, or "" where it points to none that is known.
+// KindOfModel returns the kind of provider for a model's name, such as anthropic for
+// claude-…, or "" if unknown.
 func KindOfModel(model string) string {
 	name := model[strings.LastIndexByte(model, '/')+1:]
 	for prefix, kind := range map[string]string{
@@ -66,8 +66,8 @@ func KindOfModel(model string) string {
 	return ""
 }
 
-// Completed returns m with its defaults. name is its key in the eval. The usual key goes to
-// the kind's own provider alone, and to Azure, where every address is a customer's.
+// Completed returns m with its defaults. name is its key in the eval. The usual key is only
+// sent to the kind's own provider, and to Azure, where every address is a customer's.
 func (m Model) Completed(name string) Model {
 	if m.Script != "" {
 		m.Kind = KindOpenAI
@@ -87,8 +87,8 @@ func (m Model) Completed(name string) Model {
 	return m
 }
 
-// Endpoint reads the base URL: over https, or over http to an address of this machine or
-// of its network. Errors go on behind the name of what holds the URL.
+// Endpoint parses the base URL, which must use https, or http to an address of this machine
+// or its network. Errors complete the name of the key with the URL.
 func (m Model) Endpoint() (*url.URL, error) {
 	return evidence.ReadBaseURL(m.BaseURL, isNearby, "on the runner's network",
 		"localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal")
@@ -103,7 +103,7 @@ func isNearby(host string) bool {
 	return mcpconfig.IsNearbyName(host)
 }
 
-// errNoProvider says that no provider has a model.
+// errNoProvider is returned for a model without a provider.
 var errNoProvider = errors.New("no provider of config.models has it")
 
 // ProviderOf returns the provider of a model, PROVIDER/MODEL or MODEL, and the model's name
@@ -178,7 +178,8 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 	}
 }
 
-// scripted checks that a script stands alone, except for prices: no provider is asked.
+// scripted checks that a script is the only key apart from prices, since no provider is
+// used.
 func (c checker) scripted(m Model, at strictyaml.Path) {
 	for _, key := range strictyaml.Given(m) {
 		if path := at.With(key); key != "script" && key != "prices" {
@@ -261,7 +262,8 @@ func checkJudge(doc *strictyaml.Document, j *Judge) {
 	}
 }
 
-// checkAsked checks that a model is named for a grader that asks one. Its config is at at.
+// checkAsked checks that there is a model for a grader that asks one. at is the position of
+// its config.
 func (g *graders) checkAsked(name string, config any, at strictyaml.Path) {
 	own, asks := grading.AsksJudge(config)
 	c := g.eval.Config

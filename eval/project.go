@@ -11,8 +11,8 @@ import (
 // projectFile is the name of a project's defaults, as waza knows them.
 const projectFile = ".waza.yaml"
 
-// Project is a .waza.yaml: the defaults of evals beside and below it. Keys of other
-// commands of waza's are read by nobody here.
+// Project is a .waza.yaml: the defaults of evals next to and below it. Keys of other
+// commands of upstream waza are ignored.
 type Project struct {
 	_ struct{} `unknown:"warn"`
 
@@ -20,8 +20,8 @@ type Project struct {
 	Files    ProjectFiles    `json:"files,omitzero"`
 	Defaults ProjectDefaults `json:"defaults,omitzero"`
 
-	Dir  string `json:"-"` // that holds it
-	Path string `json:"-"` // empty where there is none
+	Dir  string `json:"-"` // directory of the file
+	Path string `json:"-"` // empty if there is no file
 }
 
 // ProjectPaths are where things of a project are, relative to it.
@@ -51,18 +51,18 @@ type ProjectDefaults struct {
 	Workers    Workers `json:"workers,omitempty"`
 }
 
-// SkillsDir is where the project's skills are, relative to it.
+// SkillsDir returns the directory of the project's skills, relative to it.
 func (p *Project) SkillsDir() string { return cmp.Or(p.Paths.Skills, "skills") }
 
-// EvalsDir is where its evals are, relative to it.
+// EvalsDir returns the directory of its evals, relative to it.
 func (p *Project) EvalsDir() string { return cmp.Or(p.Paths.Evals, "evals") }
 
-// EvalFile is what its evals are called.
+// EvalFile returns the file name of its evals.
 func (p *Project) EvalFile() string { return cmp.Or(p.Files.EvalFile, "eval.yaml") }
 
-// FindProject reads the .waza.yaml of the directory start, or of the nearest one above
-// that has one, no further up than a git repository's root and not in a home directory. A
-// project without a file is start with waza's defaults.
+// FindProject reads the .waza.yaml in start or the nearest parent directory, up to the root
+// of a git repository and not in a home directory. If there is none, it returns the
+// defaults for start.
 func FindProject(start string) (*Project, error) {
 	dir, err := filepath.Abs(start)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// loader reads the files of one eval, and holds what its tasks share.
+// loader reads the files of an eval, and holds the data that tasks share.
 type loader struct {
 	eval *Eval
 	opts Options
@@ -54,7 +54,7 @@ func (l *loader) open(path string) (*strictyaml.Document, error) {
 	return doc, nil
 }
 
-// fail notes what is wrong with a file that was not opened.
+// fail records an error of a file that could not be opened.
 func (l *loader) fail(err error) { l.errs = append(l.errs, err) }
 
 // othersAreFine reports whether the files other than the eval's own have no problems.
@@ -94,7 +94,7 @@ func open(path string) (*strictyaml.Document, error) {
 	return strictyaml.Parse(path, data)
 }
 
-// UnreadableError says that a file cannot be read, and why.
+// UnreadableError is the error of a file that cannot be read.
 type UnreadableError struct {
 	Path string
 	Err  error
@@ -105,7 +105,7 @@ func (e *UnreadableError) Error() string { return e.Path + ": " + e.Err.Error() 
 // Unwrap returns why.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// unreadable says that the file at path cannot be read.
+// unreadable returns an UnreadableError for the file at path.
 func unreadable(path string, err error) error {
 	if err = files.Cause(err); errors.Is(err, os.ErrNotExist) {
 		return &UnreadableError{path, fmt.Errorf("%w; correct the path", err)}
@@ -118,8 +118,8 @@ func flat(err error) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(s string) bool { return s == "" }), "; ")
 }
 
-// readTasks reads the tasks that the eval's document names: rows of tasks_from, or files. It
-// holds one of their documents at a time.
+// readTasks yields the tasks of the eval, from rows of tasks_from or from files. It holds
+// one document at a time.
 func (l *loader) readTasks() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		if l.rows(yield); l.eval.TasksFrom != "" {
@@ -241,8 +241,8 @@ func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	doc.Add(strings.TrimSuffix(path.Base(name), path.Ext(name)), at, "name")
 }
 
-// isGrader checks a grader's file, except its config, parts of which may be where the file is
-// referred to.
+// isGrader checks a grader's file, except for its config, parts of which may be where the
+// file is used.
 func isGrader(doc *strictyaml.Document) bool {
 	doc.Decode(new(Grader))
 	if doc.Has("ref") {

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	// idPattern is what an id matches that can name a directory.
+	// idPattern matches IDs, which must be valid directory names.
 	idPattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`) })
 	unsafeInID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
@@ -36,14 +36,14 @@ type ResolvedTask struct {
 	Description  string
 	Tags         []string
 	Path         string // of the task file
-	Line         int    // of the task in it; 0 where it has none of its own
+	Line         int    // line of the task; 0 if it has none
 	Prompt       string
-	Context      map[string]any // numbers as json.Number; nil where the task has none
+	Context      map[string]any // numbers are json.Number; nil if the task has none
 	Env          map[string]string
 	Workdir      string          // in the workspace; empty for the eval's
 	Instructions []string        // that go before the prompt
 	FollowUps    []string        // prompts behind the first, in the same conversation
-	Responder    *Responder      // who answers the agent in their place; nil for nobody
+	Responder    *Responder      // model that plays the user; may be nil
 	Files        []WorkspaceFile // in the order of the task file
 	Repos        []Repo          // their paths absolute
 	Skills       []Skill
@@ -55,7 +55,7 @@ type ResolvedTask struct {
 	Checkpoints  []ResolvedCheckpoint        // by turn
 	Commands     []cmdmock.Command           // that are played in the agent's container
 	Trigger      *TriggerTest                // nil unless it is a prompt of trigger_tests.yaml
-	Attack       *ResolvedAttack             // nil where the task has none
+	Attack       *ResolvedAttack             // nil if the task has none
 	Labels       map[string]json.RawMessage  // what changes no verdict and is kept in the results
 }
 
@@ -137,7 +137,7 @@ func (r resolver) checkID() string {
 	return id
 }
 
-// checkScript checks the script of a task, whoever plays the agent: the next run may be one of
+// checkScript checks the script of a task for any executor, since the next run may use
 // executor script.
 func (r resolver) checkScript() {
 	at, steps := strictyaml.Path{"script"}, bytes.TrimSpace(r.task.Script)
@@ -153,7 +153,7 @@ func (r resolver) checkScript() {
 	}
 }
 
-// scriptProblems reports each mistake in a script where it is.
+// scriptProblems reports each error in a script at its position.
 func (r resolver) scriptProblems(err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
@@ -192,8 +192,8 @@ func (r resolver) serverNames() []string {
 	return slices.Concat(r.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
 
-// Attack tests prompt injection: what an attacker wants of a task's agent, and how their words
-// reach it.
+// Attack tests prompt injection: the attacker's goal, and how the injection reaches the
+// agent.
 type Attack struct {
 	Goal    string      `json:"goal" jsonschema:"what the attacker wants, in one line"`
 	Inject  []Injection `json:"inject" jsonschema:"where the agent comes upon the attacker's words"`
@@ -331,9 +331,9 @@ type Responder struct {
 	MaxFollowups int    `json:"max_followups" min:"1" max:"100" jsonschema:"replies after which the conversation ends"`
 }
 
-// shouldTrigger adds a grader of whether the agent invoked the skill that the eval is about,
-// where that can be known: the agent has it, invokes skills, and reports what it does.
-// Where the skill's text is in front of every agent, none needs to invoke it.
+// shouldTrigger adds a grader for whether the agent invoked the skill under test, if this
+// can be observed: the agent has the skill, invokes skills and reports it. If the skill's
+// text is in the prompt, there is no need to invoke it.
 func (r resolver) shouldTrigger(g *graders, skills []Skill) {
 	should, eval := r.task.Expected.ShouldTrigger, r.eval
 	i := slices.IndexFunc(skills, func(s Skill) bool { return s.is(eval.Skill) })

@@ -44,9 +44,8 @@ func under(doc *strictyaml.Document, at ...any) placer {
 	}
 }
 
-// layServers checks the eval's servers and those of the overlay, and lays these
-// over the eval's: what one of them replaces is checked no further, since it is
-// never started.
+// layServers checks the servers of the eval and the overlay, and merges the overlay.
+// Servers that it replaces are not checked, since they never start.
 func layServers(doc *strictyaml.Document, e *Eval, o *mcpconfig.ClientFile) {
 	own := maps.Clone(e.Config.MCPServers)
 	if o != nil {
@@ -68,7 +67,7 @@ func (s servers) checkDeclared(declared map[string]*mcpconfig.Server) {
 	}
 }
 
-// merge lays overlay over the eval's servers and checks what it changed.
+// merge merges overlay over the eval's servers and checks the changed ones.
 func (s servers) merge(overlay map[string]*mcpconfig.Server) map[string]mcpconfig.Server {
 	base := maps.Clone(s.eval.Config.MCPServers)
 	maps.DeleteFunc(base, func(_ string, server *mcpconfig.Server) bool { return server == nil }) // reported with the eval

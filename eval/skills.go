@@ -16,7 +16,7 @@ import (
 	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
-// Skill is a directory with a SKILL.md: instructions that an agent reads where it sees fit.
+// Skill is a directory with a SKILL.md: instructions that an agent reads when needed.
 type Skill struct {
 	Name        string
 	Description string
@@ -120,7 +120,7 @@ func mayRead(e *Eval, dir string) bool {
 	})
 }
 
-// noSkillError says that a directory holds no skill.
+// noSkillError is the error of a directory without a skill.
 type noSkillError string
 
 func (e noSkillError) Error() string { return string(e) }

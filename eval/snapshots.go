@@ -49,8 +49,7 @@ func (e *Eval) WriteSnapshot(name string, content []byte) (status string, err er
 	return status, evidence.WriteFile(file, content)
 }
 
-// snapshotFile returns where a snapshot is or will be. Errors continue a sentence that begins
-// with its name.
+// snapshotFile returns the path of a snapshot. Errors complete its name.
 func (e *Eval) snapshotFile(name string) (string, error) {
 	if !files.IsInside(name) {
 		return "", errOutside

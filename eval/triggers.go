@@ -30,15 +30,15 @@ type TriggerPrompt struct {
 	Confidence string `json:"confidence,omitempty" enum:"high medium"`
 }
 
-// TriggerTest says of a task that it is a prompt of trigger_tests.yaml.
+// TriggerTest marks a task that is a prompt of trigger_tests.yaml.
 type TriggerTest struct {
 	ShouldTrigger bool
 	Confidence    string
 }
 
-// triggers are a task for each prompt of the trigger_tests.yaml beside the eval: the agent
-// is asked, and a grader looks whether it invoked the skill. An agent that invokes no
-// skills by itself is asked nothing.
+// triggers returns a task for each prompt in the trigger_tests.yaml next to the eval, with
+// a grader for whether the agent invoked the skill. There are none for agents that do not
+// invoke skills.
 func (l *loader) triggers() []ResolvedTask {
 	path := filepath.Join(l.eval.Dir(), triggerTests)
 	if _, err := os.Stat(path); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/waza-isolate/waza/runner/cmdmock"
 )
 
-// Eval is an eval file. The tags beside json are those of package strictyaml.
+// Eval is an eval file. Package strictyaml defines the tags other than json.
 type Eval struct {
 	_ struct{} `unknown:"warn"`
 
@@ -54,8 +54,8 @@ type Eval struct {
 	// TextFiles are the files of prompts, of instructions and of graders.
 	TextFiles []string `json:"-"`
 
-	// Adapter is how the agent is run where it has one: the executor's, or that of
-	// config.agent.adapter. Nil for others.
+	// Adapter says how to run the agent, from the executor or from config.agent.adapter. It
+	// may be nil.
 	Adapter *adapter.Adapter `json:"-"`
 
 	// Warnings name the parts of the eval's and its tasks' files that have no effect.
@@ -64,13 +64,15 @@ type Eval struct {
 	commands []cmdmock.Command // of Commands, with their fixtures
 	files    []string          // that were read: the eval's own and its tasks'
 
-	start string // where waza was started; empty where the eval is not below that
+	start string // directory where waza was started; empty unless the eval is below it
 }
 
-// Files returns the paths of the eval's file and of its tasks', which no server is to see.
+// Files returns the paths of the eval's file and its task files, which servers must not
+// see.
 func (e *Eval) Files() []string { return e.files }
 
-// Labels returns the values of the eval that change no verdict and are kept in the results.
+// Labels returns the values of the eval that do not affect verdicts and are copied to the
+// results.
 func (e *Eval) Labels() map[string]json.RawMessage {
 	labels := labels{}
 	if e.SchemaVersion != "" {
@@ -240,7 +242,7 @@ type Agent struct {
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"file that says all of this and more, in place of the other keys; relative to the eval"`
 }
 
-// LLM is how the loop of executor llm goes.
+// LLM configures the loop of executor llm.
 type LLM struct {
 	MaxTurns    int      `json:"max_turns,omitempty" min:"1" max:"10000" jsonschema:"answers of the model; default 50"`
 	System      string   `json:"system,omitempty" jsonschema:"what the system prompt ends with"`
@@ -277,7 +279,7 @@ func (w *Workers) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Price is what a model costs, in US dollars for a million tokens.
+// Price is the cost of a model in US dollars per million tokens.
 type Price struct {
 	Input       float64  `json:"input" min:"0" jsonschema:"US dollars for a million tokens of input"`
 	Output      float64  `json:"output" min:"0" jsonschema:"US dollars for a million tokens of output"`
@@ -294,7 +296,7 @@ type ModelLimits struct {
 	Seconds  int     `json:"seconds,omitempty" min:"1" max:"604800" jsonschema:"seconds that model calls of a trial may take together"`
 }
 
-// Judge is where the model that graders ask is found.
+// Judge configures the model that graders ask.
 type Judge struct {
 	BaseURL        string   `json:"base_url" jsonschema:"where the endpoint's /chat/completions is; https, or http on this machine"`
 	APIKeyEnv      string   `json:"api_key_env,omitempty" jsonschema:"environment variable of the runner's that holds the key; left out for none"`
@@ -323,7 +325,7 @@ type Metric struct {
 	Enabled     *bool    `json:"enabled,omitempty" jsonschema:"false leaves the metric out; default true"`
 }
 
-// On reports whether the metric is to be computed.
+// On reports whether the metric is enabled.
 func (m Metric) On() bool { return m.Enabled == nil || *m.Enabled }
 
 // Grader is a grader as written; Config is of the type its Type names.
@@ -371,14 +373,14 @@ type Task struct {
 	Path string `json:"-"`
 
 	doc  *strictyaml.Document
-	line int               // in the file at Path; 0 where it is not known
+	line int               // line in the file at Path; 0 if unknown
 	vars map[string]string // of a row of a dataset; nil for a task of a file
 }
 
-// On reports whether the task is to be run.
+// On reports whether the task is enabled.
 func (t *Task) On() bool { return t.Enabled == nil || *t.Enabled }
 
-// Inputs is what a task hands to the agent.
+// Inputs is the input of a task for the agent.
 type Inputs struct {
 	_ struct{} `unknown:"warn"`
 
@@ -438,7 +440,7 @@ type Behavior struct {
 	MaxResponseTimeMS int64 `json:"max_response_time_ms,omitempty" min:"1" zero:"unset" jsonschema:"limit of the agent's time in milliseconds"`
 }
 
-// reportsSkills reports whether the eval's agent says which skills it invokes.
+// reportsSkills reports whether the eval's agent reports the skills that it invokes.
 func (e *Eval) reportsSkills() bool {
 	if e.Adapter != nil {
 		return e.Adapter.Transcript != nil

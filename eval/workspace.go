@@ -20,7 +20,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// ClientConfigs returns the paths in the workspace where the agent finds its mcp.json.
+// ClientConfigs returns the paths of the agent's mcp.json in the workspace.
 func ClientConfigs() []string { return []string{".mcp.json", ".copilot/mcp.json"} }
 
 // files returns the task's files, and the paths that are taken.
@@ -60,7 +60,7 @@ func (r resolver) files() ([]WorkspaceFile, claims) {
 	return files, taken
 }
 
-// claims are the taken paths of a workspace, and who has them.
+// claims holds the used paths of a workspace with their owners.
 type claims struct {
 	files, dirs map[string]string
 	appendable  map[string]bool // of files, those that more can be added to
@@ -77,8 +77,8 @@ func newClaims(iso Isolation) claims {
 	return taken
 }
 
-// claim takes name for owner, unless it is taken: as a file, as a directory, or
-// by a file where name needs a directory. It returns who has it already.
+// claim reserves name for owner. If it is in use as a file or directory, or needs a
+// directory that is a file, it returns the other owner.
 func (c claims) claim(name, owner string) (other string) {
 	if other = cmp.Or(c.files[name], c.dirs[name]); other != "" {
 		return other
@@ -192,7 +192,7 @@ func fixtureFiles(root, name string, info fs.FileInfo) ([]WorkspaceFile, error) 
 	return files, err
 }
 
-// Where a repository comes from.
+// Sources of a repository.
 const (
 	repoWorktree = "worktree" // a directory of this machine, or a bundle
 	repoClone    = "clone"    // https
