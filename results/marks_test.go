@@ -88,7 +88,7 @@ func TestMarksAreBounded(t *testing.T) {
 	long := catalogs{}.of(evidence.Catalog{Tools: []evidence.Tool{
 		{Name: "a", Description: strings.Repeat("a ", 1<<16)}, {Name: "b", Description: strings.Repeat("b ", 1<<16)}, {Name: "c", Description: secretive},
 	}}).marks
-	if len(long.Places) != 0 || !strings.Contains(long.Unlooked, "not looked at") {
+	if len(long.Places) != 0 || !strings.Contains(long.Unlooked, "not inspected") {
 		t.Errorf("%+v", long)
 	}
 }

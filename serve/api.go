@@ -31,10 +31,10 @@ const (
 
 // RunList is the response of /api/v1/runs.
 type RunList struct {
-	Total  int              `json:"total"`          // runs that there are
-	Offset int              `json:"offset"`         // of these before the first that is listed
-	Next   *int             `json:"next,omitempty"` // the offset of those that follow; left out where none do
-	Runs   []view.ListedRun `json:"runs"`           // in the order that was asked for
+	Total  int              `json:"total"`          // number of runs
+	Offset int              `json:"offset"`         // index of the first run in the list
+	Next   *int             `json:"next,omitempty"` // offset of the next page; omitted on the last page
+	Runs   []view.ListedRun `json:"runs"`           // in the requested order
 }
 
 func (s *Server) apiRuns(r *http.Request) (any, error) {
@@ -116,32 +116,32 @@ func (s *Server) apiCompare(r *http.Request) (any, error) {
 // RunDetail is the response of /api/v1/runs/ID.
 type RunDetail struct {
 	view.ListedRun
-	EvalFile   string            `json:"eval_file"`                 // its path, as the run was given it
-	EvalSHA256 string            `json:"eval_sha256"`               // of that file
-	Waza       string            `json:"waza"`                      // the version that ran it
-	Weak       []string          `json:"weak,omitempty"`            // attacks that get out of its sandboxes, which its command line allowed; left out where it allowed none
-	Success    *results.Interval `json:"success_rate_ci,omitempty"` // the share of tasks that passed, with its 95% interval; from 0 to 1; left out where no trial has verdicts
-	Results    []TaskDetail      `json:"results"`                   // by task, over the trials that have verdicts
+	EvalFile   string            `json:"eval_file"`                 // path of the eval, as given to the run
+	EvalSHA256 string            `json:"eval_sha256"`               // SHA-256 of that file
+	Waza       string            `json:"waza"`                      // version of waza that ran it
+	Weak       []string          `json:"weak,omitempty"`            // attacks that can escape the sandbox, as allowed on the command line; omitted if there are none
+	Success    *results.Interval `json:"success_rate_ci,omitempty"` // share of tasks that passed, from 0 to 1, with its 95% interval; omitted if no trial has verdicts
+	Results    []TaskDetail      `json:"results"`                   // results of each task, over the trials with verdicts
 }
 
 // TaskDetail is a task of a run.
 type TaskDetail struct {
-	ID       string            `json:"id"`                     // of the task
-	Name     string            `json:"name"`                   // of the task
+	ID       string            `json:"id"`                     // id of the task
+	Name     string            `json:"name"`                   // name of the task
 	Status   results.Status    `json:"status"`                 // passed, failed, error, or n/a without a trial
-	PassRate *results.Interval `json:"pass_rate_ci,omitempty"` // of its trials, with its 95% interval; left out where none counts
-	Trials   []TrialLine       `json:"trials"`                 // those that have verdicts, by number
+	PassRate *results.Interval `json:"pass_rate_ci,omitempty"` // share of trials that passed, with its 95% interval; omitted if no trial counts
+	Trials   []TrialLine       `json:"trials"`                 // trials with verdicts, by number
 }
 
 // TrialLine is a trial in a list of trials.
 type TrialLine struct {
 	Number     int             `json:"number"`            // from 1
-	Attempts   int             `json:"attempts"`          // the last of which counts
+	Attempts   int             `json:"attempts"`          // number of attempts; the last one counts
 	Outcome    evidence.Class  `json:"outcome"`           // pass, fail, timeout, agent_error, error, server_error or infra
-	Reason     evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
-	Message    string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
-	DurationMS int64           `json:"duration_ms"`       // of the agent
-	MCPCalls   int             `json:"mcp_calls"`         // captured
+	Reason     evidence.Reason `json:"reason,omitempty"`  // reason for the outcome, in a word; omitted if the trial passed
+	Message    string          `json:"message,omitempty"` // reason for the outcome, in a sentence; omitted if there is none
+	DurationMS int64           `json:"duration_ms"`       // time of the agent
+	MCPCalls   int             `json:"mcp_calls"`         // number of captured MCP calls
 }
 
 func taskDetail(task results.Task) TaskDetail {
@@ -167,60 +167,60 @@ const (
 
 // TrialDetail is the response of /api/v1/runs/ID/trials/TASK/N.
 type TrialDetail struct {
-	Run         string          `json:"run"`                  // the run's id
-	Task        string          `json:"task"`                 // the task's id
-	TaskName    string          `json:"task_name"`            // the task's name
+	Run         string          `json:"run"`                  // id of the run
+	Task        string          `json:"task"`                 // id of the task
+	TaskName    string          `json:"task_name"`            // name of the task
 	Number      int             `json:"number"`               // from 1
 	Attempt     int             `json:"attempt"`              // from 1
-	Agent       string          `json:"agent"`                // the executor
-	Prompt      string          `json:"prompt"`               // that the agent was given
+	Agent       string          `json:"agent"`                // executor
+	Prompt      string          `json:"prompt"`               // prompt of the agent
 	Started     time.Time       `json:"started"`              // UTC
 	Ended       time.Time       `json:"ended"`                // UTC
 	Outcome     evidence.Class  `json:"outcome"`              // pass, fail, timeout, agent_error, error, server_error or infra
-	Reason      evidence.Reason `json:"reason,omitempty"`     // for that, in a word; left out of one that passed
-	Message     string          `json:"message,omitempty"`    // likewise, in a sentence; left out where none is told
-	FinalOutput string          `json:"final_output"`         // of the agent
-	Verdicts    []VerdictLine   `json:"verdicts"`             // of its graders
-	Calls       []CallLine      `json:"calls"`                // MCP calls, in their order; at most 10000
-	CallsLeft   string          `json:"calls_left,omitempty"` // why calls are left out; left out where none are
-	Gaps        []string        `json:"gaps,omitempty"`       // evidence that is missing, and why; left out where none is
-	Files       []FileLine      `json:"files"`                // that the trial left
+	Reason      evidence.Reason `json:"reason,omitempty"`     // reason for the outcome, in a word; omitted if the trial passed
+	Message     string          `json:"message,omitempty"`    // reason for the outcome, in a sentence; omitted if there is none
+	FinalOutput string          `json:"final_output"`         // final output of the agent
+	Verdicts    []VerdictLine   `json:"verdicts"`             // verdicts of the graders
+	Calls       []CallLine      `json:"calls"`                // MCP calls in order; at most 10000
+	CallsLeft   string          `json:"calls_left,omitempty"` // why calls were left out; omitted if none were
+	Gaps        []string        `json:"gaps,omitempty"`       // missing evidence, with the reason; omitted if there is none
+	Files       []FileLine      `json:"files"`                // files of the trial
 }
 
 // VerdictLine is a grader's verdict.
 type VerdictLine struct {
-	Name     string                 `json:"name"`     // the grader's
-	Type     string                 `json:"type"`     // the grader's
+	Name     string                 `json:"name"`     // name of the grader
+	Type     string                 `json:"type"`     // type of the grader
 	Result   evidence.VerdictResult `json:"result"`   // pass, fail or error
 	Score    float64                `json:"score"`    // from 0 to 1
-	Weight   float64                `json:"weight"`   // among the trial's graders
-	Feedback string                 `json:"feedback"` // why, in a sentence or more
+	Weight   float64                `json:"weight"`   // weight among the trial's graders
+	Feedback string                 `json:"feedback"` // explanation, in one or more sentences
 }
 
 // CallLine is an MCP call. Captured JSON is represented as a string.
 type CallLine struct {
 	Seq        int              `json:"seq"`                 // from 1
-	Server     string           `json:"server"`              // its name
-	Tool       string           `json:"tool"`                // its name
+	Server     string           `json:"server"`              // name of the server
+	Tool       string           `json:"tool"`                // name of the tool
 	Outcome    evidence.Outcome `json:"outcome"`             // ok, tool_error, protocol_error, transport_error, timeout, cancelled or abandoned
-	Origin     evidence.Origin  `json:"origin,omitempty"`    // whether a model asked for it; left out where that is not known
+	Origin     evidence.Origin  `json:"origin,omitempty"`    // whether a model requested the call; omitted if not known
 	Start      time.Time        `json:"start"`               // UTC
-	DurationMS int64            `json:"duration_ms"`         // up to the answer; 0 without one
-	Arguments  *CapturedJSON    `json:"arguments,omitempty"` // left out where there were none
-	Result     *CapturedJSON    `json:"result,omitempty"`    // left out where there was none
-	Error      *CapturedJSON    `json:"error,omitempty"`     // left out where there was none
+	DurationMS int64            `json:"duration_ms"`         // until the response; 0 without one
+	Arguments  *CapturedJSON    `json:"arguments,omitempty"` // omitted if there are none
+	Result     *CapturedJSON    `json:"result,omitempty"`    // omitted if there is none
+	Error      *CapturedJSON    `json:"error,omitempty"`     // omitted if there is none
 }
 
 // CapturedJSON is captured JSON text.
 type CapturedJSON struct {
-	Text  string `json:"text"`            // its beginning, up to 65536 bytes
-	Bytes int    `json:"bytes,omitempty"` // of all of it; left out where that is no more
+	Text  string `json:"text"`            // beginning of the text, up to 65536 bytes
+	Bytes int    `json:"bytes,omitempty"` // size of the whole text; omitted if it is complete
 }
 
 // FileLine is a file of a trial.
 type FileLine struct {
-	Path  string `json:"path"`  // from the run's directory; /runs/ID/files/PATH serves it
-	Bytes int64  `json:"bytes"` // its size
+	Path  string `json:"path"`  // path below the run's directory; served at /runs/ID/files/PATH
+	Bytes int64  `json:"bytes"` // size of the file
 }
 
 // apiTrial returns the details of a trial that has ended.

@@ -132,7 +132,7 @@ func harden(h http.Header) {
 
 // ErrorAnswer is the body of every error response of the API.
 type ErrorAnswer struct {
-	Error string `json:"error"` // a sentence
+	Error string `json:"error"` // error message, one sentence
 }
 
 // deny sends a refusal as text or JSON, depending on what the request accepts.

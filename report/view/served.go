@@ -21,24 +21,24 @@ const (
 
 // ListedRun is a run in a list of runs.
 type ListedRun struct {
-	ID         string         `json:"id"`                          // its directory's name
-	Eval       string         `json:"eval"`                        // the eval's name
-	Agent      string         `json:"agent"`                       // the executor
-	Model      string         `json:"model,omitempty"`             // left out where the eval names none
+	ID         string         `json:"id"`                          // name of the run's directory
+	Eval       string         `json:"eval"`                        // name of the eval
+	Agent      string         `json:"agent"`                       // executor
+	Model      string         `json:"model,omitempty"`             // omitted if the eval has none
 	State      State          `json:"state"`                       // starting, running, ended, interrupted or unreadable
-	Problem    string         `json:"problem,omitempty"`           // what of it cannot be read, in a sentence; left out where all can
-	Isolated   bool           `json:"isolated"`                    // trials ran in containers
-	Network    string         `json:"network,omitempty"`           // that these were in; left out without run.json
-	Started    time.Time      `json:"started,omitzero"`            // UTC; left out without run.json
-	Ended      time.Time      `json:"ended,omitzero"`              // UTC; left out until it has
-	DurationMS int64          `json:"duration_ms,omitempty"`       // from the start to the end; left out until then
-	Tasks      int            `json:"tasks"`                       // that it has
-	Planned    int            `json:"planned_trials"`              // trials of all tasks
-	Done       int            `json:"done_trials,omitempty"`       // that have an outcome; left out where none has yet, and of a run that has ended
-	Verdict    results.Status `json:"verdict,omitempty"`           // passed, failed or error; left out until there are results
-	Passed     int            `json:"passed_tasks"`                // tasks of which every trial that counts passed, and on which no attack succeeded
-	Attacked   int            `json:"attacks_succeeded,omitempty"` // trials in which the attack succeeded; left out where it did in none
-	PassRate   *float64       `json:"pass_rate,omitempty"`         // the mean over tasks of the share of trials that passed; left out without any
+	Problem    string         `json:"problem,omitempty"`           // why a file of the run is unreadable, in a sentence; omitted if none is
+	Isolated   bool           `json:"isolated"`                    // whether trials ran in containers
+	Network    string         `json:"network,omitempty"`           // network of the containers; omitted without run.json
+	Started    time.Time      `json:"started,omitzero"`            // UTC; omitted without run.json
+	Ended      time.Time      `json:"ended,omitzero"`              // UTC; omitted until the run has ended
+	DurationMS int64          `json:"duration_ms,omitempty"`       // from start to end; omitted until the run has ended
+	Tasks      int            `json:"tasks"`                       // number of tasks
+	Planned    int            `json:"planned_trials"`              // planned trials of all tasks
+	Done       int            `json:"done_trials,omitempty"`       // trials with an outcome; omitted if there are none, and after the run has ended
+	Verdict    results.Status `json:"verdict,omitempty"`           // passed, failed or error; omitted until there are results
+	Passed     int            `json:"passed_tasks"`                // tasks whose counted trials all passed without a successful attack
+	Attacked   int            `json:"attacks_succeeded,omitempty"` // trials with a successful attack; omitted if there are none
+	PassRate   *float64       `json:"pass_rate,omitempty"`         // mean over tasks of the share of trials that passed; omitted without trials
 
 	Workers int `json:"-"` // trials at once
 }
@@ -48,17 +48,17 @@ func (r ListedRun) Live() bool { return r.State == StateStarting || r.State == S
 
 // RunProgress is the progress of a run.
 type RunProgress struct {
-	Run       string                 `json:"run"`               // its id
+	Run       string                 `json:"run"`               // id of the run
 	State     State                  `json:"state"`             // as in the list of runs
-	Started   time.Time              `json:"started,omitzero"`  // UTC; left out until it has run.json
-	ElapsedMS int64                  `json:"elapsed_ms"`        // since then, or up to the end; of a run that was killed, up to the last that became of a trial
-	Workers   int                    `json:"workers"`           // trials at once
-	Planned   int                    `json:"planned_trials"`    // trials of all tasks
-	Done      int                    `json:"done_trials"`       // that have an outcome
-	Outcomes  map[evidence.Class]int `json:"outcomes"`          // how many of these have which
-	LeftMS    *int64                 `json:"left_ms,omitempty"` // at the pace so far; left out until as many trials are done as run at once
-	Version   int                    `json:"version"`           // grows with each change
-	Trials    []TrialProgress        `json:"trials"`            // those that have begun; in an event, those that have changed
+	Started   time.Time              `json:"started,omitzero"`  // UTC; omitted without run.json
+	ElapsedMS int64                  `json:"elapsed_ms"`        // time from the start until now or the end; for a killed run, until its last progress
+	Workers   int                    `json:"workers"`           // number of concurrent trials
+	Planned   int                    `json:"planned_trials"`    // planned trials of all tasks
+	Done      int                    `json:"done_trials"`       // trials with an outcome
+	Outcomes  map[evidence.Class]int `json:"outcomes"`          // number of those trials by outcome
+	LeftMS    *int64                 `json:"left_ms,omitempty"` // estimated time left; omitted until as many trials are done as run concurrently
+	Version   int                    `json:"version"`           // increases with each change
+	Trials    []TrialProgress        `json:"trials"`            // trials that have started; in an event, those that changed
 }
 
 // Live reports whether a process is working on the run.
@@ -66,22 +66,22 @@ func (p RunProgress) Live() bool { return p.State == StateStarting || p.State ==
 
 // TrialProgress is the progress of a trial.
 type TrialProgress struct {
-	Task    string          `json:"task"`              // its id
+	Task    string          `json:"task"`              // id of the task
 	Number  int             `json:"number"`            // from 1
-	Attempt int             `json:"attempt"`           // from 1; more where one ended as infra
+	Attempt int             `json:"attempt"`           // from 1; retried after infra
 	Phase   string          `json:"phase"`             // starting, probing servers, agent at work, collecting, asking the judge, once more or done
-	Since   time.Time       `json:"since"`             // when it came into that phase, UTC
-	Outcome evidence.Class  `json:"outcome,omitempty"` // of an attempt that has ended; left out until then
-	Reason  evidence.Reason `json:"reason,omitempty"`  // for that, in a word; left out of one that passed
-	Message string          `json:"message,omitempty"` // likewise, in a sentence; left out where none is told
-	Call    *CallProgress   `json:"call,omitempty"`    // the newest call without an answer; left out without any
+	Since   time.Time       `json:"since"`             // start of the phase, UTC
+	Outcome evidence.Class  `json:"outcome,omitempty"` // outcome of the attempt; omitted until it has ended
+	Reason  evidence.Reason `json:"reason,omitempty"`  // reason for the outcome, in a word; omitted if the trial passed
+	Message string          `json:"message,omitempty"` // reason for the outcome, in a sentence; omitted if there is none
+	Call    *CallProgress   `json:"call,omitempty"`    // latest call without a response; omitted if there is none
 }
 
 // CallProgress is a call without a response yet.
 type CallProgress struct {
-	Server string    `json:"server"` // its name
-	Tool   string    `json:"tool"`   // its name
-	Since  time.Time `json:"since"`  // when it was made, UTC
+	Server string    `json:"server"` // name of the server
+	Tool   string    `json:"tool"`   // name of the tool
+	Since  time.Time `json:"since"`  // start of the call, UTC
 }
 
 // Ended reports whether the trial has its outcome.
