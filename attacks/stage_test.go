@@ -42,11 +42,11 @@ const (
 // listeners outside of all sandboxes.
 type stage struct {
 	t         *testing.T
-	waza      string // the executable as it is
+	waza      string // the unmodified executable
 	image     string
 	listeners []*listener
 	away      string // URL of hostile remote servers
-	cache     string // the directory of caches, which has the certificate of whole executables
+	cache     string // cache directory, with the certificate of unmodified executables
 }
 
 func newStage(t *testing.T) *stage {
@@ -131,7 +131,7 @@ func (s *stage) arrivals(nonce string) []Arrival {
 	return all
 }
 
-// run has an executable carry out attacks, and looks at what is there afterwards.
+// run runs attacks with an executable and collects what is needed to judge them.
 func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	t.Helper()
 	nonce := strings.ToLower(rand.Text())[:12]
@@ -290,8 +290,8 @@ func lingering(t *testing.T, nonce string) []string {
 	return found
 }
 
-// look records what is left on the engine. After a killed runner it first waits for containers to
-// end by themselves.
+// look records what is left on the engine. After a killed runner it first waits for
+// containers to end by themselves.
 func (r *Run) look(t *testing.T, eval string) {
 	t.Helper()
 	engine := dockertest.Engine(t)

@@ -18,7 +18,7 @@ var figures = flag.String("figures", "", "write the figures of the suite to this
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tally is what came of attacks.
+// tally counts the results of attacks.
 type tally struct {
 	tried, succeeded   int
 	neighbours, harmed int   // harmless trials
@@ -67,7 +67,7 @@ type sub struct {
 	do   func(*testing.T)
 }
 
-// sideBySide carries out subtests in their order, so many at a time: more than there are
+// sideBySide runs subtests in order, atOnce at a time. That is more than there are
 // processors, since attacks mostly wait.
 func sideBySide(t *testing.T, atOnce int, subs []sub) {
 	t.Helper()
@@ -83,7 +83,7 @@ func sideBySide(t *testing.T, atOnce int, subs []sub) {
 	all.Wait()
 }
 
-// judge says what came of the attacks of a run.
+// judge judges the attacks of a run.
 func judge(t *testing.T, r *Run, attacks []Attack) tally {
 	t.Helper()
 	of := tally{neighbours: r.Neighbours, harmed: len(r.Harmed), peak: r.PeakRSS}
@@ -151,7 +151,7 @@ func (s *stage) controls(t *testing.T, shown *atomic.Int64) []sub {
 	return runs
 }
 
-// show carries out attacks with an executable that does not hold them, and says how many
+// show runs attacks with an executable without their defenses, and returns how many
 // succeed.
 func (s *stage) show(t *testing.T, waza string, attacks []Attack) (succeeded int64) {
 	t.Helper()
@@ -180,7 +180,7 @@ func nameOf(attacks []Attack) string {
 	return "together"
 }
 
-// figure tells a line of figures.
+// figure writes a line of figures.
 func (s *stage) figure(format string, args ...any) {
 	s.t.Helper()
 	line := fmt.Sprintf(format, args...)

@@ -107,9 +107,9 @@ func (b build) out() string {
 	return "," + strings.Join(out, ",") + ","
 }
 
-// overlay writes the file that go build -overlay reads: it has go build take package
-// defence as it is in source, and one file more where process 1 is to attack. An
-// executable that lacks no defence is whole, and has its certificate.
+// overlay writes the file for go build -overlay, which replaces package defence and, if
+// process 1 is to attack, adds a file. An executable without missing defenses is unmodified
+// and has its certificate.
 func (b build) overlay(t *testing.T, dir string) (string, error) {
 	t.Helper()
 	files := map[string]string{}

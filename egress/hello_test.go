@@ -64,8 +64,8 @@ func TestReadHello(t *testing.T) {
 	}
 }
 
-// FuzzReadHello holds that nobody's bytes panic, that what is read is what came, and that
-// what was read names the same host to whoever reads it again.
+// FuzzReadHello checks that no input panics, that the bytes read are unchanged, and that
+// reading them again returns the same host.
 func FuzzReadHello(f *testing.F) {
 	hello := helloOf(f, "api.example")
 	f.Add(hello)

@@ -67,7 +67,7 @@ func isRefused(err error) bool {
 	return ok
 }
 
-// A dialler that asks says why it does not connect.
+// A dialer with a question explains why it does not connect.
 func TestNamedDials(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -40,7 +40,7 @@ func addrs(texts ...string) (all []netip.Addr) {
 	return all
 }
 
-// A name leads nowhere that is not public, whatever it resolves to.
+// A name that resolves to a non-public address is refused.
 func TestAddressesThatAreRefused(t *testing.T) {
 	o := newOutside(t)
 	port := portOf(t, o.plain.Listener.Addr().String())
@@ -82,8 +82,8 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A name is resolved once for a connection, and what was looked at is what is dialled: a
-// resolver that says something else the second time is not asked a second time.
+// A name is resolved once per connection, and the checked address is the one that is
+// dialed, whatever the resolver would return later.
 func TestNameIsResolvedOnce(t *testing.T) {
 	o := newOutside(t)
 	var questions atomic.Int32
@@ -201,7 +201,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Beyond the limit of bytes nothing crosses, and what is under way ends.
+// At the byte limit, traffic stops and connections end.
 func TestBytesAreLimited(t *testing.T) {
 	o := newOutside(t)
 	b := newContainer(t, Options{Allowed: allow(t, pinned("api.example:80", o.plain)), Limits: Limits{Bytes: 64 << 10}})
@@ -257,7 +257,7 @@ func TestClose(t *testing.T) {
 	b.proxy.Close()
 }
 
-// Only so many attempts are told one by one.
+// Only a limited number of attempts is reported one by one.
 func TestAttemptsAreReported(t *testing.T) {
 	var events []evidence.Event
 	l := &ledger{container: "container", record: func(e evidence.Event) { events = append(events, e) }}

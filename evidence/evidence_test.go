@@ -174,8 +174,8 @@ func TestATornLineIsAnError(t *testing.T) {
 	}
 }
 
-// TestEveryCutIsSeen cuts a file anywhere: what was written whole is read back,
-// and the rest is an error.
+// TestEveryCutIsSeen truncates a file at every position: complete lines are read, and the
+// rest is an error.
 func TestEveryCutIsSeen(t *testing.T) {
 	r, dir := newRecorder(t, nil)
 	for range 3 {
@@ -230,8 +230,8 @@ func TestUnreadableLinesAreAnError(t *testing.T) {
 	}
 }
 
-// TestWriteFile looks from beside while a file is replaced: one content or the
-// other is there, whole, and nothing else is left.
+// TestWriteFile reads a file while it is replaced: it always has the complete old or new
+// content, and no other files remain.
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.json")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A line is read to its end, however far that is from what is read at once, up to a bound:
-// a file without a line's end is not held whole.
+// A line may be longer than the buffer, up to a limit. A file without line breaks is not
+// read into memory.
 func TestReadLine(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{0, 1, 14, 15, 16, 17, 31, 32, 33, 98, 99} {

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// TestModelCalls holds that a call comes back as it was recorded, but for secrets.
+// TestModelCalls checks that a call is read as it was recorded, except for secrets.
 func TestModelCalls(t *testing.T) {
 	t.Parallel()
 	secrets := &redact.Set{}

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// hostileDir is a directory with a file "file" and what a stranger may put beside it.
+// hostileDir returns a directory with a file "file" and hostile entries.
 func hostileDir(t *testing.T) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "trial")
@@ -70,7 +70,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What is too large to hold is not read, whoever wrote it.
+// Files that exceed the limits are not read.
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

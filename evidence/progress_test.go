@@ -108,7 +108,7 @@ func TestLongProgress(t *testing.T) {
 	}
 }
 
-// FuzzParseProgress: whatever the lines are, what is read of them tells of phases.
+// FuzzParseProgress checks that all parsed lines have a phase.
 func FuzzParseProgress(f *testing.F) {
 	for _, seed := range []string{
 		`{"t":"2026-01-02T03:04:05Z","task":"a","number":1,"attempt":1,"phase":"done","outcome":"pass"}` + "\n{\"task\":",

@@ -275,8 +275,8 @@ func TestManifestsThatCannotBeLocked(t *testing.T) {
 	}
 }
 
-// A lock comes from a repository that anybody may have written to: what is read of
-// one must mean nothing but names, versions and digests to npm and pip.
+// Lock files may come from untrusted repositories. FuzzParseLock checks that they contain
+// only names, versions and digests for npm and pip.
 func FuzzParseLock(f *testing.F) {
 	_, npm := resolved(f, npmManifest, "npx", "@a/tool")
 	_, pypi := resolved(f, pypiManifest, "uvx", "my-tool")

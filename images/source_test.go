@@ -93,8 +93,8 @@ func TestSource_Files(t *testing.T) {
 	}
 }
 
-// TestSource_EarlierRuns holds that the directories of earlier runs do not change what is built,
-// wherever they are, and that a run.json of somebody else's does.
+// TestSource_EarlierRuns checks that directories of earlier runs do not change what is
+// built, wherever they are, and that a run.json of another program does.
 func TestSource_EarlierRuns(t *testing.T) {
 	files := map[string]string{"Dockerfile": "FROM scratch", ".dockerignore": "!**", "ci/run.json": "{}", "data/run.json": "{}", "data/trials/t/1/trial.json": "{}"}
 	before := source(t, project(t, files), mcpconfig.Build{})
@@ -113,8 +113,8 @@ func TestSource_EarlierRuns(t *testing.T) {
 	}
 }
 
-// TestSource_RunDirectory holds that a run's own directory, which appears once the run begins,
-// does not change what is built.
+// TestSource_RunDirectory checks that the directory of the current run, which is created
+// when it starts, does not change what is built.
 func TestSource_RunDirectory(t *testing.T) {
 	dir := project(t, map[string]string{"Dockerfile": "FROM scratch", "out/kept": "1"})
 	s := source(t, dir, mcpconfig.Build{}, filepath.Join(dir, "out", "runs", "1"))

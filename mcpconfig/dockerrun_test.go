@@ -158,7 +158,7 @@ func TestFromDockerRunRefuses(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, also what stands in other fields.
+// All errors are reported at once, including those in other fields.
 func TestFromDockerRunSaysAll(t *testing.T) {
 	_, err := mcpconfig.FromDockerRun("s", mcpconfig.Server{
 		Command: "docker", Args: words("run -v /a:/a --privileged -m 1g --cpus 2 --pids-limit 3 i"),

@@ -77,7 +77,7 @@ func upTo(n int) (all []int) {
 	return all
 }
 
-// FuzzReadEgress checks that what is read is read again as the same.
+// FuzzReadEgress checks that a parsed entry is parsed to the same value when formatted.
 func FuzzReadEgress(f *testing.F) {
 	for _, host := range []string{"a.example:443", "*.b.example", "10.0.0.0/8:1", "[::1]:2", "::/0", "a:b:c", "[", "]:1", "*."} {
 		f.Add(host)

@@ -40,7 +40,7 @@ func TestValidateSecrets(t *testing.T) {
 	}
 }
 
-// A variable that docker run passes on is the server's secret where it is one.
+// A variable that docker run passes on is a secret of the server if it is one in the eval.
 func TestSecretsOfDockerRun(t *testing.T) {
 	in := mcpconfig.Server{
 		Command: "docker", Args: []string{"run", "-i", "--rm", "-e", "TOKEN", "-e", "OTHER=x", "img"},

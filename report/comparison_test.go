@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What to look at is told first, and where no difference is shown no number stands for one.
+// The most important differences come first, and insignificant differences have no number.
 func TestComparisonPage(t *testing.T) {
 	page := parse(t, comparisonOf(t))
 	pairs := page.all("section.compared-pair")
@@ -76,7 +76,7 @@ func TestComparedTasks(t *testing.T) {
 	}
 }
 
-// Runs of which there are results alone have no links, and one that broke says why.
+// Runs of which only results exist have no links, and a broken one explains why.
 func TestComparisonOfResultsAlone(t *testing.T) {
 	c, _, _ := compared(t)
 	c.Runs[2].Error = "results.json: no such file"

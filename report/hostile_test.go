@@ -93,8 +93,8 @@ func TestPagesOfHostileRun(t *testing.T) {
 	}
 }
 
-// decoded is an attribute's value but for ids and what names them, which are strangers'
-// names as they are.
+// decoded returns the value of an attribute, except for ids and references to them, which
+// contain untrusted names unchanged.
 func decoded(a html.Attribute) string {
 	switch a.Key {
 	case "id", "data-filter", "data-told", "name", "aria-labelledby", "href", "data-page":
@@ -120,7 +120,8 @@ var markdowns = []string{
 	"</noscript></details></section><form action=//evil.example><input name=x>**x**", "# {#id onclick=alert(1)}\n[^1]\n\n[^1]: note",
 }
 
-// Markdown of strangers makes our own elements, of which none leads away or loads anything, and hides nothing.
+// Hostile Markdown is rendered with allowed elements that load nothing, link nowhere and
+// hide nothing.
 func TestHostileMarkdown(t *testing.T) {
 	for _, raw := range markdowns {
 		checkMarkdown(t, raw)
@@ -152,8 +153,8 @@ func TestHostileMarkdown(t *testing.T) {
 	}
 }
 
-// However many texts of a report take the parser long, it lays out few of them, and a text that is left
-// as it is written says so.
+// The number of texts that are slow to parse is limited, and text that is shown unformatted
+// says so.
 func TestHostileMarkdownIsLaidOutWithinBounds(t *testing.T) {
 	for _, trials := range []int{1, 100, 1 << 20} {
 		if all := min(trials, maxTrials) * Share(trials).Laid; all > maxMarkdownAll {

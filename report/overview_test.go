@@ -125,7 +125,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A run at work shows what is there so far, and takes no trial for missing.
+// A run in progress shows the results so far, without reporting trials as missing.
 func TestOverviewOfRunAtWork(t *testing.T) {
 	run := many(t, 3, 2)
 	run.AtWork, run.Ended, run.Planned = true, time.Time{}, 20

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// The page of a run at work says how far it has come: the trials that began last are first.
+// The page of a run in progress shows its progress, with the latest trials first.
 func TestAtWork(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	p := view.RunProgress{

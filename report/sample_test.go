@@ -81,7 +81,7 @@ func says(name string, result evidence.VerdictResult, score float64, feedback st
 	}
 }
 
-// calls has the agent call a tool n times, in times that spread.
+// calls adds n calls of a tool with varying durations.
 func calls(server, tool string, outcome evidence.Outcome, n int) func(*results.Trial) {
 	return func(t *results.Trial) {
 		for i := range n {
@@ -199,7 +199,7 @@ func untrue(t *results.Trial) {
 	t.Narration = &evidence.Narration{Reported: 3, Unbacked: []evidence.Claim{{Number: 3, Name: "mcp__inventory__reserve_item", Tools: []evidence.ToolRef{{Server: "inventory", Tool: "reserve_item"}}}}}
 }
 
-// remarkable has the server web do all that a person wants to know of.
+// remarkable makes the server web do everything that is worth a remark.
 func remarkable(t *results.Trial) {
 	t.Observed = append(t.Observed, evidence.Observed{Container: "web", Seen: observe.Seen{
 		Files:       []evidence.FileChange{{Path: "/tmp/cache.db", What: "created", Kind: "file", Size: 40 << 10}},

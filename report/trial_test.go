@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// sampled is a trial's evidence on disk, in which text stands wherever a stranger's can.
+// sampled writes the evidence of a trial with text in every untrusted field.
 func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	t.Helper()
 	dir := evidence.Dir(filepath.Join(t.TempDir(), "trials", "task", "2"))

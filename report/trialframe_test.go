@@ -8,8 +8,7 @@ import (
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
-// However many frames calls have, and however long, no more of them is held than there
-// is room for.
+// Memory for frames is limited, whatever their number and size.
 func TestFramesAreBounded(t *testing.T) {
 	heavytest.Mark(t)
 	const room = 64 << 10

@@ -62,7 +62,7 @@ func TestTimeThatIsDrawn(t *testing.T) {
 	}
 }
 
-// Bars are labelled where there is room, and no label is over a bar or another label.
+// Bars have labels if there is space, and no label covers a bar or another label.
 func TestBarsAreLabelled(t *testing.T) {
 	says := []string{"read_text_file, 14 ms", "read_text_file"}
 	lane := Lane{Bars: []Bar{

@@ -117,8 +117,8 @@ func checkHeaders(t *testing.T, what string, h http.Header) {
 	}
 }
 
-// The address that is printed has the browser keep the token where no page can read it,
-// and is not in the history of what follows.
+// The printed URL makes the browser store the token where no page can read it, and does not
+// appear in the history.
 func TestEntering(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())

@@ -118,8 +118,8 @@ func TestClientsThatLeave(t *testing.T) {
 	}
 }
 
-// However a run ends, who watches is told, and who comes then sees how it stands: killed,
-// resumed, deleted, and another of its name.
+// Clients are told how a run ends, and new ones see its state: killed, resumed, deleted,
+// and replaced by another of that name.
 func TestEndsOfRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestEndsOfRuns(t *testing.T) {
 	stands(view.StateInterrupted, 0, 0)
 }
 
-// A server that is started anew in the midst of a run knows where it stands.
+// A server that restarts during a run knows its state.
 func TestRestartDuringRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -209,7 +209,7 @@ func TestRestartDuringRun(t *testing.T) {
 	}
 }
 
-// The page says how things stand as it is loaded, and where it hears of more.
+// The page shows the state at load time, and where to listen for updates.
 func TestLivePage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -84,7 +84,7 @@ func FuzzProgress(f *testing.F) {
 	})
 }
 
-// FuzzOpenCall: whatever stands in frames.
+// FuzzOpenCall checks that no frames panic.
 func FuzzOpenCall(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"server":"s","conn":"c","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))
 	f.Add([]byte(`{"seq":1,"server":"` + strings.Repeat("s", 9999) + `","dir":"to_server","raw":"{\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"t\"}}"}` + "\n"))

@@ -165,7 +165,7 @@ func TestRunsComeAndGo(t *testing.T) {
 	}
 }
 
-// Many runs are listed in a short time, and what has changed is seen at once.
+// Many runs are listed quickly, and changes appear immediately.
 func TestManyRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

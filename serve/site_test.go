@@ -27,7 +27,7 @@ type site struct {
 	t      *testing.T
 	base   string // http://127.0.0.1:PORT
 	client *http.Client
-	end    func() error // ends the server, and says how it ended
+	end    func() error // stops the server and returns its error
 }
 
 // open serves dir until the test ends.
@@ -60,7 +60,7 @@ func open(t *testing.T, dir string) *site {
 	return s
 }
 
-// answer is what came of a request, read to its end.
+// answer is a complete HTTP response.
 type answer struct {
 	*http.Response
 	body string

@@ -35,7 +35,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// FuzzWords holds that what is not marked is the same in both texts.
+// FuzzWords checks that unmarked words are the same in both texts.
 func FuzzWords(f *testing.F) {
 	f.Add("one two three", "one 2 three")
 	f.Add("a a b a", "a b a a")

@@ -14,7 +14,7 @@ func TestCut(t *testing.T) {
 	s := set("hunter2!-and-more", "Grüße")
 	for text, want := range map[string]string{
 		"plain":                         "plain",
-		"hunter2!-and":                  "hunter2!-and", // nobody says that it was cut
+		"hunter2!-and":                  "hunter2!-and", // not marked as truncated
 		"a hunter2!-and…":               "a …",
 		"a hunter2!-and… server gone":   "a … server gone",
 		"aHVudGVyMiEtYW5kLW…":           "…",

@@ -77,7 +77,7 @@ func encodings(text string) map[string]string {
 	return all
 }
 
-// smallLetters is a text as a name of a host is told, where it is not too short.
+// smallLetters returns a text in lowercase, as in host names, unless it is too short.
 func smallLetters(text string) string {
 	if len(text) < 8 {
 		return text
@@ -119,8 +119,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// Of the digits of base64 that a secret shares with its neighbours none is left, in
-// every place.
+// No base64 digit that a secret shares with its neighbors remains, at any offset.
 func TestSharedDigits(t *testing.T) {
 	for before := range 3 {
 		for behind := range 3 {
@@ -134,7 +133,7 @@ func TestSharedDigits(t *testing.T) {
 	}
 }
 
-// What begins like a secret and is none stays as it is, to the byte.
+// Text that starts like a secret but is none is not changed.
 func TestNearlySecrets(t *testing.T) {
 	s := set(odd, "hunter2!", "abcd", "Monday")
 	for _, text := range []string{
@@ -146,7 +145,7 @@ func TestNearlySecrets(t *testing.T) {
 	}
 }
 
-// No cut of a stream of encoded secrets changes what becomes of it.
+// Splitting a stream of encoded secrets does not change the result.
 func TestEncodedStreams(t *testing.T) {
 	secrets := []string{odd, "hunter2!", "abcd"}
 	s := set(secrets...)
@@ -236,8 +235,8 @@ func fifty() *Set {
 	return s
 }
 
-// BenchmarkWriter is what redaction of texts costs beside a copy of them, with one
-// secret and with fifty; the last text begins like secrets everywhere.
+// BenchmarkWriter compares redaction with copying, with one secret and with fifty. In the
+// last text, secrets seem to start everywhere.
 func BenchmarkWriter(b *testing.B) {
 	prose := strings.Repeat(`{"level":"info","msg":"GET /repos/acme/site/contents?ref=main%20branch 200 in 12ms"}`+"\n", 800)
 	texts := map[string]string{

@@ -82,8 +82,8 @@ func stream(t interface{ Fatal(...any) }, s *Set, text string, chunks []int) str
 	return out.String()
 }
 
-// covered is the rule of Bytes, said simply: what stands in any occurrence of any
-// secret goes, and a mark stands before each run of them that overlap.
+// covered is a simple implementation of Bytes: bytes in any occurrence of a secret are
+// removed, and each run of overlapping occurrences is replaced with a mark.
 func covered(secrets []string, text string) string {
 	var out strings.Builder
 	end := 0
@@ -104,7 +104,7 @@ func covered(secrets []string, text string) string {
 	return out.String()
 }
 
-// TestWriter holds that no cut of a stream changes what becomes of it.
+// TestWriter checks that splitting a stream does not change the result.
 func TestWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := rapid.StringMatching(`[abE\[\]]{0,6}`)

@@ -101,8 +101,8 @@ func TestTarWriter(t *testing.T) {
 	}
 }
 
-// A tree without secrets stays to the byte, whatever it is, and one with secrets keeps
-// its length and none of them that stands in a file.
+// A tree without secrets is not changed, and one with secrets keeps its length and contains
+// none of them.
 func TestTarOfAnything(t *testing.T) {
 	const secret = "hunter2!"
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,10 +128,9 @@ func TestTarOfAnything(t *testing.T) {
 	})
 }
 
-// FuzzTarWriter holds that no reader finds a secret in a blanked tree: not in a text of an
-// entry, nor in what is behind the last one that can be read. Go takes a minute to shorten
-// each tar that leads it somewhere new, and counts none of those runs: say
-// -fuzzminimizetime 10x.
+// FuzzTarWriter checks that no reader finds a secret in a redacted tree, neither in an
+// entry nor after the last readable one. Minimizing a tar takes Go about a minute per new
+// input, during which it reports no executions; use -fuzzminimizetime 10x.
 func FuzzTarWriter(f *testing.F) {
 	f.Add(tarOf(f, []string{"a", strings.Repeat("b/", 100) + "hunter2!", "c@"}, "hunter2!", "", "hunter2!"), uint16(100))
 	f.Fuzz(func(t *testing.T, tarred []byte, piece uint16) {
@@ -172,8 +171,8 @@ func FuzzTarWriter(f *testing.F) {
 	})
 }
 
-// A tree with holes, whose content may be far larger than its bytes, is copied as it is and
-// blanked as text.
+// A tree with sparse files, whose content may be far larger than the archive, is copied
+// unchanged and redacted as text.
 func TestTarWithHoles(t *testing.T) {
 	header := &tar.Header{Typeflag: tar.TypeReg, Name: "big", Size: 512, Mode: 0o600, Format: tar.FormatGNU}
 	var out bytes.Buffer

@@ -62,8 +62,8 @@ func encodings() map[string]func(string) string {
 	}
 }
 
-// TestEveryEncodingAtEveryCut hides a canary among other bytes in each way that is
-// promised, and has it come in pieces: it is found, whatever is around it.
+// TestEveryEncodingAtEveryCut hides a canary in every supported encoding among other bytes,
+// split at every position, and checks that it is found.
 func TestEveryEncodingAtEveryCut(t *testing.T) {
 	s := set(t, Canary{"other", "another-canary-of-ours"}, Canary{"token", token})
 	names := []string{}

@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/evidence/scan"
 )
 
-// TestAutomaton holds what is found, and how much may begin a text, against a look at every
-// place.
+// TestAutomaton compares the matches, and the lengths of partial matches, with a naive
+// search.
 func TestAutomaton(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[abAB]{1,5}`), 0, 6).Draw(t, "texts")

@@ -21,7 +21,7 @@ const (
 	library = "github.com/testcontainers/testcontainers-go"
 )
 
-// pkg is what go list tells of a package.
+// pkg is a package as described by go list.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -33,8 +33,7 @@ type pkg struct {
 	XTestImports []string
 }
 
-// list asks go list about packages as they are built for Linux, without their
-// tests' own dependencies.
+// list returns packages as built for Linux, without the dependencies of their tests.
 func list(t *testing.T, args ...string) []pkg {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,Doc,GoFiles,Standard,Imports,TestImports,XTestImports"}, args...)...)
@@ -108,8 +107,8 @@ func TestWhoImportsTestcontainers(t *testing.T) {
 	}
 }
 
-// What a package must not depend on, even indirectly, although it is on a lower floor. A
-// name that ends in / stands for all below it.
+// Packages that a package must not depend on, even indirectly, although they are on a lower
+// floor. A name that ends in / matches everything below it.
 func TestForbidden(t *testing.T) {
 	outside := []string{"os/exec", engine}
 	pure := append(outside, "net", "net/http", module+"sandbox/guest", module+"mcp/transport", module+"mcp/client", module+"mcp/proxy")
@@ -162,8 +161,8 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// The guest is in every container, beside whatever is hostile there: all that it
-// is made of beyond the standard library is listed here.
+// The guest runs in every container next to hostile programs, so all its dependencies
+// beyond the standard library are listed here.
 func TestGuestIsSmall(t *testing.T) {
 	want := []string{
 		"github.com/hashicorp/yamux",

@@ -9,8 +9,7 @@ import (
 	"unicode"
 )
 
-// denied are words that the code does not use for what is of its own, each with the field's
-// word in its place.
+// denied maps words that the code does not use for its own concepts to the usual terms.
 var denied = map[string]string{
 	"adviser":    "hints",
 	"attendance": "process",

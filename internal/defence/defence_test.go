@@ -23,14 +23,13 @@ const (
 	source = "defence.go"
 )
 
-// pkg is what go list tells of a package.
+// pkg is a package as described by go list.
 type pkg struct {
 	ImportPath, Dir                           string
 	GoFiles, CgoFiles, IgnoredGoFiles, SFiles []string
 }
 
-// list is the packages of this module among those that are asked for, as they are built
-// for Linux.
+// list returns the packages of this module among patterns, as built for Linux.
 func list(t *testing.T, args ...string) (all []pkg) {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,CgoFiles,IgnoredGoFiles,SFiles"}, args...)...)
@@ -96,8 +95,8 @@ func TestOneFile(t *testing.T) {
 	}
 }
 
-// It declares constants, and nothing else. Each is untyped, has the literal true for its
-// value, and a comment.
+// The package only declares constants. Each is untyped, has the literal true as its value,
+// and has a comment.
 func TestAllTrue(t *testing.T) {
 	for name, c := range declared(t) {
 		if !c.Exported() || c.Type() != types.Typ[types.UntypedBool] || c.Val().String() != "true" {

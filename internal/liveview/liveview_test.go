@@ -88,8 +88,8 @@ func scenes() map[string]*liveview.State {
 	return all
 }
 
-// TestFrames compares what is shown with goldens, and holds that no line is as long as
-// the terminal is wide.
+// TestFrames compares frames with golden files, and checks that every line is shorter than
+// the width of the terminal.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	for name, state := range scenes() {

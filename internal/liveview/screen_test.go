@@ -50,8 +50,7 @@ func broken(line string, columns int) (rows []string) {
 	return append(rows, line)
 }
 
-// TestScreenThatChanges has the terminal become narrower and wider between frames, and
-// has somebody type.
+// TestScreenThatChanges resizes the terminal between frames, and types into it.
 func TestScreenThatChanges(t *testing.T) {
 	t.Parallel()
 	columns := 60
@@ -95,8 +94,8 @@ func TestMeasuresThatDiffer(t *testing.T) {
 	}
 }
 
-// TestSizeThatIsLate has a terminal become narrower before it says so: what stays is all
-// there, though some of what was drawn may be too.
+// TestSizeThatIsLate makes a terminal narrower before its size is reported: all final lines
+// remain, possibly with parts of earlier frames.
 func TestSizeThatIsLate(t *testing.T) {
 	t.Parallel()
 	term, s := termtest.New(70, 20), &liveview.Screen{}

@@ -93,7 +93,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// What was given up is given up, also by who attempts all of that anew.
+// An operation that gave up is not retried by an outer retry.
 func TestWithinAnother(t *testing.T) {
 	n := 0
 	now := retry.Policy{Wait: func(context.Context, time.Duration) error { return nil }}

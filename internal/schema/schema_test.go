@@ -42,7 +42,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// The author of a schema learns what is wrong with it.
+// Errors in a schema are reported to its author.
 func TestCompile(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"type":`:                      "not JSON: unexpected end",
@@ -59,8 +59,8 @@ func TestCompile(t *testing.T) {
 	}
 }
 
-// FuzzChecker checks hostile arguments against a hostile schema: what comes of it is the same
-// each time.
+// FuzzChecker checks hostile arguments against a hostile schema, and that the result is
+// always the same.
 func FuzzChecker(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"pattern":"^a+$"}}}`, `{"a":"aaa"}`)
 	f.Add(`{"anyOf":[{"$ref":"#"},{"uniqueItems":true}]}`, `[1,1.0]`)

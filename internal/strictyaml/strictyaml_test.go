@@ -80,8 +80,7 @@ func decode(name string, data []byte) (file, error) {
 	return f, doc.Err()
 }
 
-// TestMessages compares what is said about each file in testdata/bad with the
-// golden beside it.
+// TestMessages compares the messages for each file in testdata/bad with its golden file.
 func TestMessages(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -72,7 +72,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzLine: whatever stands in a text, nothing of a line steers a terminal or hides.
+// FuzzLine checks that a line contains no control characters or hidden text.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{"a\x1b[2J", "\u202E", "\xff\xfe", "x\r\ny", "\U000E0041"} {
 		f.Add(seed)

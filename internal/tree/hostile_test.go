@@ -35,7 +35,7 @@ func packed(t *testing.T, dir string) []tree.Entry {
 	return entries
 }
 
-// TestOddNames packs names that no program of good will gives: each is there as it is.
+// TestOddNames packs unusual names, which must be unchanged.
 func TestOddNames(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
@@ -62,8 +62,8 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestDeepTree packs a tree that is deeper than paths can be long. That it is not whole
-// is told, and what is beside it is there.
+// TestDeepTree packs a tree that is deeper than the path limit. It is reported as
+// incomplete, and other entries are packed.
 func TestDeepTree(t *testing.T) {
 	dir := t.TempDir()
 	deepen(t, dir, 10_000)
@@ -103,7 +103,7 @@ func deepen(t *testing.T, dir string, levels int) {
 	t.Cleanup(func() { shallow(t, at, levels) })
 }
 
-// shallow removes levels directories, the innermost of which is open.
+// shallow removes levels of nested directories, from the innermost, which is open.
 func shallow(t *testing.T, at, levels int) {
 	for range levels {
 		above, err := unix.Openat(at, "..", unix.O_DIRECTORY, 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/waza-isolate/waza/internal/tree/treetest"
 )
 
-// FuzzUnpack unpacks any bytes and looks whether anything stands outside; what
-// came of it is packed again.
+// FuzzUnpack unpacks arbitrary bytes, checks that nothing is written outside, and packs the
+// result again.
 func FuzzUnpack(f *testing.F) {
 	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "a/b", Content: "x"}))
 	f.Add(treetest.Tar(f, 0o644, treetest.Entry{Name: "../x", Content: "x"}))

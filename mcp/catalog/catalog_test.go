@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// offering is a server's offer, with tools as they are written.
+// offering returns a catalog with tools given as JSON.
 func offering(tools ...string) Catalog {
 	o := Catalog{Server: Server{Name: "s", Version: "1", Protocol: "2025-11-25"}}
 	for _, k := range Kinds() {
@@ -111,7 +111,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// FuzzPin: an offer is as it was pinned, whatever stands in its entries.
+// FuzzPin checks that a catalog matches its own pin, whatever it contains.
 func FuzzPin(f *testing.F) {
 	f.Add(`{"name":"a"}`, `[1,{"name":2}]`)
 	f.Add(`{"name":"a","name":"b"}`, `"x"`)

@@ -146,7 +146,7 @@ func batchOf(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// FuzzRead holds what is read against encoding/json: the same members with the same bytes.
+// FuzzRead compares the members and their bytes with those of encoding/json.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"jsonrpc":"2.0","id":1.0,"error":{"code":-32601}}`, `[{"jsonrpc":"2.0","method":"x","params":{"_meta":{}}}]`,

@@ -19,8 +19,8 @@ func accounts(t testing.TB) *Server {
 	return s
 }
 
-// The first response whose conditions all hold is the answer, and a call that none is for
-// is an error that is told.
+// The first response whose conditions all hold is returned. A call that matches none is
+// reported as an error.
 func TestAnswer(t *testing.T) {
 	s := accounts(t)
 	for arguments, want := range map[string]string{

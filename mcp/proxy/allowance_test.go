@@ -39,7 +39,8 @@ func eachWay(t *testing.T, limits proxy.Limits, test func(t *testing.T, b *bench
 	})
 }
 
-// Calls beyond the budget reach no server: they are answered and on record.
+// Calls beyond the budget do not reach a server. They get an error response and are
+// recorded.
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	limits := quick()
@@ -193,7 +194,7 @@ func TestServerThatFloods(t *testing.T) {
 	})
 }
 
-// What is no message costs the runner as much to read as what is one.
+// Lines that are not messages count like messages.
 func TestServerThatFloodsWithNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("lines", func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestAgentCannotLeaveTheEndpoint(t *testing.T) {
 	}
 }
 
-// A redirect that the proxy leaves to the agent tells it nothing of the URL.
+// A redirect that is forwarded to the agent does not reveal the URL.
 func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 	up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Location", "Content-Location"} {
@@ -150,8 +150,8 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 	}
 }
 
-// A server that keeps its events sends a list of tools once more to whoever resumes
-// the stream. It is the same list then.
+// A server that replays events may resend a list of tools when a stream is resumed. Tools
+// are hidden from it too.
 func TestHiddenToolsInAReplay(t *testing.T) {
 	const list = "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + toolsResult + "}\n\n"
 	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {

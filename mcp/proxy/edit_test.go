@@ -121,8 +121,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzCut holds that what is left is JSON, has no hidden tool, and that a message
-// without one is not touched.
+// FuzzCut checks that the result is JSON without hidden tools, and that a message without
+// hidden tools is unchanged.
 func FuzzCut(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"x"}, {"name":"a"} ,{"name":"y"}]}}`))
 	f.Add([]byte(`{"result":{"tools":[1,{"name":"a"},[]]},"Result":{"toolſ":[{"nAme":"x"}]}}`))

@@ -40,7 +40,8 @@ func (p *Proxy) Leave(server, session string, raw []byte) error {
 	return nil
 }
 
-// Unanswered returns what is kept of a request to a server on stdio until it is answered.
+// Unanswered returns the state that is kept for a request to a stdio server until the
+// response.
 func (p *Proxy) Unanswered(server string, raw []byte) (any, error) {
 	env, err := parse(raw)
 	return newExchange(&stdioSession{bridge: p.servers[server].handler.(*bridge)}, inbound{env: env}), err

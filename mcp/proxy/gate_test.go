@@ -44,9 +44,9 @@ func onlyOnce(value string) string {
 	return value
 }
 
-// TestBytes sends odd values at every level of requests, and has them sent
-// back in results and notifications. What the server got, what the agent got and
-// what is on disk must be the bytes that were sent.
+// TestBytes sends unusual values at every level of requests, and has them returned in
+// results and notifications. The server, the agent and the record must all have exactly the
+// bytes that were sent.
 func TestBytes(t *testing.T) {
 	heavytest.Mark(t)
 	for _, era := range []string{"sessions", "stateless"} {
@@ -73,7 +73,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// passGate sends everything and returns what must be on record.
+// passGate sends everything and returns the expected records.
 func (b *bench) passGate(t *testing.T, version string, header []string) (want []string) {
 	t.Helper()
 	const answer = `{"jsonrpc":"2.0","id":"g\u0061te","result":`
@@ -90,7 +90,7 @@ func (b *bench) passGate(t *testing.T, version string, header []string) (want []
 	return want
 }
 
-// TestBytesOfNotifications has the server send odd values before its answer.
+// TestBytesOfNotifications sends unusual values in notifications of the server.
 func TestBytesOfNotifications(t *testing.T) {
 	heavytest.Mark(t)
 	b := scriptedBench(t, quick(), 0)
@@ -107,8 +107,8 @@ func TestBytesOfNotifications(t *testing.T) {
 	}
 }
 
-// TestBytesOfAnswers has the agent answer a request of the server's with odd
-// values.
+// TestBytesOfAnswers sends unusual values in the agent's response to a request of the
+// server.
 func TestBytesOfAnswers(t *testing.T) {
 	heavytest.Mark(t)
 	b := scriptedBench(t, quick(), 0)

@@ -199,7 +199,7 @@ func (r *memoryRecorder) changed() {
 	r.change = make(chan struct{})
 }
 
-// wait returns when cond holds of what was recorded.
+// wait waits until cond is true for the recorded frames and events.
 func (r *memoryRecorder) wait(t testing.TB, what string, cond func([]evidence.Frame, []evidence.Event) bool) {
 	t.Helper()
 	deadline := time.After(20 * time.Second)

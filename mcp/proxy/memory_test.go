@@ -214,8 +214,8 @@ func big(size int) string { return `"` + strings.Repeat("b", size) + `"` }
 // held.
 func TestMemoryUnderAttack(t *testing.T) {
 	heavytest.Mark(t)
-	// The budget, half as much garbage, what is allocated while that is collected, and what
-	// else there is.
+	// The budget, garbage of half that size, allocations during its collection, and
+	// everything else.
 	const all = 640 << 20
 	attacks := []struct {
 		name  string

@@ -117,8 +117,8 @@ func (b *bench) listens(t *testing.T, session string) {
 	}
 }
 
-// checkConnsAreApart holds that what one agent and the server said to each other
-// is on record as one conversation that nothing of the other's is in.
+// checkConnsAreApart checks that the messages of one agent are recorded as one conversation
+// without those of another.
 func checkConnsAreApart(t *testing.T, frames []evidence.Frame, people []*person) {
 	t.Helper()
 	of := map[string]string{}

@@ -76,7 +76,7 @@ func (e *eventsServer) stream(w http.ResponseWriter, r *http.Request) {
 	case <-s.done:
 	case <-r.Context().Done():
 	}
-	s.mu.Lock() // what is written is out
+	s.mu.Lock() // wait for pending writes
 	defer s.mu.Unlock()
 }
 

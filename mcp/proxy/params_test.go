@@ -28,7 +28,7 @@ func TestMirroredArguments(t *testing.T) {
 		name      string
 		arguments string
 		header    []string // after Mcp-Param-
-		wrong     string   // part of what is wrong, "" for nothing
+		wrong     string   // part of the error, or ""
 	}{
 		{"none given", `{}`, nil, ""},
 		{"no arguments", ``, nil, ""},

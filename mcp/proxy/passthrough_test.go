@@ -98,7 +98,7 @@ func readAll(r io.Reader) []byte {
 	return all
 }
 
-// written sends pieces of an event stream as they are.
+// written writes pieces of an event stream unchanged.
 func written(w http.ResponseWriter, pieces ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, piece := range pieces {
@@ -202,8 +202,8 @@ func TestMessagesOfOneResponse(t *testing.T) {
 	b.rec.wait(t, "three frames", func(frames []evidence.Frame, _ []evidence.Event) bool { return len(frames) == 3 })
 }
 
-// What comes in chunks without an end is bounded as other messages are, and what is cut off is no
-// answer.
+// Chunked messages without an end are limited like other messages, and a truncated message
+// is not a response.
 func TestMessagesWithoutAnEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ piece, again, says string }{
@@ -257,7 +257,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// pieces reads so many bytes at once, the last of them with the end.
+// pieces is a reader that returns a fixed number of bytes at a time, and the end with the
+// last of them.
 type pieces struct {
 	left []byte
 	size int
@@ -390,7 +391,7 @@ func TestAgentsEncodingIsRefused(t *testing.T) {
 	}
 }
 
-// To a server that goes by the charset the second name is in UTF-7 what is the tool's.
+// For a server that honors the charset, the second name is the tool's, in UTF-7.
 func TestAgentsCharsetIsRefused(t *testing.T) {
 	t.Parallel()
 	asked := 0
@@ -419,7 +420,7 @@ func TestAgentsCharsetIsRefused(t *testing.T) {
 	}
 }
 
-// What the agent sends reaches the server, message or not, and is on record.
+// The body of a POST reaches the server and is recorded, even if it is not a message.
 func TestWhatIsNoMessagePasses(t *testing.T) {
 	t.Parallel()
 	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {

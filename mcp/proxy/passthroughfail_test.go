@@ -17,8 +17,8 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// TestResponsesThatAnswerNothing holds what the agent gets and what stands in the
-// record for each way in which a server can fail to answer.
+// TestResponsesThatAnswerNothing checks the agent's response and the record for each way in
+// which a server can fail to respond.
 func TestResponsesThatAnswerNothing(t *testing.T) {
 	t.Parallel()
 	big := `{"jsonrpc":"2.0","id":1,"result":"` + strings.Repeat("x", 2<<20) + `"}`

@@ -228,8 +228,8 @@ func TestResumeRefuses(t *testing.T) {
 	}
 }
 
-// TestJournalIsBounded holds that what is kept for resumption stays within its
-// limits, and that a stream with a gap is not resumed.
+// TestJournalIsBounded checks that the buffer for resumption stays within its limits, and
+// that a stream with a gap is not resumed.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
 	limits := quick()

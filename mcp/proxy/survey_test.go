@@ -20,9 +20,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// listing is a server on streamable HTTP that answers each method as it is told to: with
-// the members of a message behind its id. What it is not told it does not know, and to
-// what is told as empty it does not answer.
+// listing is a streamable HTTP server that responds to each method with the given members
+// after the id. Unknown methods get an error, and it does not respond to those with an
+// empty answer.
 type listing func(method, cursor string) (answer string, known bool)
 
 func (l listing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -132,8 +132,8 @@ func TestIgnoredLists(t *testing.T) {
 	}
 }
 
-// A server that lists without end, or not at all, costs a bounded amount, and the list
-// says that it is not whole.
+// A server with an endless list, or without one, costs a limited amount, and the list is
+// reported as incomplete.
 func TestHostileLists(t *testing.T) {
 	heavytest.Mark(t)
 	many := strings.Repeat(`{"name":"t"},`, 100_000)

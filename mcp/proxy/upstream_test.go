@@ -359,7 +359,7 @@ func TestRealServersOverHTTP(t *testing.T) {
 	}
 }
 
-// Where nobody listens, the message says what to look at.
+// If nothing listens on the address, the message says what to check.
 func TestProbeWhereNobodyListens(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

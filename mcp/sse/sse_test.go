@@ -16,8 +16,8 @@ type part struct {
 	ID              bool
 }
 
-// split returns the whole parts of a stream that comes in pieces of so many bytes, and what
-// is behind them.
+// split returns the complete events of a stream that arrives in pieces of the given size,
+// and the rest.
 func split(in []byte, piece int) (parts []part, rest string) {
 	var s Scanner
 	var held []byte
@@ -115,8 +115,8 @@ func TestIsContentType(t *testing.T) {
 	}
 }
 
-// FuzzScanner holds that no byte is lost or changed, that it does not matter in what pieces a
-// stream comes, and that what is written is read.
+// FuzzScanner checks that no byte is lost or changed, that the result does not depend on
+// how a stream is split, and that written events are read back.
 func FuzzScanner(f *testing.F) {
 	for _, seed := range []string{"data: a\n\n", "event: e\r\nid: 1\r\ndata: a\r\n\r\n", ": c\rdata\r\r", "\xef\xbb\xbfdata:x\n\n", "\xefdata:x\n\n", "data\ndata\n\n"} {
 		f.Add([]byte(seed))

@@ -36,7 +36,7 @@ func read(t *testing.T, dir string) export.Run {
 	return export.Run{Run: run, Trials: trials}
 }
 
-// runs are those that frozen has on record, and one in which everybody means harm.
+// runs returns the frozen runs and a hostile one.
 func runs(t *testing.T) map[string]export.Run {
 	t.Helper()
 	recorded, err := filepath.Glob("../../frozen/testdata/runs/*")

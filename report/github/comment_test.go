@@ -20,7 +20,7 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // limit is how many characters GitHub takes.
 const limit = 65536
 
-// said is a run of which every text is a stranger's: what say makes of a plain one.
+// said returns a run with untrusted text everywhere: say converts plain text.
 func said(t testing.TB, tasks, trials int, say func(string) string) view.Run {
 	t.Helper()
 	info := results.Run{
@@ -129,8 +129,8 @@ func TestComparison(t *testing.T) {
 	golden.Check(t, "testdata/same.md", comparison(t, results.Compare([]results.Entry{base, base})))
 }
 
-// However large a run is and whatever it says, GitHub takes the comment, which says what it
-// leaves out.
+// A comment stays within GitHub's limits for runs of any size and content, and says what it
+// omits.
 func TestBounds(t *testing.T) {
 	heavytest.Mark(t)
 	for name, say := range map[string]func(string) string{

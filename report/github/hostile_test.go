@@ -17,7 +17,7 @@ import (
 // mark begins every stranger's text.
 const mark = "QQ"
 
-// rendered is what a person's browser is given, but for what GitHub makes of text in it.
+// rendered returns the HTML of a text as rendered by GitHub, without GitHub's own changes.
 func rendered(t testing.TB, text string) *html.Node {
 	t.Helper()
 	var out bytes.Buffer
@@ -41,8 +41,8 @@ var linked = regexp.MustCompile(`[@#]|://|www\.|GH-\d|\b[0-9a-f]{7,40}\b|:[a-z+]
 // own, also in what looks like code to a browser. The one here does not.
 var mail = regexp.MustCompile(`@[\pL\pN]`)
 
-// structure is the elements of a page in order, and fails where one is not ours, or a
-// stranger's text stands outside of code.
+// structure returns the elements of a page in order. It fails the test for foreign
+// elements, and for untrusted text outside of code.
 func structure(t testing.TB, node *html.Node) (names []string) {
 	t.Helper()
 	for n := range node.Descendants() {
@@ -93,8 +93,7 @@ var hostile = []string{
 	"\r\n\r\n<b>", "\x00\xff", strings.Repeat("`", 300), "w.w.www.www.invalid.example", "    indented\n\tcode", "::error::x\n##[error]y", "- [ ] task", "[!NOTE]", "<![CDATA[x]]>", "<?php ?>",
 }
 
-// Whatever strangers say, the comment has the elements that it has without them: no link, no
-// picture, no tag, no name of a person.
+// Hostile text does not add elements to a comment: no links, images, tags or mentions.
 func TestHostileTextIsText(t *testing.T) {
 	mild := func(s string) string { return mark + s }
 	run := said(t, 2, 2, mild)

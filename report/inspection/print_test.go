@@ -17,7 +17,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// reportOf is a report in which a stranger's text stands wherever one can.
+// reportOf returns a report with an untrusted text in every field.
 func reportOf(text string) Report {
 	quoted, _ := json.Marshal(text)
 	entry := func(k catalog.Kind) catalog.Entry {

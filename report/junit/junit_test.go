@@ -217,7 +217,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzText holds that a document has the same elements whatever graders and agents say.
+// FuzzText checks that a document has the same elements for any text of graders and agents.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{
 		"", "plain", "]]></failure><testcase name=\"x\"/>", "<!-- -->", "\x00\x01\x1f\ufffe\uffff\ufeff", "a\r\nb\rc\u0085\u2028", "&#0;&lt;&bogus;",

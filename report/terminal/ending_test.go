@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/report/view"
 )
 
-// finished is a trial that took so many seconds.
+// finished returns a trial with the given duration.
 func finished(task string, number, seconds int, class evidence.Class, message string, verdicts ...evidence.Verdict) Trial {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return Trial{
@@ -36,7 +36,7 @@ func TestAttemptsBefore(t *testing.T) {
 	}
 }
 
-// Where nobody says why, how a trial ended is said once.
+// Without a message, the outcome of a trial is shown once.
 func TestEpilogueWithoutAWord(t *testing.T) {
 	t.Parallel()
 	done := []Trial{finished("t", 1, 1, evidence.ClassTimeout, "")}
