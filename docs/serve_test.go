@@ -38,8 +38,8 @@ func TestServedKeysAreDocumented(t *testing.T) {
 			if want := said[reflect.TypeOf(v).Name()][match[1]]; match[2] != want {
 				t.Errorf("%s: of %s the page says %q, and the type %q", title, match[1], match[2], want)
 			}
-			if says, is := strings.Contains(match[2], "left out"), mayLack(reflect.TypeOf(v), match[1]); says != is {
-				t.Errorf("%s: %s may be left out: %t, and the page says %t", title, match[1], is, says)
+			if says, is := strings.Contains(match[2], "omitted"), mayLack(reflect.TypeOf(v), match[1]); says != is {
+				t.Errorf("%s: %s may be omitted: %t, and the page says %t", title, match[1], is, says)
 			}
 		}
 		if want := keysOf(reflect.TypeOf(v)); !found || !slices.Equal(reported, want) {
@@ -102,7 +102,7 @@ func commentsOf(t *testing.T, dir string) map[string]map[string]string {
 	return all
 }
 
-// mayLack says whether a type's key is left out at times.
+// mayLack reports whether a key of a type may be omitted.
 func mayLack(of reflect.Type, key string) bool {
 	for i := range of.NumField() {
 		if name, options, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name == key {
