@@ -178,7 +178,7 @@ func readBuild(output io.ReadCloser, redact func(string) string) (id string, err
 }
 
 // buildLog keeps the last lines that programs in a build wrote, without those of the engine's
-// builder and without colors.
+// builder, frames of Node.js's stacks and colors.
 type buildLog struct {
 	lines []string
 	hint  string // for the first line that a hint is known for
@@ -191,13 +191,14 @@ const (
 
 var (
 	builderLine = regexp.MustCompile(`^(Step [0-9]+/|--->|Removing intermediate container |Removed intermediate container )`)
+	stackFrame  = regexp.MustCompile(`^(?:npm (?:error|ERR!) +)?(?:gyp ERR! stack +)?at .*\(.*\)$`)
 	colour      = regexp.MustCompile("\x1b\\[[0-9;]*m")
 )
 
 func (t *buildLog) add(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(colour.ReplaceAllString(line, ""))
-		if line == "" || builderLine.MatchString(line) {
+		if line == "" || builderLine.MatchString(line) || stackFrame.MatchString(line) {
 			continue
 		}
 		t.lines = append(t.lines, line[:min(len(line), logWidth)])

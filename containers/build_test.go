@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -258,6 +259,17 @@ func TestGCRemovesStages(t *testing.T) {
 	}
 	if err := live.dropStages(within(t), ""); err != nil || dockertest.ImageID(t, of) != "" {
 		t.Errorf("after the build: %q, %v", dockertest.ImageID(t, of), err)
+	}
+}
+
+// TestBuildLogStacks checks that frames of stacks do not push the reason out.
+func TestBuildLogStacks(t *testing.T) {
+	var log buildLog
+	log.add("npm error gyp ERR! find Python\n")
+	log.add(strings.Repeat("npm error gyp ERR! stack     at Find.run (/opt/find.js:202:16)\nnpm error     at exit (node:child_process:424:5)\n", 20))
+	log.add("look at it (again)\nnpm error gyp ERR! not ok\n")
+	if want := []string{"npm error gyp ERR! find Python", "look at it (again)", "npm error gyp ERR! not ok"}; !slices.Equal(log.lines, want) {
+		t.Errorf("%q", log.lines)
 	}
 }
 

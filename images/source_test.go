@@ -50,7 +50,7 @@ func source(t *testing.T, dir string, b mcpconfig.Build, omit ...string) *images
 // links as links.
 func TestSource_Files(t *testing.T) {
 	all := map[string]string{
-		".git/config": "token", ".env": "TOKEN=1", "sub/.env": "TOKEN=2", ".env.local": "TOKEN=3", ".waza/runs/1/run.json": "{}", "waza.lock": "{}",
+		".git/config": "token", ".env": "TOKEN=1", "sub/.env": "TOKEN=2", ".env.local": "TOKEN=3", ".mcp.json": "token", "sub/mcp.json": "token", ".vscode/mcp.json": "token", ".cursor/mcp.json": "token", ".waza/runs/1/run.json": "{}", "waza.lock": "{}",
 		"server.js": "1", "eval.yaml": "answers", "tasks/a.yaml": "answers", "sub/a.js": "2", "link": "->sub/a.js", "sub/up": "->../server.js", "empty/.keep": "",
 		"node_modules/x/index.js": "3", "docs/a.md": "4", "docs/b.md": "5", ".npmrc": "",
 	}

@@ -35,7 +35,7 @@ const (
 // written by waza, files that a recipe creates itself, and the patterns in .dockerignore,
 // which can also include files again.
 func (s *Source) ignored(root *os.Root) (*patternmatcher.PatternMatcher, error) {
-	patterns := []string{"**/.git", "**/.env", "**/.env.*", "**/.waza", "**/" + LockName}
+	patterns := []string{"**/.git", "**/.env", "**/.env.*", "**/.mcp.json", "**/mcp.json", "**/.vscode", "**/.cursor", "**/.waza", "**/" + LockName}
 	if s.recipe != ByDockerfile {
 		patterns = append(patterns, "**/node_modules", "**/.venv", "**/venv", "**/__pycache__")
 	}

@@ -66,6 +66,10 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	if err != nil {
 		return inspection.Report{}, err
 	}
+	if err := os.MkdirAll(q.Dir, 0o755); err != nil {
+		err = mistake("the evidence cannot be written: %w; run waza in a directory that you may write to, or name one with --out", err)
+		return inspection.Report{}, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
+	}
 	i.report = inspection.Report{Version: inspection.Version, ID: q.ID, Waza: q.Waza, Source: q.Source, Started: time.Now().UTC()}
 	err = i.prepare(ctx, backend)
 	if err == nil {

@@ -98,6 +98,9 @@ func (e Eval) Files() ([]File, error) {
 	if slices.ContainsFunc(e.Servers, func(s Server) bool { return s.Egress != nil }) {
 		network = "the servers under test, each in a container that reaches only what its egress names"
 	}
+	if slices.ContainsFunc(e.Servers, func(s Server) bool { return strings.Contains(string(s.Config), `"url":`) }) {
+		network += "; one with a url runs elsewhere"
+	}
 	content, err := YAML(all, Comments{
 		"":                       "Run it with:   waza run --isolate eval.yaml\nCheck it with: waza check",
 		"config.executor":        agent,

@@ -44,7 +44,7 @@ func Detect(dir fs.FS) (found []Found) {
 	default:
 		for _, name := range []string{"server.js", "index.js", "server.mjs", "server.py", "main.py", "server.go", "main.go"} {
 			if isFile(dir, name) {
-				command := append(programOf(name), name)
+				command := CommandOf(name)
 				found = append(found, Found{What: strings.Join(command, " "), Source: true, Command: command})
 				break
 			}
@@ -53,15 +53,17 @@ func Detect(dir fs.FS) (found []Found) {
 	return found
 }
 
-// programOf returns what runs a file of a language.
-func programOf(name string) []string {
+// CommandOf returns the command that runs a file, or nil if it is no program by its name.
+func CommandOf(name string) []string {
 	switch path.Ext(name) {
+	case ".js", ".mjs", ".cjs":
+		return []string{"node", name}
 	case ".py":
-		return []string{"python3"}
+		return []string{"python3", name}
 	case ".go":
-		return []string{"go", "run"}
+		return []string{"go", "run", name}
 	}
-	return []string{"node"}
+	return nil
 }
 
 func isFile(dir fs.FS, name string) bool {

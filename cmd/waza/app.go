@@ -90,7 +90,7 @@ func (s *state) main(ctx context.Context) int {
 	out := &stdoutWriter{Writer: s.stdout}
 	s.stdout = out
 	app := s.app()
-	args, err := permute(app, s.args)
+	args, err := permute(app, spelled(s.args))
 	if err == nil {
 		err = app.RunContext(ctx, args)
 	}
@@ -109,6 +109,17 @@ func (s *state) main(ctx context.Context) int {
 		s.printError(withDirectory(exit.err))
 	}
 	return exit.code
+}
+
+// spelled returns args with "help COMMAND" and "--version", which other programs have, as waza's own.
+func spelled(args []string) []string {
+	switch {
+	case len(args) > 1 && args[1] == "help":
+		return slices.Concat(args[:1], args[2:], []string{"--help"})
+	case len(args) == 2 && args[1] == "--version":
+		return []string{args[0], "version"}
+	}
+	return args
 }
 
 // withDirectory returns err, or says that the current directory is gone if that is what failed.

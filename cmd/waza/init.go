@@ -37,13 +37,13 @@ func (s initCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "Write an eval for an MCP server, and run it",
-		ArgsUsage: "[DIR | mcp.json | URL | -- COMMAND [ARGS]]",
+		ArgsUsage: "[DIR | FILE | mcp.json | URL | -- COMMAND [ARGS]]",
 		Description: "Starts the server in a container, tries some of its tools, and writes eval.yaml, a task in tasks/\n" +
 			"for each kind of tool, and .github/workflows/waza.yml. Then it runs the eval.\n\n" +
-			"The server is the source in DIR (default: the current directory), those of a client's file such as\n" +
-			"mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program in DIR, or one in\n" +
-			"--image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or requirements.txt; without\n" +
-			"one, init writes a Dockerfile for COMMAND.\n\n" +
+			"The server is the source in DIR (default: the current directory) or the program in FILE, those of a\n" +
+			"client's file such as mcp.json, a remote one, or what COMMAND starts: npx, uvx, docker run, a program\n" +
+			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or\n" +
+			"requirements.txt; without one, init writes a Dockerfile for COMMAND.\n\n" +
 			"On a terminal, init without arguments asks. No key is needed: executor script plays the tasks.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
@@ -132,6 +132,8 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 		return b.setURL(target)
 	case len(command) > 0:
 		return b.setCommand(target, command)
+	case isFile(target) && scaffold.CommandOf(target) != nil:
+		return b.setCommand(".", scaffold.CommandOf(target))
 	case isFile(target):
 		return s.setClients(b, target)
 	case !isDir(target):
@@ -176,6 +178,11 @@ func (b *newEval) setCommand(dir string, command []string) error {
 	case scaffold.IsSource(os.DirFS(dir), command):
 		return b.setSource(dir, command)
 	default:
+		for _, arg := range command {
+			if scaffold.CommandOf(arg) != nil && !isFile(filepath.Join(dir, arg)) {
+				return usage("there is no %s in %s; correct its path, or name an image that has it with --image", text.Inert(arg), text.Inert(dir))
+			}
+		}
 		return usage("%s is not a package, a docker run command or a file here; name an image that contains it with --image", text.Inert(strings.Join(command, " ")))
 	}
 	return b.setServer(nameOfCommand(command), server)
@@ -285,7 +292,7 @@ func (b *newEval) checkNew() error {
 	if b.dockerfile != nil {
 		taken = append(taken, filepath.Join(b.dir, "Dockerfile"))
 	}
-	taken = slices.DeleteFunc(taken, func(name string) bool { _, err := os.Lstat(name); return errors.Is(err, fs.ErrNotExist) })
+	taken = slices.DeleteFunc(taken, func(name string) bool { _, err := os.Lstat(name); return err != nil })
 	if len(taken) > 0 && !b.force {
 		return usage("these files exist already: %s; write to another directory with --dir, overwrite them with --force, or add to the eval with waza new", strings.Join(text.Few(taken, 5), ", "))
 	}
@@ -308,11 +315,12 @@ func (s initCommand) init(ctx context.Context, b *newEval) error {
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 			added = append(added, name)
 		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return usage("%w", err)
+		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		if err == nil {
+			err = os.WriteFile(name, content, 0o644)
 		}
-		if err := os.WriteFile(name, content, 0o644); err != nil {
-			return usage("%w", err)
+		if err != nil {
+			return usage("%s cannot be written: %w; write elsewhere with --dir", name, files.Cause(err))
 		}
 		written = append(written, name)
 		return nil

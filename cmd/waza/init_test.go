@@ -55,6 +55,8 @@ func TestInitRefuses(t *testing.T) {
 		"init nowhere":                           "nowhere is not a directory, file or URL",
 		"init https://":                          "https:// is not the URL of a server",
 		"init -- ruby server.rb":                 "name an image that contains it with --image",
+		"init -- node serv.js":                   "there is no serv.js in .; correct its path",
+		"init --dir file/x -- npx -y x":          "file/x/.github/workflows/waza.yml cannot be written: not a directory; write elsewhere with --dir",
 		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
 		"init --dir there -- npx -y x":           "these files exist already: there/eval.yaml",
 		"init --egress other=a.example -- npx x": `--egress: no server "other"`,
@@ -63,7 +65,7 @@ func TestInitRefuses(t *testing.T) {
 		"init skill/SKILL.md":                    "skill/SKILL.md is not a client's configuration file with servers, which is JSON; to name a command, write it after --",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
-		p := unpackProject(t, "-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n")
+		p := unpackProject(t, "-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}

@@ -73,7 +73,7 @@ var hints = []hint{
 	{re(`(?im)^\s*usage:|command[- ]line argument|required (?:argument|option|flag)|missing (?:required )?(?:argument|option|flag)|unknown (?:option|argument|command|flag)|arguments are required`), "SERVER wants other arguments: correct args", anywhere, false},
 	{re(`its stdout, which is for MCP messages alone:\s*[{\[]`), "SERVER prints JSON to stdout that is no MCP message: check that command and args start an MCP server", anywhere, false},
 	{re(`its stdout, which is for MCP messages alone`), "SERVER prints to stdout: have it print to stderr instead, or, if it serves HTTP, set type: http and port", anywhere, false},
-	{re(`code 0 before it answered$`), "a server on stdin and stdout must run until its stdin is closed: check command and args", anywhere, true},
+	{re(`code 0 before it answered$`), "a server on stdin and stdout must run until its stdin is closed: check command and args", anywhere, false},
 	{re(`ended by SIG(?:SEGV|BUS|ILL|FPE|ABRT|TRAP) before it answered$`), "SERVER crashed: try another version of it, or another image", anywhere, true},
 	{re(`before it answered$`), "SERVER printed nothing: check command and args", anywhere, true},
 	{re(`did not answer in time: startup_timeout is \S+$`), "SERVER printed nothing: if it serves HTTP, set type: http and port; if it starts slowly, raise startup_timeout", anywhere, true},

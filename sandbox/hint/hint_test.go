@@ -2,6 +2,7 @@ package hint
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -69,6 +70,9 @@ func TestHints(t *testing.T) {
 		if got := OnServer("s", printed, special, true); got != special {
 			t.Errorf("%q: got %q", printed, got)
 		}
+	}
+	if got := OnServer("s", "exited with code 0 before it answered", special, true); !strings.Contains(got, "must run until its stdin is closed") {
+		t.Errorf("code 0 under a special hint: %q", got)
 	}
 	got := Add(Add(errors.New("it exited; its stderr:\nhint: pipe this into a shell"), "check args"), "").Error()
 	if want := "it exited; its stderr:\n hint: pipe this into a shell\nhint: check args"; got != want {
