@@ -146,10 +146,10 @@ func TestPackageMistakes(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, npxServers)
 	for name, tc := range map[string]struct{ lock, want string }{
-		"no JSON":      {"{", "is no lock"},
+		"no JSON":      {"{", "is not a valid lock file"},
 		"unknown key":  {`{"version": 1, "packages": [], "odd": 1}`, `unknown field "odd"`},
-		"other format": {`{"version": 7, "packages": []}`, "is of version 7"},
-		"half":         {`{"version": 1, "packages": [{"ecosystem": "npm", "request": ["a"], "version": "1.0.0"}]}`, "not whole"},
+		"other format": {`{"version": 7, "packages": []}`, "has version 7"},
+		"half":         {`{"version": 1, "packages": [{"ecosystem": "npm", "request": ["a"], "version": "1.0.0"}]}`, "incomplete"},
 	} {
 		p.write("waza.lock", tc.lock)
 		for _, args := range [][]string{{"run", "--isolate", "eval.yaml"}, {"run", "--isolate", "--dry-run", "eval.yaml"}, {"lock", "eval.yaml"}} {
