@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 
 	"github.com/waza-isolate/waza/internal/bounded"
+	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guest"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -28,6 +29,10 @@ const (
 	startTimeout = 5 * time.Minute
 	// cleanupTimeout bounds taking down what belongs together.
 	cleanupTimeout = 45 * time.Second
+	// A pod is asked for again every countPause, so many times, while a quota that was just made
+	// counts nothing yet.
+	countPause    = time.Second
+	countAttempts = 10
 	// askTimeout bounds one question to the API or to a guest.
 	askTimeout = 5 * time.Second
 	// tailSize is how much of the end of an output goes into a message.
@@ -211,6 +216,22 @@ func (c *startedPod) close(ctx context.Context) error {
 		_ = c.pipe.Close()
 	}
 	return c.backend.deletePod(ctx, c.followed)
+}
+
+// uncountedQuota is how the API refuses a pod while it does not know what of a quota is used.
+const uncountedQuota = "status unknown for quota: "
+
+// create creates a pod, and waits for a quota that was just made to be counted.
+func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
+	for n := 1; ; n++ {
+		_, err := b.client.CoreV1().Pods(b.namespace).Create(ctx, pod, metav1.CreateOptions{})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), uncountedQuota) || n == countAttempts {
+			return err
+		}
+		if retry.Sleep(ctx, countPause) != nil {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // deletePod deletes a pod, and returns when it is gone.

@@ -10,14 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/waza-isolate/waza/eval"
-	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -27,10 +24,6 @@ const (
 	quotaPatience = time.Minute
 	// quotaPause is after which time a trial is tried again although no other has ended.
 	quotaPause = 10 * time.Second
-	// A pod is asked for again every countPause, so many times, while a quota that was just made
-	// counts nothing yet.
-	countPause    = time.Second
-	countAttempts = 10
 )
 
 // roomError says that a quota of the namespace, or the cluster, has no room for a pod of a trial.
@@ -79,22 +72,6 @@ func explainRefusal(c eval.Kubernetes, err error) error {
 		return fmt.Errorf("%w; waza doctor --on kubernetes says what is missing", err)
 	}
 	return err
-}
-
-// uncountedQuota is how the API refuses a pod while it does not know what of a quota is used.
-const uncountedQuota = "status unknown for quota: "
-
-// create creates a pod, and waits for a quota that was just made to be counted.
-func (b *Backend) create(ctx context.Context, pod *corev1.Pod) error {
-	for n := 1; ; n++ {
-		_, err := b.client.CoreV1().Pods(b.namespace).Create(ctx, pod, metav1.CreateOptions{})
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), uncountedQuota) || n == countAttempts {
-			return err
-		}
-		if retry.Sleep(ctx, countPause) != nil {
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // room lets trials wait until there is room for all of their pods.
