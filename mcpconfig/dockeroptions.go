@@ -176,7 +176,7 @@ func (r *runReader) takeTmpfs(name, value string) {
 	if options != "" {
 		r.wrong("%s takes a directory alone here; its size is the server's disk", name)
 	}
-	if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
+	if err := checkWritable(dir); err != nil && !hasVariable(dir) {
 		r.wrong("%s %v", name, err)
 	}
 	r.to.Writable = append(r.to.Writable, dir)

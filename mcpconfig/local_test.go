@@ -12,3 +12,14 @@ func TestLocalIsStdio(t *testing.T) {
 		t.Error("a remote server on stdio is taken")
 	}
 }
+
+func TestCheckWritable(t *testing.T) {
+	for dir, want := range map[string]bool{
+		"/data": true, "/var/lib/app": true, "/tmp/cache": true,
+		"": false, "data": false, "/data/": false, "/a/../b": false, "/a:rw": false, "/etc/app": false, "/": false,
+	} {
+		if err := checkWritable(dir); (err == nil) != want {
+			t.Errorf("%q: %v", dir, err)
+		}
+	}
+}

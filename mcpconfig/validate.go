@@ -162,7 +162,7 @@ func (f *findings) container(prefix string, c containerOf) {
 		f.invalid(prefix+"user", "%suser %v", prefix, err)
 	}
 	for i, dir := range c.writable {
-		if err := CheckWritable(dir); err != nil && !hasVariable(dir) {
+		if err := checkWritable(dir); err != nil && !hasVariable(dir) {
 			key := strconv.Itoa(i)
 			f.add(ErrInvalid, prefix+"writable", key, "%s %v", where(prefix+"writable", key), err)
 		}
@@ -273,8 +273,8 @@ func CheckUser(user string) error {
 	return nil
 }
 
-// CheckWritable validates a writable directory.
-func CheckWritable(dir string) error {
+// checkWritable validates a writable directory.
+func checkWritable(dir string) error {
 	switch {
 	case !path.IsAbs(dir) || path.Clean(dir) != dir || strings.ContainsAny(dir, ":\x00"):
 		return errors.New("must be an absolute path of a directory in the container, without a colon")

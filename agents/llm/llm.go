@@ -25,8 +25,8 @@ import (
 // ErrTurns is wrapped if the model has not finished after the maximum number of turns.
 var ErrTurns = errors.New("the model is not done")
 
-// DefaultTurns is the default maximum of the model's answers.
-const DefaultTurns = 50
+// defaultTurns is the default maximum of the model's answers.
+const defaultTurns = 50
 
 // Kinds of tools, as Settings.Tools names them.
 const (
@@ -37,7 +37,7 @@ const (
 
 // Settings configures the loop.
 type Settings struct {
-	MaxTurns    int      `json:"max_turns,omitempty"` // maximum number of the model's answers; 0 for DefaultTurns
+	MaxTurns    int      `json:"max_turns,omitempty"` // maximum number of the model's answers; 0 for defaultTurns
 	System      string   `json:"system,omitempty"`    // appended to the system prompt
 	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil for all
 	Temperature *float64 `json:"temperature,omitempty"`
@@ -119,7 +119,7 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 		transcript: transcript.NewWriter(o.Transcript), turns: o.MaxTurns,
 	}
 	if a.turns == 0 {
-		a.turns = DefaultTurns
+		a.turns = defaultTurns
 	}
 	if a.tools, err = a.toolbox(ctx, o, workspace); err != nil {
 		return nil, errors.Join(err, a.close())

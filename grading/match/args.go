@@ -91,7 +91,7 @@ func (c ArgsConfig) Compile() (*Args, error) {
 // exceeds Total, and excess or missing values never raise the ratio.
 type Fit struct {
 	Satisfied, Total int
-	Differences      []Difference // at most MaxDifferences
+	Differences      []Difference // at most maxDifferences
 }
 
 // Full reports whether all constraints are satisfied.

@@ -13,8 +13,8 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// MaxDifferences is how many differences of one call's arguments are reported.
-const MaxDifferences = 20
+// maxDifferences is how many differences of one call's arguments are reported.
+const maxDifferences = 20
 
 // Difference is a place where arguments are not as expected.
 type Difference struct {
@@ -79,7 +79,7 @@ func (t *tally) count(holds bool, want, got string) {
 		t.Satisfied++
 		return
 	}
-	if t.describe && len(t.Differences) < MaxDifferences {
+	if t.describe && len(t.Differences) < maxDifferences {
 		t.Differences = append(t.Differences, Difference{t.where(), want, got})
 	}
 }

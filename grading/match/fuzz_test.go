@@ -29,7 +29,7 @@ func FuzzArgs(f *testing.F) {
 			return
 		}
 		fit := args.Check(json.RawMessage(arguments))
-		if fit.Satisfied < 0 || fit.Satisfied > fit.Total || fit.Full() != (len(fit.Differences) == 0) || len(fit.Differences) > MaxDifferences {
+		if fit.Satisfied < 0 || fit.Satisfied > fit.Total || fit.Full() != (len(fit.Differences) == 0) || len(fit.Differences) > maxDifferences {
 			t.Errorf("%s of %s: %+v", arguments, config, fit)
 		}
 		if quick := args.fit(decode(json.RawMessage(arguments)), false); quick.Satisfied != fit.Satisfied || quick.Total != fit.Total {

@@ -18,8 +18,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Validity is how long a certificate is valid.
-const Validity = 24 * time.Hour
+// validity is how long a certificate is valid.
+const validity = 24 * time.Hour
 
 // maxFile is the maximum size of a certificate in bytes.
 const maxFile = 256 << 10
@@ -53,7 +53,7 @@ func (c Cache) Find(engine map[string]string, kind evidence.SandboxKind, now tim
 	}
 	found, err := parse(data)
 	age := now.Sub(found.At)
-	if err != nil || age < 0 || age > Validity || found.Kind != kind || !maps.Equal(found.Engine, engine) {
+	if err != nil || age < 0 || age > validity || found.Kind != kind || !maps.Equal(found.Engine, engine) {
 		return evidence.Certificate{}, false
 	}
 	found.Probed = evidence.ProbedCached

@@ -36,7 +36,7 @@ func kept(t *testing.T) (Cache, evidence.Certificate) {
 
 func TestCache(t *testing.T) {
 	cache, want := kept(t)
-	got, ok := cache.Find(want.Engine, want.Kind, want.At.Add(Validity))
+	got, ok := cache.Find(want.Engine, want.Kind, want.At.Add(validity))
 	want.Probed = evidence.ProbedCached
 	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Errorf("found %t (-want +got):\n%s", ok, diff)
@@ -67,7 +67,7 @@ func TestCacheRefuses(t *testing.T) {
 		after  time.Duration
 		change func(t *testing.T, path string, c *evidence.Certificate)
 	}{
-		{"too old", Validity + time.Second, nil},
+		{"too old", validity + time.Second, nil},
 		{"from the future", -time.Second, nil},
 		{"another version of the engine", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Engine["version"] = "29" }},
 		{"another build of waza", hour, func(_ *testing.T, _ string, c *evidence.Certificate) { c.Engine["guest"] = "def" }},
