@@ -2,17 +2,21 @@ package containers
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/registry"
 
 	"github.com/distribution/reference"
 
+	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
@@ -47,6 +51,26 @@ func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Imag
 	return all, nil
 }
 
+// ExportRunner makes the image of runners of shards: an executable at the path at, and the
+// certificates of authorities, by which it knows models and remote servers. It returns its name.
+func (b *Backend) ExportRunner(ctx context.Context, executable, at string, authorities []byte) (string, error) {
+	if err := checkStatic(executable, b.engine.arch()); err != nil {
+		return "", err
+	}
+	digest, err := files.Digest(executable)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append([]byte(digest), authorities...))
+	ref := guestRepository + ":runner-" + hex.EncodeToString(sum[:8])
+	if _, err = b.engine.inspectImage(ctx, ref); errdefs.IsNotFound(err) {
+		err = importImage(ctx, b.engine, ref, "runner of shards", []layerFile{
+			{name: at, executable: executable}, {name: "/etc/ssl/certs/ca-certificates.crt", text: string(authorities)}, {name: "/tmp", dir: true, mode: 0o1777},
+		})
+	}
+	return canonical(ref), err
+}
+
 // canonical returns an image's name including its registry, which engines other than Docker
 // require.
 func canonical(name string) string {
@@ -63,6 +87,9 @@ func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) error 
 	for _, one := range i.Images {
 		names = append(names, one.Reference)
 	}
+	if i.Runner != "" {
+		names = append(names, i.Runner)
+	}
 	slices.Sort(names)
 	content, err := b.engine.ImageSave(ctx, slices.Compact(names))
 	if err != nil {
@@ -75,25 +102,36 @@ func (b *Backend) Save(ctx context.Context, i guests.Images, w io.Writer) error 
 // Push pushes images below a prefix, a registry with an optional path, and returns them with
 // their digests there. It uses the user's Docker login.
 func (b *Backend) Push(ctx context.Context, i guests.Images, prefix string, say func(string)) (guests.Images, error) {
-	i.Images = maps.Clone(i.Images)
-	for ref, one := range i.Images {
-		name, err := reference.ParseNormalizedNamed(one.Reference)
+	below := func(ref string) (string, error) {
+		name, err := reference.ParseNormalizedNamed(ref)
 		if err != nil {
-			return i, err
+			return "", err
 		}
 		target, err := reference.ParseNormalizedNamed(prefix + "/" + reference.FamiliarString(name))
 		if err != nil {
-			return i, fmt.Errorf("%w: %q is not a valid name of a registry: %w", ErrImage, prefix, err)
+			return "", fmt.Errorf("%w: %q is not a valid name of a registry: %w", ErrImage, prefix, err)
 		}
 		say("pushing " + target.String())
-		digest, err := push(ctx, b.engine, one.Reference, target)
+		digest, err := push(ctx, b.engine, ref, target)
 		if err != nil {
-			return i, fmt.Errorf("push %s: %w", target, err)
+			err = fmt.Errorf("push %s: %w", target, err)
 		}
-		one.Reference = digest
+		return digest, err
+	}
+	i.Images = maps.Clone(i.Images)
+	for ref, one := range i.Images {
+		var err error
+		if one.Reference, err = below(one.Reference); err != nil {
+			return i, err
+		}
 		i.Images[ref] = one
 	}
-	return i, nil
+	if i.Runner == "" {
+		return i, nil
+	}
+	var err error
+	i.Runner, err = below(i.Runner)
+	return i, err
 }
 
 // push pushes an image under a name, and returns its reference by digest.

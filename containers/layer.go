@@ -110,11 +110,16 @@ func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
 }
 
 func (s *imageStore) importGuest(ctx context.Context, ref string) error {
-	content := layerTar([]layerFile{{name: sandbox.GuestPath, executable: s.executable}, {name: filesDir, dir: true, mode: 0o777}})
-	defer func() { _ = content.Close() }()
-	progress, err := s.engine.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{
-		Message: "process 1 of every container of a trial",
+	return importImage(ctx, s.engine, ref, "process 1 of every container of a trial", []layerFile{
+		{name: sandbox.GuestPath, executable: s.executable}, {name: filesDir, dir: true, mode: 0o777},
 	})
+}
+
+// importImage makes an image of files alone.
+func importImage(ctx context.Context, e *engine, ref, message string, files []layerFile) error {
+	content := layerTar(files)
+	defer func() { _ = content.Close() }()
+	progress, err := e.ImageImport(ctx, image.ImportSource{Source: content, SourceName: "-"}, ref, image.ImportOptions{Message: message})
 	if err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func (b *Backend) open(ctx context.Context, o Options) error {
 		return fmt.Errorf("the cluster at %s does not answer: %w", b.rest.Host, err)
 	}
 	b.version = version.GitVersion
-	if lacking, err := lackingRights(ctx, b.client, b.namespace); err == nil && len(lacking) > 0 {
+	if lacking, err := lackingRights(ctx, b.client, b.namespace, rights()); err == nil && len(lacking) > 0 {
 		return fmt.Errorf("%s; have an administrator bind you to the role that waza doctor --on kubernetes --print prints", lacking.in(b.namespace))
 	}
 	if b.lease, err = takeLease(ctx, b.client, b.namespace, o.Run, o.Resume); err != nil {

@@ -39,15 +39,44 @@ func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
 	}
 }
 
+// launcherRights are what who starts runners of shards may do in their namespace, and needs.
+func launcherRights() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "delete", "patch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/attach"}, Verbs: []string{"create", "get"}},
+		{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"get"}},
+	}
+}
+
+// rbac is the group of roles.
+const rbac = "rbac.authorization.k8s.io"
+
+func role(namespace, name string, rules []rbacv1.PolicyRule) *rbacv1.Role {
+	return &rbacv1.Role{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rbac + "/v1", Kind: "Role"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Rules: rules,
+	}
+}
+
 // Manifests returns, as YAML, all that an administrator installs once for runs: the namespace, its
-// policy, and a role for who runs evals.
-func Manifests(c eval.Kubernetes) (string, error) {
+// policy, and a role for who runs evals. With shards these are also the namespace of their
+// runners, whose service account has that role, and a role for who starts them.
+func Manifests(c eval.Kubernetes, shards bool) (string, error) {
 	namespace := namespaceOf(c)
-	objects := []any{namespace, denyAll(namespace.Name), &rbacv1.Role{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
-		ObjectMeta: metav1.ObjectMeta{Name: "waza-runner", Namespace: namespace.Name},
-		Rules:      rights(),
-	}}
+	objects := []any{namespace, denyAll(namespace.Name), role(namespace.Name, runnersAccount, rights())}
+	if shards {
+		runners := namespaceOf(eval.Kubernetes{Namespace: runnersOf(c)})
+		objects = append(objects, runners, &corev1.ServiceAccount{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: metav1.ObjectMeta{Name: runnersAccount, Namespace: runners.Name},
+		}, &rbacv1.RoleBinding{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rbac + "/v1", Kind: "RoleBinding"},
+			ObjectMeta: metav1.ObjectMeta{Name: runnersAccount, Namespace: namespace.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbac, Kind: "Role", Name: runnersAccount},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: runnersAccount, Namespace: runners.Name}},
+		}, role(runners.Name, "waza-launcher", launcherRights()))
+	}
 	var documents []string
 	for _, object := range objects {
 		document, err := yaml.Marshal(object)
@@ -67,8 +96,8 @@ func (l lacking) in(namespace string) string {
 }
 
 // lackingRights asks the API which rights in a namespace the client lacks.
-func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string) (all lacking, err error) {
-	for _, rule := range rights() {
+func lackingRights(ctx context.Context, client kubernetes.Interface, namespace string, rules []rbacv1.PolicyRule) (all lacking, err error) {
+	for _, rule := range rules {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
 				name, sub, _ := strings.Cut(resource, "/")
@@ -96,8 +125,9 @@ type Finding struct {
 	Mend string // what to do; empty if it is well
 }
 
-// Examine looks at what a run needs of the cluster, and changes nothing.
-func Examine(ctx context.Context, c eval.Kubernetes) ([]Finding, error) {
+// Examine looks at what a run needs of the cluster, or only at what who starts runners of shards
+// needs, and changes nothing.
+func Examine(ctx context.Context, c eval.Kubernetes, shards bool) ([]Finding, error) {
 	config, client, namespace, err := connect(c)
 	if err != nil {
 		return nil, err
@@ -107,7 +137,14 @@ func Examine(ctx context.Context, c eval.Kubernetes) ([]Finding, error) {
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", config.Host, err)
 	}
 	all := []Finding{{"cluster", "Kubernetes " + version.GitVersion + " at " + config.Host, ""}}
-	lacking, err := lackingRights(ctx, client, namespace)
+	if shards {
+		found, err := examineRunners(ctx, client, c)
+		if err != nil {
+			return all, err
+		}
+		return append(all, found), nil
+	}
+	lacking, err := lackingRights(ctx, client, namespace, rights())
 	if err != nil {
 		return all, err
 	}

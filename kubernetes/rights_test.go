@@ -79,7 +79,7 @@ func TestRights(t *testing.T) {
 				bind(t, admin.client, admin.namespace, user, without)
 			}
 			impersonate(t, user)
-			found, err := Examine(t.Context(), admin.config)
+			found, err := Examine(t.Context(), admin.config, false)
 			if err != nil || len(found) < 2 {
 				t.Fatalf("waza doctor finds %+v, %v", found, err)
 			}

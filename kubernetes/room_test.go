@@ -70,7 +70,7 @@ func refused(t *testing.T, why string, times int) (refusal error, asked int) {
 		pod := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
 		if asked++; asked > times {
 			pod.Status.Phase = corev1.PodFailed
-			b.watch.take(pod, false)
+			b.watch.take(pod.Name, pod, false)
 			return true, pod, nil
 		}
 		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, errors.New(why))

@@ -21,7 +21,7 @@ type watch struct {
 	ended sync.WaitGroup
 
 	mu   sync.Mutex
-	pods map[string]*followed // by name; guarded by mu
+	pods map[string]*followed // by the name that they are followed by; guarded by mu
 }
 
 // followed is what the API has said of one pod.
@@ -43,7 +43,10 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	w := &watch{stop: stop, pods: map[string]*followed{}}
 	pods := w.inform(running, cache.NewFilteredListWatchFromClient(client.CoreV1().RESTClient(), "pods", namespace, func(o *metav1.ListOptions) { o.LabelSelector = labelRun + "=" + run }),
-		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) { w.take(object.(*corev1.Pod), gone) })
+		&corev1.Pod{}, func(_ cache.Store, object any, gone bool) {
+			pod := object.(*corev1.Pod)
+			w.take(pod.Name, pod, gone)
+		})
 	changes := w.inform(running, cache.NewListWatchFromClient(client.NetworkingV1().RESTClient(), "networkpolicies", namespace, fields.Everything()),
 		&networkingv1.NetworkPolicy{}, func(store cache.Store, _ any, _ bool) {
 			var all []*networkingv1.NetworkPolicy
@@ -85,10 +88,11 @@ func (w *watch) close() {
 	w.ended.Wait()
 }
 
-func (w *watch) take(pod *corev1.Pod, gone bool) {
+// take takes the word on a pod that is followed by a name.
+func (w *watch) take(name string, pod *corev1.Pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := w.pods[pod.Name]
+	f := w.pods[name]
 	if f == nil {
 		return
 	}

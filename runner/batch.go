@@ -120,8 +120,8 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 			b.Announce("no task has a skill, so there is nothing to compare; running without a baseline")
 			continue
 		}
-		if j.Request.Shard != nil {
-			return nil, mistake("--shard cannot be given with a baseline, which is a run of its own: run the shards with --no-skills too, and compare the merged runs")
+		if j.Request.Shard != nil || j.Request.Shards > 0 {
+			return nil, mistake("--shard and --shards cannot be given with a baseline, which is a run of its own: run them with --no-skills too, and compare the merged runs")
 		}
 		if j.Request.Hold != nil {
 			return nil, mistake("--keep keeps one sandbox and this would be two runs; leave out the baseline")

@@ -70,6 +70,8 @@ type Request struct {
 	Select func([]eval.ResolvedTask) ([]eval.ResolvedTask, error)
 	// Shard selects some of the tasks that Select returns; nil for all.
 	Shard *Shard
+	// Shards is how many runners elsewhere run the trials; 0 for this process.
+	Shards int
 	// Start is the directory that paths in evals may be relative to; empty for the current one.
 	Start           string
 	StrictKeys      bool // reject unknown keys
@@ -95,6 +97,10 @@ type Host struct {
 
 	// Open opens the backend of a run.
 	Open func(context.Context, Opening) (Backend, error)
+
+	// Distribute has the shards of a job run elsewhere and gives what they upload to [TakeUpload]. It
+	// returns for each why it did not run to its end, and fails if none could be started.
+	Distribute func(ctx context.Context, j *Job) ([]error, error)
 
 	Say    func(string)              // prints a progress message
 	Warn   func(error)               // prints an error that does not affect trials

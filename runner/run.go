@@ -106,6 +106,9 @@ func Load(q Request) (*Job, error) {
 		}
 		q.Shard = &shard
 	}
+	if len(tasks) < q.Shards {
+		return nil, mistake("--shards %d: the run has %d tasks, and every shard needs one", q.Shards, len(tasks))
+	}
 	if q.SkipGraders {
 		for i := range tasks {
 			tasks[i].Graders, tasks[i].Checkpoints, tasks[i].Attack = nil, nil, nil
@@ -161,6 +164,9 @@ func (j *Job) plan() (err error) {
 // could be started, nothing at all. If baseline is not nil, the run is compared with it. The
 // run is interrupted when ctx is done.
 func Run(ctx context.Context, j *Job, baseline *Outcome) (Outcome, error) {
+	if j.Request.Shards > 0 {
+		return runShards(ctx, j)
+	}
 	workers, err := j.workersFor(j.Trials)
 	if err != nil {
 		return Outcome{}, err

@@ -74,11 +74,16 @@ func Merge(m Merging) (Outcome, error) {
 	if err := mergeProgress(j.Dir, m.Shards); err != nil {
 		return Outcome{}, err
 	}
-	graded, err := Regrading{Dir: j.Dir}.gradeTrials(context.Background(), record, nil)
+	return concludeMerged(j.Dir, record)
+}
+
+// concludeMerged grades the trials of shards in one run directory, and concludes the run.
+func concludeMerged(dir string, record Record) (Outcome, error) {
+	graded, err := Regrading{Dir: dir}.gradeTrials(context.Background(), record, nil)
 	if err != nil {
 		return Outcome{}, err
 	}
-	return record.conclude(j.Dir, inOrder(record, graded), record.Seal)
+	return record.conclude(dir, inOrder(record, graded), record.Seal)
 }
 
 // read reads the shards' records, and returns the record of the merged run and the shard

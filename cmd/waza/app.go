@@ -105,6 +105,11 @@ func (s *state) main(ctx context.Context) int {
 	if !errors.As(err, &exit) {
 		exit = &exitError{exitUsage, err}
 	}
+	return s.end(exit)
+}
+
+// end says what is wrong, and returns the exit code.
+func (s *state) end(exit *exitError) int {
 	if exit.err != nil {
 		s.printError(withDirectory(exit.err))
 	}

@@ -32,6 +32,7 @@ func (s doctorCommand) command() *cli.Command {
 			onFlag(),
 			&cli.BoolFlag{Name: "print", Usage: "With --on kubernetes, print what is installed once in the cluster, as YAML"},
 			&cli.BoolFlag{Name: "remove-interface", Usage: "With --print, for evals with remove_interface"},
+			&cli.BoolFlag{Name: "shards", Usage: "With --on kubernetes, for waza run --shards: print also what that needs, or check only that"},
 		}, clusterFlags()...),
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -46,10 +47,13 @@ func (s doctorCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
+			if c.Bool("shards") && on == "" {
+				return usage("--shards is for --on kubernetes")
+			}
 			if c.Bool("print") {
 				cluster := clusterOf(c)
 				cluster.RemoveInterface = c.Bool("remove-interface")
-				text, err := clusterManifests(cluster)
+				text, err := clusterManifests(cluster, c.Bool("shards"))
 				fmt.Fprint(s.stdout, text)
 				return err
 			}
@@ -58,7 +62,7 @@ func (s doctorCommand) command() *cli.Command {
 			}
 			var all containers.Checks
 			if on != "" {
-				all = examineCluster(c.Context, clusterOf(c))
+				all = examineCluster(c.Context, clusterOf(c), c.Bool("shards"))
 			} else {
 				all = containers.Examine(c.Context)
 			}

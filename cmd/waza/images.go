@@ -217,6 +217,9 @@ func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context,
 	defer func() { err = errors.Join(err, opened.Close(context.WithoutCancel(ctx))) }()
 	backend := opened.(*containers.Backend)
 	list, err := backend.Export(ctx, job.Trials)
+	if executable := findRunner(); err == nil && executable != "" {
+		list.Runner, err = backend.ExportRunner(ctx, executable, runnerPath, certificates(s.lookup))
+	}
 	if err == nil {
 		list, err = export(ctx, backend, list)
 	}

@@ -18,7 +18,11 @@ var errNoCluster = errors.New("this executable has no backend for Kubernetes; us
 func openCluster(context.Context, *state, runner.Opening) (runner.Backend, error) {
 	return nil, errNoCluster
 }
-func sweepCluster(context.Context, runner.Record) error                 { return errNoCluster }
-func gcCluster(context.Context, *state, eval.Kubernetes) error          { return errNoCluster }
-func examineCluster(context.Context, eval.Kubernetes) containers.Checks { return nil }
-func clusterManifests(eval.Kubernetes) (string, error)                  { return "", errNoCluster }
+func runShardsOnCluster(context.Context, *state, *runner.Job, map[string]string) ([]error, error) {
+	return nil, errNoCluster
+}
+func sweepCluster(context.Context, runner.Record) error                       { return errNoCluster }
+func gcCluster(context.Context, *state, eval.Kubernetes) error                { return errNoCluster }
+func examineCluster(context.Context, eval.Kubernetes, bool) containers.Checks { return nil }
+func clusterManifests(eval.Kubernetes, bool) (string, error)                  { return "", errNoCluster }
+func runShard(*state) error                                                   { return errNoCluster }

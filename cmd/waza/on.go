@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -74,19 +75,37 @@ func handOverFor(s *state, r runner.Record) error {
 // client library out of the executable that becomes process 1 of containers.
 const clusterExecutable = "waza-kubernetes"
 
+// findExecutable returns the path of the executable of that name beside this one, or on PATH; empty
+// if there is none.
+func findExecutable(name string) string {
+	if self, err := os.Executable(); err == nil {
+		path := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	path, _ := exec.LookPath(name)
+	return path
+}
+
+// runnerPath is the executable with the backend for Kubernetes in the image of runners of shards.
+const runnerPath = "/" + clusterExecutable
+
+// findRunner returns the path of the executable that runners of shards are; empty if there is none.
+func findRunner() string {
+	if runtime.GOOS == "linux" {
+		return findExecutable(clusterExecutable)
+	}
+	return findExecutable(clusterExecutable + "-linux-" + runtime.GOARCH)
+}
+
 // handOver replaces this process by [clusterExecutable], from the directory of this executable
 // or from PATH. Its version must be the same. handOver returns only on failure.
 func handOver(s *state) error {
 	const get = "build it from the same source: go build -tags kubernetes -o waza-kubernetes ./cmd/waza"
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(filepath.Dir(self), clusterExecutable)
-	if _, err := os.Stat(path); err != nil {
-		if path, err = exec.LookPath(clusterExecutable); err != nil {
-			return usage("--on kubernetes needs %s beside waza or on PATH; %s", clusterExecutable, get)
-		}
+	path := findExecutable(clusterExecutable)
+	if path == "" {
+		return usage("--on kubernetes needs %s beside waza or on PATH; %s", clusterExecutable, get)
 	}
 	said, err := exec.Command(path, "version").Output()
 	if theirs := strings.TrimSpace(strings.TrimPrefix(string(said), "waza ")); err != nil || theirs != s.version {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/urfave/cli/v2"
 
@@ -43,6 +44,7 @@ func (s runCommand) command() *cli.Command {
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "Run only tasks with a tag that matches `GLOB` (repeatable)"},
 			&cli.GenericFlag{Name: "shard", Value: &shardValue{}, Usage: "Run part `I/N` of the tasks, such as 1/4; merge the parts with waza merge"},
+			&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them"},
 			executorFlag(),
 			modelFlag(),
 			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "the eval's"},
@@ -161,8 +163,35 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
 	q = o.Request
 	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
+	if q.Shards > 0 {
+		noting := &notedLookup{lookup: s.lookup, found: map[string]string{}}
+		own := *s.state
+		own.lookup = noting.find
+		q.Host = own.host(o.out.verbosity, false)
+		q.Distribute = func(ctx context.Context, j *runner.Job) ([]error, error) {
+			return runShardsOnCluster(ctx, s.state, j, noting.found)
+		}
+	}
 	q.Overlay, err = s.readOverlay(c)
 	return q, err
+}
+
+// notedLookup finds variables of the environment, and notes them.
+type notedLookup struct {
+	lookup func(string) (string, bool)
+
+	mu    sync.Mutex
+	found map[string]string // guarded by mu while the job is planned
+}
+
+func (n *notedLookup) find(name string) (string, bool) {
+	value, ok := n.lookup(name)
+	if ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.found[name] = value
+	}
+	return value, ok
 }
 
 // outputOf returns where the output of j's run goes. Stdout and --output are for the command's
@@ -255,7 +284,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 			AllowWeak: c.StringSlice("allow-weak"),
 		},
 		StrictKeys: c.Bool("strict-keys"), UpdateSnapshots: c.Bool("update-snapshots"), Keyless: c.Bool("dry-run"),
-		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard,
+		HostHooks: c.Bool("allow-host-hooks"), Shard: c.Generic("shard").(*shardValue).Shard, Shards: c.Int("shards"),
 		Select: func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
 			return selectTasks(tasks, c.StringSlice("task"), c.StringSlice("tags"))
 		},
@@ -298,7 +327,33 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	case len(o.Egress) > 0 && !o.Isolated:
 		return o, usage("--egress is about the network of servers' containers: it needs --isolate")
 	}
+	if err := checkShards(c, o); err != nil {
+		return o, err
+	}
 	return o, checkAllowWeak(o)
+}
+
+// maxShards is how many runners --shards may start.
+const maxShards = 256
+
+func checkShards(c *cli.Context, o runOptions) error {
+	switch {
+	case !c.IsSet("shards"):
+		return nil
+	case o.On != eval.OnKubernetes:
+		return usage("--shards starts runners in a cluster: it needs --isolate --on kubernetes; elsewhere run each --shard, and merge them")
+	case o.Shards < 1 || o.Shards > maxShards:
+		return usage("--shards must be from 1 to %d", maxShards)
+	case o.Shard != nil:
+		return usage("--shards runs all parts in the cluster and --shard one of them: give one of the two")
+	case c.Bool("keep"):
+		return usage("--keep keeps a sandbox of this process, and with --shards it has none; leave out one of them")
+	case o.UpdateSnapshots:
+		return usage("--update-snapshots writes beside the eval, which runners of --shards do not have; leave out one of them")
+	case o.HostHooks:
+		return usage("--allow-host-hooks runs hooks on this machine, and with --shards trials are not run from here; leave out one of them")
+	}
+	return nil
 }
 
 // readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and

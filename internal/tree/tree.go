@@ -106,6 +106,40 @@ func PackOne(root *os.Root, name string, w io.Writer) error {
 	return p.out.Close()
 }
 
+// Writer writes files as one tar, each as it is added.
+type Writer struct{ packer *packer }
+
+// NewWriter returns a Writer that writes to w.
+func NewWriter(w io.Writer) *Writer { return &Writer{&packer{out: tar.NewWriter(w)}} }
+
+// Add writes the regular file at a path under root by another name, or a directory without its
+// content. It follows links that do not lead out of root. It skips what is not there.
+func (w *Writer) Add(root *os.Root, name, as string) error {
+	info, err := root.Stat(name)
+	if err != nil {
+		return unlessGone(err)
+	}
+	if info.IsDir() {
+		return w.packer.header(as+"/", info, "", "")
+	}
+	return w.packer.file(found{root, name, as, info})
+}
+
+// AddBytes writes a file that holds content.
+func (w *Writer) AddBytes(as string, content []byte) error {
+	err := w.packer.out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: as, Mode: 0o600, Size: int64(len(content))})
+	if err == nil {
+		_, err = w.packer.out.Write(content)
+	}
+	return err
+}
+
+// Flush writes what is held back of the last file.
+func (w *Writer) Flush() error { return w.packer.out.Flush() }
+
+// Close ends the tar.
+func (w *Writer) Close() error { return w.packer.out.Close() }
+
 func (p *packer) one(root *os.Root, name string) error {
 	steps := strings.Split(name, "/")
 	for i := range steps {

@@ -16,6 +16,8 @@ import (
 type Images struct {
 	Waza      string `json:"waza"`       // version of the guest in the images
 	FirstUser int    `json:"first_user"` // first of the user ids with accounts in the images
+	// Runner is the reference of the image of shards' runners; empty if it was not made.
+	Runner string `json:"runner,omitempty"`
 	// Images are the images by their reference in the eval; "" is the guest image.
 	Images map[string]Image `json:"images"`
 }

@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"archive/tar"
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/waza-isolate/waza/eval"
+)
+
+// A runner of a shard, taken over, writes nothing but its own tasks' trials and its own record.
+func TestUploadsAreConfined(t *testing.T) {
+	j := &Job{Dir: filepath.Join(t.TempDir(), "run"), Request: Request{Shards: 2}}
+	j.Tasks = []eval.ResolvedTask{{}, {}}
+	j.Tasks[0].ID, j.Tasks[1].ID = "a", "b"
+	for name, well := range map[string]bool{
+		"trials/a/1/trial.json": true, "trials/a/1/servers/x/stderr": true, "shards/1/run.json": true, "shards/1/progress.jsonl": true,
+		"trials/b/1/trial.json": false, "shards/2/run.json": false, "run.json": false, "results.json": false, "report.html": false,
+		"trials/a": false, "trials/a/1/../../b/1/trial.json": false, "../escaped": false, "/escaped": false, "trials/a/../../../escaped": false,
+	} {
+		if err := os.MkdirAll(j.Dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var upload bytes.Buffer
+		w := tar.NewWriter(&upload)
+		if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		if err := TakeUpload(j, 1, &upload); (err == nil) != well {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(filepath.Join(j.Dir, "..", "escaped")); err == nil {
+			t.Errorf("%s got out", name)
+		}
+	}
+	// A link in a task's directory leads nowhere.
+	var upload bytes.Buffer
+	w := tar.NewWriter(&upload)
+	for _, h := range []tar.Header{
+		{Name: "trials/a/2/link", Typeflag: tar.TypeSymlink, Linkname: t.TempDir()},
+		{Name: "trials/a/2/link/escaped", Typeflag: tar.TypeReg, Mode: 0o644},
+	} {
+		if err := w.WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = w.Close()
+	if err := TakeUpload(j, 1, &upload); err == nil {
+		t.Error("a link is followed")
+	}
+	if _, err := gatherShards(j, Record{}); err == nil {
+		t.Error("a run directory with a link is taken")
+	}
+}
+
+// What an upload sends, and sends again because it changed, arrives as it is.
+func TestUpload(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(from, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sent bytes.Buffer
+	u, err := NewUpload(from, 1, &sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(RunFile, "begun")
+	u.Record()
+	write("trials/a/1/trial.json", "{}")
+	write("trials/a/1/verdicts.json", "old")
+	u.Trial("a", 1)
+	write("trials/a/1/verdicts.json", "newer")
+	write(RunFile, "ended.")
+	if err := u.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(bytes.NewReader(sent.Bytes())); ; {
+		h, err := r.Next()
+		if err != nil {
+			break
+		}
+		names = append(names, h.Name)
+	}
+	if want := []string{"shards/1/run.json", "trials/a/1/verdicts.json", "trials/a/1/trial.json", "trials/a/1/verdicts.json", "shards/1/run.json"}; !slices.Equal(names, want) {
+		t.Errorf("sent %q", names)
+	}
+	j := &Job{Dir: to, Request: Request{Shards: 1}, Tasks: []eval.ResolvedTask{{}}}
+	j.Tasks[0].ID = "a"
+	if err := TakeUpload(j, 1, &sent); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"trials/a/1/verdicts.json": "newer", "trials/a/1/trial.json": "{}", "shards/1/run.json": "ended."} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
