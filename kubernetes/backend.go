@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
+	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -354,4 +356,17 @@ func (b *Backend) giveBack(p podPlan) {
 	if p.insists == "" && p.user != "" {
 		b.users <- p.user
 	}
+}
+
+// outside returns what a pod must not reach: its node and the API.
+func (b *Backend) outside(f *followed) (aims []string) {
+	if pod, _, _ := f.last(); pod != nil {
+		for _, at := range pod.Status.HostIPs {
+			aims = append(aims, net.JoinHostPort(at.IP, kubeletPort))
+		}
+	}
+	if api, err := url.Parse(b.rest.Host); err == nil && net.ParseIP(api.Hostname()) != nil {
+		aims = append(aims, net.JoinHostPort(api.Hostname(), cmp.Or(api.Port(), "443")))
+	}
+	return aims
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -145,19 +143,6 @@ func (s *trialSandbox) proveClosed(ctx context.Context, c *startedPod) error {
 		s.mu.Unlock()
 	}
 	return nil
-}
-
-// outside returns what a pod must not reach: its node and the API.
-func (b *Backend) outside(f *followed) (aims []string) {
-	if pod, _, _ := f.last(); pod != nil {
-		for _, at := range pod.Status.HostIPs {
-			aims = append(aims, net.JoinHostPort(at.IP, kubeletPort))
-		}
-	}
-	if api, err := url.Parse(b.rest.Host); err == nil && net.ParseIP(api.Hostname()) != nil {
-		aims = append(aims, net.JoinHostPort(api.Hostname(), cmp.Or(api.Port(), "443")))
-	}
-	return aims
 }
 
 // cut ends the containers, since their network was opened.
