@@ -27,12 +27,17 @@ type Ground struct {
 	Image string // image of the hostile program
 	Aims  string // [probe.Aims] as JSON
 	Away  string // URL of the hostile remote servers, up to the run's nonce
+	// Where changes the eval for the engine that it runs on; nil leaves it as it is.
+	Where func(*eval.Eval)
 }
 
 // writeEval writes an eval into dir whose tasks are the trials of the attacks, with
 // harmless neighbors between them. It returns the tasks of the neighbors.
 func (g Ground) writeEval(dir string, attacks []Attack) (neighbours []string, err error) {
 	e := g.eval()
+	if g.Where != nil {
+		g.Where(&e)
+	}
 	var tasks []eval.Task
 	for _, a := range attacks {
 		if a.Alone != nil && a.Alone.Eval != nil {

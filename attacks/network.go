@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/waza-isolate/waza/attacks/part"
@@ -35,7 +36,7 @@ func networkAttacks() []Attack {
 		},
 		{
 			Name: "grader-gets-out", As: Grader, Promise: NoRoute, Without: graderAlone(),
-			Tries: "do from a grader's program all that the certificate is made of", Won: anyOfGrader,
+			Tries: "do from a grader's program all that the certificate is made of", Won: gotOutOfGrader(),
 		},
 		{
 			Name: "call-from-another-process", As: Agent, Promise: AllRecorded, Without: recording(),
@@ -59,19 +60,22 @@ func tunnelled(s Scene) (bool, string) {
 	return true, "no question is on record"
 }
 
-// anyOfGrader reports whether any attack of the probe by a grader's program succeeded.
-func anyOfGrader(s Scene) (bool, string) {
-	for _, a := range s.Run.Arrivals {
-		if strings.HasPrefix(a.Nonce, part.Nonce(s.Run.ID, s.Task, "grader")) {
-			return true, a.Attack + " arrived at " + a.At
+// gotOutOfGrader reports whether any attack of the probe got out of a grader's program, but for
+// those that are named.
+func gotOutOfGrader(except ...string) func(Scene) (bool, string) {
+	return func(s Scene) (bool, string) {
+		for _, a := range s.Run.Arrivals {
+			if strings.HasPrefix(a.Nonce, part.Nonce(s.Run.ID, s.Task, "grader")) {
+				return true, a.Attack + " arrived at " + a.At
+			}
 		}
-	}
-	for _, w := range part.Hear(s.programs()) {
-		if w.Won {
-			return true, w.Attack + ": " + w.Detail
+		for _, w := range part.Hear(s.programs()) {
+			if w.Won && !slices.Contains(except, w.Attack) {
+				return true, w.Attack + ": " + w.Detail
+			}
 		}
+		return false, ""
 	}
-	return false, ""
 }
 
 // unrecorded compares the recorded calls with those that got a response.

@@ -79,5 +79,7 @@ func aliveOrStanding(s Scene) (bool, string) {
 	return false, "no process and no container is left"
 }
 
-// isContainer reports whether an object of the engine is a container.
-func isContainer(object string) bool { return strings.HasPrefix(object, "container ") }
+// isContainer reports whether an object on the engine is one, or a pod.
+func isContainer(object string) bool {
+	return strings.HasPrefix(object, "container ") || strings.HasPrefix(object, "pod ")
+}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/attacks/part"
+	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/browsertest"
 	"github.com/waza-isolate/waza/internal/dockertest"
@@ -42,21 +43,53 @@ const (
 // listeners outside of all sandboxes.
 type stage struct {
 	t         *testing.T
-	waza      string // the unmodified executable
+	on        engine
+	waza      string // the executable as it is
 	image     string
 	listeners []*listener
 	away      string // URL of hostile remote servers
 	cache     string // cache directory, with the certificate of unmodified executables
 }
 
+// engine is where runs take place.
+type engine interface {
+	// prepare puts into the directory of an eval what waza reads besides, and returns how the eval
+	// is changed, and more arguments of waza run.
+	prepare(t *testing.T, dir string) (change func(*eval.Eval), args []string)
+	// left lists what is left of a run of an eval.
+	left(t *testing.T, r *Run, eval string) []string
+	// remove removes it.
+	remove(t *testing.T, r *Run, eval string)
+}
+
+// docker is the Docker engine.
+type docker struct{}
+
+func (docker) prepare(*testing.T, string) (func(*eval.Eval), []string) { return nil, nil }
+
+func (docker) left(t *testing.T, _ *Run, eval string) (all []string) {
+	engine := dockertest.Engine(t)
+	for _, run := range dockertest.Runs(t, engine, eval) {
+		all = append(all, dockertest.Objects(t, engine, run)...)
+	}
+	return all
+}
+
+func (docker) remove(t *testing.T, _ *Run, eval string) {
+	engine := dockertest.Engine(t)
+	for _, run := range dockertest.Runs(t, engine, eval) {
+		dockertest.Remove(t, engine, run)
+	}
+}
+
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{t: t, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12], cache: t.TempDir()}
+	s := &stage{t: t, on: docker{}, waza: dockertest.Waza(t), image: "waza-attacks/hostile:" + strings.ToLower(rand.Text())[:12], cache: t.TempDir()}
 	dockertest.ScratchImage(t, s.image, "hostile", dockertest.Program(t, "attacks/hostile", "hostile"))
-	docker := dockertest.Tool(t, "docker")
+	client := dockertest.Tool(t, "docker")
 	s.listeners = []*listener{
 		watch(t, "the host", s.waza, probe.Subcommand, probe.Watch),
-		watch(t, "another network", docker, "run", "--interactive", "--rm", "--network", "bridge", "--memory", "64m", s.image, program, probe.Subcommand, probe.Watch),
+		watch(t, "another network", client, "run", "--interactive", "--rm", "--network", "bridge", "--memory", "64m", s.image, program, probe.Subcommand, probe.Watch),
 	}
 	away, heard := serveAway(t)
 	s.away, s.listeners = away, append(s.listeners, heard)
@@ -146,12 +179,15 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 	}
 	g := Ground{Name: "attacks-" + nonce, Image: s.image, Aims: string(aims), Away: s.away + "/" + nonce}
 	dir := keptDir(t)
+	var more []string
+	g.Where, more = s.on.prepare(t, dir)
 	neighbours, err := g.writeEval(dir, attacks)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &Run{ID: nonce, Waza: waza, Dir: filepath.Join(dir, "run")}
 	args := []string{"run", "--isolate", "eval.yaml", "--run-dir", r.Dir, "--infra-retries", "0"}
+	args = append(args, more...)
 	env := []string{"XDG_CACHE_HOME=" + s.cache}
 	for _, a := range attacks {
 		if a.Alone != nil {
@@ -161,10 +197,10 @@ func (s *stage) run(t *testing.T, waza string, attacks []Attack) *Run {
 			env = append(env, "DOCKER_HOST="+front(t, a.Alone.Engine))
 		}
 	}
-	t.Cleanup(func() { removeRuns(t, g.Name) })
+	t.Cleanup(func() { s.on.remove(t, r, g.Name) })
 	r.carryOut(t, dir, args, env, slices.ContainsFunc(attacks, func(a Attack) bool { return a.Alone != nil && a.Alone.Kill }))
 	r.Arrivals = s.arrivals(nonce)
-	r.look(t, g.Name)
+	r.look(t, s.on, g.Name)
 	if data, err := os.ReadFile(filepath.Join(r.Dir, "results.json")); err == nil {
 		if err := json.Unmarshal(data, &r.Results); err != nil {
 			t.Error(err)
@@ -290,29 +326,16 @@ func lingering(t *testing.T, nonce string) []string {
 	return found
 }
 
-// look records what is left on the engine. After a killed runner it first waits for
-// containers to end by themselves.
-func (r *Run) look(t *testing.T, eval string) {
+// look records what is left on the engine. After a killed runner it first waits for containers to
+// end by themselves.
+func (r *Run) look(t *testing.T, on engine, eval string) {
 	t.Helper()
-	engine := dockertest.Engine(t)
 	for until := time.Now().Add(dying); ; time.Sleep(pollEvery) {
-		r.Left, r.Alive = nil, lingering(t, r.ID)
-		for _, run := range dockertest.Runs(t, engine, eval) {
-			r.Left = append(r.Left, dockertest.Objects(t, engine, run)...)
-		}
+		r.Left, r.Alive = on.left(t, r, eval), lingering(t, r.ID)
 		dead := len(r.Alive) == 0 && !slices.ContainsFunc(r.Left, isContainer)
 		if !r.Killed || dead || time.Now().After(until) {
 			return
 		}
-	}
-}
-
-// removeRuns removes what runs of an eval left, since killed and weakened ones may leave something.
-func removeRuns(t *testing.T, eval string) {
-	t.Helper()
-	engine := dockertest.Engine(t)
-	for _, run := range dockertest.Runs(t, engine, eval) {
-		dockertest.Remove(t, engine, run)
 	}
 }
 

@@ -16,7 +16,10 @@ import (
 // figures names the file that TestAttacks writes its figures to.
 var figures = flag.String("figures", "", "write the figures of the suite to this `FILE`")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// A client of a cluster keeps its connection for the next client.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("golang.org/x/net/http2.(*ClientConn).readLoop"))
+}
 
 // tally counts the results of attacks.
 type tally struct {
@@ -38,27 +41,36 @@ func TestAttacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sum := s.carryOut(t, All(), 1, func(a Attack) string {
+		if a.Alone != nil && a.Alone.Hostile {
+			return hostile
+		}
+		return s.waza
+	})
+	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
+		sum.tried, sum.succeeded, sum.neighbours, sum.harmed, sum.peak>>20)
+}
+
+// carryOut carries out attacks, so many runs at a time, by the executables that with returns for
+// the first of each run.
+func (s *stage) carryOut(t *testing.T, attacks []Attack, atOnce int, with func(Attack) string) tally {
+	t.Helper()
 	var mu sync.Mutex
 	var sum tally // guarded by mu
 	var runs []sub
-	for _, some := range separate(All()) {
+	for _, some := range separate(attacks) {
 		runs = append(runs, sub{nameOf(some), func(t *testing.T) {
-			waza := s.waza
-			if some[0].Alone != nil && some[0].Alone.Hostile {
-				waza = hostile
-			}
-			of := judge(t, s.run(t, waza, some), some)
+			of := judge(t, s.run(t, with(some[0]), some), some)
 			mu.Lock()
 			defer mu.Unlock()
 			sum = sum.with(of)
 		}})
 	}
-	sideBySide(t, 1, runs)
-	if sum.tried != len(All()) {
-		t.Errorf("%d attacks were tried, of %d", sum.tried, len(All()))
+	sideBySide(t, atOnce, runs)
+	if sum.tried != len(attacks) {
+		t.Errorf("%d attacks were tried, of %d", sum.tried, len(attacks))
 	}
-	s.figure("attacks tried %d, succeeded %d; neighbouring trials %d, harmed %d; peak memory of the runner %d MiB",
-		sum.tried, sum.succeeded, sum.neighbours, sum.harmed, sum.peak>>20)
+	return sum
 }
 
 // sub is a subtest.

@@ -1,17 +1,8 @@
 package kubernetes
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/internal/kubetest"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -27,77 +19,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/sandboxtest"
 )
 
-// requireCluster skips a test that has no cluster, or fails it with WAZA_REQUIRE_KUBERNETES=1. What
-// loads an image's archive onto the cluster's nodes is the command WAZA_KUBERNETES_LOAD.
-func requireCluster(t testing.TB) {
-	t.Helper()
-	if os.Getenv("KUBECONFIG") != "" && os.Getenv("WAZA_KUBERNETES_LOAD") != "" {
-		return
-	}
-	const missing = "no cluster: set KUBECONFIG and WAZA_KUBERNETES_LOAD, as scripts/cluster says"
-	if os.Getenv("WAZA_REQUIRE_KUBERNETES") == "1" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-}
+func requireCluster(t testing.TB) { t.Helper(); kubetest.Require(t) }
 
-// load loads an image that holds a static program as guest, and others at the root, and returns
-// its reference.
 func load(t testing.TB, program string, others ...string) string {
 	t.Helper()
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	for _, dir := range []string{"opt/", "opt/waza/", "etc/", "etc/waza/", "workspace/", "tmp/", "home/", "home/agent/"} {
-		write(t, w, tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
-	}
-	for i, from := range append([]string{program}, others...) {
-		content, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := filepath.Base(from)
-		if i == 0 {
-			name = strings.TrimPrefix(sandbox.GuestPath, "/")
-		}
-		write(t, w, tar.Header{Name: name, Mode: 0o755}, content)
-	}
-	_ = w.Close()
-	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
-	config, _ := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer.Bytes())}},
-	})
-	ref := "docker.io/library/waza-guest:test-" + digest(layer.Bytes())[:16]
-	manifest, _ := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{ref}, "Layers": []string{"layer.tar"}}})
-	path := filepath.Join(t.TempDir(), "image.tar")
-	archive, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w = tar.NewWriter(archive)
-	write(t, w, tar.Header{Name: "config.json", Mode: 0o644}, config)
-	write(t, w, tar.Header{Name: "layer.tar", Mode: 0o644}, layer.Bytes())
-	write(t, w, tar.Header{Name: "manifest.json", Mode: 0o644}, manifest)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_ = archive.Close()
-	words := append(strings.Fields(os.Getenv("WAZA_KUBERNETES_LOAD")), path)
-	if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%q: %v\n%s", words, err, out)
-	}
-	return ref
-}
-
-func write(t testing.TB, w *tar.Writer, h tar.Header, content []byte) {
-	t.Helper()
-	h.Size = int64(len(content))
-	if err := w.WriteHeader(&h); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(content); err != nil {
-		t.Fatal(err)
-	}
+	return kubetest.Image(t, program, others...)
 }
 
 // open opens a backend whose pods hold a static program as guest, in a namespace with the policy.

@@ -20,7 +20,7 @@ var floors = [][]string{
 		"pagetest", "schemas",
 	},
 	// Helpers that use those.
-	{"evidence/scan", "internal/browsertest", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
+	{"evidence/scan", "internal/browsertest", "internal/kubetest", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
 		"evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
