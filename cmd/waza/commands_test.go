@@ -55,7 +55,7 @@ func TestCommandMocks(t *testing.T) {
 	p := newLocalProject(t, playedCommands)
 	checkPlayed(t, p)
 	for wrong, want := range map[string]string{
-		"{name: a/b, responses: [{args: []}]}":                                   "no name of a program",
+		"{name: a/b, responses: [{args: []}]}":                                   "not a valid name of a program",
 		"{name: x, responses: []}":                                               "give it one at least",
 		"{name: x, responses: [{stdout: x}]}":                                    "either args or args_regex",
 		"{name: x, responses: [{args_regex: ['(']}]}":                            "args_regex[0]",

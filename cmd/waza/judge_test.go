@@ -298,7 +298,7 @@ func TestAStrangersRunNamesNoJudge(t *testing.T) {
 				}
 				continue
 			}
-			want := "if you want that, give " + strings.ReplaceAll(c.lacks, "URL", e.URL) + "\n"
+			want := "to allow that, give " + strings.ReplaceAll(c.lacks, "URL", e.URL) + "\n"
 			if n := len(e.Asked()); n != 0 || code != exitUsage || !strings.HasSuffix(stderr.String(), want) {
 				t.Errorf("%s %s: %d questions, exit %d, it says %q, want %q", args, c.flags, n, code, stderr, want)
 			}

@@ -76,7 +76,7 @@ func TestUpstreamCommandLines(t *testing.T) {
 		}
 	}
 	for _, refused := range []struct{ args, says string }{
-		{"run nothing", "no skill with an eval: there is no evals/nothing/eval.yaml"},
+		{"run nothing", "skill with an eval: there is no evals/nothing/eval.yaml"},
 		{"run sub", "directory sub has no eval"},
 		{"run ../..", "has no eval"},
 		{"run stock price", "takes one eval"},
