@@ -200,7 +200,7 @@ func (c *startedContainer) answers(ctx context.Context) error {
 func (c *startedContainer) usage(ctx context.Context) (evidence.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
-	return c.meter.Used(ctx, c.guest, c.followed.starved)
+	return c.meter.Used(ctx, c.guest, func(ctx context.Context) bool { return c.followed.starved(ctx, c.guest.Err() != nil) })
 }
 
 // pipe is the attached stdin and stdout of a container.

@@ -37,7 +37,7 @@ func (s *trialSandbox) Ended(ctx context.Context, name string) sandbox.Exit {
 	if name == sandbox.Agent && s.network.wasCut() {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was taken away through the engine"}
 	}
-	if done := c.followed.outside(ctx); done != "" {
+	if done := c.followed.outside(ctx, c.guest.Err() != nil); done != "" {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its container " + done + " through the engine"}
 	}
 	return guests.ByItself(c.guest.Err())

@@ -164,26 +164,27 @@ func (c *containerEvents) unfollow() {
 }
 
 // outside returns what somebody did to a container through the engine, or "". The container
-// must have stopped answering.
-func (c *containerEvents) outside(ctx context.Context) string {
-	c.waitReported(ctx)
+// must have stopped answering; gone means that its process 1 has closed its connection.
+func (c *containerEvents) outside(ctx context.Context, gone bool) string {
+	c.waitReported(ctx, gone)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	return c.done
 }
 
 // starved reports whether a container that has stopped answering ran out of memory.
-func (c *containerEvents) starved(ctx context.Context) bool {
-	c.waitReported(ctx)
+func (c *containerEvents) starved(ctx context.Context, gone bool) bool {
+	c.waitReported(ctx, gone)
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	return c.oom
 }
 
 // waitReported waits for the event about a container's exit, if it has ended. All earlier events
-// have been processed then.
-func (c *containerEvents) waitReported(ctx context.Context) {
-	if c.watch.engine.running(ctx, c.id) {
+// have been processed then. The engine may call a container running whose process 1 is gone: it
+// learns of the exit later than the connection does.
+func (c *containerEvents) waitReported(ctx context.Context, gone bool) {
+	if !gone && c.watch.engine.running(ctx, c.id) {
 		return
 	}
 	select {

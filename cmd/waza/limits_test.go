@@ -150,8 +150,8 @@ func TestFaults_ServersLimits(t *testing.T) {
 		{"fork", "", "", "pids", "ran out of processes"},
 		{"fill", "", evidence.ClassPass, "disk", "filled /tmp"},
 		{"open", "", evidence.ClassPass, "", ""},
-		{"talk", ", max_frames: 50", evidence.ClassFail, "limit", "more messages"},
-		{"large", ", max_traffic: 10m, memory: 512m", evidence.ClassFail, "limit", "more bytes of them"},
+		{"talk", ", max_frames: 50", evidence.ClassFail, "limit", "exceeded its limit on messages"},
+		{"large", ", max_traffic: 10m, memory: 512m", evidence.ClassFail, "limit", "bytes of messages"},
 	}
 	var tasks strings.Builder
 	for i, test := range tests {
