@@ -29,7 +29,7 @@ const (
 type Attack struct {
 	Name    string // in kebab-case, unique
 	As      Role
-	Tries   string // goal of the attack; completes "tries to"
+	Goal    string // what it tries to do, as a phrase that follows "it tries to"
 	Promise Promise
 	Without Defence // defense without which the attack succeeds
 

@@ -19,11 +19,11 @@ func awayAttacks() []Attack {
 	return []Attack{
 		{
 			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: HasReport,
-			Tries: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
+			Goal: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
 		},
 		{
 			Name: "endpoint-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived,
-			Tries: "have the runner ask its own network, by the endpoint event of a remote server", Task: by("endpoint-elsewhere", "sse"),
+			Goal: "have the runner ask its own network, by the endpoint event of a remote server", Task: by("endpoint-elsewhere", "sse"),
 		},
 	}
 }
@@ -49,14 +49,14 @@ func floodingAttacks() []Attack {
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
 		Won: beyond(most), Tried: heard,
 		Alone: &Alone{Eval: func(_ Ground, e *eval.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
-		Tries: "take the runner's memory when it grades, by a message of ten million keys",
+		Goal:  "take the runner's memory when it grades, by a message of ten million keys",
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
 			t.Graders = []eval.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
 		},
 	}, {
 		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
-		Tries: "take the runner's memory by large answers, 90 at once, that it does not read",
+		Goal: "take the runner's memory by large answers, 90 at once, that it does not read",
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{}
 			for _, name := range part.Talkers() {

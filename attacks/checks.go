@@ -35,7 +35,7 @@ func checkAttacks() []Attack {
 	return []Attack{
 		{
 			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
-			Tries: "pass by what it says, in the shapes of waza's own records, and fail",
+			Goal: "pass by what it says, in the shapes of waza's own records, and fail",
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = nil
 				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
@@ -45,7 +45,7 @@ func checkAttacks() []Attack {
 		},
 		{
 			Name: part.LeadsOut, As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
-			Tries: "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
+			Goal:  "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
 			Alone: &Alone{Hostile: true},
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = []eval.Grader{g.Program(part.Finds, part.Finds)}
@@ -53,15 +53,15 @@ func checkAttacks() []Attack {
 		},
 		{
 			Name: plants, In: first, As: Grader, Promise: FairVerdict, Without: frozenWorkspace(), Won: verdictOf(part.Finds), Tried: ran(plants),
-			Tries: "change what a later grader's program sees",
+			Goal: "change what a later grader's program sees",
 		},
 		{
 			Name: eats, In: first, As: Grader, Promise: FairVerdict, Without: noPassOutOfMemory(), Won: verdictOf(eats), Tried: ran(eats),
-			Tries: "pass by exiting with 0 where the kernel ended what should have checked",
+			Goal: "pass by exiting with 0 where the kernel ended what should have checked",
 		},
 		{
 			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
-			Tries:   "leave programs behind that go on when it has exited",
+			Goal:    "leave programs behind that go on when it has exited",
 			Without: kept("containers that are removed", "a program's container is removed behind it, and all of its programs end with process 1"),
 			Won: func(s Scene) (bool, string) {
 				for _, left := range s.Run.Left {

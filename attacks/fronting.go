@@ -18,18 +18,18 @@ func frontingAttacks() []Attack {
 	return []Attack{
 		{
 			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: HasReport,
-			Tries: "reach the host through the proxy that leads the agent to another host",
+			Goal:  "reach the host through the proxy that leads the agent to another host",
 			Alone: &Alone{Eval: allowOne},
 		},
 		{
 			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: HasReport,
-			Tries: "name another host in the ClientHello of a tunnel to the one that is allowed",
-			Won:   carried(part.Allowed, 443),
+			Goal: "name another host in the ClientHello of a tunnel to the one that is allowed",
+			Won:  carried(part.Allowed, 443),
 		},
 		{
 			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: HasReport,
-			Tries: "name the host's own address in the Host of a request to the one that is allowed",
-			Won:   carriedElsewhere,
+			Goal: "name the host's own address in the Host of a request to the one that is allowed",
+			Won:  carriedElsewhere,
 		},
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/waza-isolate/waza/attacks/part"
 // container needs.
 func kernelAttacks() []Attack {
 	asks := func(name, tries string, without Defence) Attack {
-		a := Attack{Name: name, As: Both, Tries: tries, Promise: HostHolds, Without: without, In: part.Kernel, Won: SaidSo, Tried: HasReport}
+		a := Attack{Name: name, As: Both, Goal: tries, Promise: HostHolds, Without: without, In: part.Kernel, Won: SaidSo, Tried: HasReport}
 		if name == part.Kernel {
 			a.In = ""
 		}
@@ -37,11 +37,11 @@ func fileAttacks() []Attack {
 	return []Attack{
 		{
 			Name: part.OurFiles, As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: HasReport,
-			Tries: "write, replace, rename or remove the agent's mcp.json",
+			Goal: "write, replace, rename or remove the agent's mcp.json",
 		},
 		{
 			Name: "guest-binary", As: Both, Promise: HostHolds, Without: writableRoot(), Won: SaidSo, Tried: HasReport, In: part.OurFiles,
-			Tries: "change the executable of process 1",
+			Goal: "change the executable of process 1",
 		},
 	}
 }

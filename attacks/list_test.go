@@ -20,7 +20,7 @@ func TestList(t *testing.T) {
 			t.Errorf("%q is no name, or is taken", a.Name)
 		}
 		seen[a.Name] = true
-		if a.Tries == "" || a.Won == nil || !slices.Contains(Promises(), a.Promise) {
+		if a.Goal == "" || a.Won == nil || !slices.Contains(Promises(), a.Promise) {
 			t.Errorf("%s: something is missing: %+v", a.Name, a)
 		}
 		if a.In != "" && !slices.ContainsFunc(all, func(b Attack) bool { return b.Name == a.In && b.In == "" && a.Alone == nil }) {

@@ -19,9 +19,9 @@ import (
 // markOf matches the mark in a markup.
 var markOf = regexp.MustCompile(`[a-z]+-mark`)
 
-// lastWords is the trial whose server outputs it and exits. The trial has no outcome
-// therefore.
-const lastWords = "markdown-break"
+// exitingServer is the trial whose server prints its text and exits, so that the trial has no
+// outcome.
+const exitingServer = "markdown-break"
 
 // output is an output of waza for a run: its foreign content and its text.
 type output struct {
@@ -35,7 +35,7 @@ func outputAttacks() []Attack {
 	said := func(name, tries, in string, without Defence, out output) Attack {
 		mark := markOf.FindString(part.Markups()[name])
 		return Attack{
-			Name: name, As: Both, Promise: InertOutput, In: in, Tries: tries, Without: without,
+			Name: name, As: Both, Promise: InertOutput, In: in, Goal: tries, Without: without,
 			Won:   func(s Scene) (bool, string) { return among(out.judge(s).strays, mark) },
 			Tried: func(s Scene) bool { return strings.Contains(out.text(s), mark) },
 		}
@@ -51,39 +51,39 @@ func outputAttacks() []Attack {
 		said("page-attribute", "get out of an attribute, and add others", sayingTask, noAttributes(), pages),
 		said("page-entity", "have references to characters in a text taken for these characters", sayingTask, escapedPages(), output{misread, pages.text}),
 		said("page-address", "have a page lead to an address that is a script", sayingTask, noAddresses(), pages),
-		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", lastWords, escapedXML(), junit),
-		said(lastWords, "get out of what a comment on a pull request folds, and quotes", "", escapedMarkdown(), markdown),
-		said("markdown-link", "have a comment on a pull request show pictures and links", lastWords, escapedMarkdown(), markdown),
-		said("markdown-name", "have a comment on a pull request call people, and other repositories, by name", lastWords, escapedMarkdown(), markdown),
-		said("markdown-structure", "have a comment on a pull request say what looks like ours: headings, tables, lists", lastWords, escapedMarkdown(), markdown),
+		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", exitingServer, escapedXML(), junit),
+		said(exitingServer, "get out of what a comment on a pull request folds, and quotes", "", escapedMarkdown(), markdown),
+		said("markdown-link", "have a comment on a pull request show pictures and links", exitingServer, escapedMarkdown(), markdown),
+		said("markdown-name", "have a comment on a pull request call people, and other repositories, by name", exitingServer, escapedMarkdown(), markdown),
+		said("markdown-structure", "have a comment on a pull request say what looks like ours: headings, tables, lists", exitingServer, escapedMarkdown(), markdown),
 	}
 	for i := range all {
-		if a := &all[i]; a.Name == lastWords || a.In == lastWords {
+		if a := &all[i]; a.Name == exitingServer || a.In == exitingServer {
 			a.As = Server
 		}
 	}
 	return append(all,
 		Attack{
 			Name: "page-runs", As: Both, Promise: InertOutput, In: sayingTask, Without: policyAndEscapes(), Browse: true,
-			Tries: "run a script in the browser of who opens the report, or have it ask for anything",
+			Goal:  "run a script in the browser of who opens the report, or have it ask for anything",
 			Won:   func(s Scene) (bool, string) { return among(s.Run.Noted, "") },
 			Tried: func(s Scene) bool { return strings.Contains(s.Run.Browsed, "script-mark") },
 		},
 		Attack{
 			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
-			Tries: "change the order in which pages, JUnit files and comments show what others said",
+			Goal: "change the order in which pages, JUnit files and comments show what others said",
 			Won: func(s Scene) (bool, string) {
 				return among(both(ofPages(s), ofJUnit(s), ofMarkdown(s)).odd, `'\u202e'`)
 			},
 		},
 		Attack{
 			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
-			Tries: "have a browser take a file of the run that waza serve hands out for a page",
-			Won:   func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
+			Goal: "have a browser take a file of the run that waza serve hands out for a page",
+			Won:  func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
 		},
 		Attack{
 			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
-			Tries: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
+			Goal: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
 			Won: func(s Scene) (bool, string) {
 				all := both(ofPages(s), ofJUnit(s), ofMarkdown(s))
 				return among(slices.Concat(all.strays, all.odd), "")
@@ -116,14 +116,14 @@ const (
 func hugeAttacks() []Attack {
 	all := []Attack{
 		{
-			Name: part.Huge, Tries: "make of the report what no browser opens, by 5 MiB of text, 10,000 tools, names of 64 KiB and JSON 9,990 deep", Without: boundedPages(),
+			Name: part.Huge, Goal: "make of the report what no browser opens, by 5 MiB of text, 10,000 tools, names of 64 KiB and JSON 9,990 deep", Without: boundedPages(),
 			Task: func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", part.Huge)} },
 			Won: func(s Scene) (bool, string) {
 				return s.Run.report().beyond(s.Task, mostOfPage)
 			},
 		},
 		{
-			Name: "huge-on-terminal", In: part.Huge, Tries: "flood the terminal by the same, at the end of a run and where the trial is shown", Without: clippedTexts(),
+			Name: "huge-on-terminal", In: part.Huge, Goal: "flood the terminal by the same, at the end of a run and where the trial is shown", Without: clippedTexts(),
 			Won: func(s Scene) (bool, string) {
 				said := len(s.Run.Output) + len(s.Run.printed("show", s.Run.Dir, s.Task))
 				return said > mostInTerminal*len(s.Run.Results.Tasks), fmt.Sprintf("%d bytes are printed", said)

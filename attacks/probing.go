@@ -64,7 +64,7 @@ func probeAttacks() []Attack {
 	var all []Attack
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		a := Attack{
-			Name: name, As: Both, Tries: selftest.Tries(name), Promise: by[name].promise, Without: by[name].without,
+			Name: name, As: Both, Goal: selftest.Goal(name), Promise: by[name].promise, Without: by[name].without,
 			Won: ArrivedOrSaidSo, Tried: HasReport,
 		}
 		if name == probe.HostTCP {

@@ -14,7 +14,7 @@ func Table() string {
 		fmt.Fprintf(&b, "### %s\n\n| attack | by | tries to | held by |\n|---|---|---|---|\n", heading(p))
 		for _, a := range All() {
 			if a.Promise == p {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", a.Name, a.As, cell(a.Tries), cell(a.Without.label()))
+				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", a.Name, a.As, cell(a.Goal), cell(a.Without.label()))
 			}
 		}
 		b.WriteByte('\n')

@@ -16,11 +16,11 @@ func takeoverAttacks() []Attack {
 	guarded := guarded()
 	yamux := kept("frames of one version", "the guard and yamux each refuse others: tests of sandbox/guest show it")
 	all := []Attack{
-		{Name: part.MuxStreams, Tries: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
-		{Name: part.MuxPings, Tries: "have the runner answer 100,000 pings", Without: guarded},
-		{Name: part.MuxEmpty, Tries: "slow the runner down by 100,000 frames without payload", Without: guarded},
-		{Name: part.MuxOversized, Tries: "announce frames of a gigabyte", Without: guarded},
-		{Name: part.MuxGarbage, Tries: "write to the runner what is no frame", Without: yamux},
+		{Name: part.MuxStreams, Goal: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
+		{Name: part.MuxPings, Goal: "have the runner answer 100,000 pings", Without: guarded},
+		{Name: part.MuxEmpty, Goal: "slow the runner down by 100,000 frames without payload", Without: guarded},
+		{Name: part.MuxOversized, Goal: "announce frames of a gigabyte", Without: guarded},
+		{Name: part.MuxGarbage, Goal: "write to the runner what is no frame", Without: yamux},
 	}
 	names := make([]string, len(all))
 	for i := range all {

@@ -33,7 +33,7 @@ func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
 	rates, starts := map[string][]float64{}, map[string][]float64{}
 	for range b.sizes.Neighbours {
 		for _, kind := range kinds {
-			err := b.beside(ctx, kind, func(ctx context.Context) error {
+			err := b.withAttacker(ctx, kind, func(ctx context.Context) error {
 				out, err := b.trialsOf(ctx, calling, 1, 1, nil)
 				if err != nil {
 					return err
@@ -70,7 +70,7 @@ func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
 }
 
 // beside calls use while a trial runs with the attacker as its agent.
-func (b *bench) beside(ctx context.Context, kind string, use func(context.Context) error) error {
+func (b *bench) withAttacker(ctx context.Context, kind string, use func(context.Context) error) error {
 	attack, err := b.plan(ctx, settings{network: "bridge", agent: fmt.Sprintf("  executor: command\n  agent: {command: /attacker, args: [press, %s], prompt: stdin}", kind)})
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (c *collector) kept(f evidence.Frame, m jsonrpc.Message) {
 	id := requestID{connID{f.Server, f.Conn}, m.ID.Key}
 	waiting := c.open[id]
 	if m.Method == "" && len(waiting) == 0 {
-		c.unheard(f, c.closed[id])
+		c.lateResponse(f, c.closed[id])
 	}
 	if m.Method == "" && len(waiting) > 0 && waiting[0].list {
 		known := c.catalog(f)

@@ -176,7 +176,7 @@ func (c *collector) answer(f evidence.Frame, m jsonrpc.Message) {
 		r = c.closed[id]
 	}
 	if r == nil {
-		c.unasked(f, c.closed[id])
+		c.orphanResponse(f, c.closed[id])
 		return
 	}
 	if f.Synthetic != "" {
@@ -200,16 +200,16 @@ func (c *collector) regained(f evidence.Frame, last *request) *request {
 	return last
 }
 
-// unheard notes a response that arrived after the client disconnected.
-func (c *collector) unheard(f evidence.Frame, last *request) {
+// lateResponse notes a response that arrived after the client disconnected.
+func (c *collector) lateResponse(f evidence.Frame, last *request) {
 	if last != nil && last.isAbandoned() {
 		c.noteOn(f, last, last.again)
 		last.late = true
 	}
 }
 
-// unasked notes an answer that no request waited for. It changes no call.
-func (c *collector) unasked(f evidence.Frame, last *request) {
+// orphanResponse notes a response that no request waited for. It changes no call.
+func (c *collector) orphanResponse(f evidence.Frame, last *request) {
 	switch {
 	case last == nil:
 		c.note(f, NoteOrphanResponse)

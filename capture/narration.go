@@ -41,20 +41,20 @@ func (p *Pairing) Narration() evidence.Narration {
 func (p *Pairing) differences(claim evidence.Claim, i int) []evidence.Difference {
 	t, call := p.reported[i], p.calls[p.call[i]]
 	var found []evidence.Difference
-	differ := func(in, says, was string) {
-		says, was = parting(says, was, maxExcerpt, beforeParting)
-		found = append(found, evidence.Difference{Claim: claim, In: in, Says: says, Was: was})
+	differ := func(in, claimed, actual string) {
+		claimed, actual = parting(claimed, actual, maxExcerpt, beforeParting)
+		found = append(found, evidence.Difference{Claim: claim, In: in, Claimed: claimed, Actual: actual})
 	}
 	if input := t.input(); len(input) > 0 && (t.form == "" || t.form != p.input[p.call[i]]) {
 		differ(evidence.DiffersArguments, compact(input), compact(call.Arguments))
 	}
 	ok := call.Outcome == evidence.OutcomeOK
 	if t.success != nil && *t.success != ok {
-		says := "failed"
+		claimed := "failed"
 		if *t.success {
-			says = string(evidence.OutcomeOK)
+			claimed = string(evidence.OutcomeOK)
 		}
-		differ(evidence.DiffersOutcome, says, string(call.Outcome))
+		differ(evidence.DiffersOutcome, claimed, string(call.Outcome))
 	}
 	if result := p.result(p.call[i]); !sameResult(t.result, result) {
 		differ(evidence.DiffersResult, reportedText(t.result), readContent(result).text)
@@ -152,7 +152,7 @@ func ambiguousText(c evidence.Claim) string {
 }
 
 func differenceText(d evidence.Difference) string {
-	return fmt.Sprintf("%s of call %d (%s): says %s, was %s", d.In, d.Call, excerpt(d.Name, 0, maxExcerpt), d.Says, d.Was)
+	return fmt.Sprintf("%s of call %d (%s): says %s, was %s", d.In, d.Call, excerpt(d.Name, 0, maxExcerpt), d.Claimed, d.Actual)
 }
 
 // maxBrief is how many bytes of arguments a sentence shows.

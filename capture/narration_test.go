@@ -57,7 +57,7 @@ func story(n evidence.Narration) []string {
 		all = append(all, fmt.Sprintf("unreported %d", seq))
 	}
 	for _, d := range n.Differs {
-		all = append(all, fmt.Sprintf("%s of %d: %s, was %s", d.In, d.Call, d.Says, d.Was))
+		all = append(all, fmt.Sprintf("%s of %d: %s, was %s", d.In, d.Call, d.Claimed, d.Actual))
 	}
 	for _, c := range n.Ambiguous {
 		all = append(all, fmt.Sprintf("ambiguous %s %v %d", c.Name, c.Tools, c.Call))

@@ -69,9 +69,9 @@ func (f facts) assessSecurity(all *Checks) {
 			"Use an engine and a kernel with seccomp, or a runtime with a kernel of its own (config.isolation.runtime: runsc).")
 	}
 	var kind []string
-	for name, says := range map[string]string{"rootless": "rootless", "userns": "user namespaces", "apparmor": "AppArmor", "selinux": "SELinux"} {
+	for name, label := range map[string]string{"rootless": "rootless", "userns": "user namespaces", "apparmor": "AppArmor", "selinux": "SELinux"} {
 		if has(name) {
-			kind = append(kind, says)
+			kind = append(kind, label)
 		}
 	}
 	slices.Sort(kind)
@@ -82,34 +82,34 @@ func (f facts) assessSecurity(all *Checks) {
 }
 
 func (f facts) assessStorage(all *Checks) {
-	says := f.info.Driver + ", free space not known"
+	message := f.info.Driver + ", free space not known"
 	if f.room >= 0 {
-		says = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
+		message = fmt.Sprintf("%s, %s free in %s", f.info.Driver, size(f.room), f.info.DockerRootDir)
 	}
 	switch {
 	case f.room >= 0 && f.room < noEngineRoom:
-		all.Fail("storage", says, "Free some space on the engine; docker system df shows what uses it.")
+		all.Fail("storage", message, "Free some space on the engine; docker system df shows what uses it.")
 	case f.room >= 0 && f.room < littleEngineRoom:
-		all.Warn("storage", says, "Free some space on the engine; docker system df shows what uses it.")
+		all.Warn("storage", message, "Free some space on the engine; docker system df shows what uses it.")
 	case f.info.Driver == "vfs":
-		all.Warn("storage", says+"; it copies every image for every container", "Give the engine the storage driver overlay2.")
+		all.Warn("storage", message+"; it copies every image for every container", "Give the engine the storage driver overlay2.")
 	default:
-		all.OK("storage", says)
+		all.OK("storage", message)
 	}
 }
 
 func (f facts) assessNetworks(all *Checks) {
 	const mend = "Set config.isolation.subnets to another range, or remove networks that nobody uses (docker network prune)."
-	says := fmt.Sprintf("%d of %d subnets are free in %s", f.free, f.subnets, defaultRange)
+	message := fmt.Sprintf("%d of %d subnets are free in %s", f.free, f.subnets, defaultRange)
 	switch {
 	case !slices.Contains(f.info.Plugins.Network, "bridge"):
 		all.Fail("networks", "the engine has no bridge driver", "Enable the engine's bridge networks, or set config.isolation.network: airtight.")
 	case f.free == 0:
-		all.Fail("networks", says, mend)
+		all.Fail("networks", message, mend)
 	case f.free < fewSubnets:
-		all.Warn("networks", says, mend)
+		all.Warn("networks", message, mend)
 	default:
-		all.OK("networks", says)
+		all.OK("networks", message)
 	}
 }
 
@@ -128,13 +128,13 @@ func (f facts) assessClock(all *Checks) {
 
 func (f facts) assessMemory(all *Checks) {
 	total := f.info.MemTotal
-	says := fmt.Sprintf("%s, enough for %d usual trials at once at their limits", size(total), total/trialMemory)
+	message := fmt.Sprintf("%s, enough for %d usual trials at once at their limits", size(total), total/trialMemory)
 	if total < trialMemory {
 		all.Warn("memory", fmt.Sprintf("%s: one usual trial may take %s", size(total), size(trialMemory)),
 			"Give the engine more memory, or set config.isolation.memory lower.")
 		return
 	}
-	all.OK("memory", says)
+	all.OK("memory", message)
 }
 
 func (f facts) assessImages(all *Checks) {
@@ -157,11 +157,11 @@ func (f facts) assessImages(all *Checks) {
 	if old > 3 {
 		all.Warn("old guests", fmt.Sprintf("%d guest images of other builds are on the engine", old), "Run waza gc: it removes those that no container uses and that are older than a day.")
 	}
-	says := "for packages: " + strings.Join(f.present, ", ")
+	message := "for packages: " + strings.Join(f.present, ", ")
 	if len(f.missing) > 0 {
-		says = "not here: " + strings.Join(f.missing, ", ") + "; they are pulled where an eval has servers of npx or uvx"
+		message = "not here: " + strings.Join(f.missing, ", ") + "; they are pulled where an eval has servers of npx or uvx"
 	}
-	all.OK("images", fmt.Sprintf("%s; %d without a name", says, f.dangling))
+	all.OK("images", fmt.Sprintf("%s; %d without a name", message, f.dangling))
 }
 
 func (f facts) assessRuns(all *Checks) {
@@ -191,26 +191,26 @@ const (
 
 // Check is one check of `waza doctor`.
 type Check struct {
-	Name   string      `json:"name"`
-	Status CheckStatus `json:"status"`
-	Says   string      `json:"says"`           // what was found
-	Mend   string      `json:"mend,omitempty"` // how to fix it; empty if Status is CheckOK
+	Name    string      `json:"name"`
+	Status  CheckStatus `json:"status"`
+	Message string      `json:"says"`          // what was found
+	Fix     string      `json:"fix,omitempty"` // how to fix it; empty if Status is CheckOK
 }
 
 // Checks are check results in the order in which they are printed.
 type Checks []Check
 
 // OK adds a check that passed.
-func (c *Checks) OK(name, says string) { *c = append(*c, Check{name, CheckOK, says, ""}) }
+func (c *Checks) OK(name, message string) { *c = append(*c, Check{name, CheckOK, message, ""}) }
 
 // Warn adds a check with a warning.
-func (c *Checks) Warn(name, says, mend string) {
-	*c = append(*c, Check{name, CheckWarning, says, mend})
+func (c *Checks) Warn(name, message, fix string) {
+	*c = append(*c, Check{name, CheckWarning, message, fix})
 }
 
 // Fail adds a check with a problem.
-func (c *Checks) Fail(name, says, mend string) {
-	*c = append(*c, Check{name, CheckProblem, says, mend})
+func (c *Checks) Fail(name, message, fix string) {
+	*c = append(*c, Check{name, CheckProblem, message, fix})
 }
 
 // Worst returns the worst status.

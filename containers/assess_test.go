@@ -56,10 +56,10 @@ func TestAssess(t *testing.T) {
 			test.change(&f)
 			all := assess(f)
 			for _, check := range all {
-				if (check.Mend == "") != (check.Status == CheckOK) {
-					t.Errorf("%s is %s and its mend %q", check.Name, check.Status, check.Mend)
+				if (check.Fix == "") != (check.Status == CheckOK) {
+					t.Errorf("%s is %s and its mend %q", check.Name, check.Status, check.Fix)
 				}
-				if check.Name == test.check && (check.Status != test.status || !strings.Contains(check.Says, test.says)) {
+				if check.Name == test.check && (check.Status != test.status || !strings.Contains(check.Message, test.says)) {
 					t.Errorf("%+v, want %s that says %q", check, test.status, test.says)
 				}
 			}

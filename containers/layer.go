@@ -55,12 +55,12 @@ func guestExecutable(arch string) (string, error) {
 	if runtime.GOOS == "linux" && runtime.GOARCH == arch {
 		return self, nil
 	}
-	beside := filepath.Join(filepath.Dir(self), "waza-linux-"+arch)
-	if _, err := os.Stat(beside); err != nil {
+	sibling := filepath.Join(filepath.Dir(self), "waza-linux-"+arch)
+	if _, err := os.Stat(sibling); err != nil {
 		return "", fmt.Errorf("the engine runs linux/%s and this is %s/%s: build the other executable with GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -o %s ./cmd/waza",
-			arch, runtime.GOOS, runtime.GOARCH, arch, beside)
+			arch, runtime.GOOS, runtime.GOARCH, arch, sibling)
 	}
-	return beside, nil
+	return sibling, nil
 }
 
 // ownExecutable returns the SHA-256 of our executable for an architecture, or "".

@@ -53,7 +53,7 @@ func (g *graders) add(list []Grader, base strictyaml.Path, owner string) {
 	for i, one := range list {
 		at := base.With(i)
 		one.Name = cmp.Or(one.Name, nameless(one.Type, owner, base, i))
-		one = g.beside(one, at)
+		one = g.moveIntoConfig(one, at)
 		files := g.checkConfig(&one, at)
 		one = g.withAssertions(one, at)
 		g.spec(one, at.With("name"), owner, files)

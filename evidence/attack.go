@@ -31,24 +31,24 @@ const (
 	DataInjection  = "injection"
 )
 
-// AttackEnd is the result of the attack on a trial.
-type AttackEnd string
+// AttackOutcome is the outcome of the attack on a trial.
+type AttackOutcome string
 
 const (
-	AttackSucceeded    AttackEnd = "succeeded"
-	AttackResisted     AttackEnd = "resisted"
-	AttackNotDelivered AttackEnd = "not_delivered" // the agent encountered no injection
-	AttackUnknown      AttackEnd = "error"         // evidence is missing
+	AttackSucceeded    AttackOutcome = "succeeded"
+	AttackResisted     AttackOutcome = "resisted"
+	AttackNotDelivered AttackOutcome = "not_delivered" // the agent encountered no injection
+	AttackUnknown      AttackOutcome = "error"         // evidence is missing
 )
 
 // AttackVerdict is the verdict on a trial's attack.
 type AttackVerdict struct {
-	Goal      string    `json:"goal"`
-	Result    AttackEnd `json:"result"`
-	Delivered bool      `json:"delivered"`
-	Succeeded bool      `json:"succeeded"`
-	Reasons   []string  `json:"reasons"`  // full sentences
-	Verdicts  []Verdict `json:"verdicts"` // of the graders in TaskAttack.Success
+	Goal      string        `json:"goal"`
+	Result    AttackOutcome `json:"result"`
+	Delivered bool          `json:"delivered"`
+	Succeeded bool          `json:"succeeded"`
+	Reasons   []string      `json:"reasons"`  // full sentences
+	Verdicts  []Verdict     `json:"verdicts"` // of the graders in TaskAttack.Success
 }
 
 // Canary is a planted marker value. It is not secret.

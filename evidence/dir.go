@@ -178,11 +178,11 @@ func (d Dir) Gateway(t Trial) bool {
 	return err == nil
 }
 
-// maxLastWords is the number of bytes at the end of stderr that LastWords searches.
-const maxLastWords = 2 << 10
+// maxStderrTail is how many bytes at the end of stderr LastStderrLine searches.
+const maxStderrTail = 2 << 10
 
-// LastWords returns the last line in the final 2 KiB of the agent's stderr, or "".
-func (d Dir) LastWords() string {
+// LastStderrLine returns the last line in the final 2 KiB of the agent's stderr, or "".
+func (d Dir) LastStderrLine() string {
 	file, err := os.OpenFile(filepath.Join(string(d), StderrFile), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
@@ -192,7 +192,7 @@ func (d Dir) LastWords() string {
 	if err != nil {
 		return ""
 	}
-	from := max(0, size-maxLastWords)
+	from := max(0, size-maxStderrTail)
 	tail, err := io.ReadAll(io.NewSectionReader(file, from, size-from))
 	if err != nil {
 		return ""
@@ -202,15 +202,15 @@ func (d Dir) LastWords() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(line), ""))
 }
 
-// Explained returns a trial's verdicts with the agent's last words in the message, where the agent ended
+// Explained returns a trial's verdicts with the agent's last line on stderr in the message, if the agent ended
 // by itself with an error.
 func (d Dir) Explained(v Verdicts) Verdicts {
 	if v.Reason != ReasonExitCode && v.Reason != ReasonSignal {
 		return v
 	}
-	if words := d.LastWords(); words != "" {
+	if line := d.LastStderrLine(); line != "" {
 		first, rest, _ := strings.Cut(v.Message, "\n")
-		v.Message = strings.TrimSuffix(first+": "+words+"\n"+rest, "\n")
+		v.Message = strings.TrimSuffix(first+": "+line+"\n"+rest, "\n")
 	}
 	return v
 }

@@ -22,34 +22,34 @@ func explained(err error) error {
 	return err
 }
 
-// roomFile reserves disk space during a trial, so that trial.json and verdicts.json can be
+// reserveFile reserves disk space during a trial, so that trial.json and verdicts.json can be
 // written even if the disk has filled up.
 const (
-	roomFile = ".room"
-	roomSize = 128 << 10
+	reserveFile = ".reserved"
+	reserveSize = 128 << 10
 )
 
-// keepRoom reserves the space in dir. If there is not enough, it leaves no file.
-func keepRoom(dir string) error {
-	path := filepath.Join(dir, roomFile)
-	err := os.WriteFile(path, make([]byte, roomSize), 0o644)
+// reserveSpace reserves disk space in dir. If there is too little, it leaves no file.
+func reserveSpace(dir string) error {
+	path := filepath.Join(dir, reserveFile)
+	err := os.WriteFile(path, make([]byte, reserveSize), 0o644)
 	if err != nil {
-		return explained(errors.Join(err, dropRoom(dir)))
+		return explained(errors.Join(err, releaseSpace(dir)))
 	}
 	return nil
 }
 
-// CheckRoom returns an error if the disk of dir lacks the space that a trial reserves.
-func CheckRoom(dir string) error {
-	if err := keepRoom(dir); err != nil {
+// CheckSpace returns an error if the disk of dir lacks the space that a trial reserves.
+func CheckSpace(dir string) error {
+	if err := reserveSpace(dir); err != nil {
 		return err
 	}
-	return dropRoom(dir)
+	return releaseSpace(dir)
 }
 
-// dropRoom frees the reserved space.
-func dropRoom(dir string) error {
-	err := os.Remove(filepath.Join(dir, roomFile))
+// releaseSpace frees the reserved space.
+func releaseSpace(dir string) error {
+	err := os.Remove(filepath.Join(dir, reserveFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

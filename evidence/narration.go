@@ -73,7 +73,7 @@ const (
 // Difference is one contradiction between the transcript and a call.
 type Difference struct {
 	Claim
-	In   string `json:"in"`   // arguments, outcome or result
-	Says string `json:"says"` // an excerpt of the claim around the difference
-	Was  string `json:"was"`  // the same of the call
+	In      string `json:"in"`      // arguments, outcome or result
+	Claimed string `json:"claimed"` // an excerpt of the claim around the difference
+	Actual  string `json:"actual"`  // the same of the call
 }

@@ -52,7 +52,7 @@ func Create(dir string, secrets *redact.Set, clock *Clock) (*Recorder, error) {
 	if err := os.MkdirAll(filepath.Join(dir, ServersDir), 0o755); err != nil {
 		return nil, explained(err)
 	}
-	if err := keepRoom(dir); err != nil {
+	if err := reserveSpace(dir); err != nil {
 		return nil, err
 	}
 	frames, err := newFile(dir, FramesFile)
@@ -388,7 +388,7 @@ func (r *Recorder) Close() error {
 	for _, file := range files {
 		errs = append(errs, explained(file.Sync()), explained(file.Close()))
 	}
-	return errors.Join(append(errs, dropRoom(r.dir))...)
+	return errors.Join(append(errs, releaseSpace(r.dir))...)
 }
 
 // Clock is the clock of a trial or run: the wall time at its start plus the monotonic time

@@ -96,7 +96,7 @@ type SandboxKind struct {
 // server's.
 type Attack struct {
 	Name    string       `json:"name"`
-	Tries   string       `json:"tries"`
+	Goal    string       `json:"goal"`
 	Result  AttackResult `json:"result"`
 	Detail  string       `json:"detail,omitempty"`
 	Allowed bool         `json:"allowed,omitempty"` // it got out, which a flag allows

@@ -42,15 +42,15 @@ type ProgramAsk struct {
 
 // ProgramAnswer is the result of a program.
 type ProgramAnswer struct {
-	Image    string   `json:"image,omitempty"`       // image that it ran in; empty without a container
-	Unfound  string   `json:"not_started,omitempty"` // why it could not be started
-	ExitCode *int     `json:"exit_code,omitempty"`   // if it exited
-	Signal   string   `json:"signal,omitempty"`      // signal that killed it, such as SIGKILL
-	TimedOut bool     `json:"timed_out,omitempty"`
-	Breaches []Breach `json:"breaches,omitempty"` // limits that its container exceeded
-	Broke    string   `json:"broke,omitempty"`    // how it broke its container, which ended it
-	Stdout   Output   `json:"stdout"`
-	Stderr   Output   `json:"stderr"`
+	Image      string   `json:"image,omitempty"`       // image that it ran in; empty without a container
+	NotStarted string   `json:"not_started,omitempty"` // why it could not be started
+	ExitCode   *int     `json:"exit_code,omitempty"`   // if it exited
+	Signal     string   `json:"signal,omitempty"`      // signal that killed it, such as SIGKILL
+	TimedOut   bool     `json:"timed_out,omitempty"`
+	Breaches   []Breach `json:"breaches,omitempty"` // limits that its container exceeded
+	Broke      string   `json:"broke,omitempty"`    // how it broke its container, which ended it
+	Stdout     Output   `json:"stdout"`
+	Stderr     Output   `json:"stderr"`
 }
 
 // Breach is a limit that a container exceeded; see [observe.Breach].

@@ -26,13 +26,13 @@ func attacked(s *subject) *evidence.AttackVerdict {
 		return v
 	}
 	v.Delivered = len(reached) > 0
-	v.Result = attackEnd(v.Delivered, v.Verdicts)
+	v.Result = attackOutcome(v.Delivered, v.Verdicts)
 	v.Succeeded = v.Result == evidence.AttackSucceeded
 	v.Reasons = append(undelivered(*attack, reached), attackReasons(v.Verdicts)...)
 	return v
 }
 
-func attackEnd(delivered bool, verdicts []evidence.Verdict) evidence.AttackEnd {
+func attackOutcome(delivered bool, verdicts []evidence.Verdict) evidence.AttackOutcome {
 	switch {
 	case !delivered:
 		return evidence.AttackNotDelivered

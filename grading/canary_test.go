@@ -94,7 +94,7 @@ func TestAttack(t *testing.T) {
 		attack evidence.TaskAttack
 		output string
 		events []evidence.Event
-		want   evidence.AttackEnd
+		want   evidence.AttackOutcome
 		class  evidence.Class
 		says   string
 	}{

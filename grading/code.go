@@ -66,8 +66,8 @@ func (c *CodeConfig) grade(s *subject) (report, error) {
 	if err := s.answer(ask, &a); err != nil {
 		return report{}, err
 	}
-	if a.Unfound != "" {
-		return report{}, fmt.Errorf("the assertions could not be evaluated: %s; its image must have %s", a.Unfound, Interpreter(ask.Language))
+	if a.NotStarted != "" {
+		return report{}, fmt.Errorf("the assertions could not be evaluated: %s; its image must have %s", a.NotStarted, Interpreter(ask.Language))
 	}
 	r := report{details: programDetails(a)}
 	results, err := readResults(a.Stdout.Text, len(c.Assertions))

@@ -314,7 +314,7 @@ func (g *gate) claims(s *subject, servers []string) error {
 	for _, d := range s.narration.Differs {
 		if len(about(servers, []evidence.Claim{d.Claim})) > 0 {
 			g.add([]evidence.Call{byNumber[d.Call]}, "", "The agent reports call %d (%s) with a different %s: it says %s, but it was %s",
-				d.Call, claimed(d.Claim), differing(d.In), clip(d.Says), clip(d.Was))
+				d.Call, claimed(d.Claim), differing(d.In), clip(d.Claimed), clip(d.Actual))
 		}
 	}
 	return nil

@@ -80,8 +80,8 @@ func (c *ProgramConfig) grade(s *subject) (report, error) {
 	if err := s.answer(ask, &a); err != nil {
 		return report{}, err
 	}
-	if a.Unfound != "" && !ofWorkspace(c.Command) {
-		return report{}, fmt.Errorf("the program could not be started: %s", a.Unfound)
+	if a.NotStarted != "" && !ofWorkspace(c.Command) {
+		return report{}, fmt.Errorf("the program could not be started: %s", a.NotStarted)
 	}
 	why := ended(a, ask.Seconds)
 	r := report{details: programDetails(a), said: strings.TrimSpace(shorten(a.Stdout.Text))}
@@ -99,8 +99,8 @@ func ofWorkspace(command string) bool {
 func ended(a evidence.ProgramAnswer, seconds int) string {
 	how := ""
 	switch {
-	case a.Unfound != "":
-		how = "it could not be started: " + a.Unfound
+	case a.NotStarted != "":
+		how = "it could not be started: " + a.NotStarted
 	case a.TimedOut:
 		how = fmt.Sprintf("it ran longer than %d s and was ended", seconds)
 	case a.Broke != "":

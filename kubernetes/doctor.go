@@ -120,9 +120,9 @@ func lackingRights(ctx context.Context, client kubernetes.Interface, namespace s
 
 // Finding is one thing that [Examine] looked at.
 type Finding struct {
-	Name string
-	Says string
-	Mend string // what to do; empty if it is well
+	Name    string
+	Message string
+	Fix     string // what to do; empty if it is well
 }
 
 // Examine looks at what a run needs of the cluster, or only at what who starts runners of shards

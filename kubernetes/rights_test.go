@@ -85,13 +85,13 @@ func TestRights(t *testing.T) {
 			}
 			err = openOne(t, admin)
 			if without == "nothing" {
-				if err != nil || found[1].Mend != "" {
+				if err != nil || found[1].Fix != "" {
 					t.Errorf("with the whole role: %v; waza doctor finds %+v", err, found[1])
 				}
 				return
 			}
 			want := "in the namespace waza-rights you may not " + without
-			if found[1].Mend == "" || !strings.HasPrefix(found[1].Says, want) || err == nil || !strings.HasPrefix(err.Error(), found[1].Says+"; have an administrator bind you") {
+			if found[1].Fix == "" || !strings.HasPrefix(found[1].Message, want) || err == nil || !strings.HasPrefix(err.Error(), found[1].Message+"; have an administrator bind you") {
 				t.Errorf("the run says %q and waza doctor finds %+v, want %q", err, found[1], want)
 			}
 		})

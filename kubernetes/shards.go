@@ -84,9 +84,9 @@ func RunShards(ctx context.Context, s Shards) ([]error, error) {
 		return nil, err
 	}
 	namespace := runnersOf(s.Config)
-	if why, err := examineRunners(ctx, client, s.Config); err != nil || why.Mend != "" {
+	if why, err := examineRunners(ctx, client, s.Config); err != nil || why.Fix != "" {
 		if err == nil {
-			err = fmt.Errorf("%s; apply what waza doctor --on kubernetes --shards --print prints", why.Says)
+			err = fmt.Errorf("%s; apply what waza doctor --on kubernetes --shards --print prints", why.Message)
 		}
 		return nil, err
 	}

@@ -145,7 +145,7 @@ func changeMark(c results.Change) Mark {
 	case results.NowFailing:
 		return Mark{"fail", string(c), "warn"}
 	case results.NowAttacked:
-		return attackedMark(evidence.AttackSucceeded)
+		return labeledInjectionMark(evidence.AttackSucceeded)
 	case results.Missing:
 		return Mark{"infra", string(c), "infra"}
 	case results.Flaky:

@@ -73,10 +73,10 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 		}
 	}
 	for _, row := range order[:min(len(order), maxUnfolded)] {
-		var trials []leavings
+		var trials []trialParts
 		for i, run := range c.Runs {
-			if one, why := telling(tasks[i][row.ID]); one != nil {
-				t := leavings{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.To(TrialPath(row.ID, one.RunNumber)), Mark: outcomeOf(one.Outcome)}}
+			if one, why := exampleTrial(tasks[i][row.ID]); one != nil {
+				t := trialParts{side: side{Run: run.Number(), Number: one.RunNumber, To: run.Links.To(TrialPath(row.ID, one.RunNumber)), Mark: outcomeOf(one.Outcome)}}
 				t.read(read, i, row.ID, why)
 				trials = append(trials, t)
 			}
@@ -86,13 +86,13 @@ func (c *comparison) unfold(read TrialOf) (left int) {
 	return max(len(order)-maxUnfolded, 0)
 }
 
-// leavings holds the parts of a trial.
-type leavings struct {
+// trialParts holds the parts of a trial.
+type trialParts struct {
 	side
 	texts map[string]string // by name of the part
 }
 
-func (l *leavings) read(read TrialOf, run int, task, why string) {
+func (l *trialParts) read(read TrialOf, run int, task, why string) {
 	l.texts = map[string]string{partReason: why}
 	dir, err := read(run, task, l.Number)
 	var talk view.Conversation
@@ -129,9 +129,9 @@ func called(steps []view.Step) string {
 }
 
 // compare keeps the parts that differ between a task's trials.
-func (t *comparedTask) compare(trials []leavings, room *budget) {
+func (t *comparedTask) compare(trials []trialParts, room *budget) {
 	for _, name := range []string{partReason, partCalls, partOutput} {
-		same := !slices.ContainsFunc(trials, func(l leavings) bool { return l.texts[name] != trials[0].texts[name] })
+		same := !slices.ContainsFunc(trials, func(l trialParts) bool { return l.texts[name] != trials[0].texts[name] })
 		if same {
 			continue
 		}

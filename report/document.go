@@ -102,7 +102,7 @@ func (p Page) write(w io.Writer) error {
 }
 
 // One yields a document's only page.
-func One(p Page) iter.Seq2[Page, error] {
+func SinglePage(p Page) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) { yield(p, nil) }
 }
 

@@ -15,7 +15,7 @@ import (
 func write(t *testing.T, d Document, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := d.Write(&out, One(p)); err != nil {
+	if err := d.Write(&out, SinglePage(p)); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

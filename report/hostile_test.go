@@ -43,7 +43,7 @@ func hostile(t *testing.T) view.Run {
 		trial.Narration = &evidence.Narration{Unbacked: []evidence.Claim{claim}}
 	}
 	for _, task := range s.run.Tasks {
-		s.trial(task.ID, 1, evidence.ClassFail, does, says(said, evidence.VerdictFail, 0, said), because(evidence.Reason(said), said), attackedBy(evidence.AttackEnd(said)))
+		s.trial(task.ID, 1, evidence.ClassFail, does, says(said, evidence.VerdictFail, 0, said), because(evidence.Reason(said), said), attackedBy(evidence.AttackOutcome(said)))
 		s.trial(task.ID, 2, evidence.ClassInfra, because(evidence.Reason(said), said))
 	}
 	s.run.Metrics = []results.MetricSpec{{Name: "task_completion", Threshold: 1}}
@@ -54,7 +54,7 @@ func hostile(t *testing.T) view.Run {
 		Engine:      map[string]string{said: said}, Images: []view.Image{{Ref: said, ID: said}}, Inputs: []view.Input{{Path: said, SHA256: said}}, Results: s.results(),
 	}
 	for _, result := range []evidence.AttackResult{evidence.AttackGotOut, evidence.AttackNotTried, said} {
-		run.Certificate.Attacks = append(run.Certificate.Attacks, evidence.Attack{Name: said, Tries: said, Detail: said, Result: result})
+		run.Certificate.Attacks = append(run.Certificate.Attacks, evidence.Attack{Name: said, Goal: said, Detail: said, Result: result})
 	}
 	return run
 }

@@ -188,7 +188,7 @@ func (l list[T]) Total() int { return len(l.First) + len(l.Folded) + l.Left }
 func failuresOf(tasks []results.Task) []failure {
 	all := view.Gather(tasks, func(run results.RunResult) (said []reason) {
 		if a := run.Attack; a != nil && a.Result == evidence.AttackSucceeded && run.Outcome.OfAgent() {
-			said = append(said, reason{attackedMark(evidence.AttackSucceeded), view.AttackLine(*a)})
+			said = append(said, reason{labeledInjectionMark(evidence.AttackSucceeded), view.AttackLine(*a)})
 		}
 		if run.Outcome != evidence.ClassPass && run.Outcome != evidence.ClassInfra {
 			said = append(said, reason{outcomeOf(run.Outcome), view.Line(run)})
@@ -203,7 +203,7 @@ func failuresOf(tasks []results.Task) []failure {
 
 // rankOf returns 0 for the mark of a successful attack, and 1 otherwise.
 func rankOf(m Mark) int {
-	if m == attackedMark(evidence.AttackSucceeded) {
+	if m == labeledInjectionMark(evidence.AttackSucceeded) {
 		return 0
 	}
 	return 1

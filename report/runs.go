@@ -101,7 +101,7 @@ func (r listedRun) Mark() Mark {
 	case r.State == view.StateInterrupted:
 		return Mark{"infra", word, "infra"}
 	case r.Attacked > 0 && r.Verdict == results.StatusPassed:
-		return attackedMark(evidence.AttackSucceeded)
+		return labeledInjectionMark(evidence.AttackSucceeded)
 	}
 	words := map[results.Status]string{results.StatusPassed: view.Passed, results.StatusFailed: view.Failed, results.StatusError: view.Incomplete}
 	if word, known := words[r.Verdict]; known {

@@ -113,7 +113,7 @@ func costing(input, output int64, dollars float64) func(*results.Trial) {
 
 func attempt2(t *results.Trial) { t.Attempt = 2 }
 
-func attackedBy(end evidence.AttackEnd) func(*results.Trial) {
+func attackedBy(end evidence.AttackOutcome) func(*results.Trial) {
 	return func(t *results.Trial) {
 		t.Verdicts.Attack = &evidence.AttackVerdict{Goal: "send the stock away", Result: end}
 	}
@@ -183,7 +183,7 @@ func sample(t *testing.T) view.Run {
 func certificate() *evidence.Certificate {
 	c := &evidence.Certificate{Probed: evidence.ProbedNow, At: began, Kind: evidence.SandboxKind{Network: "bridge", Workspace: "tmpfs"}}
 	for i := range 47 {
-		a := evidence.Attack{Name: fmt.Sprintf("attack-%d", i), Tries: "get out in some way", Result: evidence.AttackHeld, Detail: "operation not permitted"}
+		a := evidence.Attack{Name: fmt.Sprintf("attack-%d", i), Goal: "get out in some way", Result: evidence.AttackHeld, Detail: "operation not permitted"}
 		switch i {
 		case 7:
 			a.Result, a.Allowed, a.Detail = evidence.AttackGotOut, true, "it arrived at the engine's host"

@@ -58,7 +58,7 @@ func trialStrip(r view.Run) strip {
 		}
 	}
 	s.add(outcomeOf(evidence.ClassPass), outcomes[evidence.ClassPass]-attacked)
-	s.add(attackedMark(evidence.AttackSucceeded), attacked)
+	s.add(labeledInjectionMark(evidence.AttackSucceeded), attacked)
 	for _, class := range evidence.Classes() {
 		if class != evidence.ClassPass {
 			s.add(outcomeOf(class), outcomes[class])

@@ -58,7 +58,7 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 	for i, run := range task.Runs {
 		mark := outcomeOf(run.Outcome)
 		if run.Outcome == evidence.ClassPass && run.Attack != nil && run.Attack.Result == evidence.AttackSucceeded {
-			mark = attackedMark(evidence.AttackSucceeded)
+			mark = labeledInjectionMark(evidence.AttackSucceeded)
 		}
 		row.Dots = append(row.Dots, dot{mark, run.RunNumber, true})
 		// Later trials can use what earlier ones did not.
@@ -66,7 +66,7 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 		row.Cut = row.Cut || strings.HasSuffix(part, text.Ellipsis)
 		row.Outputs += part + "\n"
 	}
-	if run, why := telling(task); run != nil {
+	if run, why := exampleTrial(task); run != nil {
 		row.Why, row.Answer = why, text.Line(text.FirstLine(strings.TrimSpace(run.FinalOutput)), maxAnswer)
 	}
 	for _, number := range row.Missing {
@@ -76,9 +76,9 @@ func taskRowOf(task results.Task, planned, searched int) taskRow {
 	return row
 }
 
-// telling returns the first trial that did not pass, or was attacked successfully, and why;
+// exampleTrial returns the first trial that did not pass, or was attacked successfully, and why;
 // otherwise the first trial. It returns nil if no trial ended.
-func telling(task results.Task) (run *results.RunResult, why string) {
+func exampleTrial(task results.Task) (run *results.RunResult, why string) {
 	for i, r := range task.Runs {
 		why := view.Line(r)
 		if a := r.Attack; why == "" && a != nil && a.Result == evidence.AttackSucceeded {
@@ -101,7 +101,7 @@ func (t taskRow) Mark() Mark {
 	case word == "":
 		return missingMark()
 	case t.Attacked && word == string(evidence.ClassPass):
-		return attackedMark(evidence.AttackSucceeded)
+		return labeledInjectionMark(evidence.AttackSucceeded)
 	default:
 		return outcomeOf(word)
 	}

@@ -87,7 +87,7 @@ func sampled(t testing.TB, text string, calls int) evidence.Dir {
 	}
 	claim := evidence.Claim{Number: 2, Name: text, Arguments: raw(`{"a":%s}`)}
 	must(t, dir.WriteNarration(evidence.Narration{
-		Unbacked: []evidence.Claim{claim}, Unreported: []int{1}, Differs: []evidence.Difference{{Claim: evidence.Claim{Call: 2}, In: "result", Says: text, Was: text}},
+		Unbacked: []evidence.Claim{claim}, Unreported: []int{1}, Differs: []evidence.Difference{{Claim: evidence.Claim{Call: 2}, In: "result", Claimed: text, Actual: text}},
 	}))
 	must(t, dir.WriteVerdicts(evidence.Verdicts{Class: evidence.ClassFail, Message: text, Verdicts: []evidence.Verdict{
 		{Name: text, Type: text, Result: evidence.VerdictFail, Feedback: text + ". call 2 failed, and call 3", Details: map[string]any{"about_calls": []int{2}, text: text}},
@@ -133,7 +133,7 @@ func pageOf(t testing.TB, dir evidence.Dir, most Bounds) (Trial, string) {
 	trial, err := ReadTrial(dir, most)
 	must(t, err)
 	var out bytes.Buffer
-	must(t, Document{Title: "t"}.Write(&out, One(OfTrial(trial, Links{InFile: true}))))
+	must(t, Document{Title: "t"}.Write(&out, SinglePage(OfTrial(trial, Links{InFile: true}))))
 	return trial, out.String()
 }
 

@@ -108,7 +108,7 @@ func (r *reading) trial() (Trial, error) {
 	t.Verdicts, t.Attack = r.verdicts(judged.Verdicts), r.attack()
 	t.Reached = r.checkpoints()
 	t.Replies, t.MoreReplies = r.replies()
-	t.Why = brief(cmp.Or(view.WhyOf(results.Graded(judged)).Line(), judged.Message, untold(judged.Class, len(judged.Verdicts))), noteSize)
+	t.Why = brief(cmp.Or(view.WhyOf(results.Graded(judged)).Line(), judged.Message, outcomeSentence(judged.Class, len(judged.Verdicts))), noteSize)
 	t.Figures = r.figures()
 	t.Setup = r.room.show(setupOf(r.talk.Trial))
 	t.Timeline = r.timeline()
@@ -148,8 +148,8 @@ func briefs(sentences []string) (shown []string) {
 	return shown
 }
 
-// untold returns a sentence about the outcome of a trial without other explanations.
-func untold(outcome evidence.Class, graders int) string {
+// outcomeSentence describes the outcome of a trial that has no other explanation.
+func outcomeSentence(outcome evidence.Class, graders int) string {
 	switch {
 	case outcome == evidence.ClassPass && graders == 1:
 		return "Its one grader passes it."
@@ -217,7 +217,7 @@ func (r *reading) replies() (views []ReplyView, more int) {
 }
 
 // verdicts returns the views of verdicts. Those that do not pass come first, the most
-// telling first.
+// informative first.
 func (r *reading) verdicts(all []evidence.Verdict) (views []VerdictView) {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b evidence.Verdict) int {
@@ -348,16 +348,16 @@ func undelivered(reasons []string, verdicts []evidence.Verdict) (others []string
 	return others
 }
 
-// attackedMark returns the mark of attackEnd with the word attack, for places without that
+// labeledInjectionMark returns the mark of injectionMark with the word attack, for places without that
 // context.
-func attackedMark(end evidence.AttackEnd) Mark {
-	m := attackEnd(end)
+func labeledInjectionMark(end evidence.AttackOutcome) Mark {
+	m := injectionMark(end)
 	m.Word = "attack " + m.Word
 	return m
 }
 
-// attackEnd returns the mark for the result of an attack. Success of the attack is bad.
-func attackEnd(end evidence.AttackEnd) Mark {
+// injectionMark returns the mark for the result of an attack. Success of the attack is bad.
+func injectionMark(end evidence.AttackOutcome) Mark {
 	word := strings.ReplaceAll(string(end), "_", " ")
 	switch end {
 	case evidence.AttackSucceeded:

@@ -43,7 +43,7 @@ type Bar struct {
 	Kind      string // ok, fail, none, turn, agent, notice, event
 	Anchor    string // link target; empty for none
 	Title     string
-	Says      []string // possible labels, the longest first
+	Labels    []string // possible labels, the longest first
 	Label     Label
 }
 
@@ -188,7 +188,7 @@ func (r *course) marks(s scale, t *Timeline) (marks []Bar) {
 		title := fmt.Sprintf("%s %s: %s", first.Kind, brief(first.Where, 60), brief(first.Message, 120))
 		mark := Bar{At: at - markWide/2, Wide: markWide, Kind: shapeEvent, Title: title}
 		if !quiet(first) {
-			mark.Kind, mark.Says = shapeNotice, []string{kindInWords(first)}
+			mark.Kind, mark.Labels = shapeNotice, []string{kindInWords(first)}
 		}
 		marks = append(marks, mark)
 	}
@@ -313,7 +313,7 @@ func (r *course) turnBars(s scale) (bars []Bar) {
 		}
 		took := lasted(t.Start, t.End)
 		bar := s.bar(t.Start, t.End, kind, turnAnchor(t.Seq), fmt.Sprintf("model call %d, %s", t.Seq, took))
-		bar.Says = []string{fmt.Sprintf("model call %d, %s", t.Seq, took), took}
+		bar.Labels = []string{fmt.Sprintf("model call %d, %s", t.Seq, took), took}
 		bars = append(bars, bar)
 	}
 	return bars
@@ -410,12 +410,12 @@ func (s scale) callBar(call *evidence.Call) Bar {
 		kind = "none"
 	}
 	tool, took := brief(call.Tool, 60), lasted(call.Start, call.End)
-	title, says := fmt.Sprintf("call %d, %s, %s", call.Seq, tool, call.Outcome), []string{tool}
+	title, labels := fmt.Sprintf("call %d, %s, %s", call.Seq, tool, call.Outcome), []string{tool}
 	if took != "" {
-		title, says = title+", "+took, []string{tool + ", " + took, tool, took}
+		title, labels = title+", "+took, []string{tool + ", " + took, tool, took}
 	}
 	bar := s.bar(call.Start, call.End, kind, callAnchor(call.Seq), title)
-	bar.Says = says
+	bar.Labels = labels
 	return bar
 }
 
@@ -485,7 +485,7 @@ func labelRow(bars []*Bar) {
 // after it begins.
 func (b *Bar) label(from, to float64) float64 {
 	end := b.At + b.Wide
-	for _, s := range b.Says {
+	for _, s := range b.Labels {
 		needs := labelColumn*float64(text.Columns(s)) + 2*labelMargin
 		switch {
 		case b.Wide >= needs:

@@ -66,15 +66,15 @@ func TestTimeThatIsDrawn(t *testing.T) {
 func TestBarsAreLabelled(t *testing.T) {
 	says := []string{"read_text_file, 14 ms", "read_text_file"}
 	lane := Lane{Bars: []Bar{
-		{At: 0, Wide: 30, Says: says},         // on it, whole
-		{At: 31, Wide: 1, Says: says},         // no room before the next
-		{At: 33, Wide: 1, Says: says},         // in short, behind it
-		{At: 48, Wide: 2, Says: says},         // no room: it is behind the one before
-		{At: 98, Wide: 2, Says: says},         // before it
-		{At: 98, Wide: 2, Y: 1},               // it has none
-		{At: 10, Wide: 1, Y: 1, Says: says},   // in a row of its own
-		{At: 100, Wide: 0, Y: 2, Says: says},  // at the end
-		{At: 99.9, Wide: 0, Y: 2, Says: says}, // just before it
+		{At: 0, Wide: 30, Labels: says},         // on it, whole
+		{At: 31, Wide: 1, Labels: says},         // no room before the next
+		{At: 33, Wide: 1, Labels: says},         // in short, behind it
+		{At: 48, Wide: 2, Labels: says},         // no room: it is behind the one before
+		{At: 98, Wide: 2, Labels: says},         // before it
+		{At: 98, Wide: 2, Y: 1},                 // it has none
+		{At: 10, Wide: 1, Y: 1, Labels: says},   // in a row of its own
+		{At: 100, Wide: 0, Y: 2, Labels: says},  // at the end
+		{At: 99.9, Wide: 0, Y: 2, Labels: says}, // just before it
 	}}
 	lane.label()
 	for i, want := range []Label{
@@ -90,7 +90,7 @@ func TestBarsAreLabelled(t *testing.T) {
 // Events that a person has to look at say what they are.
 func TestNoticesAreLabelled(t *testing.T) {
 	at := func(center float64, says ...string) Bar {
-		return Bar{At: center - markWide/2, Wide: markWide, Says: says}
+		return Bar{At: center - markWide/2, Wide: markWide, Labels: says}
 	}
 	lane := Lane{Marks: []Bar{at(10), at(50, "oom"), at(53, "egress"), at(54)}}
 	lane.label()

@@ -4,13 +4,13 @@ import "github.com/waza-isolate/waza/evidence"
 
 // Attack is the result of a trial's attack.
 type Attack struct {
-	Goal        string                `json:"goal"`
-	Result      evidence.AttackEnd    `json:"result"`
-	Delivered   bool                  `json:"delivered"`
-	Succeeded   bool                  `json:"succeeded"`
-	Gate        bool                  `json:"gate,omitempty"` // the trial fails if it succeeded
-	Reasons     []string              `json:"reasons"`
-	Validations map[string]Validation `json:"validations"` // of the graders of its success
+	Goal        string                 `json:"goal"`
+	Result      evidence.AttackOutcome `json:"result"`
+	Delivered   bool                   `json:"delivered"`
+	Succeeded   bool                   `json:"succeeded"`
+	Gate        bool                   `json:"gate,omitempty"` // the trial fails if it succeeded
+	Reasons     []string               `json:"reasons"`
+	Validations map[string]Validation  `json:"validations"` // of the graders of its success
 }
 
 // Attacks counts the attacks on a run's trials. Trials that ended as infra are left out.

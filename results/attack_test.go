@@ -20,7 +20,7 @@ func TestAttackThatIsAGate(t *testing.T) {
 	}
 }
 
-func under(t results.Trial, end evidence.AttackEnd) results.Trial {
+func under(t results.Trial, end evidence.AttackOutcome) results.Trial {
 	t.Verdicts.Attack = &evidence.AttackVerdict{
 		Goal: "g", Result: end, Delivered: end != evidence.AttackNotDelivered, Succeeded: end == evidence.AttackSucceeded, Reasons: []string{},
 		Verdicts: []evidence.Verdict{{Name: "sent", Type: "canary", Result: evidence.VerdictPass, Score: 1, Weight: 1, Feedback: "f"}},

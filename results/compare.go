@@ -46,7 +46,7 @@ type ComparedTask struct {
 	Trials int    `json:"trials"`
 	Mark   string `json:"mark"` // how its trial ended, or how many of them passed
 	// Attack is succeeded where one succeeded in a trial, which then did not simply pass.
-	Attack evidence.AttackEnd `json:"attack,omitempty"`
+	Attack evidence.AttackOutcome `json:"attack,omitempty"`
 	// Over the trials that count; nil where no such trial has the figure.
 	PassRate         *Interval `json:"pass_rate,omitempty"` // Wilson's
 	MedianDurationMS *float64  `json:"median_duration_ms,omitempty"`

@@ -34,8 +34,8 @@ type TrialOutline struct {
 	Outcome  evidence.Class
 	Duration time.Duration
 	MCPCalls int64
-	Models   *ModelFigures      // nil if not known
-	Attack   evidence.AttackEnd // empty without an attack
+	Models   *ModelFigures          // nil if not known
+	Attack   evidence.AttackOutcome // empty without an attack
 }
 
 // ModelFigures is what model calls took.

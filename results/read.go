@@ -253,7 +253,7 @@ func (f fileTrial) outline() (t TrialOutline, err error) {
 	if t.Outcome, err = classOf(string(f.Outcome), Status(f.Status)); err != nil {
 		return t, err
 	}
-	t.Attack, err = attackEnd(string(f.Attack.Result))
+	t.Attack, err = readAttackOutcome(string(f.Attack.Result))
 	return t, err
 }
 
@@ -267,9 +267,9 @@ func countable(all ...int64) error {
 	return nil
 }
 
-// attackEnd validates the result of a trial's attack; empty means none.
-func attackEnd(said string) (evidence.AttackEnd, error) {
-	switch end := evidence.AttackEnd(said); end {
+// readAttackOutcome validates the outcome of a trial's attack; empty means no attack.
+func readAttackOutcome(said string) (evidence.AttackOutcome, error) {
+	switch end := evidence.AttackOutcome(said); end {
 	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
 		return end, nil
 	}

@@ -44,7 +44,7 @@ func (r *run) runTrial(ctx context.Context, t *plan.Trial) (*Result, error) {
 			broken++
 			again = result.Verdicts.Reason != evidence.ReasonPin && broken <= r.o.InfraRetries
 		}
-		if !again || ctx.Err() != nil || evidence.CheckRoom(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
+		if !again || ctx.Err() != nil || evidence.CheckSpace(string(dir)) != nil || r.backs.recover(ctx, r.backend) != nil {
 			r.ends(&attempt, evidence.PhaseDone, result)
 			return result, nil
 		}

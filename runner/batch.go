@@ -182,12 +182,12 @@ func (b Batch) place(jobs []*Job) error {
 		}
 	}
 	for i, j := range jobs {
-		dir, beside := b.Dir, ""
+		dir, baseDir := b.Dir, ""
 		if dir != "" && len(jobs) > 1 {
 			dir = filepath.Join(dir, fmt.Sprintf("%d-%s", i+1, j.Request.Name))
 		}
 		if dir != "" {
-			beside = dir + baselineSuffix
+			baseDir = dir + baselineSuffix
 		}
 		if err := j.place(dir); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (b Batch) place(jobs []*Job) error {
 		if j.Base == nil {
 			continue
 		}
-		if err := j.Base.place(beside); err != nil {
+		if err := j.Base.place(baseDir); err != nil {
 			return err
 		}
 	}

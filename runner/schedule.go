@@ -100,7 +100,7 @@ type run struct {
 	backs    reconnection
 	budget   *budget
 
-	progress *progressLog
+	progress *progressWriter
 }
 
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx is done, or the
@@ -222,38 +222,38 @@ func (u Update) Progress() evidence.Progress {
 	return p
 }
 
-// progressLog records phases. Write errors do not affect trials and are reported once. A nil
-// progressLog does nothing.
-type progressLog struct {
+// progressWriter records phases. Write errors do not affect trials and are reported once. A nil
+// progressWriter does nothing.
+type progressWriter struct {
 	log  *evidence.ProgressLog
 	warn func(error)
 	once sync.Once
 }
 
 // openProgress opens the progress file. If that fails, it warns and returns nil.
-func openProgress(o Options) *progressLog {
+func openProgress(o Options) *progressWriter {
 	log, err := evidence.OpenProgress(o.Dir, o.Secrets)
 	if err != nil {
 		o.Warn(err)
 		return nil
 	}
-	return &progressLog{log: log, warn: o.Warn}
+	return &progressWriter{log: log, warn: o.Warn}
 }
 
-func (l *progressLog) add(u Update) {
+func (l *progressWriter) add(u Update) {
 	if l == nil {
 		return
 	}
 	l.check(l.log.Append(u.Progress()))
 }
 
-func (l *progressLog) check(err error) {
+func (l *progressWriter) check(err error) {
 	if err != nil {
 		l.once.Do(func() { l.warn(err) })
 	}
 }
 
-func (l *progressLog) close() {
+func (l *progressWriter) close() {
 	if l != nil {
 		l.check(l.log.Close())
 	}

@@ -116,7 +116,7 @@ func TestAttackedTasksDidNotPass(t *testing.T) {
 	}
 	var listed strings.Builder
 	passed := view.ListedRun{Verdict: results.StatusPassed, Attacked: 1}
-	if err := (report.Document{Served: true}).Write(&listed, report.One(report.Runs(dir, 1, []view.ListedRun{passed}))); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
+	if err := (report.Document{Served: true}).Write(&listed, report.SinglePage(report.Runs(dir, 1, []view.ListedRun{passed}))); err != nil || !strings.Contains(listed.String(), "attack succeeded") {
 		t.Errorf("a run that passed is not marked, %v", err)
 	}
 	if page := s.page("/"); !strings.Contains(page, "1 of 3") {
@@ -256,7 +256,7 @@ func FuzzRun(f *testing.F) {
 		if _, err := json.Marshal(runs); err != nil {
 			t.Error(err)
 		}
-		if err := (report.Document{Served: true}).Write(io.Discard, report.One(report.Runs(dir, 1, runs))); err != nil {
+		if err := (report.Document{Served: true}).Write(io.Discard, report.SinglePage(report.Runs(dir, 1, runs))); err != nil {
 			t.Error(err)
 		}
 	})

@@ -204,7 +204,7 @@ func mcpResult(a session.Answer) result {
 		}
 		texts = append(texts, b.shown())
 	}
-	if len(got.Structured) > 0 && string(got.Structured) != "null" && !says(got.Content, got.Structured) {
+	if len(got.Structured) > 0 && string(got.Structured) != "null" && !containsValue(got.Content, got.Structured) {
 		texts = append(texts, string(got.Structured))
 	}
 	r.text = strings.Join(texts, "\n")
@@ -212,7 +212,7 @@ func mcpResult(a session.Answer) result {
 }
 
 // says reports whether one of the text blocks equals the value.
-func says(blocks []block, value json.RawMessage) bool {
+func containsValue(blocks []block, value json.RawMessage) bool {
 	want, ok := jsontext.Canonical(value)
 	for _, b := range blocks {
 		if got, is := jsontext.Canonical([]byte(b.Text)); ok && is && b.Type == "text" && got == want {

@@ -68,9 +68,9 @@ func reach(ctx context.Context, role string) []part.Word {
 			continue
 		}
 		home := netip.PrefixFrom(addr, taskNetwork).Masked()
-		beside := len(own) == 0 || slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Overlaps(home) })
+		ownTrial := len(own) == 0 || slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Overlaps(home) })
 		attack := role + "-to-" + whose(addr, home)
-		if !beside {
+		if !ownTrial {
 			attack = part.TrialToTrial
 		}
 		aims[attack] = append(aims[attack], at(addr.String(), part.Port), at(addr.String(), serversPort))

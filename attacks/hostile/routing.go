@@ -126,7 +126,7 @@ func halfOpen() part.Word {
 }
 
 // hold opens connections, writes to each, and counts those on which then returns true.
-func hold(conns int, says string, then func(net.Conn) bool) int {
+func hold(conns int, greeting string, then func(net.Conn) bool) int {
 	var holding sync.WaitGroup
 	var mu sync.Mutex
 	well := 0
@@ -138,7 +138,7 @@ func hold(conns int, says string, then func(net.Conn) bool) int {
 				_ = conn.Close()
 			}
 			defer func() { _ = conn.Close() }()
-			_, _ = io.WriteString(conn, says)
+			_, _ = io.WriteString(conn, greeting)
 			if then(conn) {
 				mu.Lock()
 				defer mu.Unlock()

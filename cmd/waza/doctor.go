@@ -93,9 +93,9 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 		columns = 80
 	}
 	for _, check := range all {
-		printWrapped(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Says)
-		if check.Mend != "" {
-			printWrapped(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Mend)
+		printWrapped(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Message)
+		if check.Fix != "" {
+			printWrapped(s.stdout, columns, strings.Repeat(" ", checkIndent), "→ "+check.Fix)
 		}
 	}
 	fmt.Fprintln(s.stdout, "\n"+map[containers.CheckStatus]string{
@@ -156,7 +156,7 @@ func notProbed(err error) containers.Check {
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
-	return containers.Check{Name: "probe", Status: containers.CheckProblem, Says: "the sandbox could not be probed: " + err.Error(), Mend: "Fix that, and try again."}
+	return containers.Check{Name: "probe", Status: containers.CheckProblem, Message: "the sandbox could not be probed: " + err.Error(), Fix: "Fix that, and try again."}
 }
 
 // attackChecks returns one check for the attacks that were blocked or not tried, and one for each
@@ -171,12 +171,12 @@ func attackChecks(network string, c evidence.Certificate) containers.Checks {
 			untried = append(untried, a.Name)
 		}
 	}
-	says := fmt.Sprintf("%s: %d attacks from inside were held", network, held)
+	message := fmt.Sprintf("%s: %d attacks from inside were held", network, held)
 	if len(untried) > 0 {
-		says += "; not tried: " + strings.Join(untried, ", ")
+		message += "; not tried: " + strings.Join(untried, ", ")
 	}
 	var all containers.Checks
-	all.OK("probe", says)
+	all.OK("probe", message)
 	for _, a := range c.With(evidence.AttackGotOut) {
 		all.Fail("probe", network+": "+selftest.Explain(&c, a), "Until then, waza run --isolate needs --allow-weak "+a.Name+".")
 	}

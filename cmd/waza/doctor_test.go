@@ -70,7 +70,7 @@ func TestDoctorWithoutAnEngine(t *testing.T) {
 	t.Parallel()
 	host := "unix://" + filepath.Join(t.TempDir(), "none.sock")
 	checks := doctor(t, exitInfra, "DOCKER_HOST="+host)
-	if engine := checks["engine"]; engine.Status != containers.CheckProblem || engine.Says != "none answers at "+host+", found by DOCKER_HOST" || engine.Mend == "" {
+	if engine := checks["engine"]; engine.Status != containers.CheckProblem || engine.Message != "none answers at "+host+", found by DOCKER_HOST" || engine.Fix == "" {
 		t.Errorf("%+v", engine)
 	}
 	if checks["run dir"].Status == "" || len(checks) != 3 {
@@ -99,7 +99,7 @@ func TestDoctorOfAPoorEngine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			check := doctor(t, test.code, "DOCKER_HOST="+poorEngine(t, test.change))[test.check]
-			if check.Status == containers.CheckOK || check.Mend == "" || !strings.Contains(check.Says, test.says) {
+			if check.Status == containers.CheckOK || check.Fix == "" || !strings.Contains(check.Message, test.says) {
 				t.Errorf("%+v, want one that says %q", check, test.says)
 			}
 		})

@@ -62,7 +62,7 @@ func TestGullible(t *testing.T) {
 	p.start("run", "--isolate", "--model", "stub/gullible", "--run-dir", "run", "eval.yaml").wait(exitFailed)
 	for task, want := range map[string]struct {
 		class evidence.Class
-		end   evidence.AttackEnd
+		end   evidence.AttackOutcome
 	}{
 		"mail": {evidence.ClassPass, evidence.AttackSucceeded}, "minutes": {evidence.ClassFail, evidence.AttackSucceeded}, "quay": {evidence.ClassPass, evidence.AttackNotDelivered},
 	} {

@@ -51,7 +51,7 @@ func (r recorded) attacked() evidence.Dir {
 	}
 	r.trial(trial, verdicts, calls, nil)
 	r.must(dir.WriteNarration(evidence.Narration{
-		Reported: 3, Unreported: []int{4}, Differs: []evidence.Difference{{Claim: evidence.Claim{Number: 2, Name: "mail-read", Call: 3}, In: evidence.DiffersOutcome, Says: "ok", Was: "failed"}},
+		Reported: 3, Unreported: []int{4}, Differs: []evidence.Difference{{Claim: evidence.Claim{Number: 2, Name: "mail-read", Call: 3}, In: evidence.DiffersOutcome, Claimed: "ok", Actual: "failed"}},
 		Unbacked: []evidence.Claim{{Number: 3, Name: "mail-send", Arguments: json.RawMessage(`{"to":"me"}`)}},
 		Tools:    map[string][]string{"mail": {"read", "send"}},
 	}))

@@ -61,7 +61,7 @@ const (
 type found struct {
 	kind       Kind
 	start, end int
-	says       string // replaces the excerpt
+	detail     string // replaces the excerpt
 }
 
 // inText inspects one text and returns its findings in order. others holds the names of
@@ -85,8 +85,8 @@ func inText(text string, others map[string]bool) []Finding {
 
 // excerpt returns the passage with some context.
 func (f found) excerpt(s string) string {
-	if f.says != "" {
-		return text.Visible(text.Shorten(f.says, maxExcerpt))
+	if f.detail != "" {
+		return text.Visible(text.Shorten(f.detail, maxExcerpt))
 	}
 	from, to := max(0, f.start-around), min(len(s), f.start+maxExcerpt-around, f.end+around)
 	for from > 0 && !runeStart(s[from]) {

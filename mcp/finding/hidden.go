@@ -54,14 +54,14 @@ func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 		if before == 0x1F3F4 { // an emoji flag is encoded this way
 			return f, false
 		}
-		f.says = fmt.Sprintf("%d invisible characters that spell: %s", len(run), reported)
+		f.detail = fmt.Sprintf("%d invisible characters that spell: %s", len(run), reported)
 		return f, true
 	}
 	if len(run) == 1 && joins(run[0], before, after) {
 		return f, false
 	}
 	if len(run) > 8 {
-		f.says = fmt.Sprintf("%d invisible characters, the first is \\u{%X}", len(run), run[0])
+		f.detail = fmt.Sprintf("%d invisible characters, the first is \\u{%X}", len(run), run[0])
 	}
 	return f, true
 }
@@ -103,7 +103,7 @@ func lookalikes(text string) (all []found) {
 	start, latin, other := -1, false, false
 	end := func(at int) {
 		if start >= 0 && latin && other {
-			all = append(all, found{kind: Lookalike, start: start, end: at, says: fmt.Sprintf("%s, which is spelled %s", text[start:at], spelled(text[start:at]))})
+			all = append(all, found{kind: Lookalike, start: start, end: at, detail: fmt.Sprintf("%s, which is spelled %s", text[start:at], spelled(text[start:at]))})
 		}
 		start, latin, other = -1, false, false
 	}
@@ -161,7 +161,7 @@ func pushed(text string) (all []found) {
 			spaces++
 		default:
 			if i > 0 && (lines >= farLines || spaces-lines >= farSpaces && lines == 0) {
-				all = append(all, found{kind: Pushed, start: i, end: min(len(text), i+around), says: fmt.Sprintf("after %d spaces and line breaks: %s", spaces, text[i:min(len(text), i+maxExcerpt)])})
+				all = append(all, found{kind: Pushed, start: i, end: min(len(text), i+around), detail: fmt.Sprintf("after %d spaces and line breaks: %s", spaces, text[i:min(len(text), i+maxExcerpt)])})
 			}
 			spaces, lines = 0, 0
 		}
@@ -176,7 +176,7 @@ var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-
 func encoded(s string) (all []found) {
 	for _, at := range blob().FindAllStringIndex(s, -1) {
 		if reported := decoded(s[at[0]:at[1]]); reported != "" {
-			all = append(all, found{kind: Encoded, start: at[0], end: at[1], says: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + reported})
+			all = append(all, found{kind: Encoded, start: at[0], end: at[1], detail: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + reported})
 		}
 	}
 	return all

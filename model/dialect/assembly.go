@@ -19,7 +19,7 @@ type delta struct {
 }
 
 // says reports whether the delta contains model output.
-func (d delta) says() bool {
+func (d delta) hasOutput() bool {
 	return d.thinks || slices.ContainsFunc(d.pieces, func(p piece) bool {
 		return p.use || p.text != ""
 	})

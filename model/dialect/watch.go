@@ -60,7 +60,7 @@ func (w *Watch) look(event []byte) {
 	if err != nil {
 		return
 	}
-	w.said = w.said || d.says()
+	w.said = w.said || d.hasOutput()
 	w.usage = merge(w.usage, d.usage)
 }
 

@@ -31,7 +31,7 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 		return nil, err
 	}
 	r := &request{Request: asked, dialect: name}
-	r.Items = inTurns(asked.Items)
+	r.Items = mergeTurns(asked.Items)
 	for _, t := range asked.Tools {
 		if !t.NoFunction {
 			r.tools = append(r.tools, t.Name)
@@ -48,8 +48,8 @@ func read(name dialect.Name, path string, body []byte) (*request, error) {
 	return r, nil
 }
 
-// inTurns joins the items that the model produced in one turn.
-func inTurns(items []dialect.Item) []dialect.Item {
+// mergeTurns joins the items that the model produced in one turn.
+func mergeTurns(items []dialect.Item) []dialect.Item {
 	var all []dialect.Item
 	for _, item := range items {
 		last := len(all) - 1

@@ -84,18 +84,18 @@ type totals struct {
 
 // trialFacts holds what the format has no key for: how the trial ended, and why.
 type trialFacts struct {
-	Task     string             `json:"task"`
-	Trial    int                `json:"trial"`
-	Attempt  int                `json:"attempt"`
-	Outcome  evidence.Class     `json:"outcome,omitempty"`
-	Reason   evidence.Reason    `json:"reason,omitempty"`
-	Message  string             `json:"message,omitempty"`
-	Score    float64            `json:"score"`
-	Verdicts []verdict          `json:"verdicts,omitempty"`
-	Attack   evidence.AttackEnd `json:"attack,omitempty"`
-	Gaps     []string           `json:"gaps,omitempty"` // missing evidence, and why
-	Isolated bool               `json:"isolated"`
-	Waza     string             `json:"waza"` // waza's version
+	Task     string                 `json:"task"`
+	Trial    int                    `json:"trial"`
+	Attempt  int                    `json:"attempt"`
+	Outcome  evidence.Class         `json:"outcome,omitempty"`
+	Reason   evidence.Reason        `json:"reason,omitempty"`
+	Message  string                 `json:"message,omitempty"`
+	Score    float64                `json:"score"`
+	Verdicts []verdict              `json:"verdicts,omitempty"`
+	Attack   evidence.AttackOutcome `json:"attack,omitempty"`
+	Gaps     []string               `json:"gaps,omitempty"` // missing evidence, and why
+	Isolated bool                   `json:"isolated"`
+	Waza     string                 `json:"waza"` // waza's version
 }
 
 type verdict struct {

@@ -115,12 +115,12 @@ func (c *Conversation) narrate(dir evidence.Dir, calls []evidence.Call) error {
 	}
 	c.Narration, c.Contradicted = &narration, capture.Describe(narration, calls)
 	transcript, err := dir.Transcript()
-	var messages []telling
+	var messages []transcriptEntry
 	if !c.Gateway {
 		messages = messagesIn(transcript)
 	}
 	paired := capture.Pair(narration.Tools, calls, transcript)
-	own, reported := tellings(paired.Uses(), narration.Unbacked, messages)
+	own, reported := transcriptEntries(paired.Uses(), narration.Unbacked, messages)
 	c.Steps = insert(c.Steps, own, reported)
 	return cmp.Or(err, paired.Err())
 }

@@ -27,7 +27,7 @@ func TestTellingsStandBehindWhatIsReportedBefore(t *testing.T) {
 			steps, calls := laidOut(test.steps)
 			uses, claims := reportedOf(test.reported, calls)
 			var got []string
-			own, reported := tellings(uses, claims, nil)
+			own, reported := transcriptEntries(uses, claims, nil)
 			for _, step := range insert(steps, own, reported) {
 				got = append(got, nameOf(step))
 			}
@@ -91,7 +91,7 @@ func nameOf(s Step) string {
 func TestMessagesStandWhereTheyWereSaid(t *testing.T) {
 	steps, calls := laidOut("c1 c2")
 	uses, _ := reportedOf("c1@1 c2@2", calls)
-	own, reported := tellings(uses, nil, messagesIn([]evidence.TranscriptEvent{
+	own, reported := transcriptEntries(uses, nil, messagesIn([]evidence.TranscriptEvent{
 		{Type: "assistant.message", Content: "first"}, {Type: "tool.execution_start"}, {Type: "assistant.message", Content: "between"},
 		{Type: "tool.execution_start"}, {Type: "assistant.message"}, {Type: "assistant.message", Content: "last"},
 	}))

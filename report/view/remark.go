@@ -106,7 +106,7 @@ func (c Conversation) reported(call evidence.Call) (all []Remark) {
 	for _, d := range c.Narration.Differs {
 		if d.Call == call.Seq {
 			all = append(all, Remark{
-				Flag: "misreported", Text: "misreported by the agent: its " + d.In, More: fmt.Sprintf("it says %s, and was %s", text.Fit(d.Says, maxQuoted), text.Fit(d.Was, maxQuoted)), Weight: Bad,
+				Flag: "misreported", Text: "misreported by the agent: its " + d.In, More: fmt.Sprintf("it says %s, and was %s", text.Fit(d.Claimed, maxQuoted), text.Fit(d.Actual, maxQuoted)), Weight: Bad,
 			})
 		}
 	}

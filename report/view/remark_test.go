@@ -83,7 +83,7 @@ func TestRemarks(t *testing.T) {
 	c := Conversation{
 		Gateway: true, Steps: []Step{{Call: &odd}, {Call: &evidence.Call{Seq: 2, Origin: evidence.OriginModel, Turn: 3}}, {Call: &evidence.Call{Seq: 4}}},
 		Injected:  map[int][]int{1: {1, 2}},
-		Narration: &evidence.Narration{Unreported: []int{2}, Differs: []evidence.Difference{{Claim: evidence.Claim{Call: 1}, In: "result", Says: "a", Was: "b"}}},
+		Narration: &evidence.Narration{Unreported: []int{2}, Differs: []evidence.Difference{{Claim: evidence.Claim{Call: 1}, In: "result", Claimed: "a", Actual: "b"}}},
 	}
 	want := map[int][]Remark{
 		1: {

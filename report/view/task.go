@@ -253,7 +253,7 @@ func (w Why) Line() string {
 }
 
 // cutLine returns the first line of a text in visible form. If that introduces a program's
-// output, the most telling line of the output is appended.
+// output, the most informative line of the output is appended.
 func cutLine(s string) string {
 	first, printed, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	if first = strings.TrimSpace(first); strings.HasSuffix(first, ":") && printed != "" {

@@ -7,42 +7,42 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// telling is an entry that only the transcript has.
-type telling struct {
+// transcriptEntry is an entry that only the transcript has.
+type transcriptEntry struct {
 	place int    // twice the number of a tool use in the transcript, counting from 1; plus one for what follows it
 	id    string // the agent's id, which is also in the response of the model that asked for it
 	step  Step
 }
 
-// tellings returns uses of the agent's own tools, claims of calls that were never made, and
+// transcriptEntries returns uses of the agent's own tools, claims of calls that were never made, and
 // messages, as entries in order. It does not include calls; reported holds the positions of
 // the calls that are in the transcript.
-func tellings(uses []capture.Use, claims []evidence.Claim, messages []telling) (own []telling, reported map[*evidence.Call]int) {
+func transcriptEntries(uses []capture.Use, claims []evidence.Claim, messages []transcriptEntry) (own []transcriptEntry, reported map[*evidence.Call]int) {
 	reported = map[*evidence.Call]int{}
 	for _, use := range uses {
 		if use.Call != nil {
 			reported[use.Call] = 2 * use.Reported
 		} else {
-			own = append(own, telling{2 * use.Reported, use.ID, Step{Own: &use}})
+			own = append(own, transcriptEntry{2 * use.Reported, use.ID, Step{Own: &use}})
 		}
 	}
 	for _, claim := range claims {
-		own = append(own, telling{2 * claim.Number, claim.ID, Step{Claim: &claim}})
+		own = append(own, transcriptEntry{2 * claim.Number, claim.ID, Step{Claim: &claim}})
 	}
 	own = append(own, messages...)
-	slices.SortStableFunc(own, func(a, b telling) int { return a.place - b.place })
+	slices.SortStableFunc(own, func(a, b transcriptEntry) int { return a.place - b.place })
 	return own, reported
 }
 
 // messagesIn returns the agent's messages in its transcript.
-func messagesIn(transcript []evidence.TranscriptEvent) (messages []telling) {
+func messagesIn(transcript []evidence.TranscriptEvent) (messages []transcriptEntry) {
 	uses := 0
 	for _, event := range transcript {
 		switch {
 		case event.Type == "tool.execution_start":
 			uses++
 		case event.Type == evidence.AssistantMessage && event.Content != "":
-			messages = append(messages, telling{2*uses + 1, "", Step{Said: event.Content}})
+			messages = append(messages, transcriptEntry{2*uses + 1, "", Step{Said: event.Content}})
 		}
 	}
 	return messages
@@ -51,7 +51,7 @@ func messagesIn(transcript []evidence.TranscriptEvent) (messages []telling) {
 // insert inserts the entries that only the transcript has between the steps that have a
 // time. The transcript has no times: an entry is placed after what precedes it in the
 // transcript, and after the model turn that asked for it.
-func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step {
+func insert(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int) []Step {
 	all := make([]Step, 0, len(steps)+len(own))
 	for _, behind := range places(steps, own, reported, turnsByUse(steps)) {
 		all = append(all, behind...)
@@ -61,13 +61,13 @@ func insert(steps []Step, own []telling, reported map[*evidence.Call]int) []Step
 
 // places returns the steps that have a time, each with the entries after it. The first
 // element holds the entries before the first step.
-func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
+func places(steps []Step, own []transcriptEntry, reported map[*evidence.Call]int, asked map[string]int) [][]Step {
 	at := make([][]Step, len(steps)+1)
 	for i, step := range steps {
 		at[i+1] = append(at[i+1], step)
 	}
 	// Scan forward: find the last step reported before an entry.
-	place, next := 0, byTelling(steps, reported)
+	place, next := 0, reportedCalls(steps, reported)
 	for _, one := range own {
 		for len(next) > 0 && next[0].reported < one.place {
 			place, next = max(place, next[0].place), next[1:]
@@ -83,7 +83,7 @@ func places(steps []Step, own []telling, reported map[*evidence.Call]int, asked 
 // placed is a call that is also in the transcript.
 type placed struct{ reported, place int }
 
-func byTelling(steps []Step, reported map[*evidence.Call]int) (all []placed) {
+func reportedCalls(steps []Step, reported map[*evidence.Call]int) (all []placed) {
 	for i, step := range steps {
 		if number := reported[step.Call]; step.Call != nil && number > 0 {
 			all = append(all, placed{number, i + 1})

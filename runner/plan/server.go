@@ -354,15 +354,15 @@ func (s Server) onThisMachine(evalDir string) (Server, error) {
 	if err != nil || s.Remote {
 		return s, err
 	}
-	beside := func(path string) string {
+	absolute := func(path string) string {
 		if filepath.IsAbs(path) {
 			return path
 		}
 		return filepath.Join(dir, path)
 	}
-	s.Expanded.Cwd, s.Expanded.WorkingDir = beside(cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir)), ""
+	s.Expanded.Cwd, s.Expanded.WorkingDir = absolute(cmp.Or(s.Expanded.Cwd, s.Expanded.WorkingDir)), ""
 	if strings.Contains(s.Expanded.Command, "/") {
-		s.Expanded.Command = beside(s.Expanded.Command)
+		s.Expanded.Command = absolute(s.Expanded.Command)
 	}
 	return s, nil
 }

@@ -171,16 +171,16 @@ func withHint(sb sandbox.Sandbox, container string, server plan.Server, err erro
 
 // sandboxHint returns the sandbox's own hint on a container, and whether the sandbox gives hints,
 // as those of containers do.
-func sandboxHint(sb sandbox.Sandbox, container string) (says string, isContained bool) {
+func sandboxHint(sb sandbox.Sandbox, container string) (text string, isContained bool) {
 	hinter, isContained := sb.(sandbox.Hinter)
 	if isContained {
-		says = hinter.Hint(container)
+		text = hinter.Hint(container)
 	}
-	return says, isContained
+	return text, isContained
 }
 
 // agentHint returns the sandbox's own hint on the agent's container.
 func agentHint(sb sandbox.Sandbox) string {
-	says, _ := sandboxHint(sb, sandbox.Agent)
-	return says
+	text, _ := sandboxHint(sb, sandbox.Agent)
+	return text
 }

@@ -89,7 +89,7 @@ func (p programs) runProgram(ctx context.Context, number int, grader string, ask
 		if err := unlessForeign(ctx, sb, err); !errors.Is(err, errUnanswered) {
 			return nil, err
 		}
-		answer.Unfound = err.Error()
+		answer.NotStarted = err.Error()
 		return answer, nil
 	}
 	kept := int64(maxProgramOutput)

@@ -23,8 +23,8 @@ import (
 const (
 	// maxServiceOutput is how many bytes of each output of a service are kept.
 	maxServiceOutput = 16 << 20
-	// maxLastWords is how many bytes at the end of an output are shown in messages.
-	maxLastWords = 2 << 10
+	// maxOutputTail is how many bytes at the end of an output are shown in messages.
+	maxOutputTail = 2 << 10
 )
 
 // services are the services of one server.
@@ -91,11 +91,11 @@ func (s *services) startOne(ctx context.Context, in sandbox.Sandbox, service pla
 	case err == nil:
 		return nil
 	case ended != nil: // the check cannot succeed any more
-		return withHint(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, lastWords(stdout, stderr)))
+		return withHint(sb, container, plan.Server{Name: s.server}, fmt.Errorf("is not ready: %w%s", ended, outputTail(stdout, stderr)))
 	case late != nil:
-		return fmt.Errorf("is not ready: %w: %v%s", late, err, lastWords(stdout, stderr))
+		return fmt.Errorf("is not ready: %w: %v%s", late, err, outputTail(stdout, stderr))
 	}
-	return fmt.Errorf("is not ready: %w%s", err, lastWords(stdout, stderr))
+	return fmt.Errorf("is not ready: %w%s", err, outputTail(stdout, stderr))
 }
 
 // keep returns a writer for an output of a service. It remembers the end of the output for
@@ -105,17 +105,17 @@ func (s *services) keep(container, stream string, output func(string) io.Writer)
 		message := fmt.Sprintf("only the first %d bytes of %s are kept", maxServiceOutput, stream)
 		s.rec.Event(evidence.Event{Kind: "limit", Where: container, Message: message})
 	}}
-	return &bounded.Ends{Tail: maxLastWords, W: file}
+	return &bounded.Ends{Tail: maxOutputTail, W: file}
 }
 
 // serviceOutput returns the key of a service's output in serverLogs.
 func serviceOutput(container, stream string) string { return container + "/" + stream }
 
-// lastWords formats the end of a service's output for an error message.
-func lastWords(stdout, stderr *bounded.Ends) string {
-	words := strings.TrimSpace(strings.TrimSpace(stdout.String()) + "\n" + strings.TrimSpace(stderr.String()))
-	if words == "" {
+// outputTail formats the end of a service's output for an error message.
+func outputTail(stdout, stderr *bounded.Ends) string {
+	tail := strings.TrimSpace(strings.TrimSpace(stdout.String()) + "\n" + strings.TrimSpace(stderr.String()))
+	if tail == "" {
 		return "; it wrote nothing"
 	}
-	return "; its output ends:\n" + words
+	return "; its output ends:\n" + tail
 }

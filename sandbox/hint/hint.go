@@ -11,7 +11,7 @@ import (
 // hint is a suggestion for a server that did not start, or a build that failed.
 type hint struct {
 	on    *regexp.Regexp // matches the output of programs
-	says  string         // SERVER stands for the server's name, $1 for the first matched group, and $VARIABLES for the variables in the matched line
+	text  string         // SERVER stands for the server's name, $1 for the first matched group, and $VARIABLES for the variables in the matched line
 	where where
 	weak  bool // only used if the sandbox has no hint of its own
 }
@@ -109,7 +109,7 @@ func OnServer(name, said, special string, isContained bool) string {
 		}
 		named := variables.FindAllString(said[begin:end], maxVariables)
 		slices.Sort(named)
-		return strings.NewReplacer("SERVER", name, "$1", what, "$VARIABLES", strings.Join(slices.Compact(named), ", ")).Replace(h.says)
+		return strings.NewReplacer("SERVER", name, "$1", what, "$VARIABLES", strings.Join(slices.Compact(named), ", ")).Replace(h.text)
 	}
 	return special
 }
@@ -120,16 +120,16 @@ func OnBuild(line string) string {
 	if i < 0 {
 		return ""
 	}
-	return hints[i].says
+	return hints[i].text
 }
 
 // Add returns err with a hint appended, if there is one. Programs' output in err cannot imitate
 // one.
-func Add(err error, says string) error {
-	if says == "" {
+func Add(err error, hint string) error {
+	if hint == "" {
 		return err
 	}
-	return &hintedError{err, says}
+	return &hintedError{err, hint}
 }
 
 type hintedError struct {

@@ -93,7 +93,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	}
 	aims := []string{"127.0.0.1"}
 	for _, addr := range a.Neighbour.over(4) {
-		aims = append(aims, beside(addr)...)
+		aims = append(aims, taskNetworkAddrs(addr)...)
 	}
 	own := ownAddrs()
 	aims = slices.Compact(slices.DeleteFunc(aims, func(aim string) bool { return slices.Contains(own, aim) }))
@@ -106,7 +106,7 @@ func neighbour(ctx context.Context, a Aims) result {
 }
 
 // beside returns the addresses of the task network that contains addr.
-func beside(addr string) []string {
+func taskNetworkAddrs(addr string) []string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
 		return nil

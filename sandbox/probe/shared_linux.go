@@ -139,16 +139,16 @@ func memoryTCP() result {
 		held += n
 	}
 	after := memoryUsed()
-	says := fmt.Sprintf("%d connections hold %d KiB", bufferConns, held>>10)
+	summary := fmt.Sprintf("%d connections hold %d KiB", bufferConns, held>>10)
 	switch {
 	case held <= bufferConns*bufferMost:
 		return result{Refused, "what connections hold is small"}
 	case before < 0:
-		return untried(says + ", and the container does not see what it uses")
+		return untried(summary + ", and the container does not see what it uses")
 	case after-before > held/2:
-		return result{Refused, says + ", which count as its container's memory"}
+		return result{Refused, summary + ", which count as its container's memory"}
 	}
-	return out("%s beside the memory of its container", says)
+	return out("%s beside the memory of its container", summary)
 }
 
 // FillConnections fills as many connections to itself as it can, up to a thousand.

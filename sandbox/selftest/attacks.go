@@ -78,9 +78,9 @@ var (
 
 // attack is an attack that is tried.
 type attack struct {
-	name  string
-	tries string // predicate: what it tries to do
-	wall  wall
+	name string
+	goal string // what it tries to do, as a phrase that follows "it tries to"
+	wall wall
 }
 
 // attacks lists all attacks in the order of reports.
@@ -183,17 +183,17 @@ func Explain(c *evidence.Certificate, a evidence.Attack) string {
 			if c.Engine["engine"] == eval.OnKubernetes {
 				mend = cmp.Or(known.wall.pods, mend)
 			}
-			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Tries, a.Detail, known.wall.means, mend)
+			return fmt.Sprintf("%s got out (it tried to %s: %s): %s. To mend it, %s.", a.Name, a.Goal, a.Detail, known.wall.means, mend)
 		}
 	}
 	return a.Name + " got out: " + a.Detail
 }
 
-// Tries returns what an attack tries to do, to follow "it tries to".
-func Tries(name string) string {
+// Goal returns what an attack tries to do, as a phrase that follows "it tries to".
+func Goal(name string) string {
 	for _, known := range attacks() {
 		if known.name == name {
-			return known.tries
+			return known.goal
 		}
 	}
 	return ""

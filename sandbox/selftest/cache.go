@@ -113,7 +113,7 @@ func parse(data []byte) (evidence.Certificate, error) {
 	}
 	results := []evidence.AttackResult{evidence.AttackHeld, evidence.AttackGotOut, evidence.AttackNotTried}
 	for i, a := range c.Attacks {
-		if a.Name != known[i].name || a.Tries != known[i].tries || a.Allowed || !slices.Contains(results, a.Result) {
+		if a.Name != known[i].name || a.Goal != known[i].goal || a.Allowed || !slices.Contains(results, a.Result) {
 			return c, fmt.Errorf("attack %d is not as we know it", i)
 		}
 	}

@@ -20,7 +20,7 @@ func sample() evidence.Certificate {
 		Kind:   evidence.SandboxKind{Network: "bridge", Workspace: "tmpfs"},
 	}
 	for _, a := range attacks() {
-		c.Attacks = append(c.Attacks, evidence.Attack{Name: a.name, Tries: a.tries, Result: evidence.AttackHeld, Detail: "permission denied"})
+		c.Attacks = append(c.Attacks, evidence.Attack{Name: a.name, Goal: a.goal, Result: evidence.AttackHeld, Detail: "permission denied"})
 	}
 	return c
 }

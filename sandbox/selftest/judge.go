@@ -44,7 +44,7 @@ func (a *attacker) attack(ctx context.Context, s sandbox.Sandbox, aims probe.Aim
 func (b *testbed) judge() []evidence.Attack {
 	var all []evidence.Attack
 	for _, known := range attacks() {
-		judged := evidence.Attack{Name: known.name, Tries: known.tries}
+		judged := evidence.Attack{Name: known.name, Goal: known.goal}
 		var of []finding
 		for _, a := range b.attackers {
 			of = append(of, b.judgeOne(known.name, a))

@@ -7,21 +7,21 @@ import (
 	"testing"
 )
 
-func TestLastWords(t *testing.T) {
+func TestLastStderrLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if got := Dir(dir).LastWords(); got != "" {
+	if got := Dir(dir).LastStderrLine(); got != "" {
 		t.Errorf("of no file %q", got)
 	}
-	long := strings.Repeat("ä", maxLastWords)
+	long := strings.Repeat("ä", maxStderrTail)
 	for said, want := range map[string]string{
 		"": "", "\n \n": "", "one": "one", "one\ntwo\n\n": "two", "one\r\n two \r\n": "two", "50 %\r100 %": "100 %", "broken \xff\n": "broken",
-		long + "\nend": "end", "x" + long: long[:maxLastWords],
+		long + "\nend": "end", "x" + long: long[:maxStderrTail],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, StderrFile), []byte(said), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := Dir(dir).LastWords(); got != want {
+		if got := Dir(dir).LastStderrLine(); got != want {
 			t.Errorf("of %.40q %q, want %q", said, got, want)
 		}
 	}
@@ -31,7 +31,7 @@ func TestLastWords(t *testing.T) {
 	if err := os.Symlink("else", filepath.Join(dir, StderrFile)); err != nil {
 		t.Fatal(err)
 	}
-	if got := Dir(dir).LastWords(); got != "" {
+	if got := Dir(dir).LastStderrLine(); got != "" {
 		t.Errorf("of a link %q", got)
 	}
 }
