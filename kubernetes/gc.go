@@ -22,19 +22,18 @@ func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
 	if err != nil {
 		return g, err
 	}
-	leases := client.CoordinationV1().Leases(namespace)
-	found, err := leases.List(ctx, metav1.ListOptions{LabelSelector: labelRun})
+	leases, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{LabelSelector: labelRun})
 	if err != nil {
 		return g, err
 	}
 	var errs []error
-	for _, l := range found.Items {
-		run := l.Labels[labelRun]
-		if alive(&l, time.Now()) {
+	for _, found := range leases.Items {
+		run := found.Labels[labelRun]
+		if alive(&found, time.Now()) {
 			g.Live = append(g.Live, run)
 			continue
 		}
-		if err := deleteLease(ctx, leases, client.CoreV1().Pods(namespace), &l); err != nil {
+		if err := newLease(client, namespace, run).remove(ctx, &found); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -79,21 +79,22 @@ func (l *lease) takeOver(ctx context.Context) error {
 	if alive(found, time.Now()) {
 		return fmt.Errorf("%w: %s renewed its lease less than %d s ago", sandbox.ErrAlive, holderOf(found), leaseSeconds)
 	}
-	return deleteLease(ctx, l.client, l.pods, found)
+	return l.remove(ctx, found)
 }
 
-// deleteLease deletes a lease as it was found, and returns when it and all that it owns is gone.
-func deleteLease(ctx context.Context, client coordinationclient.LeaseInterface, pods corev1client.PodInterface, found *coordinationv1.Lease) error {
+// remove deletes the lease if it is still as found, and returns when it and everything that it
+// owns is gone.
+func (l *lease) remove(ctx context.Context, found *coordinationv1.Lease) error {
 	foreground := metav1.DeletePropagationForeground
-	err := client.Delete(ctx, found.Name, metav1.DeleteOptions{
+	err := l.client.Delete(ctx, found.Name, metav1.DeleteOptions{
 		PropagationPolicy: &foreground, Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
 	})
 	for asked := time.Now(); err == nil; {
-		if _, err = client.Get(ctx, found.Name, metav1.GetOptions{}); err == nil {
+		if _, err = l.client.Get(ctx, found.Name, metav1.GetOptions{}); err == nil {
 			err = retry.Sleep(ctx, time.Second)
 		}
 		if err == nil && time.Since(asked) > goneWithin {
-			err, asked = deleteLostOf(ctx, pods, found.Labels[labelRun]), time.Now()
+			err, asked = deleteLostOf(ctx, l.pods, found.Labels[labelRun]), time.Now()
 		}
 	}
 	if apierrors.IsNotFound(err) {
