@@ -101,7 +101,7 @@ func checkAttempts(t *testing.T, dir string, attempts int, class evidence.Class)
 		t.Fatal(err)
 	}
 	before := snapshot(t, dir)
-	if err := GradeTrials(dir); err != nil {
+	if err := gradeTrials(dir); err != nil {
 		t.Fatal(err)
 	}
 	again, err := WriteResults(dir, sealed)

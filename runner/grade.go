@@ -154,12 +154,6 @@ func (r Regrading) snapshots(record Record) (*Snapshots, error) {
 	return newSnapshots(e, tasks, r.Say), nil
 }
 
-// GradeTrials grades every trial of a run directory from its evidence.
-func GradeTrials(dir string) error {
-	_, err := Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
-	return err
-}
-
 // grade grades a trial from its evidence in dir, and writes the verdicts there.
 func grade(dir evidence.Dir, trial evidence.Trial) (evidence.Verdicts, error) {
 	verdicts, err := grading.Grade(dir, trial)

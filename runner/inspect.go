@@ -71,7 +71,7 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 		return inspection.Report{}, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
 	}
 	i.report = inspection.Report{Version: inspection.Version, ID: q.ID, Waza: q.Waza, Source: q.Source, Started: time.Now().UTC()}
-	err = i.prepare(ctx, backend)
+	err = i.setUp(ctx, backend)
 	if err == nil {
 		err = i.inspectAll(ctx, backend)
 	}
@@ -119,9 +119,9 @@ func (i *inspector) local() *plan.Trial {
 	return i.plans[at]
 }
 
-// prepare installs packages, gets all images, and certifies the kind of sandbox that the
+// setUp installs packages, gets all images, and certifies the kind of sandbox that the
 // servers run in.
-func (i *inspector) prepare(ctx context.Context, backend Backend) error {
+func (i *inspector) setUp(ctx context.Context, backend Backend) error {
 	then := "for this inspection alone"
 	if i.Pin {
 		then = keptInLock

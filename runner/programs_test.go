@@ -210,7 +210,7 @@ func TestProgramAfterATimeout(t *testing.T) {
 			t.Errorf("%+v", r.Verdicts)
 		}
 		before := readAll(t, r.Dir, evidence.VerdictsFile)
-		if err := GradeTrials(o.Dir); err != nil {
+		if err := gradeTrials(o.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if after := readAll(t, r.Dir, evidence.VerdictsFile); after != before {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -23,6 +24,12 @@ import (
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
 )
+
+// gradeTrials grades every trial of a run directory from its evidence.
+func gradeTrials(dir string) error {
+	_, err := Regrading{Dir: dir}.gradeTrials(context.Background(), Record{}, nil)
+	return err
+}
 
 // aRun is a run directory with a trial that passed, one that failed, one that is
 // infra, and what an interrupted one leaves.
@@ -102,7 +109,7 @@ func TestGradingAgainChangesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := GradeTrials(dir); err != nil {
+		if err := gradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := WriteResults(dir, read); err != nil {
@@ -149,7 +156,7 @@ func TestGradingWhatACrashLeft(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := GradeTrials(dir); err != nil {
+		if err := gradeTrials(dir); err != nil {
 			t.Fatal(err)
 		}
 		graded, err := WriteResults(dir, record)

@@ -25,7 +25,7 @@ const (
 func gradeLarge(ready func(string), stop <-chan struct{}) {
 	dir := os.Getenv(gradingDir)
 	record := Record{Choices: Choices{Trials: 1}, Tasks: []TaskRecord{{ID: "large"}}}
-	err := GradeTrials(dir)
+	err := gradeTrials(dir)
 	if err == nil {
 		_, err = WriteResults(dir, record)
 	}

@@ -203,7 +203,7 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	closing := context.WithoutCancel(ctx)
-	if err := e.prepare(ctx, backend); err != nil {
+	if err := e.setUp(ctx, backend); err != nil {
 		err = errors.Join(err, backend.Close(closing))
 		if errors.Is(err, errWeak) {
 			return Outcome{Dir: e.Dir, Record: e.record}, errors.Join(err, e.record.Write(e.Dir))
@@ -216,8 +216,8 @@ func (e *execution) execute(ctx context.Context) (Outcome, error) {
 	return out, errors.Join(failed, err)
 }
 
-// prepare gets everything that trials need, and records their start.
-func (e *execution) prepare(ctx context.Context, backend Backend) error {
+// setUp gets everything that the trials need, and records their start.
+func (e *execution) setUp(ctx context.Context, backend Backend) error {
 	if err := e.installPackages(ctx, backend); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -80,7 +81,7 @@ func (r *Run) has(task string, number int) bool {
 func (r *Run) End() {
 	r.t.Helper()
 	r.Record.Ended = time.Now().UTC()
-	err := runner.GradeTrials(r.Dir)
+	err := gradeTrials(r.Dir)
 	if err == nil {
 		_, err = runner.WriteResults(r.Dir, r.Record)
 	}
@@ -90,6 +91,28 @@ func (r *Run) End() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// gradeTrials writes the verdicts of all trials in a run directory.
+func gradeTrials(dir string) error {
+	trials, err := runner.Trials(dir)
+	if err != nil {
+		return err
+	}
+	for _, dir := range trials {
+		trial, err := dir.Trial()
+		if err != nil {
+			return err
+		}
+		verdicts, err := grading.Grade(dir, trial)
+		if err == nil {
+			err = dir.WriteVerdicts(verdicts)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Trial is a trial being recorded.
