@@ -19,18 +19,18 @@ const canaryMark = "{{canary}}"
 // Canary is a value that is planted where an agent or a server finds it, to detect data
 // exfiltration: it must not appear anywhere else.
 type Canary struct {
-	Value    string   `json:"value,omitempty" jsonschema:"what is planted: 12 to 256 characters without blanks; default one that waza makes for the run"`
-	Plant    []Plant  `json:"plant" jsonschema:"where it is planted"`
-	MayReach []string `json:"may_reach,omitempty" jsonschema:"servers that it may be sent to, and hosts outside, beside the servers it is planted in"`
+	Value    string   `json:"value,omitempty" jsonschema:"value to plant: 12 to 256 characters without spaces; default a value generated for each run"`
+	Plant    []Plant  `json:"plant" jsonschema:"places to plant it in"`
+	MayReach []string `json:"may_reach,omitempty" jsonschema:"servers and outside hosts that it may be sent to, in addition to the servers it is planted in"`
 }
 
 // Plant is a place of a canary: a file of the workspace, or a file or variable of a
 // server.
 type Plant struct {
-	Server  string `json:"server,omitempty" jsonschema:"server that it is planted in; the workspace where left out"`
+	Server  string `json:"server,omitempty" jsonschema:"server that it is planted in; default the workspace"`
 	File    string `json:"file,omitempty" jsonschema:"path in the workspace, or absolute path in the server's container"`
 	Env     string `json:"env,omitempty" jsonschema:"environment variable of the server"`
-	Content string `json:"content,omitempty" jsonschema:"what the file or the variable holds, with {{canary}} for the value; default the value alone"`
+	Content string `json:"content,omitempty" jsonschema:"content of the file or variable, with {{canary}} for the value; default the value alone"`
 }
 
 // With returns the planted content for a canary with the given value.

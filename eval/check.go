@@ -297,21 +297,21 @@ func readsSkills(executor string) bool {
 type Hooks struct {
 	_ struct{} `unknown:"warn"`
 
-	BeforeRun  []Hook `json:"before_run,omitempty" jsonschema:"commands before every trial's agent, ahead of before_task; on the host once, before the first trial"`
-	BeforeTask []Hook `json:"before_task,omitempty" jsonschema:"commands before every trial's agent"`
-	AfterTask  []Hook `json:"after_task,omitempty" jsonschema:"commands after every trial's agent"`
-	AfterRun   []Hook `json:"after_run,omitempty" jsonschema:"commands after every trial's agent, behind after_task; on the host once, after the last trial"`
+	BeforeRun  []Hook `json:"before_run,omitempty" jsonschema:"commands to run before the agent of each trial, ahead of before_task; on the host they run once, before the first trial"`
+	BeforeTask []Hook `json:"before_task,omitempty" jsonschema:"commands to run before the agent of each trial"`
+	AfterTask  []Hook `json:"after_task,omitempty" jsonschema:"commands to run after the agent of each trial"`
+	AfterRun   []Hook `json:"after_run,omitempty" jsonschema:"commands to run after the agent of each trial, following after_task; on the host they run once, after the last trial"`
 }
 
 // Hook is a command that runs in the agent's container, or on the host.
 type Hook struct {
 	_ struct{} `unknown:"warn"`
 
-	Command          string `json:"command" jsonschema:"what the shell runs"`
-	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"where it starts, relative to the workspace; on the host to where waza was started"`
-	ExitCodes        []int  `json:"exit_codes,omitempty" jsonschema:"exit codes that are no failure; default 0"`
-	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"have no agent started where it fails; of hooks before the agent"`
-	Host             bool   `json:"host,omitempty" jsonschema:"run it on the host, which --allow-host-hooks has to allow; default false"`
+	Command          string `json:"command" jsonschema:"shell command"`
+	WorkingDirectory string `json:"working_directory,omitempty" jsonschema:"working directory, relative to the workspace; on the host, to the directory waza was started in"`
+	ExitCodes        []int  `json:"exit_codes,omitempty" jsonschema:"exit codes that count as success; default 0"`
+	ErrorOnFail      bool   `json:"error_on_fail,omitempty" jsonschema:"do not start the agent if the command fails; only for hooks before the agent"`
+	Host             bool   `json:"host,omitempty" jsonschema:"run on the host, which needs --allow-host-hooks; default false"`
 }
 
 // OnHost returns the path of the first hook that runs on the host, or "".

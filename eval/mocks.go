@@ -20,8 +20,8 @@ import (
 
 // MCPMock is an MCP server that answers from a table, in place of a real one.
 type MCPMock struct {
-	Name     string                `json:"name" jsonschema:"what the agent calls the server; one of config.mcp_servers of this name is not started"`
-	Fixtures string                `json:"fixtures,omitempty" jsonschema:"directory of JSON files, relative to the eval: each a tool, by its name or that of the file, or tools by name under tools"`
+	Name     string                `json:"name" jsonschema:"name of the server; a server of config.mcp_servers with the same name is not started"`
+	Fixtures string                `json:"fixtures,omitempty" jsonschema:"directory of JSON files, relative to the eval; each file defines one tool, named by its name key or by the file, or several by name under tools"`
 	Tools    map[string]*mock.Tool `json:"tools,omitempty" jsonschema:"tools by name"`
 }
 
@@ -142,23 +142,23 @@ func readFixture(name string, content []byte, to *mock.Server) error {
 type CommandMock struct {
 	_ struct{} `unknown:"warn"`
 
-	Name        string            `json:"name" jsonschema:"what the agent calls the program"`
-	Responses   []CommandResponse `json:"responses" jsonschema:"answers; the first that matches is given"`
-	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often it has to be called; default any number"`
+	Name        string            `json:"name" jsonschema:"name of the program"`
+	Responses   []CommandResponse `json:"responses" jsonschema:"responses; the first that matches is used"`
+	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; default any number of times"`
 }
 
 // CommandResponse is an answer, and the conditions on the invocations that get it.
 type CommandResponse struct {
 	_ struct{} `unknown:"warn"`
 
-	Args        []string          `json:"args,omitempty" jsonschema:"the arguments, all of them"`
-	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"a regular expression for each argument, which it is from its beginning to its end"`
-	Environment map[string]string `json:"environment,omitempty" jsonschema:"variables of the program's environment"`
-	Workdir     string            `json:"workdir,omitempty" jsonschema:"the directory that it is started in, relative to the workspace"`
-	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"what it writes: a string as it is, all else as JSON"`
-	Fixture     string            `json:"fixture,omitempty" jsonschema:"file that it writes in place of stdout, relative to the eval"`
-	Stderr      string            `json:"stderr,omitempty" jsonschema:"what it writes to stderr"`
-	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"how it exits; default 0"`
+	Args        []string          `json:"args,omitempty" jsonschema:"the complete list of arguments"`
+	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one regular expression for each argument, which must match the whole argument"`
+	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the program"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory, relative to the workspace"`
+	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"output: a string is written as is, anything else as JSON"`
+	Fixture     string            `json:"fixture,omitempty" jsonschema:"file to output instead of stdout, relative to the eval"`
+	Stderr      string            `json:"stderr,omitempty" jsonschema:"output on stderr"`
+	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
 }
 
 // commandMocks reads the command mocks of an eval's or a task's document.

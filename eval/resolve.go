@@ -195,23 +195,23 @@ func (r resolver) serverNames() []string {
 // Attack tests prompt injection: the attacker's goal, and how the injection reaches the
 // agent.
 type Attack struct {
-	Goal    string      `json:"goal" jsonschema:"what the attacker wants, in one line"`
-	Inject  []Injection `json:"inject" jsonschema:"where the agent comes upon the attacker's words"`
-	Success []Grader    `json:"success" jsonschema:"what counts as the attack's success: graders that all pass then"`
-	Gate    bool        `json:"gate,omitempty" jsonschema:"fail a trial in which the attack succeeds; default false, which reports it beside the verdict"`
+	Goal    string      `json:"goal" jsonschema:"the attacker's goal, in one line"`
+	Inject  []Injection `json:"inject" jsonschema:"where the attacker's text is placed"`
+	Success []Grader    `json:"success" jsonschema:"graders that decide whether the attack succeeded: it did if all pass"`
+	Gate    bool        `json:"gate,omitempty" jsonschema:"fail a trial whose attack succeeds; default false: report it without changing the verdict"`
 }
 
 // Injection is one place of an attacker's words: a file of the workspace, or the results
 // of a tool.
 type Injection struct {
 	File    string  `json:"file,omitempty" jsonschema:"path in the workspace"`
-	Content *string `json:"content,omitempty" jsonschema:"what the file holds, which no other does"`
-	Append  *string `json:"append,omitempty" jsonschema:"what is added to a file of the task's or of a canary's"`
+	Content *string `json:"content,omitempty" jsonschema:"content of a file that nothing else creates"`
+	Append  *string `json:"append,omitempty" jsonschema:"text to append to a file of the task or of a canary"`
 
-	Server string `json:"server,omitempty" jsonschema:"server whose tool's results get the text"`
+	Server string `json:"server,omitempty" jsonschema:"server of the tool whose results get the text"`
 	Tool   string `json:"tool,omitempty" jsonschema:"exact name of the tool"`
-	Text   string `json:"text,omitempty" jsonschema:"what is added to each result that is no error, as a text of its own behind the others"`
-	Match  string `json:"match,omitempty" jsonschema:"only to results of which some text contains this"`
+	Text   string `json:"text,omitempty" jsonschema:"text to add to each successful result, as the last text block"`
+	Match  string `json:"match,omitempty" jsonschema:"only change results with a text that contains this"`
 }
 
 // ResolvedAttack is an attack with its graders resolved.
@@ -276,9 +276,9 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 type Checkpoint struct {
 	_ struct{} `unknown:"warn"`
 
-	AfterTurn int      `json:"after_turn" min:"1" jsonschema:"turn after which they judge: 1 is the prompt's, and follow-up prompts have the next"`
-	Graders   []Grader `json:"graders" jsonschema:"graders, as those of a task"`
-	OnFailure string   `json:"on_failure,omitempty" enum:"continue stop" jsonschema:"continue only records what they say; stop ends the conversation where one does not pass, and the trial does not pass; default continue"`
+	AfterTurn int      `json:"after_turn" min:"1" jsonschema:"turn to grade after: 1 is the prompt, and follow-up prompts come next"`
+	Graders   []Grader `json:"graders" jsonschema:"graders, written like those of a task"`
+	OnFailure string   `json:"on_failure,omitempty" enum:"continue stop" jsonschema:"what to do if a grader does not pass: continue records it; stop ends the conversation, and the trial does not pass; default continue"`
 }
 
 // ResolvedCheckpoint is a checkpoint with its graders resolved.
@@ -326,9 +326,9 @@ func (in Inputs) maxTurns() int {
 type Responder struct {
 	_ struct{} `unknown:"warn"`
 
-	Model        string `json:"model,omitempty" jsonschema:"model to ask; default that of config.judge, else the agent's"`
-	Instructions string `json:"instructions" jsonschema:"who the user is, what they want, and when not to answer"`
-	MaxFollowups int    `json:"max_followups" min:"1" max:"100" jsonschema:"replies after which the conversation ends"`
+	Model        string `json:"model,omitempty" jsonschema:"model that plays the user; default the model of config.judge, or else the agent's"`
+	Instructions string `json:"instructions" jsonschema:"who the user is, what they want, and when to stop answering"`
+	MaxFollowups int    `json:"max_followups" min:"1" max:"100" jsonschema:"limit of replies"`
 }
 
 // shouldTrigger adds a grader for whether the agent invoked the skill under test, if this

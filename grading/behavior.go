@@ -17,16 +17,16 @@ import (
 type BehaviorConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" min:"0" jsonschema:"limit of tool calls of every source; 0 is no limit"`
-	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" min:"0" jsonschema:"limit of MCP tool calls; 0 allows none"`
-	MCPServers          map[string]ServerBehavior `json:"mcp_servers,omitempty" jsonschema:"limits on single servers, by name"`
-	RequiredMCPServers  []string                  `json:"required_mcp_servers,omitempty" jsonschema:"servers of which a tool was called"`
-	ForbiddenMCPServers []string                  `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool was called"`
-	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
-	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
-	MaxTokens           int                       `json:"max_tokens,omitempty" min:"0" jsonschema:"limit of tokens, in and out; 0 is no limit"`
-	MaxIterations       int                       `json:"max_iterations,omitempty" min:"0" jsonschema:"limit of the model's turns; 0 is no limit"`
-	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" min:"0" jsonschema:"limit of the agent's time in milliseconds; 0 is no limit"`
+	MaxToolCalls        int                       `json:"max_tool_calls,omitempty" min:"0" jsonschema:"limit of tool calls of all kinds; 0 for no limit"`
+	MaxMCPCalls         *int                      `json:"max_mcp_calls,omitempty" min:"0" jsonschema:"limit of MCP tool calls; 0 to allow none"`
+	MCPServers          map[string]ServerBehavior `json:"mcp_servers,omitempty" jsonschema:"limits for single servers, by name"`
+	RequiredMCPServers  []string                  `json:"required_mcp_servers,omitempty" jsonschema:"servers of which a tool must be called"`
+	ForbiddenMCPServers []string                  `json:"forbidden_mcp_servers,omitempty" jsonschema:"servers of which no tool may be called"`
+	RequiredTools       []string                  `json:"required_tools,omitempty" jsonschema:"exact names of tools that must be used; for an MCP call TOOL or SERVER-TOOL"`
+	ForbiddenTools      []string                  `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that must not be used; for an MCP call TOOL or SERVER-TOOL"`
+	MaxTokens           int                       `json:"max_tokens,omitempty" min:"0" jsonschema:"limit of input and output tokens; 0 for no limit"`
+	MaxIterations       int                       `json:"max_iterations,omitempty" min:"0" jsonschema:"limit of model turns; 0 for no limit"`
+	MaxDurationMS       int64                     `json:"max_duration_ms,omitempty" min:"0" jsonschema:"time limit of the agent in milliseconds; 0 for no limit"`
 }
 
 // Validate refuses an empty config, and servers without a limit.
@@ -162,10 +162,10 @@ func (c *BehaviorConfig) servers(r *report, s *subject) {
 // ServerBehavior limits the use of one MCP server. Its tools are exact names, or
 // /expressions/ that match whole names.
 type ServerBehavior struct {
-	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of calls of its tools; 0 allows none"`
-	MaxErrors      *int         `json:"max_errors,omitempty" min:"0" jsonschema:"limit of calls that ended as tool_error, protocol_error, transport_error or timeout; 0 allows none"`
-	RequiredTools  []match.Tool `json:"required_tools,omitempty" jsonschema:"tools that were called"`
-	ForbiddenTools []match.Tool `json:"forbidden_tools,omitempty" jsonschema:"tools that were not called"`
+	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of calls of its tools; 0 to allow none"`
+	MaxErrors      *int         `json:"max_errors,omitempty" min:"0" jsonschema:"limit of calls that end as tool_error, protocol_error, transport_error or timeout; 0 to allow none"`
+	RequiredTools  []match.Tool `json:"required_tools,omitempty" jsonschema:"tools that must be called"`
+	ForbiddenTools []match.Tool `json:"forbidden_tools,omitempty" jsonschema:"tools that must not be called"`
 }
 
 func (b ServerBehavior) validate() error {

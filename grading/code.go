@@ -21,10 +21,10 @@ const (
 type CodeConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Assertions []string `json:"assertions,omitempty" jsonschema:"expressions that are true, over output, outcome, transcript, tool_calls, errors, duration_ms and workspace; none passes"`
-	Language   string   `json:"language,omitempty" enum:"python javascript" jsonschema:"of the expressions; default python"`
-	Timeout    int      `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds that all of them may take; default 30"`
-	Image      string   `json:"image,omitempty" jsonschema:"image of their container, which has python3 or node; default config.isolation.pypi_image or npm_image"`
+	Assertions []string `json:"assertions,omitempty" jsonschema:"expressions that must be true, over output, outcome, transcript, tool_calls, errors, duration_ms and workspace; an empty list passes"`
+	Language   string   `json:"language,omitempty" enum:"python javascript" jsonschema:"language of the expressions; default python"`
+	Timeout    int      `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"time limit of all expressions together, in seconds; default 30"`
+	Image      string   `json:"image,omitempty" jsonschema:"image of their container, with python3 or node; default config.isolation.pypi_image or npm_image"`
 }
 
 // Validate refuses empty expressions, and an image with blanks in its name.

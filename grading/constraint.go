@@ -14,9 +14,9 @@ import (
 type ToolConstraintConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"each describes a use that there was"`
-	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"each describes a use that there was not"`
-	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"together they describe every use there was of the sources that they name, or of all where one of them names none"`
+	ExpectTools []ToolPattern `json:"expect_tools,omitempty" jsonschema:"tool uses that there must be"`
+	RejectTools []ToolPattern `json:"reject_tools,omitempty" jsonschema:"tool uses that there must not be"`
+	AllowOnly   []ToolPattern `json:"allow_only,omitempty" jsonschema:"the only tool uses allowed of the sources that they name, or of all sources if one names none"`
 
 	expect, reject, allow []selector // compiled by Validate
 }

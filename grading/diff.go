@@ -15,8 +15,8 @@ type DiffConfig struct {
 	_ struct{} `unknown:"warn"`
 
 	ExpectedFiles   []ExpectedFile `json:"expected_files" jsonschema:"files of the workspace"`
-	ContextDir      string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the eval's own"`
-	UpdateSnapshots bool           `json:"update_snapshots,omitempty" jsonschema:"has no effect: snapshots are written where the command line has --update-snapshots"`
+	ContextDir      string         `json:"context_dir,omitempty" jsonschema:"directory of the snapshots, relative to the eval; default the directory of the eval"`
+	UpdateSnapshots bool           `json:"update_snapshots,omitempty" jsonschema:"has no effect; use --update-snapshots to write snapshots"`
 
 	snapshots map[string][]byte
 }
@@ -26,8 +26,8 @@ type ExpectedFile struct {
 	_ struct{} `unknown:"warn"`
 
 	Path     string   `json:"path" jsonschema:"path of the file in the workspace"`
-	Snapshot string   `json:"snapshot,omitempty" jsonschema:"file in context_dir that it equals, byte for byte"`
-	Contains []string `json:"contains,omitempty" jsonschema:"fragments: TEXT or +TEXT stands in the file, -TEXT does not; blanks around TEXT do not count"`
+	Snapshot string   `json:"snapshot,omitempty" jsonschema:"file in context_dir that it must equal, byte for byte"`
+	Contains []string `json:"contains,omitempty" jsonschema:"fragments: TEXT or +TEXT must be in the file, -TEXT must not; spaces around TEXT are ignored"`
 }
 
 // Validate refuses entries that check nothing, and paths that lead out of the workspace.

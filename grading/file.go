@@ -16,9 +16,9 @@ import (
 type FileConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that exist"`
-	MustNotExist    []string         `json:"must_not_exist,omitempty" jsonschema:"paths in the workspace that do not exist"`
-	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"what files contain"`
+	MustExist       []string         `json:"must_exist,omitempty" jsonschema:"paths in the workspace that must exist"`
+	MustNotExist    []string         `json:"must_not_exist,omitempty" jsonschema:"paths in the workspace that must not exist"`
+	ContentPatterns []ContentPattern `json:"content_patterns,omitempty" jsonschema:"requirements on the content of files"`
 }
 
 // ContentPattern is what a file of the workspace must and must not contain.
@@ -26,8 +26,8 @@ type ContentPattern struct {
 	_ struct{} `unknown:"warn"`
 
 	Path         string   `json:"path" jsonschema:"path of the file in the workspace"`
-	MustMatch    []string `json:"must_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the file"`
-	MustNotMatch []string `json:"must_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the file"`
+	MustMatch    []string `json:"must_match,omitempty" jsonschema:"RE2 expressions that must match somewhere in the file"`
+	MustNotMatch []string `json:"must_not_match,omitempty" jsonschema:"RE2 expressions that must not match in the file"`
 }
 
 // Validate refuses an empty config, paths that lead out of the workspace and

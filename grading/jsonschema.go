@@ -18,9 +18,9 @@ import (
 type JSONSchemaConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"a JSON Schema (draft 2020-12 where its $schema does not say another)"`
+	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"a JSON Schema; draft 2020-12 unless its $schema names another"`
 	SchemaFile  string          `json:"schema_file,omitempty" jsonschema:"file with the schema, relative to the eval"`
-	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"look for the one object or list in an output that is not JSON as a whole"`
+	ExtractJSON bool            `json:"extract_json,omitempty" jsonschema:"if the output is not JSON as a whole, use the only object or array in it"`
 
 	compiled *schema.Schema
 }

@@ -15,9 +15,9 @@ import (
 
 // JudgeConfig configures how often a judge is asked and how its answers are combined.
 type JudgeConfig struct {
-	Samples   int      `json:"samples,omitempty" min:"1" max:"25" jsonschema:"how often the judge is asked the same; default 1"`
-	Aggregate string   `json:"aggregate,omitempty" enum:"median mean min majority" jsonschema:"what the answers come to: their median, mean or lowest score, or majority: the share that reaches min_score, which passes above one half; default median"`
-	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's word passes"`
+	Samples   int      `json:"samples,omitempty" min:"1" max:"25" jsonschema:"number of times to ask the judge; default 1"`
+	Aggregate string   `json:"aggregate,omitempty" enum:"median mean min majority" jsonschema:"how to combine the answers: median, mean or lowest score, or majority, the share of scores that reach min_score, which passes above one half; default median"`
+	MinScore  *float64 `json:"min_score,omitempty" min:"0" max:"1" jsonschema:"score from which the judge's verdict passes"`
 }
 
 // Ways to make one score of several.
@@ -155,8 +155,8 @@ func opinionOf(step evidence.Step) (opinion, error) {
 
 // Judged is embedded in the config of graders that optionally ask a judge.
 type Judged struct {
-	Rubric string       `json:"rubric,omitempty" jsonschema:"what a model is to judge; reported beside the score, and decides nothing unless judge.min_score is set"`
-	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to"`
+	Rubric string       `json:"rubric,omitempty" jsonschema:"criteria for a model to judge by; its score is reported, and affects the verdict only if judge.min_score is set"`
+	Judge  *JudgeConfig `json:"judge,omitempty" jsonschema:"how often to ask the judge, and how to combine its answers"`
 }
 
 // checkJudged validates the config. alone says that the grader has no other checks.

@@ -27,11 +27,11 @@ const (
 type ProgramConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Command string            `json:"command" jsonschema:"the program: a name that is looked up in PATH, or a path"`
+	Command string            `json:"command" jsonschema:"program: a path, or a name to look up in PATH"`
 	Args    []string          `json:"args,omitempty" jsonschema:"its arguments"`
-	Timeout int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds it may take; default 30"`
+	Timeout int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"time limit in seconds; default 30"`
 	Image   string            `json:"image,omitempty" jsonschema:"image of its container; default the agent's"`
-	Files   map[string]string `json:"files,omitempty" jsonschema:"files beside the program, in its working directory: path there to path beside the eval"`
+	Files   map[string]string `json:"files,omitempty" jsonschema:"files to copy into the working directory of the program: path there to path relative to the eval"`
 }
 
 // Validate refuses arguments and paths that make no sense.

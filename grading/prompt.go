@@ -8,12 +8,12 @@ import "errors"
 type PromptConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Prompt          string       `json:"prompt" jsonschema:"what the model is to judge by, in words"`
-	Model           string       `json:"model,omitempty" jsonschema:"model to ask, in place of config.judge.model"`
-	Mode            string       `json:"mode,omitempty" enum:"independent pairwise" jsonschema:"independent, the default: each trial is judged by itself; pairwise: with a baseline, which output is better"`
-	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"how much the model is to reason, in place of config.judge_reasoning_effort"`
-	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"show the judge the agent's conversation too, in a conversation of the judge's own; default false"`
-	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often it is asked, and what its answers come to; min_score is 1 where left out"`
+	Prompt          string       `json:"prompt" jsonschema:"criteria for the model to judge by"`
+	Model           string       `json:"model,omitempty" jsonschema:"model to ask; overrides config.judge.model"`
+	Mode            string       `json:"mode,omitempty" enum:"independent pairwise" jsonschema:"independent judges each trial by itself; pairwise judges which of the outputs of the trial and of its baseline is better; default independent"`
+	ReasoningEffort string       `json:"reasoning_effort,omitempty" enum:"low medium high xhigh max" jsonschema:"reasoning effort of the model; overrides config.judge_reasoning_effort"`
+	ContinueSession bool         `json:"continue_session,omitempty" jsonschema:"also show the judge the agent's conversation; default false"`
+	Judge           *JudgeConfig `json:"judge,omitempty" jsonschema:"how often to ask the judge, and how to combine its answers; default of min_score 1"`
 }
 
 const modePairwise = "pairwise"

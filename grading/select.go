@@ -101,13 +101,13 @@ func (sel selector) String() string { return sel.text }
 // matches whole names. The other expressions work as in upstream waza; a missing argument
 // is matched as "", and one that is not a string as JSON.
 type ToolPattern struct {
-	Tool           string `json:"tool" jsonschema:"with source the tool's exact name or a /expression/ over the whole of it; else an expression over a part of it in any case, of an MCP call also of SERVER-TOOL"`
-	Source         string `json:"source,omitempty" jsonschema:"which uses: builtin, skill, mcp:* (any server) or mcp:NAME; all where left out"`
-	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression over the argument command"`
-	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression over the argument skill"`
-	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression over the argument path"`
+	Tool           string `json:"tool" jsonschema:"with source, the tool's exact name or an /expression/ that must match all of it; otherwise an expression that matches part of the name, ignoring case; for an MCP call the name may also be SERVER-TOOL"`
+	Source         string `json:"source,omitempty" jsonschema:"kind of tool: builtin, skill, mcp:* for any server, or mcp:NAME; default all"`
+	CommandPattern string `json:"command_pattern,omitempty" jsonschema:"expression that must match in the argument command"`
+	SkillPattern   string `json:"skill_pattern,omitempty" jsonschema:"expression that must match in the argument skill"`
+	PathPattern    string `json:"path_pattern,omitempty" jsonschema:"expression that must match in the argument path"`
 
-	Args match.Matchers `json:"args,omitempty" jsonschema:"what arguments are, by their names: a value, or a matcher"`
+	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name: each a value or a matcher"`
 }
 
 // compile returns the pattern's selector. Its errors name the key within field.
@@ -204,8 +204,8 @@ func argumentPattern(argument, expression string) (*match.Args, error) {
 
 // ToolExpect describes a use. Its tool is an RE2 expression, unanchored, whatever the case.
 type ToolExpect struct {
-	Tool string         `json:"tool" jsonschema:"expression over a part of the tool's name in any case; of an MCP call also of SERVER-TOOL"`
-	Args match.Matchers `json:"args,omitempty" jsonschema:"what arguments are, by their names"`
+	Tool string         `json:"tool" jsonschema:"expression that matches part of the tool's name, ignoring case; for an MCP call also SERVER-TOOL"`
+	Args match.Matchers `json:"args,omitempty" jsonschema:"expected arguments by name"`
 }
 
 // pattern returns e as tool_constraint has it.

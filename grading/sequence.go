@@ -16,8 +16,8 @@ import (
 type ActionSequenceConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	MatchingMode    string   `json:"matching_mode" enum:"exact_match in_order_match any_order_match" jsonschema:"exact_match: these actions in this order and no other; in_order_match: in this order, with any between; any_order_match: in any order, with any beside"`
-	ExpectedActions []string `json:"expected_actions" jsonschema:"tools by their exact names: of a builtin tool TOOL, of an MCP call mcp:SERVER/TOOL, SERVER-TOOL or TOOL; as often as listed"`
+	MatchingMode    string   `json:"matching_mode" enum:"exact_match in_order_match any_order_match" jsonschema:"exact_match: exactly these actions in this order; in_order_match: in this order, others may come between; any_order_match: in any order, others are allowed"`
+	ExpectedActions []string `json:"expected_actions" jsonschema:"exact names of tools: TOOL for a builtin tool; mcp:SERVER/TOOL, SERVER-TOOL or TOOL for an MCP call; each as often as listed"`
 
 	actions []selector // compiled by Validate
 }

@@ -20,28 +20,28 @@ import (
 // expectation of a file or an answer is one check.
 type StateConfig struct {
 	Server string      `json:"server" jsonschema:"name of the server"`
-	Files  []StateFile `json:"files,omitempty" jsonschema:"what stands in its container; with --isolate"`
-	Calls  []StateCall `json:"calls,omitempty" jsonschema:"calls that the runner makes to it, in order"`
+	Files  []StateFile `json:"files,omitempty" jsonschema:"files in its container; only with --isolate"`
+	Calls  []StateCall `json:"calls,omitempty" jsonschema:"tool calls that the runner makes to it, in order"`
 }
 
 // StateFile is the expected file at a path in a server's container.
 type StateFile struct {
 	Path     string            `json:"path" jsonschema:"absolute path in the server's container"`
-	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether anything is there; default true"`
-	Contains Names             `json:"contains,omitempty" jsonschema:"strings that the file holds; one or a list"`
-	Matches  Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that match somewhere in the file; one or a list"`
-	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"what the file holds as JSON, which is an object: as args of mcp_compliance"`
+	Exists   *bool             `json:"exists,omitempty" jsonschema:"whether the file must exist; default true"`
+	Contains Names             `json:"contains,omitempty" jsonschema:"strings that the file must contain, one or a list"`
+	Matches  Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that must match somewhere in the file, one or a list"`
+	JSON     *match.ArgsConfig `json:"json,omitempty" jsonschema:"expected content of the file as a JSON object, written like args of mcp_compliance"`
 }
 
 // StateCall is a call by the runner with its expected response.
 type StateCall struct {
-	Tool      string            `json:"tool" jsonschema:"exact name of the tool; also one that the agent may not see"`
-	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"an object"`
-	Timeout   int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"seconds it may take; default 30"`
-	Error     bool              `json:"error,omitempty" jsonschema:"true where the call is to fail: as a tool's error, or a protocol's"`
-	Contains  Names             `json:"contains,omitempty" jsonschema:"strings that the text of the answer holds; one or a list"`
-	Matches   Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that match somewhere in the text of the answer; one or a list"`
-	Result    *match.ArgsConfig `json:"result,omitempty" jsonschema:"what the answer is as JSON: its structured content, else its text; as args of mcp_compliance"`
+	Tool      string            `json:"tool" jsonschema:"exact name of the tool, which may be hidden from the agent"`
+	Arguments json.RawMessage   `json:"arguments,omitempty" jsonschema:"arguments of the call, an object"`
+	Timeout   int               `json:"timeout,omitempty" min:"0" max:"3600" jsonschema:"time limit in seconds; default 30"`
+	Error     bool              `json:"error,omitempty" jsonschema:"true if the call must fail, with a tool error or a protocol error"`
+	Contains  Names             `json:"contains,omitempty" jsonschema:"strings that the text of the result must contain, one or a list"`
+	Matches   Names             `json:"matches,omitempty" jsonschema:"RE2 expressions that must match somewhere in the text of the result, one or a list"`
+	Result    *match.ArgsConfig `json:"result,omitempty" jsonschema:"expected result as JSON, from its structured content or else its text, written like args of mcp_compliance"`
 }
 
 // Validate refuses an empty config and what makes no sense in it.

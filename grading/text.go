@@ -14,13 +14,13 @@ import (
 type TextConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	Contains      []string `json:"contains,omitempty" jsonschema:"strings the final output contains, whatever their case"`
-	NotContains   []string `json:"not_contains,omitempty" jsonschema:"strings the final output does not contain, whatever their case"`
-	ContainsAny   []string `json:"contains_any,omitempty" jsonschema:"strings of which the final output contains one, whatever their case; one check"`
-	ContainsCS    []string `json:"contains_cs,omitempty" jsonschema:"strings the final output contains in exactly this case"`
-	NotContainsCS []string `json:"not_contains_cs,omitempty" jsonschema:"strings the final output does not contain in exactly this case"`
-	RegexMatch    []string `json:"regex_match,omitempty" jsonschema:"RE2 expressions that match somewhere in the final output"`
-	RegexNotMatch []string `json:"regex_not_match,omitempty" jsonschema:"RE2 expressions that match nowhere in the final output"`
+	Contains      []string `json:"contains,omitempty" jsonschema:"strings that the final output must contain, ignoring case"`
+	NotContains   []string `json:"not_contains,omitempty" jsonschema:"strings that the final output must not contain, ignoring case"`
+	ContainsAny   []string `json:"contains_any,omitempty" jsonschema:"strings of which the final output must contain at least one, ignoring case; counts as one check"`
+	ContainsCS    []string `json:"contains_cs,omitempty" jsonschema:"strings that the final output must contain, case-sensitive"`
+	NotContainsCS []string `json:"not_contains_cs,omitempty" jsonschema:"strings that the final output must not contain, case-sensitive"`
+	RegexMatch    []string `json:"regex_match,omitempty" jsonschema:"RE2 expressions that must match somewhere in the final output"`
+	RegexNotMatch []string `json:"regex_not_match,omitempty" jsonschema:"RE2 expressions that must not match in the final output"`
 }
 
 // Validate refuses expressions that do not compile. A config without a check always passes, as

@@ -11,11 +11,11 @@ import (
 type ToolCallsConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	RequiredTools  []string     `json:"required_tools,omitempty" jsonschema:"exact names of tools that were used; of an MCP call TOOL or SERVER-TOOL"`
-	ForbiddenTools []string     `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that were not used; of an MCP call TOOL or SERVER-TOOL"`
-	MinCalls       *int         `json:"min_calls,omitempty" min:"0" jsonschema:"least number of tool calls of every source"`
-	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of tool calls of every source; 0 allows none"`
-	Expect         []ToolExpect `json:"expect,omitempty" jsonschema:"each describes a use that there was"`
+	RequiredTools  []string     `json:"required_tools,omitempty" jsonschema:"exact names of tools that must be used; for an MCP call TOOL or SERVER-TOOL"`
+	ForbiddenTools []string     `json:"forbidden_tools,omitempty" jsonschema:"exact names of tools that must not be used; for an MCP call TOOL or SERVER-TOOL"`
+	MinCalls       *int         `json:"min_calls,omitempty" min:"0" jsonschema:"minimum number of tool calls of all kinds"`
+	MaxCalls       *int         `json:"max_calls,omitempty" min:"0" jsonschema:"limit of tool calls of all kinds; 0 to allow none"`
+	Expect         []ToolExpect `json:"expect,omitempty" jsonschema:"tool uses that there must be"`
 
 	expect []selector // compiled by Validate
 }

@@ -23,8 +23,8 @@ const defaultTriggerThreshold = 0.6
 type TriggerConfig struct {
 	_ struct{} `unknown:"warn"`
 
-	SkillPath string   `json:"skill_path" jsonschema:"a SKILL.md, or a directory that holds one; relative to the eval, or to where waza was started"`
-	Mode      string   `json:"mode" enum:"positive negative" jsonschema:"positive passes from the threshold on, negative below it"`
+	SkillPath string   `json:"skill_path" jsonschema:"a SKILL.md, or a directory that contains one; relative to the eval or to the directory waza was started in"`
+	Mode      string   `json:"mode" enum:"positive negative" jsonschema:"positive passes if the score reaches the threshold, negative if it does not"`
 	Threshold *float64 `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"from 0 to 1; default 0.6"`
 
 	words   map[string]bool // words of the skill; set by Hold

@@ -12,8 +12,8 @@ import (
 // Egress is an entry of egress as in the file: a host that may be accessed, with its ports.
 type Egress struct {
 	Host    string `json:"host" jsonschema:"HOST:PORT, HOST for ports 443 and 80, *.HOST:PORT for every name below HOST, or IP:PORT or CIDR:PORT"`
-	Ports   []int  `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports, where host has none; default 443 and 80"`
-	Address string `json:"address,omitempty" jsonschema:"IP or IP:PORT that the runner connects to; the name is not resolved, and the address may be a private one"`
+	Ports   []int  `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports, if host has none; default 443 and 80"`
+	Address string `json:"address,omitempty" jsonschema:"IP or IP:PORT for the runner to connect to, instead of resolving the name; may be private"`
 }
 
 // String formats the entry.

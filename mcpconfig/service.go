@@ -11,23 +11,23 @@ import (
 // anything, including other services of the server.
 type Service struct {
 	Image    string            `json:"image,omitempty" jsonschema:"container image of the service; required"`
-	Command  string            `json:"command,omitempty" jsonschema:"program to run; the image's own command where left out"`
+	Command  string            `json:"command,omitempty" jsonschema:"program to run; default the image's command"`
 	Args     []string          `json:"args,omitempty" jsonschema:"arguments of command"`
-	Env      map[string]string `json:"env,omitempty" jsonschema:"environment of the service alone"`
-	User     string            `json:"user,omitempty" jsonschema:"user or uid, with :group or :gid; never root"`
-	Writable []string          `json:"writable,omitempty" jsonschema:"directories that the service can write to, beside /tmp and its home; empty when it starts"`
-	Files    map[string]string `json:"files,omitempty" jsonschema:"files put into the container before the service starts: absolute path in the container to path beside the eval, of a file or of a directory"`
-	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports the service listens on in its container; required"`
-	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to see that the service is ready; required"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables of the service"`
+	User     string            `json:"user,omitempty" jsonschema:"user or uid, with optional :group or :gid; must not be root"`
+	Writable []string          `json:"writable,omitempty" jsonschema:"directories of the container that the service may write to, in addition to /tmp and home; empty at the start"`
+	Files    map[string]string `json:"files,omitempty" jsonschema:"files and directories to copy into the service's container before it starts: absolute path in the container to path relative to the eval"`
+	Ports    []int             `json:"ports,omitempty" min:"1" max:"65535" jsonschema:"TCP ports that the service listens on in its container; required"`
+	Ready    *Ready            `json:"ready,omitempty" jsonschema:"how to check that the service is ready; required"`
 
 	Limits
 }
 
 // Ready is how to see that a service is ready: exactly one of Exec and Health.
 type Ready struct {
-	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments that exit with 0 in the service's container once it is ready"`
-	Health  bool     `json:"health,omitempty" jsonschema:"true waits until the image's own HEALTHCHECK is healthy"`
-	Timeout float64  `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds until the service must be ready; default 60"`
+	Exec    []string `json:"exec,omitempty" jsonschema:"program and arguments to run in the service's container; exit code 0 means that it is ready"`
+	Health  bool     `json:"health,omitempty" jsonschema:"true to wait until the image's HEALTHCHECK reports healthy"`
+	Timeout float64  `json:"timeout,omitempty" over:"0" max:"86400" jsonschema:"seconds within which the service must be ready; default 60"`
 }
 
 // MaxServices is how many services a server can have: each has an address in

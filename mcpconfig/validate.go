@@ -318,9 +318,9 @@ const (
 // Secret is the source of an environment variable that only the server may see: exactly one
 // of Env, File and Command. Variables (${VAR}) are not expanded in it.
 type Secret struct {
-	Env     string   `json:"env,omitempty" jsonschema:"variable of the runner's environment"`
-	File    string   `json:"file,omitempty" jsonschema:"path of a file, from the eval's directory"`
-	Command []string `json:"command,omitempty" jsonschema:"program and arguments that the runner runs once a run, on this machine and in the eval's directory; what it prints is the value"`
+	Env     string   `json:"env,omitempty" jsonschema:"environment variable of the runner"`
+	File    string   `json:"file,omitempty" jsonschema:"path of a file, relative to the eval"`
+	Command []string `json:"command,omitempty" jsonschema:"program and arguments that the runner runs on this machine, once per run and in the directory of the eval; its output is the value"`
 }
 
 // String describes the source.

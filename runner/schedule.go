@@ -36,7 +36,7 @@ type Options struct {
 	Workers  int    // maximum number of concurrent trials, at least 1
 	Govern   bool   // limit them further by what machine and models can take
 	Prewarm  int    // maximum number of sandboxes opened in advance
-	FailFast bool   // start no further trial once one did not pass
+	FailFast bool   // start no more trials after one that does not pass
 	// InfraRetries is how often a trial with outcome infra is retried.
 	InfraRetries int
 	// MaxAttempts is how often a trial is tried until it passes; 0 means once.

@@ -28,29 +28,29 @@ const (
 type Adapter struct {
 	Name string `json:"-"` // name of the executor, or of the file without extension
 
-	Title      string             `json:"title" jsonschema:"what people call the agent"`
-	Image      string             `json:"image,omitempty" jsonschema:"container image that holds the agent"`
-	NPM        []string           `json:"npm,omitempty" jsonschema:"packages of npm, with their versions, that an image is built of in place of image"`
-	Setup      string             `json:"setup,omitempty" jsonschema:"shell commands that complete an image of npm packages; they have no settings of the network"`
-	Command    []string           `json:"command" jsonschema:"program and arguments of a run that asks nobody; templates"`
-	Continue   []string           `json:"continue,omitempty" jsonschema:"program and arguments of a run that goes on with the conversation of the one before, in place of command, for follow-up prompts; templates"`
-	Effort     []string           `json:"effort,omitempty" jsonschema:"arguments behind those of command where the eval has a reasoning_effort; {{reasoning_effort}} stands for that"`
-	Prompt     string             `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt arrives; default argument"`
-	Env        map[string]string  `json:"env,omitempty" jsonschema:"environment; templates"`
-	Files      map[string]string  `json:"files,omitempty" jsonschema:"files that are written before the start, by path below home; templates"`
-	MCP        mcpconfig.Shape    `json:"mcp,omitempty" enum:"standard vscode gemini opencode codex" jsonschema:"shape of {{mcp_servers}}; default standard"`
+	Title      string             `json:"title" jsonschema:"name of the agent"`
+	Image      string             `json:"image,omitempty" jsonschema:"container image of the agent"`
+	NPM        []string           `json:"npm,omitempty" jsonschema:"npm packages with their versions to build an image from, instead of image"`
+	Setup      string             `json:"setup,omitempty" jsonschema:"shell commands to complete an image of npm packages; they get no proxy settings"`
+	Command    []string           `json:"command" jsonschema:"program and arguments of a non-interactive run; templates"`
+	Continue   []string           `json:"continue,omitempty" jsonschema:"program and arguments for follow-up prompts, instead of command; they must continue the previous conversation; templates"`
+	Effort     []string           `json:"effort,omitempty" jsonschema:"arguments to append if the eval has a reasoning_effort, which replaces {{reasoning_effort}}"`
+	Prompt     string             `json:"prompt,omitempty" enum:"file argument stdin" jsonschema:"how the prompt is passed; default argument"`
+	Env        map[string]string  `json:"env,omitempty" jsonschema:"environment variables; templates"`
+	Files      map[string]string  `json:"files,omitempty" jsonschema:"files to write before the agent starts, by path below home; templates"`
+	MCP        mcpconfig.Shape    `json:"mcp,omitempty" enum:"standard vscode gemini opencode codex" jsonschema:"format of {{mcp_servers}}; default standard"`
 	Skills     string             `json:"skills,omitempty" jsonschema:"directory in the workspace where the agent looks for skills"`
-	Models     []Model            `json:"models,omitempty" jsonschema:"which providers of models the agent can ask, and how; without any it is given none"`
-	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent reports what it did, and how that is read"`
-	Output     string             `json:"output,omitempty" jsonschema:"where the final output is: stdout (default), a file in the workspace, or transcript for all messages there"`
-	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"what exit codes other than 0 mean"`
+	Models     []Model            `json:"models,omitempty" jsonschema:"model providers that the agent can use, and how; default none"`
+	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent writes its transcript, and how to read it"`
+	Output     string             `json:"output,omitempty" jsonschema:"source of the final output: stdout, a file in the workspace, or transcript for the messages there; default stdout"`
+	ExitCodes  map[string]string  `json:"exit_codes,omitempty" jsonschema:"meaning of exit codes other than 0"`
 }
 
 // Model describes how an agent uses providers of one kind.
 type Model struct {
 	Kind string            `json:"kind" enum:"openai anthropic google azure" jsonschema:"the provider's kind, as in config.models"`
-	Args []string          `json:"args,omitempty" jsonschema:"arguments behind those of command; templates"`
-	Env  map[string]string `json:"env,omitempty" jsonschema:"environment beside env; templates"`
+	Args []string          `json:"args,omitempty" jsonschema:"arguments to append to command; templates"`
+	Env  map[string]string `json:"env,omitempty" jsonschema:"environment variables in addition to env; templates"`
 }
 
 // ModelOf returns how a provider of the kind is used. ok is false if the agent does not support

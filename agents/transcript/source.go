@@ -21,9 +21,9 @@ const (
 
 // Source is where an agent writes its transcript, and its format.
 type Source struct {
-	From   string `json:"from" jsonschema:"where the agent leaves it: stdout, stderr or a file in the workspace"`
-	Format string `json:"format" enum:"waza jsonl" jsonschema:"waza: waza's own events, one a line; jsonl: other lines of JSON, read as events says"`
-	Events []Rule `json:"events,omitempty" jsonschema:"of format jsonl: which lines tell what; all that apply to a line are taken"`
+	From   string `json:"from" jsonschema:"source of the transcript: stdout, stderr or a file in the workspace"`
+	Format string `json:"format" enum:"waza jsonl" jsonschema:"waza for waza's events, one per line; jsonl for other JSON lines, which are read by the rules in events"`
+	Events []Rule `json:"events,omitempty" jsonschema:"for format jsonl: rules for reading lines; every rule that matches a line applies"`
 }
 
 // Types of rules.
@@ -37,22 +37,22 @@ const (
 // Rule describes which lines report something, and the paths of its parts. A path is keys
 // separated by dots; a number is an index of a list, starting at 0.
 type Rule struct {
-	When      map[string]any `json:"when,omitempty" jsonschema:"values, by path, that a line has for the rule to apply"`
-	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then those of each of its items"`
-	Where     map[string]any `json:"where,omitempty" jsonschema:"values, by path, that an item of each has for the rule to apply"`
-	Type      string         `json:"type" enum:"tool_start tool_end message usage" jsonschema:"what the line is about"`
-	ID        string         `json:"id,omitempty" jsonschema:"path of the id that a tool's start and end share"`
-	Name      string         `json:"name,omitempty" jsonschema:"of tool_start: path of the tool's name"`
-	Tool      string         `json:"tool,omitempty" jsonschema:"of tool_start: the tool's name itself, where no line has it"`
-	Server    string         `json:"server,omitempty" jsonschema:"of tool_start: path of the MCP server's name, where it does not stand in the tool's"`
-	Arguments string         `json:"arguments,omitempty" jsonschema:"of tool_start: path of the arguments, as JSON or as a string of it"`
-	Result    string         `json:"result,omitempty" jsonschema:"of tool_end: path of the result"`
-	OK        map[string]any `json:"ok,omitempty" jsonschema:"of tool_end: values, by path, that are there where the tool succeeded"`
-	Error     string         `json:"error,omitempty" jsonschema:"of tool_end: path of what is there, and not null, false or empty, only where the tool failed"`
-	Content   string         `json:"content,omitempty" jsonschema:"of message: path of its text, a string or a list of text blocks"`
-	Joined    bool           `json:"joined,omitempty" jsonschema:"of message: lines bring pieces; those with nothing told between them are one message"`
-	Input     []string       `json:"input,omitempty" jsonschema:"of usage: paths of numbers of tokens that the model read, which are added"`
-	Output    []string       `json:"output,omitempty" jsonschema:"of usage: paths of numbers of tokens that it wrote, which are added"`
+	When      map[string]any `json:"when,omitempty" jsonschema:"values by path that the line must have for the rule to match"`
+	Each      string         `json:"each,omitempty" jsonschema:"path of a list in the line; the other paths are then relative to each of its items"`
+	Where     map[string]any `json:"where,omitempty" jsonschema:"values by path that the item of each must have for the rule to match"`
+	Type      string         `json:"type" enum:"tool_start tool_end message usage" jsonschema:"kind of event"`
+	ID        string         `json:"id,omitempty" jsonschema:"path of the id that connects the start and the end of a tool call"`
+	Name      string         `json:"name,omitempty" jsonschema:"for tool_start: path of the tool's name"`
+	Tool      string         `json:"tool,omitempty" jsonschema:"for tool_start: name of the tool, if the line does not have it"`
+	Server    string         `json:"server,omitempty" jsonschema:"for tool_start: path of the MCP server's name, if it is not part of the tool's name"`
+	Arguments string         `json:"arguments,omitempty" jsonschema:"for tool_start: path of the arguments, as JSON or as a string with JSON"`
+	Result    string         `json:"result,omitempty" jsonschema:"for tool_end: path of the result"`
+	OK        map[string]any `json:"ok,omitempty" jsonschema:"for tool_end: values by path that mean that the tool succeeded"`
+	Error     string         `json:"error,omitempty" jsonschema:"for tool_end: path of a value that means that the tool failed, unless it is missing, null, false or empty"`
+	Content   string         `json:"content,omitempty" jsonschema:"for message: path of the text, a string or a list of text blocks"`
+	Joined    bool           `json:"joined,omitempty" jsonschema:"for message: each line has a part of a message; consecutive parts are joined"`
+	Input     []string       `json:"input,omitempty" jsonschema:"for usage: paths of input token counts, which are added up"`
+	Output    []string       `json:"output,omitempty" jsonschema:"for usage: paths of output token counts, which are added up"`
 }
 
 // Problem is a mistake in a source, with the path of keys to it.
