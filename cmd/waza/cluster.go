@@ -191,10 +191,10 @@ func examineCluster(ctx context.Context, c eval.Kubernetes, shards bool) contain
 	var all containers.Checks
 	found, err := kubernetes.Examine(ctx, c, shards)
 	for _, f := range found {
-		if f.Mend == "" {
-			all.OK(f.Name, f.Says)
+		if f.Fix == "" {
+			all.OK(f.Name, f.Message)
 		} else {
-			all.Fail(f.Name, f.Says, f.Mend)
+			all.Fail(f.Name, f.Message, f.Fix)
 		}
 	}
 	if err != nil {
