@@ -90,12 +90,12 @@ func (m Model) Completed(name string) Model {
 // Endpoint parses the base URL, which must use https, or http to an address of this machine
 // or its network. Errors complete the name of the key with the URL.
 func (m Model) Endpoint() (*url.URL, error) {
-	return evidence.ReadBaseURL(m.BaseURL, isNearby, "on the runner's network",
+	return evidence.ReadBaseURL(m.BaseURL, IsNearby, "on the runner's network",
 		"localhost, private addresses, and names without a dot or that end in .localhost, .local, .home.arpa or .internal")
 }
 
-// isNearby reports whether a host is on this machine or its network.
-func isNearby(host string) bool {
+// IsNearby reports whether a host is on this machine or its network.
+func IsNearby(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	if err == nil {
 		return addr.IsLoopback() || addr.IsPrivate()

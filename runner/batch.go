@@ -206,7 +206,7 @@ func (b Batch) place(jobs []*Job) error {
 // one below .waza/runs.
 func (j *Job) place(dir string) error {
 	if j.Dir = dir; dir == "" {
-		j.Dir = filepath.Join(".waza", "runs", j.ID)
+		j.Dir = filepath.Join(ownDir, "runs", j.ID)
 		return nil
 	}
 	return checkNewOrEmpty(dir)

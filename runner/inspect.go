@@ -41,6 +41,8 @@ type Inspection struct {
 	// Try returns further exercises for what a server lists; may be nil.
 	Try       func(server string, listed catalog.Catalog) []inspection.Exercise
 	AllowWeak []string // attacks that may get out of the sandbox
+	// Resolved receives the lock with packages that it lacked, if there are any; may be nil.
+	Resolved func(*images.Lock)
 
 	Host
 }
@@ -66,7 +68,7 @@ func Inspect(ctx context.Context, q Inspection) (inspection.Report, error) {
 	if err != nil {
 		return inspection.Report{}, err
 	}
-	if err := os.MkdirAll(q.Dir, 0o755); err != nil {
+	if err := makeDir(q.Dir); err != nil {
 		err = mistake("the evidence cannot be written: %w; run waza in a directory that you may write to, or name one with --out", err)
 		return inspection.Report{}, errors.Join(err, backend.Close(context.WithoutCancel(ctx)))
 	}
@@ -123,11 +125,15 @@ func (i *inspector) local() *plan.Trial {
 // servers run in.
 func (i *inspector) setUp(ctx context.Context, backend Backend) error {
 	then := "for this inspection alone"
-	if i.Pin {
+	if i.Pin || i.Resolved != nil {
 		then = keptInLock
 	}
 	err := install(ctx, backend, i.plans, i.lock, then, i.Say, func(entries []images.Entry) (*images.Lock, error) {
-		return i.lock.Fill(entries), nil
+		lock := i.lock.Fill(entries)
+		if i.Resolved != nil {
+			i.Resolved(lock)
+		}
+		return lock, nil
 	})
 	if err != nil {
 		return err

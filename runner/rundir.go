@@ -22,6 +22,22 @@ type runDir struct {
 	made []string // directories that were created, innermost first
 }
 
+// ownDir is where runs and inspections are if no other directory is named.
+const ownDir = ".waza"
+
+// gitIgnore is the file that keeps ownDir out of git.
+var gitIgnore = filepath.Join(ownDir, ".gitignore")
+
+// makeDir makes a directory and its parents. If it makes [ownDir], it adds [gitIgnore].
+func makeDir(path string) error {
+	_, missing := os.Lstat(ownDir)
+	err := os.MkdirAll(path, 0o755)
+	if err == nil && missing != nil {
+		_ = os.WriteFile(gitIgnore, []byte("*\n"), 0o644) // fails if path is elsewhere
+	}
+	return err
+}
+
 func makeRunDir(path string) (*runDir, error) {
 	d := &runDir{path: path}
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
@@ -30,7 +46,7 @@ func makeRunDir(path string) (*runDir, error) {
 		}
 		d.made = append(d.made, dir)
 	}
-	err := os.MkdirAll(path, 0o755)
+	err := makeDir(path)
 	if err != nil {
 		err = mistake("the run directory cannot be made: %w; name another with --run-dir", err)
 	} else {
@@ -55,6 +71,9 @@ func (d *runDir) abandon() error {
 
 func (d *runDir) removeMade() {
 	for _, dir := range d.made {
+		if entries, _ := os.ReadDir(dir); dir == ownDir && len(entries) == 1 {
+			_ = os.Remove(gitIgnore)
+		}
 		if os.Remove(dir) != nil {
 			return // not empty
 		}

@@ -35,7 +35,7 @@ func (s checkCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			evals, err := runCommand(s).targets(c)
+			evals, err := targets(c)
 			if err != nil {
 				return err
 			}

@@ -103,7 +103,7 @@ func uses() map[string][]shownUse {
 		"export":       {{"waza export latest --format csv -o trials.csv", "write a table of the latest run's trials"}, {"waza export RUN price/2 --format atif", "write one trial as a trajectory"}, {"waza export RUN --format inspect -o log.json", "write a log that inspect view opens"}},
 		"serve":        {{"waza serve", "serve the runs of the current directory"}, {"waza serve --listen 127.0.0.1:8417 runs", "serve the runs in another directory, at a fixed port"}, {"waza serve --mcp", "let an agent read the runs, as the MCP server in its configuration"}},
 		"inspect":      {{"waza inspect --isolate -- npx -y @modelcontextprotocol/server-memory", "try an untrusted server"}, {"waza inspect --isolate eval.yaml --pin", "pin what an eval's servers list"}},
-		"lock":         {{"waza lock eval.yaml", "pin the versions of its packages"}, {"waza lock --update eval.yaml", "update them"}},
+		"lock":         {{"waza lock", "pin the versions of the packages of the eval here"}, {"waza lock --update", "update them"}},
 		"images list":  {{"waza images list", "list images"}},
 		"images build": {{"waza images build claude", "build an agent's image ahead of a run"}},
 		"images save":  {{"waza images save images.tar eval.yaml", "for nodes that pull from no registry"}},

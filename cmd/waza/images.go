@@ -54,11 +54,11 @@ func (s imagesCommand) command() *cli.Command {
 				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
 			},
 			{
-				Name: "save", Usage: "Write the images of an eval to an archive, and their list for a cluster", ArgsUsage: "FILE.tar EVAL.yaml",
+				Name: "save", Usage: "Write the images of an eval to an archive, and their list for a cluster", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
-					if c.NArg() != 2 {
-						return usage("images save takes a file to write and one eval file")
+					if c.NArg() < 1 || c.NArg() > 2 {
+						return usage("images save takes a file to write and one eval; see waza images save --help")
 					}
 					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						file, err := os.Create(c.Args().First())
@@ -70,11 +70,11 @@ func (s imagesCommand) command() *cli.Command {
 				},
 			},
 			{
-				Name: "push", Usage: "Push the images of an eval to a registry, and write their list for a cluster", ArgsUsage: "REGISTRY EVAL.yaml",
+				Name: "push", Usage: "Push the images of an eval to a registry, and write their list for a cluster", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
-					if c.NArg() != 2 {
-						return usage("images push takes a registry and one eval file")
+					if c.NArg() < 1 || c.NArg() > 2 {
+						return usage("images push takes a registry and one eval; see waza images push --help")
 					}
 					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
@@ -203,9 +203,13 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 // exportImages builds or pulls the images of an eval, has export bring them to where a cluster
 // finds them, and writes a list of them next to the eval.
 func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
+	path, err := evalNamed(c.Args().Get(1))
+	if err != nil {
+		return err
+	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
-	q := runner.Request{Eval: c.Args().Get(1), Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
+	q := runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
 	job, err := runner.Load(q)
 	if err != nil {
 		return withExitCode(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -87,6 +88,7 @@ type newEval struct {
 	servers    map[string]json.RawMessage
 	dockerfile []byte // nil for none
 	secrets    map[string]string
+	lock       *images.Lock // versions of the servers' packages; nil for none
 }
 
 // readNewEval reads the command line, and asks for what is missing on a terminal.
@@ -345,16 +347,31 @@ func (s initCommand) init(ctx context.Context, b *newEval) error {
 	for _, f := range all {
 		err = errors.Join(err, write(f.Path, f.Content))
 	}
+	if b.lock != nil { // so that the run does not resolve them again
+		err = errors.Join(err, write(images.LockName, b.lock.Bytes()))
+	}
 	if err != nil {
 		return err
 	}
 	for _, name := range written {
 		s.printStatus("wrote " + name)
 	}
+	for _, server := range servers {
+		var config mcpconfig.Server
+		if json.Unmarshal(server.Config, &config) == nil && b.ci && isNearby(config.URL) {
+			s.printStatus(fmt.Sprintf("the workflow cannot reach server %q at %s from GitHub: start the server in a step of the workflow, or give it build or image in place of url", server.Name, text.Inert(config.URL)))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
 		s.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
 	}
 	return s.firstRun(ctx, b)
+}
+
+// isNearby reports whether a URL leads to this machine or its network.
+func isNearby(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Hostname() != "" && eval.IsNearby(u.Hostname())
 }
 
 // workflow writes the GitHub workflow to the root of the repository, unless it exists.
@@ -438,6 +455,7 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 	q := runner.Inspection{
 		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watchTime, Patience: defaultPatience,
 		AllowWeak: b.allowWeak, Host: s.host(normal, false),
+		Resolved: func(lock *images.Lock) { b.lock = lock },
 		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
 			config := e.Config.MCPServers[server]
 			tries[server] = scaffold.Tries(listed, config.URL != "" || len(config.Egress) > 0)

@@ -40,10 +40,10 @@ func (s inspectCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "Start MCP servers without an agent and report what they list and do",
-		ArgsUsage: "FILE|NAME|URL | -- COMMAND [ARGS]",
+		ArgsUsage: "[FILE | NAME | URL | -- COMMAND [ARGS]]",
 		Description: "FILE is an eval, or a client's configuration such as mcp.json. NAME is a server in eval.yaml,\n" +
 			"mcp.json or .mcp.json in the current directory. COMMAND starts a server as in a client: npx,\n" +
-			"uvx, docker run, or a program in --image.\n\n" +
+			"uvx, docker run, or a program in --image. Without any, the servers of the eval here are inspected.\n\n" +
 			"Each server is started in its own container, asked for its lists, watched for a while, and\n" +
 			"stopped. Tools, prompts and resources are used only with --call, --get and --read.",
 		OnUsageError: usageError,
@@ -226,6 +226,12 @@ func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, er
 	switch {
 	case len(args) == 0 && len(command) > 0:
 		return s.commandTarget(command, o)
+	case len(args) == 0:
+		file, err := evalNamed("")
+		if err != nil {
+			return target{}, err
+		}
+		return s.fileTarget(file, o)
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):

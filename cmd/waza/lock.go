@@ -18,10 +18,12 @@ func (s lockCommand) command() *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "Pin the versions of an eval's npx and uvx packages",
-		ArgsUsage: "EVAL.yaml",
+		ArgsUsage: "[EVAL.yaml | DIR | SKILL]",
 		Description: "Resolves the npx and uvx packages of an eval's servers, with their dependencies, and writes their\n" +
 			"versions to waza.lock next to the eval, so that every run with --isolate installs the same. Entries\n" +
-			"that no task needs are removed. No trial is run.",
+			"that no task needs are removed. No trial is run.\n\n" +
+			"Without an argument, waza lock does so for eval.yaml in the current directory, or for all evals of\n" +
+			"the project.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			contextDirFlag(),
@@ -29,20 +31,28 @@ func (s lockCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "update", Usage: "Resolve all packages again, not only missing ones"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return usage("lock takes one eval file; see waza lock --help")
+			evals, err := targets(c)
+			if err != nil {
+				return err
 			}
 			overlay, err := s.readOverlay(c)
 			if err != nil {
 				return err
 			}
-			e, tasks, err := eval.Load(c.Args().First(), eval.Options{
-				ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
-			})
-			if err != nil {
-				return &exitError{exitUsage, err}
+			ctx, stop := interruptible(c.Context, s.stderr)
+			defer stop()
+			for _, path := range evals {
+				e, tasks, err := eval.Load(path, eval.Options{
+					ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+				})
+				if err != nil {
+					return &exitError{exitUsage, err}
+				}
+				if err := s.lock(ctx, e, tasks, c.Bool("update")); err != nil {
+					return err
+				}
 			}
-			return s.lock(c.Context, e, tasks, c.Bool("update"))
+			return nil
 		},
 	}
 }
@@ -54,8 +64,6 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 			return err
 		}
 	}
-	ctx, stop := interruptible(ctx, s.stderr)
-	defer stop()
 	lock, err := runner.CompleteLock(ctx, e, tasks, old, s.host(normal, false))
 	if err == nil && lock.Len()+old.Len() > 0 {
 		err = runner.WriteLock(e, lock)
@@ -64,7 +72,7 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 		return withExitCode(err)
 	}
 	if lock.Len() == 0 {
-		fmt.Fprintln(s.stdout, "no task needs a package")
+		fmt.Fprintf(s.stdout, "no task of %s needs a package\n", e.Path)
 		return nil
 	}
 	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", runner.LockPath(e), lock.Len())

@@ -24,7 +24,7 @@ import (
 type newCommand struct{ *state }
 
 func (s newCommand) command() *cli.Command {
-	evalFlag := &cli.StringFlag{Name: "eval", Usage: "Add to the eval at path `EVAL`", DefaultText: "eval.yaml"}
+	evalFlag := &cli.StringFlag{Name: "eval", Usage: "Add to `EVAL`, a file, directory or skill", DefaultText: "the one here"}
 	return &cli.Command{
 		Name:         "new",
 		Usage:        "Add a task, a server or a grader to an eval",
@@ -80,13 +80,13 @@ func (s newCommand) name(c *cli.Context, most int) (string, error) {
 }
 
 func (s newCommand) open(c *cli.Context) (*evalEdit, error) {
-	a := &evalEdit{path: c.String("eval")}
-	if a.path == "" {
-		a.path = "eval.yaml"
+	path, err := evalNamed(c.String("eval"))
+	if err != nil {
+		return nil, usage("--eval: %w", err)
 	}
-	var err error
+	a := &evalEdit{path: path}
 	if a.data, err = files.ReadNamed(a.path, strictyaml.MaxBytes); err != nil {
-		return nil, usage("%w; name the eval with --eval, or begin one with waza init", err)
+		return nil, usage("--eval: %w", err)
 	}
 	if a.doc, err = strictyaml.Parse(a.path, a.data); err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -167,7 +167,7 @@ func (s newCommand) task(c *cli.Context) error {
 	}
 	dir, globs := "tasks", []string{}
 	a.doc.DecodeAt(&globs, "tasks")
-	if len(globs) > 0 {
+	if len(globs) > 0 && !strings.ContainsAny(path.Dir(globs[0]), `*?[\`) {
 		dir = path.Dir(globs[0])
 	}
 	file := path.Join(dir, name+".yaml")

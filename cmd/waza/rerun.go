@@ -76,10 +76,12 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 		}
 	}
 	path := c.Args().Get(1)
-	if path == "" {
-		if path = record.EvalPath(); isBelow(dir, path) {
-			return usage("%s says that its eval is %s, in the run directory itself; name the eval to run", dir, path)
+	if path != "" {
+		if path, err = evalNamed(path); err != nil {
+			return err
 		}
+	} else if path = record.EvalPath(); isBelow(dir, path) {
+		return usage("%s says that its eval is %s, in the run directory itself; name the eval to run", dir, path)
 	}
 	how := "without isolation"
 	if record.Isolated {

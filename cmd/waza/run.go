@@ -97,7 +97,7 @@ func (s runCommand) command() *cli.Command {
 				return usage("--strict is for --discover; --strict-keys refuses unknown keys")
 			}
 			go s.buildID() // the first call reads the whole executable
-			evals, err := s.targets(c)
+			evals, err := targets(c)
 			if err != nil {
 				return err
 			}

@@ -16,19 +16,35 @@ import (
 	"github.com/waza-isolate/waza/runner"
 )
 
-// targets returns the eval files that the command line names by file, directory or skill.
-// Without an argument it returns those of the project.
-func (s runCommand) targets(c *cli.Context) ([]string, error) {
+// targets returns the eval files that the command line names.
+func targets(c *cli.Context) ([]string, error) {
 	if c.NArg() > 1 {
 		return nil, usage("%[1]s takes one eval, directory or skill; see waza %[1]s --help", c.Command.Name)
 	}
+	if c.Bool("discover") {
+		return discover(c, cmp.Or(c.Args().First(), "."))
+	}
+	return evalsNamed(c.Args().First())
+}
+
+// evalNamed returns the one eval file that a name stands for; see [evalsNamed].
+func evalNamed(name string) (string, error) {
+	all, err := evalsNamed(name)
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) > 1:
+		return "", usage("this takes one eval, and there are several here: %s; name one", strings.Join(text.Few(all, 5), ", "))
+	}
+	return all[0], nil
+}
+
+// evalsNamed returns the eval files that the name of a file, a directory or a skill stands for.
+// Without a name it returns those of the project.
+func evalsNamed(name string) ([]string, error) {
 	project, err := eval.FindProject(".")
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
-	}
-	name := c.Args().First()
-	if c.Bool("discover") {
-		return s.discover(c, cmp.Or(name, "."), project)
 	}
 	if name == "" {
 		return evalsOf(project)
@@ -51,7 +67,7 @@ func (s runCommand) targets(c *cli.Context) ([]string, error) {
 		if found := first(filepath.Join(name, file), filepath.Join(name, "evals", file), filepath.Join(name, "tests", file)); found != "" {
 			return []string{found}, nil
 		}
-		return nil, usage("directory %s has no eval: there is no %s; name the eval's file, or add --discover to run the evals of all directories in it", name, either(looked))
+		return nil, usage("directory %s has no eval: there is no %s; name the eval's file, or run those of all directories in it with waza run --discover", name, either(looked))
 	}
 	if !filepath.IsLocal(name) {
 		return nil, usage("%s: there is no such file", name)
@@ -79,15 +95,19 @@ func evalsOf(project *eval.Project) ([]string, error) {
 		all = append(all, found...)
 	}
 	if len(all) == 0 {
-		return nil, usage("there is no eval here: no %s, and none in %s or %s; name one", file, evals, skills)
+		return nil, usage("there is no eval here: no %s, and none in %s or %s; name one, or write one with waza init", file, evals, skills)
 	}
 	return all, nil
 }
 
 // discover finds all evals below dir. With --strict every skill must have one.
-func (s runCommand) discover(c *cli.Context, dir string, project *eval.Project) ([]string, error) {
+func discover(c *cli.Context, dir string) ([]string, error) {
+	project, err := eval.FindProject(".")
+	if err != nil {
+		return nil, &exitError{exitUsage, err}
+	}
 	var all, skills []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
