@@ -184,6 +184,8 @@ func TestOfSource(t *testing.T) {
 		{file("package.json"), nil, `{"build":"."}`, ""},
 		{file("package.json"), []string{"node", "a.js"}, `{"build":".","command":"node","args":["a.js"]}`, ""},
 		{file("go.mod"), []string{"go", "run", "."}, `{"build":"."}`, ""},
+		{file("go.mod", "cmd/a/a.go"), []string{"go", "run", "./cmd/a", "stdio", "-v"}, `{"build":{"context":".","args":{"MAIN":"./cmd/a"}},"args":["stdio","-v"]}`, ""},
+		{file("go.mod", "cmd/a/a.go", "cmd/a/b.go"), []string{"go", "run", "cmd/a/a.go", "cmd/a/b.go"}, `{"build":{"context":".","args":{"MAIN":"./cmd/a"}}}`, ""},
 		{file("Dockerfile"), []string{"node", "a.js"}, `{"build":"."}`, ""},
 		{file("a.js"), []string{"node", "a.js"}, `{"build":"."}`, `ENTRYPOINT ["node","a.js"]`},
 		{file("a.py"), []string{"python3", "a.py"}, `{"build":"."}`, `FROM python:`},

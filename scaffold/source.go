@@ -78,7 +78,8 @@ func IsSource(dir fs.FS, command []string) bool {
 	case "node", "python", "python3", "go", "bun", "deno", "tsx":
 		return slices.ContainsFunc(command[1:], func(arg string) bool {
 			arg = path.Clean(arg)
-			return fs.ValidPath(arg) && (isFile(dir, arg) || arg == "." && path.Base(command[0]) == "go")
+			_, err := fs.Stat(dir, arg)
+			return err == nil && (isFile(dir, arg) || path.Base(command[0]) == "go")
 		})
 	}
 	local := path.Clean(command[0])
@@ -97,7 +98,15 @@ func OfSource(dir fs.FS, at string, command []string, env map[string]string) (co
 		if dockerfile, err = dockerfileOf(command, manifests); err != nil {
 			return nil, nil, err
 		}
-	case len(command) > 0 && path.Base(command[0]) != "go": // which is built
+	case len(command) > 0 && path.Base(command[0]) == "go": // the image starts what is built
+		main, args := goProgram(dir, command)
+		if main != "." {
+			server = object("build", object("context", at, "args", object("MAIN", "./"+main)))
+		}
+		if len(args) > 0 {
+			server.add("args", args)
+		}
+	case len(command) > 0:
 		server.add("command", command[0])
 		server.add("args", command[1:])
 	}
@@ -106,6 +115,24 @@ func OfSource(dir fs.FS, at string, command []string, env map[string]string) (co
 	}
 	config, err = jsontext.Marshal(server)
 	return config, dockerfile, err
+}
+
+// goProgram returns the package in dir that go run starts, and the program's arguments.
+func goProgram(dir fs.FS, command []string) (main string, args []string) {
+	for i, arg := range command {
+		main = path.Clean(arg)
+		if _, err := fs.Stat(dir, main); err != nil || i == 0 {
+			continue
+		}
+		for args = command[i+1:]; len(args) > 0 && strings.HasSuffix(args[0], ".go"); {
+			args = args[1:]
+		}
+		if isFile(dir, main) {
+			main = path.Dir(main)
+		}
+		return main, args
+	}
+	return ".", nil
 }
 
 //go:embed templates/Dockerfile

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"net/url"
 	"os"
 	"path"
@@ -165,7 +166,11 @@ func (b *newEval) setURL(address string) error {
 	if err != nil || u.Hostname() == "" {
 		return usage("%s is not the URL of a server", text.Inert(address))
 	}
-	return b.setServer(u.Hostname(), mcpconfig.Server{URL: address})
+	name := u.Hostname()
+	if _, err := netip.ParseAddr(name); err == nil {
+		name = "" // an address says nothing
+	}
+	return b.setServer(name, mcpconfig.Server{URL: address})
 }
 
 // setCommand sets b's server to one that a command starts: a package launcher such as npx, source
@@ -458,7 +463,7 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 		Resolved: func(lock *images.Lock) { b.lock = lock },
 		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
 			config := e.Config.MCPServers[server]
-			tries[server] = scaffold.Tries(listed, config.URL != "" || len(config.Egress) > 0)
+			tries[server] = scaffold.Tries(listed, reachesOut(config))
 			for _, try := range tries[server] {
 				all = append(all, inspection.Exercise{What: inspection.Call, Name: try.Tool, Arguments: try.Arguments})
 			}
@@ -483,11 +488,22 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 			answers = append(answers, scaffold.Answer{Try: try, Outcome: found.Answers[i].Outcome, Raw: found.Answers[i].Answer})
 		}
 		tasks := scaffold.Choose(answers)
-		s.printStatus(fmt.Sprintf("%s lists %s; %s written", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), text.Count(len(tasks), "task")))
+		made := text.Count(len(tasks), "task") + " written"
+		switch {
+		case len(tasks) > 0:
+		case len(tries[found.Name]) == 0 && reachesOut(e.Config.MCPServers[found.Name]):
+			made = "none was called, because a call may change something outside and no tool has the annotation readOnlyHint; add tasks with waza new task NAME --tool TOOL"
+		default:
+			made = "no call gave an answer to check; add tasks with waza new task NAME --tool TOOL"
+		}
+		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), made))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil
 }
+
+// reachesOut reports whether calls of a server may change something outside of its container.
+func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) > 0 }
 
 // firstRun runs the eval, and prints what to do next.
 func (s initCommand) firstRun(ctx context.Context, b *newEval) error {

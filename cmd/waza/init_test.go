@@ -1,10 +1,15 @@
 package main
 
 import (
+	"context"
+	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
 
 	"github.com/waza-isolate/waza/internal/dockertest"
 	"github.com/waza-isolate/waza/internal/termtest"
@@ -72,6 +77,35 @@ func TestInitRefuses(t *testing.T) {
 		if p.exists("eval.yaml") || p.exists(".github") {
 			t.Errorf("waza %s left files", args)
 		}
+	}
+}
+
+// TestInitOfURL writes an eval for a server on this machine, which the workflow does not reach and
+// whose tools are not called.
+func TestInitOfURL(t *testing.T) {
+	t.Parallel()
+	server := mcpserver.NewMCPServer("till", "1", mcpserver.WithToolCapabilities(false))
+	server.AddTool(mcp.NewTool("pay"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		t.Error("the tool was called")
+		return mcp.NewToolResultText("paid"), nil
+	})
+	till := httptest.NewServer(mcpserver.NewStreamableHTTPServer(server))
+	defer till.Close()
+	p := unpackProject(t, "")
+	said := p.start("init", "--no-run", till.URL+"/mcp").wait(exitOK).stderr.String()
+	for _, want := range []string{
+		"server lists 1 tool; none was called, because a call may change something outside",
+		`the workflow cannot reach server "server" at ` + till.URL + "/mcp from GitHub: start the server in a step",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in\n%s", want, said)
+		}
+	}
+	if !p.exists("eval.yaml") || !p.exists(".github") || p.exists("waza.lock") {
+		t.Error("files are missing, or too many")
+	}
+	if said := p.start("init", "--no-run", "--no-ci", "--force", till.URL+"/mcp").wait(exitOK).stderr.String(); strings.Contains(said, "workflow") {
+		t.Errorf("it speaks of a workflow that is not written: %s", said)
 	}
 }
 
