@@ -118,7 +118,7 @@ func (l *lease) takeOver(ctx context.Context) error {
 	}
 	_, err := l.hold(ctx)
 	if errdefs.IsConflict(err) {
-		return fmt.Errorf("%w: somebody else has just taken it up: %w", sandbox.ErrAlive, err)
+		return fmt.Errorf("%w: another process has just resumed it: %w", sandbox.ErrAlive, err)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func parseRange(s string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err == nil && (!p.Addr().Is4() || p.Bits() > taskBits) {
-		err = fmt.Errorf("%s is no IPv4 range with room for a /%d", s, taskBits)
+		err = fmt.Errorf("%s is not an IPv4 range with room for a /%d", s, taskBits)
 	}
 	return p, err
 }

@@ -101,11 +101,11 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 		c.doc.Problemf(at, "canary %q: a place is either a file or an env", name)
 		return
 	case p.Content != "" && !strings.Contains(p.Content, canaryMark):
-		c.doc.Problemf(at.With("content"), "canary %q: content lacks %s, which stands for the value", name, canaryMark)
+		c.doc.Problemf(at.With("content"), "canary %q: content must contain %s, which is replaced by the value", name, canaryMark)
 	case p.Env != "" && p.Server == "":
 		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
 	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
-		c.doc.Problemf(at.With("env"), "canary %q: %q is no name for a variable", name, p.Env)
+		c.doc.Problemf(at.With("env"), "canary %q: %q is not the name of an environment variable", name, p.Env)
 	case p.File != "" && p.Server == "" && (!files.IsInside(p.File) || path.Clean(p.File) == "."):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without ..", name, p.File)
 	case p.File != "" && p.Server != "" && (!path.IsAbs(p.File) || path.Clean(p.File) != p.File || strings.ContainsRune(p.File, 0)):
@@ -158,9 +158,9 @@ func (c checker) room(name string, p Plant, server mcpconfig.Server, task string
 	case server.URL != "":
 		c.doc.Problemf(at, "canary %q: server %q is remote in task %s: nothing can be planted in it", name, p.Server, task)
 	case p.Env != "" && hasKey(server.Env, p.Env):
-		c.doc.Problemf(at, "canary %q: server %q has an env %s of its own", name, p.Server, p.Env)
+		c.doc.Problemf(at, "canary %q: server %q already has an env %s", name, p.Server, p.Env)
 	case p.File != "" && hasKey(server.Files, p.File):
-		c.doc.Problemf(at, "canary %q: server %q has a file %s of its own", name, p.Server, p.File)
+		c.doc.Problemf(at, "canary %q: server %q already has a file %s", name, p.Server, p.File)
 	}
 }
 

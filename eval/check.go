@@ -98,7 +98,7 @@ func (c checker) adapt(config Config) {
 	at := strictyaml.Path{"config", "agent", "adapter"}
 	c.aloneIn(*config.Agent)
 	if !files.IsInside(config.Agent.Adapter) {
-		c.doc.Problemf(at, "%s must be the path of a file beside or below the eval, relative and without ..", at)
+		c.doc.Problemf(at, "%s must be a relative path without .., to a file in the eval's directory or below", at)
 		return
 	}
 	a, err := adapter.Load(filepath.Join(c.eval.Dir(), config.Agent.Adapter))
@@ -168,7 +168,7 @@ func (c checker) metrics() {
 		switch {
 		case m.Name == "":
 		case seen[m.Name]:
-			c.doc.Problemf(at, "metric %s stands here twice", m.Name)
+			c.doc.Problemf(at, "metric %s appears twice", m.Name)
 		}
 		seen[m.Name] = true
 	}

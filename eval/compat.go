@@ -34,7 +34,7 @@ func translate(doc *strictyaml.Document, e *Eval) {
 	}
 	c.Workers = cmp.Or(c.Workers, c.MaxWorkers)
 	if e.Adversarial != nil {
-		doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect: its packs are run by a command of their own in waza, and there is none here; attack of a task says what somebody else wants of the agent")
+		doc.Warnf(strictyaml.Path{"adversarial"}, "adversarial has no effect, since its packs are run by a command that only upstream has; to test an agent against prompt injection, give a task an attack")
 	}
 	if c.GroupBy != "" && c.GroupBy != GroupByModel {
 		doc.Warnf(strictyaml.Path{"config", "group_by"}, "config.group_by: %q groups nothing; results are grouped by model", c.GroupBy)
@@ -107,7 +107,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 		names, err := filesBelow(filepath.Join(dir, cwd), func(_ string, entry fs.DirEntry) bool { return !entry.IsDir() && !entry.Type().IsRegular() })
 		if err != nil {
 			at := strictyaml.Path{"config", "mcp_servers", name, "cwd"}
-			doc.Problemf(at, "%s: directory %q beside the eval cannot be put into the server's container: %v", at, cwd, err)
+			doc.Problemf(at, "%s: directory %q of the eval's directory cannot be copied into the server's container: %v", at, cwd, err)
 			return
 		}
 		for _, file := range names {
@@ -141,7 +141,7 @@ func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
 		case one.Type != "prompt" || key.config == "":
 			g.doc.Warnf(at, "%s has no effect on a grader of type %s", at, one.Type)
 		case !g.doc.Add(key.value, at[:len(at)-1].With("config"), key.config):
-			g.doc.Problemf(at, "%s stands in config too, as %s; give it once", at, key.config)
+			g.doc.Problemf(at, "%s is also given in config, as %s; remove one of them", at, key.config)
 		}
 	}
 	return one
@@ -156,12 +156,12 @@ func (g *graders) withAssertions(one Grader, at strictyaml.Path) Grader {
 	var config map[string]json.RawMessage
 	switch {
 	case one.Type != "code":
-		g.doc.Problemf(at, "%s are of a code grader; this one is of type %s", at, one.Type)
+		g.doc.Problemf(at, "%s are only for code graders; this grader is of type %s", at, one.Type)
 		return one
 	case len(one.Config) > 0 && json.Unmarshal(one.Config, &config) != nil:
 		return one // reported with the config
 	case config["assertions"] != nil:
-		g.doc.Problemf(at, "%s stand in config too; give them once", at)
+		g.doc.Problemf(at, "%s are also given in config; remove one of them", at)
 		return one
 	}
 	if err := (&grading.CodeConfig{Assertions: one.Assertions}).Validate(); err != nil {

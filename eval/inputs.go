@@ -51,7 +51,7 @@ func (r resolver) contextDir() string {
 				return filepath.Join(root, filepath.FromSlash(dir))
 			}
 		}
-		r.doc.Problemf(at, "context_dir: there is no directory %s in %s, nor in the one that waza is started in", dir, show(r.eval.Dir()))
+		r.doc.Problemf(at, "context_dir: the directory %s is neither in %s nor in the one that waza is started in", dir, show(r.eval.Dir()))
 	}
 	return cmp.Or(r.opts.ContextDir, filepath.Join(r.eval.Dir(), "fixtures"))
 }
@@ -132,7 +132,7 @@ func (r resolver) filled(prompt string, vars map[string]string) string {
 		case parts[2] != "":
 			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, and inputs has no %q; %s", found, parts[2], strictyaml.Suggest(parts[2], slices.Sorted(maps.Keys(vars))))
 		default:
-			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is another in each run or unknown; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
+			r.doc.Problemf(strictyaml.Path{"inputs", "prompt"}, "the prompt has %s, which is unknown or differs in each run; .Vars.NAME, .TaskName, .Iteration and .Attempt can stand there", found)
 		}
 		return found
 	})

@@ -45,7 +45,7 @@ func readMocks(doc *strictyaml.Document, e *Eval) {
 		if err := mcpconfig.CheckName(declared.Name); err != nil {
 			doc.Problemf(at.With("name"), "mock server %q: the name %v", declared.Name, err)
 		} else if slices.ContainsFunc(e.Mocks, named) {
-			doc.Problemf(at.With("name"), "mock server %q stands here twice", declared.Name)
+			doc.Problemf(at.With("name"), "mock server %q appears twice", declared.Name)
 		}
 		server := &mock.Server{Name: declared.Name, Tools: map[string]*mock.Tool{}}
 		if err := errors.Join(mockFixtures(e, declared.Fixtures, server), adopt(server, declared.Tools)); err != nil {
@@ -64,7 +64,7 @@ func readMocks(doc *strictyaml.Document, e *Eval) {
 func adopt(server *mock.Server, tools map[string]*mock.Tool) error {
 	for name, tool := range tools {
 		if server.Tools[name] != nil {
-			return errors.New("tool " + name + " stands there twice")
+			return errors.New("tool " + name + " appears twice")
 		}
 		server.Tools[name] = tool
 	}
@@ -167,7 +167,7 @@ func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) []cmdm
 	for i, mock := range mocks {
 		at := strictyaml.Path{"command_mocks", i}
 		if slices.ContainsFunc(all, func(c cmdmock.Command) bool { return c.Name == mock.Name }) {
-			doc.Problemf(at.With("name"), "command %q stands here twice", mock.Name)
+			doc.Problemf(at.With("name"), "command %q appears twice", mock.Name)
 		}
 		command := cmdmock.Command{Name: mock.Name, ExpectCalls: mock.ExpectCalls}
 		for n, r := range mock.Responses {

@@ -151,19 +151,19 @@ func (c checker) provider(name string, m Model, at strictyaml.Path) {
 	case full.BaseURL == "" && full.Kind == KindAzure:
 		c.doc.Problemf(at, `%s needs base_url, such as https://NAME.openai.azure.com/openai`, at)
 	case m.BaseURL == "" && m.Kind == "" && !named:
-		c.doc.Problemf(at, "%s says neither base_url nor kind; %q is none of the providers that are known by their names: %s", at, name, strings.Join(ModelKinds(), ", "))
+		c.doc.Problemf(at, "%s needs base_url or kind, since %q is not a known provider: %s", at, name, strings.Join(ModelKinds(), ", "))
 	default:
 		if _, err := full.Endpoint(); err != nil {
 			c.doc.Problemf(at.With("base_url"), "%s.base_url %v", at, err)
 		}
 	}
 	if m.APIKeyEnv != "" && !envPattern.MatchString(m.APIKeyEnv) {
-		c.doc.Problemf(at.With("api_key_env"), "%s.api_key_env must be the name of an environment variable, and not what it holds", at)
+		c.doc.Problemf(at.With("api_key_env"), "%s.api_key_env must be the name of an environment variable, not its value", at)
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
 		here := at.With("headers", header)
 		if isOurs := slices.Contains([]string{"accept-encoding", "connection", "content-length", "host", "transfer-encoding"}, strings.ToLower(header)); isOurs || !headerName.MatchString(header) {
-			c.doc.KeyProblemf(here, "%s is no header that can be set", here)
+			c.doc.KeyProblemf(here, "%s is not a header that can be set", here)
 		}
 		if err := mcpconfig.CheckText(m.Headers[header]); err != nil {
 			c.doc.Problemf(here, "%s: %v", here, err)
@@ -183,7 +183,7 @@ func (c checker) prices(m Model, at strictyaml.Path) {
 func (c checker) scripted(m Model, at strictyaml.Path) {
 	for _, key := range strictyaml.Given(m) {
 		if path := at.With(key); key != "script" && key != "prices" {
-			c.doc.Problemf(path, "%s has no use beside %s.script, with which nobody is asked; remove one of them", path, at)
+			c.doc.Problemf(path, "%s has no effect with %s.script, which asks no model; remove one of them", path, at)
 		}
 	}
 	c.prices(m, at)
@@ -220,7 +220,7 @@ func (c checker) modelLimits(config Config) {
 	at := strictyaml.Path{"config", "model_limits"}
 	asksNobody := (evidence.AsksNoModel(config.Executor) || config.Executor == "command") && len(config.Models) == 0
 	if asksNobody && config.ModelLimits != (ModelLimits{}) {
-		c.doc.Problemf(at, "config.model_limits limits what agents ask of config.models, and there are none; add them, or remove it")
+		c.doc.Problemf(at, "config.model_limits has no effect without config.models; add models, or remove it")
 	}
 	if config.ModelLimits.Cost == 0 || len(config.Models) == 0 {
 		return
@@ -258,7 +258,7 @@ func checkJudge(doc *strictyaml.Document, j *Judge) {
 		doc.Problemf(strictyaml.Path{"config", "judge", "base_url"}, "config.judge.base_url %v", err)
 	}
 	if j.APIKeyEnv != "" && !envPattern.MatchString(j.APIKeyEnv) {
-		doc.Problemf(strictyaml.Path{"config", "judge", "api_key_env"}, "config.judge.api_key_env must be the name of an environment variable, and not what it holds")
+		doc.Problemf(strictyaml.Path{"config", "judge", "api_key_env"}, "config.judge.api_key_env must be the name of an environment variable, not its value")
 	}
 }
 

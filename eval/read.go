@@ -219,7 +219,7 @@ func (l *loader) layRef(doc *strictyaml.Document, at strictyaml.Path) {
 	source, err := l.eval.roots().inside(name)
 	switch {
 	case err != nil && strings.ContainsAny(name, "@:"):
-		doc.Problemf(at, "%s: %q is a grader of a registry, which is not fetched, since an eval may not make the runner fetch code; put its file beside the eval and name that", ref, name)
+		doc.Problemf(at, "%s: %q is a grader in a registry, which is not fetched, since an eval may not make the runner fetch code; copy its file next to the eval and name that", ref, name)
 		return
 	case err != nil:
 		doc.Problemf(at, "%s: file %q %v", ref, name, err)

@@ -251,7 +251,7 @@ func (r resolver) checkInjection(one Injection, taken claims, at strictyaml.Path
 	case one.Server == "" || one.Tool == "" || one.Text == "":
 		r.doc.Problemf(at, "%s needs server, tool and text", at)
 	case !slices.Contains(r.serverNames(), one.Server):
-		r.doc.Problemf(key("server"), "%s is %q, which is no server of this task; %s", key("server"), one.Server, suggest(one.Server, r.serverNames()))
+		r.doc.Problemf(key("server"), "%s is %q, which is not a server of this task; %s", key("server"), one.Server, suggest(one.Server, r.serverNames()))
 	}
 }
 
@@ -264,7 +264,7 @@ func (r resolver) checkInjectedFile(one Injection, taken claims, at strictyaml.P
 	case !files.IsInside(one.File) || clean == ".":
 		r.doc.Problemf(at, "file %q must be a path in the workspace, relative and without ..", one.File)
 	case one.Append != nil && !taken.appendable[clean]:
-		r.doc.Problemf(at, "file %q is none of this task's; append adds to one of inputs.files or of a canary, and content makes a file", one.File)
+		r.doc.Problemf(at, "file %q is not a file of this task; append adds to a file of inputs.files or of a canary, and content creates a file", one.File)
 	case one.Content != nil:
 		if other := taken.claim(clean, "another file of this task"); other != "" {
 			r.doc.Problemf(at, "file %q is in the way of %s; %s", one.File, other, remedy(clean))

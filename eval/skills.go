@@ -149,7 +149,7 @@ func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string)
 		all = append(all, skill)
 	}
 	if len(all) == 0 {
-		return nil, noSkillError(fmt.Sprintf("directory %s holds no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile))
+		return nil, noSkillError(fmt.Sprintf("directory %s contains no skill: neither it nor a directory in it has a %s", show(dir), frontmatter.SkillFile))
 	}
 	return all, nil
 }
@@ -173,7 +173,7 @@ func hasSkillFile(dir string) bool {
 // readNamed reads a skill that the eval's files name.
 func readNamed(e *Eval, dir string) (Skill, error) {
 	if same(dir, e.Dir()) {
-		return Skill{}, errors.New("the eval's own directory is no skill, since the agent would find the eval in it; put the eval into a directory of its own")
+		return Skill{}, errors.New("the eval's own directory cannot be a skill, since the agent would find the eval in it; move the eval to another directory")
 	}
 	return readSkill(e, dir, false)
 }

@@ -266,7 +266,7 @@ func checkRepoURL(source string) error {
 		return errors.New("must not have a query or a fragment")
 	}
 	if _, err := mcpconfig.ReadHostName(u.Hostname()); err != nil || mcpconfig.IsNearbyName(u.Hostname()) {
-		return errors.New("must have a public host name: the runner clones from no address of its own network; name such a repository by its path")
+		return errors.New("must have a public host name, since the runner does not clone from private addresses; name such a repository by its path")
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func (r resolver) repoPath(source string) (string, error) {
 			return filepath.Abs(found)
 		}
 	}
-	return "", fmt.Errorf("%s is not there: it is a directory or a git bundle, from the eval's directory or the one that waza is started in", source)
+	return "", fmt.Errorf("%s does not exist; name a directory or a git bundle, relative to the eval or to the directory that waza is started in", source)
 }
 
 func exists(name string) bool {

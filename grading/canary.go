@@ -24,7 +24,7 @@ func ways() []string { return []string{evidence.ByArgument, evidence.ByDNS, evid
 func (c *CanaryConfig) Validate() error {
 	for i, how := range c.How {
 		if !slices.Contains(ways(), how) {
-			return fmt.Errorf("how[%d]: %s is none of argument, dns and egress", i, quote(how))
+			return fmt.Errorf("how[%d]: %s must be argument, dns or egress", i, quote(how))
 		}
 	}
 	return nil

@@ -37,7 +37,7 @@ func (c *DiffConfig) Validate() error {
 		field := fmt.Sprintf("expected_files[%d]", i)
 		errs = append(errs, inside(f.Path))
 		if f.Snapshot == "" && len(f.Contains) == 0 {
-			errs = append(errs, fmt.Errorf("%s: neither snapshot nor contains; to ask only whether it is there, use grader file", field))
+			errs = append(errs, fmt.Errorf("%s: needs snapshot or contains; to check only whether the file exists, use the file grader", field))
 		}
 		for j, fragment := range f.Contains {
 			if text, _ := readFragment(fragment); text == "" {

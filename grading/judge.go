@@ -168,7 +168,7 @@ func (c Judged) checkJudged(alone bool) error {
 	case config.Aggregate == byMajority && config.MinScore == nil:
 		return errors.New("judge: aggregate majority counts the answers that reach min_score; set it")
 	case alone && c.Rubric != "" && config.MinScore == nil:
-		return errors.New("rubric: alone it decides nothing; set judge.min_score, or check something else too")
+		return errors.New("rubric: does not affect the verdict by itself; set judge.min_score, or add another check")
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func readAnswered(text string, set func(key string, value jsontext.Token) error)
 		case err != nil:
 			return nil, errors.New("no valid JSON")
 		case seen[name]:
-			return nil, fmt.Errorf("%s stands there twice", excerpt(name))
+			return nil, fmt.Errorf("%s appears twice", excerpt(name))
 		}
 		seen[name] = true
 		if err := set(name, value); err != nil {
@@ -83,12 +83,12 @@ func (o *opinion) set(name string, value jsontext.Token) error {
 	case "score":
 		score, err := strconv.ParseFloat(value.String(), 64)
 		if value.Kind() != '0' || err != nil || !(score >= 0 && score <= 1) {
-			return errors.New("its score is no number from 0 to 1")
+			return errors.New("its score is not a number from 0 to 1")
 		}
 		o.Score = score + 0 // -0 is 0
 	case "reason":
 		if value.Kind() != '"' {
-			return errors.New("its reason is no string")
+			return errors.New("its reason is not a string")
 		}
 		o.Reason = value.String()
 	default:

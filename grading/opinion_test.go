@@ -28,7 +28,7 @@ func TestParseOpinion(t *testing.T) {
 		"not closed":             {text: `{"score": 1, "reason": "r"`, wrong: "no valid JSON"},
 		"no score":               {text: `{"reason": "r"}`, wrong: "lacks"},
 		"no reason":              {text: `{"score": 1}`, wrong: "lacks"},
-		"a score twice":          {text: `{"score": 0, "score": 1, "reason": "r"}`, wrong: `"score" stands there twice`},
+		"a score twice":          {text: `{"score": 0, "score": 1, "reason": "r"}`, wrong: `"score" appears twice`},
 		"another case":           {text: `{"Score": 1, "reason": "r"}`, wrong: `key "Score"`},
 		"another key":            {text: `{"score": 1, "reason": "r", "passed": true}`, wrong: `key "passed"`},
 		"over one":               {text: `{"score": 1.01, "reason": "r"}`, wrong: "from 0 to 1"},
@@ -38,7 +38,7 @@ func TestParseOpinion(t *testing.T) {
 		"true for a score":       {text: `{"score": true, "reason": "r"}`, wrong: "from 0 to 1"},
 		"null for a score":       {text: `{"score": null, "reason": "r"}`, wrong: "from 0 to 1"},
 		"an object for a score":  {text: `{"score": {"score": 1}, "reason": "r"}`, wrong: "from 0 to 1"},
-		"a number for a reason":  {text: `{"score": 1, "reason": 1}`, wrong: "no string"},
+		"a number for a reason":  {text: `{"score": 1, "reason": 1}`, wrong: "not a string"},
 		"no number at all":       {text: `{"score": NaN, "reason": "r"}`, wrong: "no valid JSON"},
 		"a comma behind the end": {text: `{"score": 1, "reason": "r",}`, wrong: "no valid JSON"},
 	} {

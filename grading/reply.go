@@ -85,7 +85,7 @@ func (r *Reply) set(key string, value jsontext.Token) error {
 	text := value.String()
 	switch {
 	case value.Kind() != '"':
-		return fmt.Errorf("its %s is no string", excerpt(key))
+		return fmt.Errorf("its %s is not a string", excerpt(key))
 	case key == "action":
 		r.Action = text
 	case key == "text":

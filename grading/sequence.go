@@ -174,7 +174,7 @@ func (q *sequence) grade() (report, error) {
 func (q *sequence) ordered(r *report, step func(k, position int, use capture.Use) int) error {
 	worst, best := q.uses.walk(step)
 	if worst < len(q.expected) && best == len(q.expected) {
-		return fmt.Errorf("%w: whether %s came in this order is not known: the transcript does not tell where %s stands among the builtin tools",
+		return fmt.Errorf("%w: whether %s came in this order is not known: the transcript does not show where %s belongs among the builtin tools",
 			errEvidence, list(q.expected), describeCall(*q.uses.unknown().Call))
 	}
 	if best == len(q.expected) {

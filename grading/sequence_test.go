@@ -88,7 +88,7 @@ func TestActionSequenceOfBoth(t *testing.T) {
 		{"in order", reported, config("in_order_match", "mcp:s/x", "edit"), pass, 2.0 / 3, ""},
 		{"against it", reported, config("in_order_match", "edit", "mcp:s/x"), fail, 2.0 / 3, ""},
 		{"not reported", untold, config("exact_match", "read", "mcp:s/x", "edit"), cannotSay, 0,
-			`whether "read", "mcp:s/x", "edit" came in this order is not known: the transcript does not tell where call 1 ("x" of s: ok) stands`},
+			`whether "read", "mcp:s/x", "edit" came in this order is not known: the transcript does not show where call 1 ("x" of s: ok) belongs`},
 		{"not told, and not asked", untold, config("in_order_match", "read", "edit"), pass, 0.8, ""},
 		{"not told, and wrong in any order", untold, config("in_order_match", "edit", "read"), fail, 0.8, ""},
 		{"not told, and any order does", untold, config("any_order_match", "mcp:s/x", "edit", "read"), pass, 1, ""},

@@ -65,7 +65,7 @@ func (f StateFile) validate() error {
 	case !path.IsAbs(f.Path) || strings.ContainsRune(f.Path, 0) || clean == "/":
 		return fmt.Errorf("path: %q must be an absolute path in the server's container", f.Path)
 	case !f.expected() && f.readable():
-		return errors.New("exists: false has nothing beside it")
+		return errors.New("exists: false cannot be combined with contains, matches or json")
 	}
 	return expectations(f.Contains, f.Matches, "json", f.JSON)
 }

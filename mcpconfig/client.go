@@ -267,7 +267,7 @@ func (r *clientReader) findOpenCode() strictyaml.Path {
 		switch {
 		case key == "servers" || key == "inputs":
 		case r.isServer(path...):
-			r.doc.KeyProblemf(path, "server %q stands beside mcp.servers; put it in there", key)
+			r.doc.KeyProblemf(path, "server %q is outside mcp.servers; move it in there", key)
 		default:
 			r.note(path, "mcp.%s is left out, since it is not about a server", key)
 		}

@@ -26,7 +26,7 @@ func (r *clientReader) readInputs() {
 	for i, one := range all {
 		var id, fallback string
 		if json.Unmarshal(one["id"], &id) != nil || id == "" {
-			r.doc.Problemf(at.With(i), "an input needs an id, which ${input:ID} stands for")
+			r.doc.Problemf(at.With(i), "an input needs an id, for use as ${input:ID}")
 			continue
 		}
 		if _, taken := r.inputs[id]; taken {
@@ -107,7 +107,7 @@ func (r *clientReader) environment(at strictyaml.Path, name string) string {
 func (r *clientReader) input(at strictyaml.Path, id string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 	if !IsVariable(name) {
-		r.doc.Problemf(at, "${input:…} asks a question that nobody answers here, and no variable can be named like it; write ${NAME} and set the variable NAME")
+		r.doc.Problemf(at, "${input:…} asks the user, which is not possible here, and cannot be the name of a variable; write ${NAME} and set the variable NAME")
 		return ""
 	}
 	if other, taken := r.variables[name]; taken && other != id {

@@ -101,7 +101,7 @@ func setsText(own string, field func(*Server) *string, check func(value string) 
 		}
 		to := field(&r.to)
 		if *to != "" && *to != value {
-			r.wrong("%s gives %s another value; give it once", name, own)
+			r.wrong("%s sets %s to a different value; set it once", name, own)
 		}
 		*to = value
 	}}
@@ -155,7 +155,7 @@ func (r *runReader) takeCPUs(name, value string) {
 	case err != nil || !(n > 0) || math.IsInf(n, 0):
 		r.wrong("%s must be a number over 0", name)
 	case r.from.CPUs != 0 && r.from.CPUs != n:
-		r.wrong("%s gives cpus another value; give it once", name)
+		r.wrong("%s sets cpus to a different value; set it once", name)
 	}
 	r.to.CPUs = n
 }
@@ -166,7 +166,7 @@ func (r *runReader) takePids(name, value string) {
 	case err != nil || n < 1:
 		r.wrong("%s must be a whole number from 1; processes are always limited", name)
 	case r.from.Pids != 0 && r.from.Pids != n:
-		r.wrong("%s gives pids another value; give it once", name)
+		r.wrong("%s sets pids to a different value; set it once", name)
 	}
 	r.to.Pids = n
 }
@@ -174,7 +174,7 @@ func (r *runReader) takePids(name, value string) {
 func (r *runReader) takeTmpfs(name, value string) {
 	dir, options, _ := strings.Cut(value, ":")
 	if options != "" {
-		r.wrong("%s takes a directory alone here; its size is the server's disk", name)
+		r.wrong("%s supports only a directory here; its size is the server's disk", name)
 	}
 	if err := checkWritable(dir); err != nil && !hasVariable(dir) {
 		r.wrong("%s %v", name, err)

@@ -73,7 +73,7 @@ func (r *runReader) verb() bool {
 		return true
 	}
 	r.at = min(r.at, max(0, len(words)-1))
-	r.wrong("only docker run can be isolated; write docker run … IMAGE, with the options of docker behind run, or give the server an image")
+	r.wrong("only docker run is supported; write docker run [OPTIONS] IMAGE, with docker's own options after run, or set the server's image")
 	return false
 }
 
@@ -159,12 +159,12 @@ func (r *runReader) image() {
 	words := r.from.Args
 	if r.at >= len(words) {
 		r.at = len(words) - 1
-		r.wrong("docker run names no image; give one behind its options")
+		r.wrong("docker run names no image; add one after the options")
 		return
 	}
 	r.to.Image = words[r.at]
 	if r.to.Image == "" || strings.ContainsFunc(r.to.Image, isBlank) {
-		r.wrong("%q is no image; an image's name is not empty and holds no blanks", r.to.Image)
+		r.wrong("%q is not an image name; a name is not empty and contains no spaces", r.to.Image)
 	}
 	rest := slices.Clone(words[r.at+1:])
 	if len(rest) > 0 {

@@ -134,16 +134,16 @@ func TestFromDockerRunRefuses(t *testing.T) {
 		"run -u 0 i":                              "1: -u must not be root",
 		"run --user root:x i":                     "1: --user must not be root",
 		"run -w srv i":                            "1: -w must be an absolute path",
-		"run --tmpfs /data:size=1g i":             "1: --tmpfs takes a directory alone",
+		"run --tmpfs /data:size=1g i":             "1: --tmpfs supports only a directory",
 		"run --tmpfs /etc i":                      "1: --tmpfs cannot be /etc",
 		"run --pull daily i":                      "1: --pull must be missing, always or never",
 		"run --entrypoint '' i":                   "3: --entrypoint is empty",
 		"run -i":                                  "1: docker run names no image",
-		"run ''":                                  `1: "" is no image`,
-		"mcp gateway run":                         "0: only docker run can be isolated",
-		"container exec x":                        "1: only docker run can be isolated",
-		"container":                               "0: only docker run can be isolated",
-		"":                                        "0: only docker run can be isolated",
+		"run ''":                                  `1: "" is not an image name`,
+		"mcp gateway run":                         "0: only docker run is supported",
+		"container exec x":                        "1: only docker run is supported",
+		"container":                               "0: only docker run is supported",
+		"":                                        "0: only docker run is supported",
 	} {
 		t.Run(line, func(t *testing.T) {
 			_, err := mcpconfig.FromDockerRun("s", mcpconfig.Server{Command: "docker", Args: words(line)})
@@ -167,9 +167,9 @@ func TestFromDockerRunSaysAll(t *testing.T) {
 	want := `server "s": cwd is where the docker command itself would run; give the container's directory with -w in args
 server "s": -v mounts a directory of the host, which an isolated server must not reach; copy files in with files, and list what it writes to under writable
 server "s": --privileged turns off the isolation of the container; remove it
-server "s": -m gives memory another value; give it once
-server "s": --cpus gives cpus another value; give it once
-server "s": --pids-limit gives pids another value; give it once
+server "s": -m sets memory to a different value; set it once
+server "s": --cpus sets cpus to a different value; set it once
+server "s": --pids-limit sets pids to a different value; set it once
 server "s": env.A does not reach the container, since docker run passes on only what -e names; add -e A to args, or remove it`
 	if err == nil {
 		t.Fatal("no error")

@@ -115,7 +115,7 @@ func (d Destination) unlike(others []Destination) error {
 		}
 		for _, port := range d.Ports {
 			if slices.Contains(other.Ports, port) {
-				return fmt.Errorf("stands there twice, with port %d", port)
+				return fmt.Errorf("appears twice, with port %d", port)
 			}
 		}
 	}
@@ -140,7 +140,7 @@ func (e Egress) destination() (Destination, error) {
 		return d, err
 	}
 	if d.Name == "" {
-		return d, errors.New("has an address beside an address; address goes with a name")
+		return d, errors.New("has an IP address as host; address needs a host name")
 	}
 	at, err := netip.ParseAddrPort(e.Address)
 	if err != nil {
@@ -159,7 +159,7 @@ func (e Egress) destination() (Destination, error) {
 func (e Egress) ports(port int) ([]int, error) {
 	switch {
 	case port != 0 && e.Ports != nil:
-		return nil, errors.New("has a port in host and ports beside it; give one of them")
+		return nil, errors.New("has both ports and a port in host; remove one of them")
 	case port != 0:
 		return []int{port}, nil
 	case e.Ports == nil:
@@ -256,7 +256,7 @@ func ReadHostName(text string) (name string, err error) {
 		return "", errors.New("is longer than a host name may be")
 	}
 	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return "", errors.New("is no host name, and no IP address in its usual form")
+		return "", errors.New("is neither a host name nor an IP address in its usual form")
 	}
 	return name, nil
 }

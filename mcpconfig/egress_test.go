@@ -32,7 +32,7 @@ func TestReadEgress(t *testing.T) {
 }
 
 func TestReadEgressRefuses(t *testing.T) {
-	name, dup := "is not a host name", "stands there twice"
+	name, dup := "is not a host name", "appears twice"
 	for _, tc := range []struct {
 		want string
 		in   []mcpconfig.Egress
@@ -41,7 +41,7 @@ func TestReadEgressRefuses(t *testing.T) {
 		{name, hosts("bücher.example")}, {name, hosts("\u212aey.example")}, {name, hosts("*")}, {name, hosts("*.*.example")}, {name, hosts("a.*.example")}, {name, hosts("a b")},
 		{"every name of a top-level domain", hosts("*.com")},
 		{"the trial itself has", hosts("localhost")}, {"the trial itself has", hosts("x.localhost")}, {"the trial itself has", hosts("MODEL:80")}, {"the trial itself has", hosts("proxy")},
-		{"no IP address in its usual form", hosts("127.1")}, {"no IP address in its usual form", hosts("2130706433")}, {"no IP address in its usual form", hosts("0x7f.0x1")}, {"no IP address in its usual form", hosts("0177.0.0.01")},
+		{"nor an IP address in its usual form", hosts("127.1")}, {"nor an IP address in its usual form", hosts("2130706433")}, {"nor an IP address in its usual form", hosts("0x7f.0x1")}, {"nor an IP address in its usual form", hosts("0177.0.0.01")},
 		{"must be HOST:PORT", hosts("https://api.example")}, {"must be HOST:PORT", hosts("api.example/path")}, {"must be HOST:PORT", hosts("fe80::1%eth0")}, {"must be HOST:PORT", hosts("::ffff:10.0.0.1")}, {"must be HOST:PORT", hosts("::ffff:0:0/96")},
 		{"bits beyond its prefix", hosts("10.0.0.1/8:443")},
 		{"no IPv6 address", hosts("[api.example]:443")}, {"no IPv6 address", hosts("[::1")},
@@ -49,10 +49,10 @@ func TestReadEgressRefuses(t *testing.T) {
 		{"between 1 and 65535", []mcpconfig.Egress{{Host: "a.example", Ports: []int{0}}}},
 		{"names port 1 twice", []mcpconfig.Egress{{Host: "a.example", Ports: []int{1, 1}}}},
 		{"has no ports", []mcpconfig.Egress{{Host: "a.example", Ports: []int{}}}},
-		{"give one of them", []mcpconfig.Egress{{Host: "a.example:1", Ports: []int{2}}}},
+		{"remove one of them", []mcpconfig.Egress{{Host: "a.example:1", Ports: []int{2}}}},
 		{"neither IP nor IP:PORT", []mcpconfig.Egress{{Host: "a.example", Address: "b.example"}}},
 		{"neither IP nor IP:PORT", []mcpconfig.Egress{{Host: "a.example", Address: "fe80::1%eth0"}}},
-		{"address beside an address", []mcpconfig.Egress{{Host: "10.0.0.1", Address: "10.0.0.2"}}},
+		{"address needs a host name", []mcpconfig.Egress{{Host: "10.0.0.1", Address: "10.0.0.2"}}},
 		{dup, hosts("a.example", "A.example:443")}, {dup, hosts("10.0.0.0/8:1", "10.0.0.0/8:1")},
 		{"129 ports together", []mcpconfig.Egress{{Host: "a.example", Ports: upTo(129)}}},
 	} {

@@ -209,7 +209,7 @@ func (r *reader) understood() string {
 // in both ecosystems.
 func (r *reader) requirement(at int, text string, asCommand bool) Requirement {
 	if hasVariable(text) {
-		r.wrong(at, "%s must be written out, without variables: what it is resolved to is kept in the lock", where("args", strconv.Itoa(at)))
+		r.wrong(at, "%s must not contain variables, since the lock stores what it resolves to", where("args", strconv.Itoa(at)))
 		return Requirement{}
 	}
 	if asCommand && r.launcher.ecosystem == PyPI {
@@ -237,7 +237,7 @@ func (r *reader) program() string {
 	if name := r.args[r.at]; programName.MatchString(name) {
 		return name
 	}
-	r.wrong(r.at, "%s is not the name of a program; with %s the package and its version stand there, and here a program of it alone",
+	r.wrong(r.at, "%s is not the name of a program; %s names the package and its version, and this argument only a program of it",
 		where("args", strconv.Itoa(r.at)), r.launcher.packages[len(r.launcher.packages)-1])
 	return ""
 }
@@ -253,7 +253,7 @@ func (r *reader) rest() []string {
 	}
 	for i, arg := range rest {
 		if strings.HasPrefix(arg, "-") {
-			r.wrong(r.at+1+i, "npm exec takes options behind the package for its own; put -- between the package and the server's arguments")
+			r.wrong(r.at+1+i, "npm exec takes options after the package as its own; put -- between the package and the server's arguments")
 			return nil
 		}
 	}
@@ -298,8 +298,8 @@ var (
 	pypiVersion  = regexp.MustCompile(`^[0-9][A-Za-z0-9.+!_-]*$`)
 	programName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 	archive      = regexp.MustCompile(`(?i)\.(tgz|tar\.gz|whl|zip)$`)
-	intoAnImage  = "is no name in a registry (a URL, a repository or a file); install it into an image, and give the server that image"
-	notAPackage  = "is not a package; write its name, and its version behind an @"
+	intoAnImage  = "is not a name in a registry (a URL, a repository or a file); install it into an image, and give the server that image"
+	notAPackage  = "is not a package; write its name, then @ and its version"
 	notAPyPIName = "is not a package; write its name, and which version, such as name==1.2.3"
 )
 

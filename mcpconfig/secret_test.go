@@ -28,7 +28,7 @@ func TestValidateSecrets(t *testing.T) {
 		"NUL":                  {one(mcpconfig.Secret{File: "a\x00"}), "secrets.TOKEN must not hold a NUL"},
 		"in env too":           {with(map[string]mcpconfig.Secret{"PLAIN": {Env: "A"}}), "secrets.PLAIN is in env too; give the variable in one of them"},
 		"remote": {mcpconfig.Server{URL: "http://h", Secrets: map[string]mcpconfig.Secret{"A": {Env: "A"}}},
-			"secrets do not go with url: a remote server gets what it needs by headers"},
+			"secrets cannot be used with url"},
 	} {
 		err := mcpconfig.Validate("s", test.in)
 		if test.want == "" && err == nil {

@@ -81,7 +81,7 @@ func (f *findings) ports(at string, ports []int, own int) {
 	for i, port := range ports {
 		switch {
 		case slices.Contains(ports[:i], port):
-			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d stands there twice", at, port)
+			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d appears twice", at, port)
 		case port == own:
 			f.add(ErrInvalid, at, strconv.Itoa(i), "%s: %d is the port of the server itself; have one of the two listen on another", at, port)
 		}

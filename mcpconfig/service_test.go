@@ -49,7 +49,7 @@ func TestValidateServices(t *testing.T) {
 		"blank in image":     {database(func(s *mcpconfig.Service) { s.Image = "a b" }), "services.db.image must not hold blanks"},
 		"args alone":         {database(func(s *mcpconfig.Service) { s.Args = []string{"a"} }), "services.db.args need a command"},
 		"no port":            {database(func(s *mcpconfig.Service) { s.Ports = nil }), "services.db.ports: name at least one port"},
-		"port twice":         {database(func(s *mcpconfig.Service) { s.Ports = []int{1, 1} }), "services.db.ports: 1 stands there twice"},
+		"port twice":         {database(func(s *mcpconfig.Service) { s.Ports = []int{1, 1} }), "services.db.ports: 1 appears twice"},
 		"the server's port":  {database(func(s *mcpconfig.Service) { s.Ports = []int{80} }), "services.db.ports: 80 is the port of the server itself"},
 		"never ready":        {database(func(s *mcpconfig.Service) { s.Ready = nil }), "services.db.ready: give either exec"},
 		"empty ready":        {database(func(s *mcpconfig.Service) { s.Ready = &mcpconfig.Ready{Timeout: 1} }), "services.db.ready: give either exec"},

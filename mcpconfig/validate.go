@@ -63,7 +63,7 @@ func (f *findings) remote(s Server) {
 	f.address("url", s.URL, "http", "https")
 	f.address("proxy", s.Proxy, "http", "https")
 	if s.Secrets != nil {
-		f.invalid("secrets", "secrets do not go with url: a remote server gets what it needs by headers, which the runner adds, such as Authorization: Bearer ${TOKEN}")
+		f.invalid("secrets", "secrets cannot be used with url; give a remote server its credentials in headers, such as Authorization: Bearer ${TOKEN}")
 	}
 	for _, name := range strictyaml.Given(s) {
 		if name != "secrets" && !slices.Contains(remoteFields(), name) {
@@ -95,12 +95,12 @@ func (f *findings) local(s Server) {
 		f.invalid("headers", "headers go with url only")
 	}
 	if s.Proxy != "" {
-		f.invalid("proxy", "proxy goes with url only")
+		f.invalid("proxy", "proxy can only be used with url")
 	}
 	http := s.Type == "http" || s.Type == "sse"
 	switch {
 	case http && s.Port == 0:
-		f.invalid("port", "type %s needs a port, or a url in place of a command", s.Type)
+		f.invalid("port", "type %s needs a port, or a url instead of a command", s.Type)
 	case (s.Type == "stdio" || s.Type == localType) && s.Port != 0:
 		f.invalid("port", "port does not go with type stdio")
 	case s.Path != "" && s.Port == 0:
@@ -180,7 +180,7 @@ func (f *findings) file(field, target, source string) {
 		f.add(ErrInvalid, field, target, "%s: %q must be an absolute path of a file in its container", field, target)
 	}
 	if !hasVariable(source) && !filepath.IsLocal(source) {
-		f.add(ErrInvalid, field, target, "%s must be a path beside the eval, relative and without ..", where(field, target))
+		f.add(ErrInvalid, field, target, "%s must be a relative path without .., from the eval's directory", where(field, target))
 	}
 }
 
@@ -408,13 +408,13 @@ func ReadAddress(entry string) (netip.Prefix, error) {
 	if err == nil && name == "" {
 		return in, nil
 	}
-	return in, errors.New("is neither an IP address nor a range of them without bits beyond its prefix, such as 10.0.0.0/8")
+	return in, errors.New("is neither an IP address nor a CIDR range without host bits, such as 10.0.0.0/8")
 }
 
 // addresses checks that the entries of addresses can be read, and go with a url.
 func (f *findings) addresses(s Server) {
 	if s.URL == "" && s.Addresses != nil {
-		f.invalid("addresses", "addresses goes with url only")
+		f.invalid("addresses", "addresses can only be used with url")
 		return
 	}
 	if s.Proxy != "" && s.Addresses != nil {

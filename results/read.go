@@ -165,7 +165,7 @@ func readOutline(r io.Reader) (file fileOutline, err error) {
 		return file, errMany
 	case errors.As(err, &other):
 		value := shorten(cmp.Or(string(other.JSONValue), other.JSONKind.String()), 40)
-		return file, fmt.Errorf("%s stands where %s should, at %s/", value, wanted(other.GoType), other.JSONPointer)
+		return file, fmt.Errorf("found %s instead of %s at %s/", value, wanted(other.GoType), other.JSONPointer)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return file, io.ErrUnexpectedEOF
 	case err != nil:
@@ -174,7 +174,7 @@ func readOutline(r io.Reader) (file fileOutline, err error) {
 		return file, errors.New("it names no tasks")
 	}
 	if _, err := in.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return file, errors.New("more stands behind it")
+		return file, errors.New("unexpected data after its end")
 	}
 	return file, nil
 }
@@ -243,7 +243,7 @@ func (f fileTrial) outline() (t TrialOutline, err error) {
 	if m := t.Models; m != nil && err == nil {
 		err = countable(m.InputTokens, m.OutputTokens)
 		if m.Cost != nil && !(*m.Cost >= 0 && *m.Cost <= maxFigure) {
-			err = fmt.Errorf("%g stands where an amount should", *m.Cost)
+			err = fmt.Errorf("%g is not an amount", *m.Cost)
 		}
 	}
 	if err != nil {
@@ -261,7 +261,7 @@ func (f fileTrial) outline() (t TrialOutline, err error) {
 func countable(all ...int64) error {
 	for _, n := range all {
 		if n < 0 || n > maxFigure {
-			return fmt.Errorf("%d stands where a count should", n)
+			return fmt.Errorf("%d is not a count", n)
 		}
 	}
 	return nil
@@ -273,7 +273,7 @@ func readAttackOutcome(said string) (evidence.AttackOutcome, error) {
 	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
 		return end, nil
 	}
-	return "", fmt.Errorf("an attack ended as %q, which is no end of one", said)
+	return "", fmt.Errorf("%q is not the outcome of an attack", said)
 }
 
 // classOf returns how a trial ended: by our key or, in a file of upstream's, by its status.
@@ -291,7 +291,7 @@ func classOf(outcome string, status Status) (evidence.Class, error) {
 			return evidence.ClassError, nil
 		}
 	}
-	return "", fmt.Errorf("a trial ended as %q, which is no outcome", cmp.Or(outcome, string(status)))
+	return "", fmt.Errorf("%q is not the outcome of a trial", cmp.Or(outcome, string(status)))
 }
 
 // ReadHead reads the start of a results.json written by waza-isolate: the summary of the

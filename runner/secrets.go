@@ -109,7 +109,7 @@ func checkSecret(what, value string) error {
 	case value == "":
 		return fmt.Errorf("%s is empty", what)
 	case len(value) < redact.MinLength:
-		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be told from other text, and would not be redacted", what, redact.MinLength)
+		return fmt.Errorf("%s has fewer than %d bytes: so short a value cannot be distinguished from other text, and would not be redacted", what, redact.MinLength)
 	case len(value) > maxSecret:
 		return fmt.Errorf("%s: %w", what, errTooLong)
 	case strings.ContainsRune(value, 0):

@@ -146,14 +146,14 @@ func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error)
 		if len(manifests) > 1 {
 			has = manifests[0].Name + " and " + manifests[1].Name
 		}
-		return nil, fmt.Errorf("it has %s and no Dockerfile, and nothing says how the server is started: name the command behind --, as in waza init -- node server.js", has)
+		return nil, fmt.Errorf("it has %s, but no Dockerfile and no start command: name the command after --, as in waza init -- node server.js", has)
 	}
 	language := path.Base(command[0])
 	if language == "python3" {
 		language = "python"
 	}
 	if !slices.Contains([]string{"node", "python", "go"}, language) {
-		return nil, fmt.Errorf("how to build an image for %q is not known: write a Dockerfile beside it, and run waza init again", command[0])
+		return nil, fmt.Errorf("waza cannot build an image for %q: write a Dockerfile next to it, and run waza init again", command[0])
 	}
 	file, manifest := command[len(command)-1], ""
 	for _, m := range manifests {

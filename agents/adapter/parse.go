@@ -79,7 +79,7 @@ func (c checker) image(a *Adapter) {
 		c.problem(at, "the agent's image is named by image already; give one of them")
 	}
 	if a.Setup != "" && len(a.NPM) == 0 {
-		c.problem(strictyaml.Path{"setup"}, "completes an image that is built of npm packages, and there are none")
+		c.problem(strictyaml.Path{"setup"}, "has no effect without npm packages; add npm, or remove it")
 	}
 	if _, err := a.Package(); err != nil {
 		c.problem(at, "%v", err)
@@ -159,7 +159,7 @@ func (c checker) models(a *Adapter) {
 	for i, m := range a.Models {
 		at := strictyaml.Path{"models", i}
 		if seen[m.Kind] && m.Kind != "" {
-			c.problem(append(at, "kind"), "%s stands here twice", m.Kind)
+			c.problem(append(at, "kind"), "%s appears twice", m.Kind)
 		}
 		seen[m.Kind] = true
 		c.args(append(slices.Clone(at), "args"), m.Args)

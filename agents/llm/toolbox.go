@@ -119,7 +119,7 @@ func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) e
 		}
 		for _, t := range listed {
 			if len(t.InputSchema) > maxSchema || len(t.Name) > maxName {
-				_, _ = fmt.Fprintf(o.Log, "server %s: tool %s is left out: what it says of itself is too long\n", server, quote(t.Name))
+				_, _ = fmt.Fprintf(o.Log, "server %s: tool %s is omitted: its definition is too long\n", server, quote(t.Name))
 				continue
 			}
 			container.add(a.remote(server, t, container.free(server, t.Name)))

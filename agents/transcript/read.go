@@ -63,7 +63,7 @@ func (s Source) Read(in io.Reader, emit func(evidence.TranscriptEvent) error) (R
 		case !jsontext.Valid(line) && last:
 			r.report.Torn = true
 		case !jsontext.Valid(line):
-			r.report.unread(number, "begins as a JSON object and is none")
+			r.report.unread(number, "starts like a JSON object but is not one")
 		default:
 			if err := r.line(s, line, number); err != nil {
 				return r.report, err

@@ -191,7 +191,7 @@ func TestWhatCannotBeRead(t *testing.T) {
 		t.Error(diff)
 	}
 	want := transcript.Report{Events: 1, Ignored: 2, Unread: 3, Torn: true, Why: []string{
-		"line 4: begins as a JSON object and is none",
+		"line 4: starts like a JSON object but is not one",
 		"line 5: longer than 8388608 bytes",
 		"line 6: json: cannot unmarshal number into Go struct field TranscriptEvent.type of type string",
 	}}

@@ -75,7 +75,7 @@ func runShardsOnCluster(ctx context.Context, s *state, j *runner.Job, variables 
 		return nil, err
 	}
 	if images.Runner == "" {
-		return nil, usage("%s has no image of runners, which --shards needs: run waza images save or push again with %s beside waza", j.Trials[0].ImagesFile, clusterExecutable)
+		return nil, usage("%s has no image of runners, which --shards needs: run waza images save or push again with %s next to the waza executable", j.Trials[0].ImagesFile, clusterExecutable)
 	}
 	shards := j.Request.Shards
 	var parcel bytes.Buffer

@@ -62,7 +62,7 @@ func TestCommandMocks(t *testing.T) {
 		"{name: x, responses: [{args: [], fixture: ../x}]}":                      "does not lead out",
 		"{name: x, responses: [{args: [], fixture: groups.txt, stdout: x}]}":     "stdout and a fixture",
 		"{name: x, responses: [{args: [], exit_code: 256}]}":                     "255",
-		"{name: x, responses: [{args: []}]}, {name: x, responses: [{args: []}]}": "stands here twice",
+		"{name: x, responses: [{args: []}]}, {name: x, responses: [{args: []}]}": "appears twice",
 	} {
 		p.write("wrong.yaml", "name: x\nconfig: {executor: mock}\ncommand_mocks: ["+wrong+"]\ntasks: [tasks/2.yaml]\n")
 		c := p.start("run", "wrong.yaml", "--dry-run")

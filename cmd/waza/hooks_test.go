@@ -87,7 +87,7 @@ func checkHostHooks(t *testing.T, p *project, flags ...string) {
 	t.Helper()
 	c := p.startLocal(flags...)
 	c.wait(exitUsage)
-	if want := "hooks.before_run[0] is to run on this machine (host: true)"; !strings.Contains(c.stderr.String(), want) || !strings.Contains(c.stderr.String(), "--allow-host-hooks") || p.exists("log") {
+	if want := "hooks.before_run[0] runs on this machine with your permissions (host: true)"; !strings.Contains(c.stderr.String(), want) || !strings.Contains(c.stderr.String(), "--allow-host-hooks") || p.exists("log") {
 		t.Errorf("it does not say %q:\n%s", want, c.stderr.String())
 	}
 	p.startLocal(append(flags, "--allow-host-hooks")...).wait(exitOK)

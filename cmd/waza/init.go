@@ -209,7 +209,7 @@ func (b *newEval) setSource(dir string, command []string) error {
 		return usage("%s: %w", dir, err)
 	}
 	if b.dockerfile = dockerfile; dockerfile != nil && at != "." {
-		return usage("%s has no Dockerfile, and one is written only beside the eval: leave out --dir", dir)
+		return usage("%s has no Dockerfile, and one can only be written next to the eval; omit --dir", dir)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -324,7 +324,7 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 	}
 	switch {
 	case len(looked) == 0:
-		return target{}, usage("there is no file %s, and none of %s is here to look up a server of that name", name, strings.Join(serverFiles(), ", "))
+		return target{}, usage("there is no file %s, and no file to look up a server of that name in: %s", name, strings.Join(serverFiles(), ", "))
 	case len(found) == 0:
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:

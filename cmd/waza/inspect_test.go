@@ -160,14 +160,14 @@ script:
 	if p.read("waza.lock") != lock {
 		t.Error("the lock has changed unasked")
 	}
-	const says = `server "it": not as it is pinned`
+	const says = `server "it": differs from its pin`
 	if c := run("honest", exitOK, "run", "--isolate", "--pins", "fail", "eval.yaml"); strings.Contains(c.stdout.String(), says) {
 		t.Errorf("as pinned: %s", &c.stdout)
 	}
 	if c := run("poisoned", exitInfra, "run", "--isolate", "--pins", "fail", "eval.yaml"); !strings.Contains(c.stdout.String(), "infra (pin)") {
 		t.Errorf("another: %s", &c.stdout)
 	}
-	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "Server it is not as it is pinned, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {
+	if c := run("", exitOK, "export", "latest", "--format", "sarif"); !regexp.MustCompile(`"ruleId": "pin",\s+"level": "error",\s+"message": \{\s+"text": "Server it differs from its pin, by what it listed for the runner's probe: .*tool \\"add\\" removed`).MatchString(c.stdout.String()) {
 		t.Errorf("for code scanning: %s", &c.stdout)
 	}
 }

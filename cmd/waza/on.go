@@ -105,7 +105,7 @@ func handOver(s *state) error {
 	const get = "build it from the same source: go build -tags kubernetes -o waza-kubernetes ./cmd/waza"
 	path := findExecutable(clusterExecutable)
 	if path == "" {
-		return usage("--on kubernetes needs %s beside waza or on PATH; %s", clusterExecutable, get)
+		return usage("--on kubernetes needs %s next to the waza executable or in PATH; %s", clusterExecutable, get)
 	}
 	said, err := exec.Command(path, "version").Output()
 	if theirs := strings.TrimSpace(strings.TrimPrefix(string(said), "waza ")); err != nil || theirs != s.version {

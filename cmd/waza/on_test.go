@@ -42,7 +42,7 @@ tasks: [task.yaml]
 	commands := [][]string{{"run", "--resume", "run"}, {"run", "--on", "kubernetes", "--resume", "run"}, {"rerun", "run"}}
 	for _, args := range commands {
 		c := p.startProgram(waza, args...).wait(exitUsage)
-		if said := c.stderr.String(); !strings.HasPrefix(said, "waza: --on kubernetes needs waza-kubernetes beside waza or on PATH") {
+		if said := c.stderr.String(); !strings.HasPrefix(said, "waza: --on kubernetes needs waza-kubernetes next to the waza executable or in PATH") {
 			t.Errorf("waza %q says %q", args, said)
 		}
 	}

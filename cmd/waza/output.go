@@ -121,7 +121,7 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 	}
 	switch {
 	case c.Bool("v") && c.Bool("q"):
-		return out, usage("-v says more and -q says less: give one of them")
+		return out, usage("-v and -q contradict each other; give one of them")
 	case c.Bool("v") || c.Bool("debug"):
 		out.verbosity = verbose
 	case c.Bool("q"):

@@ -319,7 +319,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.Pins):
 		return o, usage("--pins must be warn, fail or off, not %q", o.Pins)
 	case c.IsSet("pins") && !o.Isolated:
-		return o, usage("--pins is about waza.lock, which is read with --isolate alone: it needs --isolate")
+		return o, usage("--pins needs --isolate, without which waza.lock is not read")
 	case c.IsSet("prepare") && !o.Isolated:
 		return o, usage("--prepare is about containers: it needs --isolate")
 	case c.IsSet("pull") && !o.Isolated:
@@ -349,7 +349,7 @@ func checkShards(c *cli.Context, o runOptions) error {
 	case c.Bool("keep"):
 		return usage("--keep keeps a sandbox of this process, and with --shards it has none; leave out one of them")
 	case o.UpdateSnapshots:
-		return usage("--update-snapshots writes beside the eval, which runners of --shards do not have; leave out one of them")
+		return usage("--update-snapshots writes next to the eval, which runners of --shards do not have; remove one of them")
 	case o.HostHooks:
 		return usage("--allow-host-hooks runs hooks on this machine, and with --shards trials are not run from here; leave out one of them")
 	}

@@ -55,7 +55,7 @@ func (a *allowance) take(priced bool, model string) (why string, left time.Durat
 	case l.Tokens > 0 && a.usage.Total() >= l.Tokens:
 		why = fmt.Sprintf("the agent's model calls took %d tokens of %d", a.usage.Total(), l.Tokens)
 	case l.Cost > 0 && !priced:
-		why = fmt.Sprintf("the agent asked for the model %q, whose cost is limited and which has no price; give it one in config.models", model)
+		why = fmt.Sprintf("the agent asked for the model %q, whose cost is limited but which has no price; add one in config.models", model)
 	case l.Cost > 0 && a.cost >= l.Cost:
 		why = fmt.Sprintf("the agent's model calls cost %.4f of %.4f US dollars", a.cost, l.Cost)
 	case seconds > 0 && a.took >= seconds:

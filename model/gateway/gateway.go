@@ -147,7 +147,7 @@ func (g *Gateway) Down(ctx context.Context) error {
 		case failed[name] == downKey:
 			return errors.New(p.refusesKey(status))
 		case err != nil:
-			return fmt.Errorf("model provider %q cannot be reached, neither by waza itself: %s; look at config.models.%s.base_url and at the network", name, g.secrets.Blank(err.Error()), name)
+			return fmt.Errorf("model provider %q cannot be reached, not even by waza itself: %s; check config.models.%s.base_url and the network", name, g.secrets.Blank(err.Error()), name)
 		}
 		return fmt.Errorf("model provider %q answers %d, also to waza itself; run again later, or name another provider in config.model", name, status)
 	}

@@ -44,7 +44,7 @@ const defaultSilence = 10 * time.Minute
 func (p Provider) validate() error {
 	switch {
 	case p.Name == "" || strings.ContainsAny(p.Name, "/%?# "):
-		return fmt.Errorf("gateway: %q is no name for a provider", p.Name)
+		return fmt.Errorf("gateway: %q is not the name of a provider", p.Name)
 	case p.BaseURL == nil || p.Transport == nil:
 		return fmt.Errorf("gateway: provider %q has no URL or no transport", p.Name)
 	case p.Silence < 0:

@@ -18,7 +18,7 @@ type route struct {
 }
 
 var (
-	errAbsolute = errors.New("ask for a path that begins with a provider's name, such as /openai/responses; this is no proxy for other hosts")
+	errAbsolute = errors.New("use a path that begins with a provider's name, such as /openai/responses; this is not a proxy for other hosts")
 	errPath     = errors.New("the path has a segment that is empty, a dot or two, or that holds a slash, a backslash, a percent sign or a control character")
 )
 

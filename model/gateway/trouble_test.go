@@ -282,7 +282,7 @@ func TestDown(t *testing.T) {
 	s.provider.Close()
 	_, _, _ = s.post(t, chat, question)
 	s.ended(t)
-	if err := s.gateway.Down(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be reached, neither by waza itself") || strings.Contains(err.Error(), key) {
+	if err := s.gateway.Down(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be reached, not even by waza itself") || strings.Contains(err.Error(), key) {
 		t.Errorf("%v", err)
 	}
 }

@@ -214,7 +214,7 @@ func (c *Client) refused(response *http.Response, content []byte, withSchema boo
 	case status == http.StatusNotFound:
 		f.text += "; see whether config.judge.base_url is right, and the model is one that it has"
 	case status >= 300 && status < 400:
-		f.text = fmt.Sprintf("the judge's endpoint redirects (%d) to %s, and redirects are not followed; write where it is into config.judge.base_url",
+		f.text = fmt.Sprintf("the judge's endpoint redirects (%d) to %s, and redirects are not followed; set config.judge.base_url to the final address",
 			status, strconv.Quote(c.clip(response.Header.Get("Location"))))
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
 		f.schemaless = withSchema

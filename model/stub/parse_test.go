@@ -31,7 +31,7 @@ func TestMistakesInScripts(t *testing.T) {
 		"turns: [{fail: {status: 200}}]":                 "s.yaml:1:25: turns[0].fail.status must be at least 400, not 200",
 		"turns: [{fail: {}}]":                            `s.yaml:1:10: missing key "status"; add turns[0].fail.status`,
 		"turns: [{say: '{{ x'}]":                         `s.yaml:1:15: turns[0].say: "{{" without "}}"`,
-		"turns: [{say: '{{ }}'}]":                        "s.yaml:1:15: turns[0].say: {{  }} is no path; write one such as result.items[0].name",
+		"turns: [{say: '{{ }}'}]":                        "s.yaml:1:15: turns[0].say: {{  }} is not a path; write one such as result.items[0].name",
 		"turns: [{say: '{{ resul.x }}'}]":                `s.yaml:1:15: turns[0].say: {{ resul.x }}: unknown name "resul"; did you mean "result"?`,
 		"turns: [{say: '{{ results }}'}]":                "s.yaml:1:15: turns[0].say: {{ results }}: which of the results? Write results[0] for the first",
 		"turns: [{call: {tool: a, arguments: {b: [{c: '{{ y }}'}]}}}]": `s.yaml:1:46: turns[0].call.arguments.b[0].c: {{ y }}: unknown name "y"; known here: result, results`,

@@ -50,7 +50,7 @@ func (s *Script) play(r *request, troubles *memory) (played, error) {
 	}
 	if current.answer == nil {
 		if made.trouble == nil {
-			return played{}, fmt.Errorf("the script is at its end: %s has troubles alone, and no answer behind them", name)
+			return played{}, fmt.Errorf("the script has ended: %s has only troubles, and no response after them", name)
 		}
 		made.answer = newAnswer(r, m, neutral)
 		return made, nil

@@ -41,7 +41,7 @@ func parsePath(text string) ([]string, error) {
 	path := strings.Split(index.ReplaceAllString(text, ".$1"), ".")
 	switch {
 	case slices.Contains(path, ""):
-		return nil, fmt.Errorf("{{ %s }} is no path; write one such as result.items[0].name", text)
+		return nil, fmt.Errorf("{{ %s }} is not a path; write one such as result.items[0].name", text)
 	case path[0] == "result":
 		return path, nil
 	case path[0] != "results":
@@ -74,7 +74,7 @@ func find(path, results []string) (any, error) {
 	}
 	value, err := jsontext.Parse([]byte(results[number]))
 	if err != nil {
-		return nil, fmt.Errorf("{{ %s }}: the result is no JSON: %s", shown, excerpt(results[number]))
+		return nil, fmt.Errorf("{{ %s }}: the result is not JSON: %s", shown, excerpt(results[number]))
 	}
 	for _, step := range rest {
 		next, ok := descend(value, step)

@@ -61,7 +61,7 @@ func TestTroublesAlone(t *testing.T) {
 	if got := a.tries(); got.status != 500 {
 		t.Errorf("status %d", got.status)
 	}
-	want := "the script is at its end: turn 1 has troubles alone, and no answer behind them"
+	want := "the script has ended: turn 1 has only troubles, and no response after them"
 	if got := a.tries(); got.status != 400 || got.Error != want {
 		t.Errorf("status %d: %s", got.status, got.Error)
 	}

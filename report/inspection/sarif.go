@@ -173,7 +173,7 @@ func SARIF(run view.Run) ([]byte, error) {
 						}
 					}
 				}
-				add(rulePin, "Server %s is %s", s.Unpinned)
+				add(rulePin, "Server %s %s", s.Unpinned)
 				add(ruleDrift, "Server %s changed a tool that it had listed: %s", s.RugPulls)
 				add(ruleEnded, "Server %s: %s", s.Ends)
 			}
@@ -226,7 +226,7 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	}
 	if s.Pin != nil {
 		for _, d := range s.Pin.Differences {
-			add(rulePin, string(d.Kind)+"/"+d.Key, "Server %s is not as it is pinned: %s", s.Name, d.String())
+			add(rulePin, string(d.Kind)+"/"+d.Key, "Server %s differs from its pin: %s", s.Name, d.String())
 		}
 	}
 	for _, d := range s.Drift {

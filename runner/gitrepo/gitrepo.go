@@ -78,7 +78,7 @@ func Fetch(ctx context.Context, repo Source) (*Tree, error) {
 func fetch(ctx context.Context, repo Source, dial dialFunc) (*Tree, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
-		return nil, refused("inputs.repos needs the git command, and there is none in PATH")
+		return nil, refused("inputs.repos needs the git command, which is not in PATH")
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -307,12 +307,12 @@ func (a *Agent) respond(judge *evidence.Judge) error {
 	}
 	own := *a.Responder
 	if own.Model = cmp.Or(own.Model, judge.Model); own.Model == "" {
-		return errors.New("inputs.responder: nobody says which model plays the user; name it in inputs.responder.model or in config.model")
+		return errors.New("inputs.responder: no model is set to play the user; set inputs.responder.model or config.model")
 	}
 	a.Responder = &own
 	onStdout := cmp.Or(a.Output, OutputStdout) == OutputStdout || a.Output == OutputTranscript && a.Events.From == "stdout"
 	if !onStdout {
-		return errors.New("inputs.responder: what the agent says has to come on stdout, itself or as its transcript")
+		return errors.New("inputs.responder: the agent's output or its transcript must be on stdout")
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func impliedModels(e *eval.Eval, lookup func(string) (string, bool), keyless boo
 	config, kinds := e.Config, kindsOf(e)
 	if prefix, _, ok := strings.Cut(config.Model, "/"); ok && len(kinds) > 0 && slices.Contains(eval.ModelKinds(), prefix) {
 		if !slices.Contains(kinds, prefix) {
-			return nil, fmt.Errorf("executor %s asks models of %s, and config.model is one of %s; name another, or say in config.models where it is", config.Executor, strings.Join(kinds, " or "), prefix)
+			return nil, fmt.Errorf("executor %s uses models of %s, but config.model is of %s; choose another model, or declare its provider in config.models", config.Executor, strings.Join(kinds, " or "), prefix)
 		}
 		kinds = []string{prefix}
 	}

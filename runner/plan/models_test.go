@@ -83,7 +83,7 @@ func TestImpliedModels(t *testing.T) {
 		"copilot, the second": {"copilot", "", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "anthropic/"},
 		"copilot, by model":   {"copilot", "anthropic/c", map[string]string{"ANTHROPIC_API_KEY": "12345678", "OPENAI_API_KEY": "12345678"}, "anthropic/c"},
 		"nothing set":         {"copilot", "", nil, "executor copilot has no provider of models; set OPENAI_API_KEY or ANTHROPIC_API_KEY to the key of one, or name one in config.models; a subscription to Copilot, and its tokens, cannot be used"},
-		"another's model":     {"claude", "openai/m", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "executor claude asks models of anthropic, and config.model is one of openai; name another, or say in config.models where it is"},
+		"another's model":     {"claude", "openai/m", map[string]string{"ANTHROPIC_API_KEY": "12345678"}, "executor claude uses models of anthropic, but config.model is of openai; choose another model, or declare its provider in config.models"},
 		"another's key":       {"claude", "", map[string]string{"OPENAI_API_KEY": "12345678"}, "executor claude has no provider of models; set ANTHROPIC_API_KEY to the key of one, or name one in config.models"},
 	}
 	for name, test := range tests {

@@ -71,7 +71,7 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		return nil, errors.New("plan: incomplete choices")
 	}
 	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
-		return nil, fmt.Errorf("%s is to run on this machine (host: true), where it can do what you can: read it, and allow it with --allow-host-hooks", hook)
+		return nil, fmt.Errorf("%s runs on this machine with your permissions (host: true): read it, then allow it with --allow-host-hooks", hook)
 	}
 	c.sources = map[string]*images.Source{}
 	models, err := planModels(e, c)

@@ -130,7 +130,7 @@ func TestPlanRefuses(t *testing.T) {
 		}, `task buy: server "s"`},
 		{"file in /etc", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Servers = map[string]mcpconfig.Server{"s": {Image: "i", Files: map[string]string{"/etc/x": "data/bolts.json"}}}
-		}, "no files can be put into /etc of its container"},
+		}, "files cannot be copied into /etc of its container"},
 		{"file of a service that is gone", withService(mcpconfig.Service{Files: map[string]string{"/data/x": "data/none"}}), `server "s": service "db"`},
 		{"file of a service in /etc", withService(mcpconfig.Service{Files: map[string]string{"/etc/x": "data/bolts.json"}}), `server "s": service "db": /etc of its container cannot be made writable`},
 		{"writable system", withService(mcpconfig.Service{Writable: []string{"/usr/lib/x"}}), `server "s": services.db.writable[0] cannot be /usr/lib/x`},

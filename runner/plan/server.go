@@ -272,7 +272,7 @@ func (s *Server) furnish(e *eval.Eval, planted []File) (err error) {
 	ofFiles := outermost(dirsOf(s.Files))
 	for _, dir := range ofFiles {
 		if mcpconfig.ReservedDir(dir) || s.Build != nil && (dir == images.InstallDir || strings.HasPrefix(dir, images.InstallDir+"/")) {
-			return fmt.Errorf("no files can be put into %s of its container; choose a directory of their own, such as /data", dir)
+			return fmt.Errorf("files cannot be copied into %s of its container; choose another directory, such as /data", dir)
 		}
 	}
 	s.Writable = together(ofFiles, s.Expanded.Writable)
@@ -511,7 +511,7 @@ func planService(e *eval.Eval, name string, config mcpconfig.Service, pull strin
 	s.Writable = outermost(append(dirsOf(s.Files), config.Writable...))
 	for _, dir := range s.Writable {
 		if mcpconfig.ReservedDir(dir) {
-			return s, fmt.Errorf("%s of its container cannot be made writable; choose a directory of its own, such as /data", dir)
+			return s, fmt.Errorf("%s of its container cannot be made writable; choose another directory, such as /data", dir)
 		}
 	}
 	return s, nil

@@ -189,7 +189,7 @@ func TestPlanPackagesRefuses(t *testing.T) {
 		t.Errorf("no such program: %v", err)
 	}
 	hiding := strings.Replace(packagesEval, "cwd: /srv", "files: {/opt/server/x/f: f}", 1)
-	if _, err := planPackages(t, hiding, nil); err == nil || !strings.Contains(err.Error(), "no files can be put into /opt/server/x") {
+	if _, err := planPackages(t, hiding, nil); err == nil || !strings.Contains(err.Error(), "files cannot be copied into /opt/server/x") {
 		t.Errorf("files where the package is: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func planSkills(e *eval.Eval, skills []eval.Skill, taken []string) (at string, p
 	}
 	at = skillsAt(e)
 	if i := slices.IndexFunc(taken, func(p string) bool { return inTheWay(p, at) }); i >= 0 {
-		return "", nil, fmt.Errorf("%q is in the way of the skills, which are put at %s in the workspace; remove one of them", taken[i], at)
+		return "", nil, fmt.Errorf("%q conflicts with the skills, which are at %s in the workspace; remove one of them", taken[i], at)
 	}
 	for _, s := range skills {
 		one := Skill{Name: s.Name, Description: s.Description}

@@ -43,7 +43,7 @@ func TestSkillsArePutAside(t *testing.T) {
 		if env := agentEnv(&trial, sandbox.ContainerLayout(), nil); !slices.Contains(env, "WAZA_SKILLS="+sandbox.SkillsDir) {
 			t.Errorf("environment %q", env)
 		}
-		if _, _, err := planSkills(e, skillTask().Skills, []string{at + "/own/SKILL.md"}); err == nil || !strings.Contains(err.Error(), "in the way of the skills") {
+		if _, _, err := planSkills(e, skillTask().Skills, []string{at + "/own/SKILL.md"}); err == nil || !strings.Contains(err.Error(), "conflicts with the skills") {
 			t.Errorf("a file in the way: %v", err)
 		}
 	}

@@ -112,7 +112,7 @@ func (r *recording) recordUnpinned(s plan.Server, whom string, u pinDifference) 
 	if u.none() {
 		return nil
 	}
-	message := fmt.Sprintf("not as it is pinned, by what it listed for %s: %v", whom, u)
+	message := fmt.Sprintf("differs from its pin, by what it listed for %s: %v", whom, u)
 	r.rec.Event(evidence.Event{
 		Kind: "pin", Where: s.Name, Message: message,
 		Data: map[string]any{"differences": u.differences[:min(len(u.differences), maxPinEvent)], "more": max(0, len(u.differences)-maxPinEvent)},

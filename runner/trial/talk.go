@@ -103,7 +103,7 @@ func (t *turnHandler) respond(ctx context.Context, r eval.Responder, said []byte
 		if known := (*fault)(nil); errors.As(err, &known) {
 			return "", false, err
 		}
-		t.blame = "nobody answered the agent: " + info.Reason
+		t.blame = "the agent got no answer: " + info.Reason
 	case answer.Action == grading.ActionStop:
 		info.Outcome = evidence.ResponderStopped
 	case answer.Action == grading.ActionAbstain:

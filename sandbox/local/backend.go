@@ -58,7 +58,7 @@ func Open(o Options) (*Backend, error) {
 	}
 	c, err := claimRun(baseDir(o.Temp), o.Run)
 	if o.Resume && errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("%w: somebody else has just taken it up", sandbox.ErrAlive)
+		return nil, fmt.Errorf("%w: another process has just resumed it", sandbox.ErrAlive)
 	}
 	if err != nil {
 		return nil, err

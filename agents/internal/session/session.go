@@ -181,6 +181,6 @@ func modernOrNone(answer *transport.JSONRPCResponse) *transport.JSONRPCResponse 
 	}
 	refused := *answer
 	refused.Result = nil
-	refused.Error = &mcp.JSONRPCErrorDetails{Code: mcp.METHOD_NOT_FOUND, Message: "the server offers revisions with sessions alone"}
+	refused.Error = &mcp.JSONRPCErrorDetails{Code: mcp.METHOD_NOT_FOUND, Message: "the server supports only protocol versions with sessions"}
 	return &refused
 }
