@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		"a webhook of the cluster's":                                                  "a webhook of the cluster's",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			err, asked := refused(t, why, math.MaxInt)
+			asked, err := refused(t, why, math.MaxInt)
 			lacks, attempts := why == exceeded || why == uncounted, 1
 			if why == uncounted {
 				attempts = countAttempts
@@ -53,15 +53,15 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		if err, asked := refused(t, uncounted, 2); err == nil || strings.Contains(err.Error(), "ResourceQuota") || asked != 3 {
+		if asked, err := refused(t, uncounted, 2); err == nil || strings.Contains(err.Error(), "ResourceQuota") || asked != 3 {
 			t.Errorf("a quota that is counted in the end: asked %d times: %v", asked, err)
 		}
 	})
 }
 
-// refused starts a pod on a cluster that refuses so many and ends the next, and returns the error
-// and how many it was asked for.
-func refused(t *testing.T, why string, times int) (refusal error, asked int) {
+// refused starts a pod on a cluster that refuses so many and ends the next, and returns how many
+// it was asked for and the error.
+func refused(t *testing.T, why string, times int) (asked int, refusal error) {
 	t.Helper()
 	b, client := faked()
 	b.images, b.config = guests.Images{Images: map[string]guests.Image{"": {Reference: "r"}}}, eval.Kubernetes{Namespace: "n", RemoveInterface: true}
@@ -85,7 +85,7 @@ func refused(t *testing.T, why string, times int) (refusal error, asked int) {
 	}
 	s := &trialSandbox{Sandbox: guests.Sandbox{Trial: trial}, backend: b, plan: pods}
 	refusal = s.apply(t.Context(), &share{})
-	return refusal, asked
+	return asked, refusal
 }
 
 // Trials wait for room one at a time, without asking all the time; if nobody's end would make
