@@ -22,6 +22,8 @@ import (
 type Span struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Kind                                int
+	Start                               int64 `json:"startTimeUnixNano,string"`
+	End                                 int64 `json:"endTimeUnixNano,string"`
 	Attributes                          Attributes
 	Events                              []struct {
 		Name       string

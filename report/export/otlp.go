@@ -243,7 +243,9 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	links := linksOf(dir, c)
 	trial := c.Trial
 	outcome, reason, message := trial.Outcome(c.Verdicts)
-	s := t.span(fmt.Sprintf("trial %s/%d", trial.Task, trial.Number), t.id(8, "eval"), spanInternal, trial.Started, trial.Ended, trial.Task, trial.Number)
+	start, end := agentTime(c)
+	ended = latest(trial.Ended, end)
+	s := t.span(fmt.Sprintf("trial %s/%d", trial.Task, trial.Number), t.id(8, "eval"), spanInternal, earliest(trial.Started, start), ended, trial.Task, trial.Number)
 	s.Attributes.text("waza.task.id", trial.Task)
 	s.Attributes.text("waza.task.name", trial.TaskName)
 	s.Attributes.int("waza.trial.number", int64(trial.Number))
@@ -259,14 +261,51 @@ func (t *tracer) trial(dir evidence.Dir) (ended time.Time, err error) {
 	if outcome != evidence.ClassPass {
 		s.failed(outcome.With(reason), t.only(message))
 	}
-	agent := t.agent(c, s.SpanID)
+	agent := t.agent(c, s.SpanID, start, end)
 	agent.Events = t.verdicts(c)
 	for _, one := range []span{s, agent} {
 		if err := t.add(one); err != nil {
 			return ended, err
 		}
 	}
-	return trial.Ended, t.steps(c, agent.SpanID, links)
+	return ended, t.steps(c, agent.SpanID, links)
+}
+
+// agentTime returns the time of a trial's agent, extended to that of its model turns and
+// calls: the last response may be recorded just after the agent has exited.
+func agentTime(c view.Conversation) (start, end time.Time) {
+	start, end = c.Trial.AgentStart, c.Trial.AgentEnd
+	if start.IsZero() {
+		start = c.Trial.Started
+	}
+	if end.IsZero() {
+		end = c.Trial.Ended
+	}
+	for _, step := range c.Steps {
+		switch {
+		case step.Turn != nil:
+			start, end = earliest(start, step.Turn.Start), latest(latest(end, step.Turn.Start), step.Turn.End)
+		case step.Call != nil:
+			start, end = earliest(start, step.Call.Start), latest(latest(end, step.Call.Start), step.Call.End)
+		}
+	}
+	return start, end
+}
+
+// earliest returns the earlier of two times, of which the second may be unknown.
+func earliest(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// latest returns the later of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // linksOf returns the trace contexts in the agent's calls, by call number. Unreadable ones
@@ -298,15 +337,8 @@ func (t *tracer) only(said string) string {
 }
 
 // agent returns the span of a trial's agent.
-func (t *tracer) agent(c view.Conversation, parent string) span {
+func (t *tracer) agent(c view.Conversation, parent string, start, end time.Time) span {
 	trial := c.Trial
-	start, end := trial.AgentStart, trial.AgentEnd
-	if start.IsZero() {
-		start = trial.Started
-	}
-	if end.IsZero() {
-		end = trial.Ended
-	}
 	s := t.span("invoke_agent "+trial.Executor, parent, spanInternal, start, end, trial.Task, trial.Number, "agent")
 	s.Attributes.text("gen_ai.operation.name", "invoke_agent")
 	s.Attributes.text("gen_ai.agent.name", trial.Executor)

@@ -73,12 +73,12 @@ func TestOTLP(t *testing.T) {
 		before := sent
 		sent += strings.Count(lines.String(), `"spanId"`) - strings.Count(lines.String(), `"links"`)
 		spans := collector.Await(sent)[before:]
-		calls, ids := 0, map[string]bool{}
+		calls, ids := 0, map[string]oteltest.Span{}
 		for _, s := range spans {
-			if len(s.SpanID) != 16 || len(s.TraceID) != 32 || ids[s.SpanID] || s.TraceID != spans[0].TraceID {
+			if len(s.SpanID) != 16 || len(s.TraceID) != 32 || ids[s.SpanID].SpanID != "" || s.TraceID != spans[0].TraceID {
 				t.Errorf("%s: %s has the ids %s and %s", name, s.Name, s.TraceID, s.SpanID)
 			}
-			ids[s.SpanID] = true
+			ids[s.SpanID] = s
 			attributes := []oteltest.Attributes{s.Attributes}
 			for _, e := range s.Events {
 				attributes = append(attributes, e.Attributes)
@@ -95,8 +95,13 @@ func TestOTLP(t *testing.T) {
 			}
 		}
 		for _, s := range spans {
-			if s.ParentSpanID != "" && !ids[s.ParentSpanID] {
+			parent, found := ids[s.ParentSpanID]
+			switch {
+			case s.ParentSpanID == "":
+			case !found:
 				t.Errorf("%s: %s has a parent that is not there", name, s.Name)
+			case s.Start < parent.Start || s.End > parent.End:
+				t.Errorf("%s: %s is from %d to %d, and its parent %s from %d to %d", name, s.Name, s.Start, s.End, parent.Name, parent.Start, parent.End)
 			}
 		}
 		for _, dir := range run.Trials {
