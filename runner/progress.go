@@ -113,9 +113,10 @@ func (s *Progress) Outcomes() map[evidence.Class]int { return s.outcomes }
 func (s *Progress) Last() time.Time { return s.last }
 
 // Left estimates the remaining time of a run with the given number of trials and workers. It
-// assumes that trials take as long as the completed ones on average. It returns false if fewer
-// trials have completed than run at once, since the first to end are the shortest, and if
-// running trials take longer than the average.
+// assumes that trials take as long as the completed ones on average and, since slow trials
+// may come last, that one that has exceeded the average by some time takes as much time
+// again. It returns false if fewer trials have completed than run at once, since the first to
+// end are the shortest.
 func (s *Progress) Left(trials, workers int, now time.Time) (time.Duration, bool) {
 	workers = max(1, min(workers, trials))
 	rest := trials - s.done
@@ -123,10 +124,11 @@ func (s *Progress) Left(trials, workers int, now time.Time) (time.Duration, bool
 		return 0, false
 	}
 	mean := s.took / time.Duration(s.done)
-	work, running := time.Duration(0), s.Running()
+	work, longest, running := time.Duration(0), time.Duration(0), s.Running()
 	for _, t := range running {
-		work += max(0, mean-now.Sub(t.Began))
+		left := (mean - now.Sub(t.Began)).Abs()
+		work, longest = work+left, max(longest, left)
 	}
 	work += mean * time.Duration(max(0, rest-len(running)))
-	return work / time.Duration(min(workers, rest)), work > 0
+	return max(longest, work/time.Duration(min(workers, rest))), work > 0
 }

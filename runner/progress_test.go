@@ -32,6 +32,9 @@ func TestProgress(t *testing.T) {
 	if left, known := s.Left(3, 1, at(11)); !known || left != 10*time.Second {
 		t.Errorf("%s %t", left, known)
 	}
+	if left, known := s.Left(2, 1, at(51)); !known || left != 40*time.Second {
+		t.Errorf("%s %t after a trial that takes 5 times as long", left, known)
+	}
 	if _, known := s.Left(3, 2, at(11)); known {
 		t.Error("fewer are done than run at once")
 	}
