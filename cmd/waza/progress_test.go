@@ -81,7 +81,7 @@ func TestLiveView(t *testing.T) {
 	shows("0 of 9 trials done")
 	p.update(over("price", 1, evidence.ClassFail, "1 of 2 graders failed"))
 	p.update(over("price", 2, evidence.ClassPass, ""))
-	shows("1 passed, 1 failed")
+	shows("1 pass, 1 fail")
 	fmt.Fprint(s, "said by ")
 	fmt.Fprintln(s, "somebody else")
 	shows("said by somebody else")

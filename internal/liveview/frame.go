@@ -140,12 +140,13 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	if left, known := s.left(now); known {
 		end = append(slices.Clone(took), part{"  " + view.Left(left), style.Faint})
 	}
-	long, middle, short := s.tally(style)
+	long, middle, brief, short := s.tally(style)
 	if s.Stopping {
 		stopping := part{"stopping: ending " + text.Count(len(s.running()), "trial"), style.Doubtful}
 		long, middle, short = slices.Insert(long, 0, stopping, part{text: "  "}), append([]part{stopping, {text: "  "}}, short...), []part{stopping}
+		brief = middle
 	}
-	for _, parts := range [][]part{slices.Concat(long, end), slices.Concat(middle, end), slices.Concat(long, took), slices.Concat(middle, took), slices.Concat(short, took)} {
+	for _, parts := range [][]part{slices.Concat(long, end), slices.Concat(middle, end), slices.Concat(long, took), slices.Concat(middle, took), slices.Concat(brief, took), slices.Concat(short, took)} {
 		if columnsOf(parts) <= columns {
 			return painted(parts)
 		}
@@ -153,30 +154,30 @@ func (s *State) totals(now time.Time, columns int, style terminal.Style) string 
 	return text.Fit(short[0].text, columns)
 }
 
-// tally returns the number of trials by outcome, at three levels of detail.
-func (s *State) tally(style terminal.Style) (long, middle, short []part) {
+// tally returns the number of trials by outcome, at four levels of detail. Outcomes other
+// than pass and fail are listed if there are any.
+func (s *State) tally(style terminal.Style) (long, middle, brief, short []part) {
 	outcomes, done := s.run.Outcomes(), s.run.Done()
-	broke := outcomes[evidence.ClassInfra]
-	passed, infra := counted(outcomes[evidence.ClassPass], "passed", style.Good), counted(broke, "infra", style.Doubtful)
-	failed := counted(done-outcomes[evidence.ClassPass]-broke, "failed", style.Bad)
-	comma := part{text: ", "}
+	var counts []part
+	for _, class := range evidence.Classes() {
+		n := outcomes[class]
+		if n == 0 && class != evidence.ClassPass && class != evidence.ClassFail {
+			continue
+		}
+		count := part{text: fmt.Sprintf("%d %s", n, class)}
+		if n > 0 {
+			count.paint = terminal.Paint(style, class)
+		}
+		if len(counts) > 0 {
+			counts = append(counts, part{text: ", "})
+		}
+		counts = append(counts, count)
+	}
 	short = []part{{text: fmt.Sprintf("%d/%d", done, s.total)}}
-	middle = append(slices.Clone(short), part{text: "  "}, passed, comma, failed)
-	if broke > 0 {
-		middle = append(middle, comma, infra)
-	}
-	return []part{
-		{text: fmt.Sprintf("%d of %d trials done: ", done, s.total)},
-		passed, comma, failed, comma, infra, {text: fmt.Sprintf(", %d running", len(s.running()))},
-	}, middle, short
-}
-
-// counted returns a number of something, styled unless it is 0.
-func counted(n int, what string, paint func(string) string) part {
-	if n == 0 {
-		paint = nil
-	}
-	return part{fmt.Sprintf("%d %s", n, what), paint}
+	middle = slices.Concat(short, []part{{text: "  "}}, counts)
+	brief = slices.Concat(short, []part{{text: "  "}, counts[0], {text: fmt.Sprintf(", %d not passed", done-outcomes[evidence.ClassPass])}})
+	long = slices.Concat([]part{{text: fmt.Sprintf("%d of %d trials done: ", done, s.total)}}, counts, []part{{text: fmt.Sprintf(", %d running", len(s.running()))}})
+	return long, middle, brief, short
 }
 
 func columnsOf(parts []part) (n int) {

@@ -18,7 +18,7 @@ func Paint(style Style, class evidence.Class) func(string) string {
 	switch class {
 	case evidence.ClassPass:
 		return style.Good
-	case evidence.ClassInfra, evidence.ClassError:
+	case evidence.ClassTimeout, evidence.ClassInfra, evidence.ClassError:
 		return style.Doubtful
 	}
 	return style.Bad
