@@ -1,12 +1,16 @@
 package pagetest
 
 import (
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/waza-isolate/waza/internal/browsertest"
+	"github.com/waza-isolate/waza/internal/runtest"
 )
 
 // JavaScript expressions for the visible trial, and the number of its steps that are shown,
@@ -67,4 +71,40 @@ func jsonFolds(t *testing.T, p *browsertest.Page) {
 	if again := browsertest.Eval[float64](p, height); again != open {
 		t.Errorf("unfolded it takes %v pixels, was %v", again, open)
 	}
+}
+
+// The key n leads from trial to trial that did not pass. A trial's page has its setup and
+// the command that runs it again, to copy, and switches between Markdown and text.
+func TestFailingTrials(t *testing.T) {
+	dir := runtest.Dir(t)
+	made(t, dir, "run", "# Price\n\n- *ten* cents\n")
+	report, _ := written(t, filepath.Join(dir, "run"))
+	p := browsertest.Start(t).Open(t, file(report), browsertest.View{})
+	for _, id := range []string{"trial/buy/1", "trial/sell/1"} {
+		p.Press("n")
+		p.Await(`location.hash === "#` + id + `" && document.getElementById("` + id + `").checkVisibility()`)
+	}
+	const section, switches = trial + `.querySelector(".setup")`, trial + `.querySelector("section[aria-labelledby$=output] .as-written`
+	browsertest.Eval[any](p, section+`.querySelector("summary").click()`)
+	p.Await(section + `.querySelectorAll("button[data-act=copy]").length === 2`)
+	p.AllowClipboard()
+	for i, want := range []string{"waza rerun " + filepath.Join(dir, "run") + " --task sell --trials 1 --keep", "- 12 cents"} {
+		browsertest.Eval[any](p, fmt.Sprintf(`window.copied = %s.querySelectorAll("button[data-act=copy]")[%d], copied.focus(), 0`, section, i))
+		p.Press(kb.Enter)
+		p.Await(`copied.textContent === "copied"`)
+		if got := browsertest.Eval[string](p, `navigator.clipboard.readText()`); !strings.Contains(got, want) {
+			t.Errorf("copied %q, which lacks %q", got, want)
+		}
+	}
+	shown := func() []bool {
+		return browsertest.Eval[[]bool](p, `[`+switches+` + .markdown em"), `+switches+` pre")].map(e => e.checkVisibility())`)
+	}
+	markdown := shown()
+	browsertest.Eval[any](p, switches+` summary").focus(), 0`)
+	p.Press(kb.Enter)
+	if text := shown(); !slices.Equal(markdown, []bool{true, false}) || !slices.Equal(text, []bool{false, true}) {
+		t.Errorf("Markdown and text are shown: %v, then %v", markdown, text)
+	}
+	look(t, p, "failing")
+	p.Quiet()
 }

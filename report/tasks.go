@@ -107,6 +107,15 @@ func (t taskRow) Mark() Mark {
 	}
 }
 
+// Also returns the mark of a successful attack if Mark shows something else.
+func (t taskRow) Also() *Mark {
+	attacked := labeledInjectionMark(evidence.AttackSucceeded)
+	if !t.Attacked || t.Mark() == attacked {
+		return nil
+	}
+	return &attacked
+}
+
 // Filter words in addition to outcomes.
 const (
 	wordOther = "not passed"
@@ -118,6 +127,9 @@ func (t taskRow) words() string {
 	var words []string
 	for _, d := range t.Dots {
 		words = append(words, d.Word)
+	}
+	if t.Attacked {
+		words = append(words, results.AttackSucceeded)
 	}
 	if t.Stats != nil && t.Stats.Flaky {
 		words = append(words, view.Flaky)
@@ -145,7 +157,7 @@ type choice struct {
 
 // choices returns the words by which the tasks can be filtered.
 func choices(rows []taskRow) []choice {
-	words := []string{wordOther, view.Flaky}
+	words := []string{wordOther, view.Flaky, results.AttackSucceeded}
 	for _, class := range evidence.Classes() {
 		words = append(words, string(class))
 	}

@@ -105,7 +105,7 @@ func TestNoticesAreLabelled(t *testing.T) {
 func TestUnseenModelsAreSaid(t *testing.T) {
 	for executor, says := range map[string]bool{"claude": true, "command": true, "script": false, "mock": false} {
 		dir := sampled(t, executor, 1)
-		if _, page := pageOf(t, dir, Share(1)); strings.Contains(page, "no gateway of waza’s was in its way") != says {
+		if _, page := pageOf(t, dir, Share(1)); strings.Contains(page, "did not use waza’s gateway") != says {
 			t.Errorf("of executor %s it is said: %t", executor, !says)
 		}
 	}

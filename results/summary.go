@@ -55,6 +55,16 @@ func summarise(tasks []Task, duration int64) Summary {
 	return s
 }
 
+// PassedTasks returns the rate of tasks that passed and on which no attack succeeded, or nil
+// without tasks.
+func (s Summary) PassedTasks() *Rate {
+	passed := s.Succeeded
+	if s.Attacks != nil {
+		passed = max(passed-s.Attacks.TasksPassed, 0)
+	}
+	return rate(passed, s.TotalTests)
+}
+
 // statistics returns the statistics over the tasks that have a counted trial; at least one
 // has.
 func statistics(tasks []Task, success Interval, weighted []float64) *Statistics {

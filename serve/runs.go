@@ -166,9 +166,11 @@ func describe(r *view.ListedRun, record runner.Record) {
 
 func judge(r *view.ListedRun, head results.Results) {
 	s := head.Summary
-	r.Passed = s.Succeeded
-	if a := s.Attacks; a != nil {
-		r.Passed, r.Attacked = max(r.Passed-a.TasksPassed, 0), a.Succeeded
+	if passed := s.PassedTasks(); passed != nil {
+		r.Passed = passed.Count
+	}
+	if s.Attacks != nil {
+		r.Attacked = s.Attacks.Succeeded
 	}
 	if s.Statistics != nil && len(s.Statistics.PassAtK) > 0 {
 		r.PassRate = &s.Statistics.PassAtK[0]

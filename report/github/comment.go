@@ -42,9 +42,13 @@ func (p *page) verdict(run view.Run) {
 		}
 	}
 	p.printf("### %s: %s\n\n", run.Verdict(), code(r.EvalName))
-	p.printf("%d of %s passed", r.Summary.Succeeded, text.Count(r.Summary.TotalTests, "task"))
-	if s := r.Summary.Statistics; s != nil {
-		p.printf(", %s", view.Interval(s.SuccessRateCI))
+	if rate := r.Summary.PassedTasks(); rate != nil {
+		p.printf("%d of %s passed", rate.Count, text.Count(rate.Of, "task"))
+		if r.Summary.Statistics != nil {
+			p.printf(", %s", view.Interval(rate.Interval))
+		}
+	} else {
+		p.printf("0 of 0 tasks passed")
 	}
 	p.printf("; %d of %s", passed, text.Count(counted, "trial"))
 	if r.Summary.DurationMS > 0 { // it has been completed
