@@ -130,7 +130,7 @@ func filesForShards(j *Job) (paths []string, err error) {
 			return nil, mistake("task %s has a git repository, which runners of shards cannot fetch: leave out --shards", t.Task)
 		}
 		for _, s := range t.Servers {
-			if s.Build != nil && s.Build.Source != nil {
+			if s.Source != nil {
 				return nil, mistake("server %q is built from a directory, which runners of shards do not have: push its image and name that, or leave out --shards", s.Name)
 			}
 			for _, secret := range s.Config.Secrets {
@@ -388,8 +388,12 @@ func gatherShards(j *Job, record Record) (Record, error) {
 			record.Waza, record.Build, record.Engine, record.Images = shard.Waza, shard.Build, shard.Engine, evidence.ImageRecords{}
 			record.Certificate, record.Workers, record.Governed = shard.Certificate, shard.Workers, shard.Governed
 		}
-		if key, err := differingKey(*first, shard); err != nil || key != "" {
-			return record, errors.Join(err, fmt.Errorf("shard %d of %d ran another run: %q differs", number, j.Request.Shards, key))
+		key, err := differingKey(*first, shard)
+		switch {
+		case err != nil:
+			return record, fmt.Errorf("shard %d of %d: %w", number, j.Request.Shards, err)
+		case key != "":
+			return record, fmt.Errorf("shard %d of %d ran another run: %q differs", number, j.Request.Shards, key)
 		}
 		if shard.Ended.IsZero() {
 			record.Interrupted = true

@@ -3,12 +3,19 @@ package runner
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence/redact"
+	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/runner/trial"
 )
 
 // A runner of a shard, taken over, writes nothing but its own tasks' trials and its own record.
@@ -104,5 +111,47 @@ func TestUpload(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// What runners of shards cannot have is refused with one sentence, before any starts.
+func TestParcelIsRefused(t *testing.T) {
+	for name, test := range map[string]struct{ server, inputs, says string }{
+		"git repository":      {`{image: i, command: c}`, `, repos: [{source: "https://git.example.org/r", dest: r, commit: 0123456789012345678901234567890123456789}]`, "task x has a git repository, which runners of shards cannot fetch"},
+		"build":               {`{build: src, command: c}`, "", `server "s" is built from a directory, which runners of shards do not have`},
+		"package on a build":  {`{build: src, command: npx, args: [p@1.0.0]}`, "", `server "s" is built from a directory, which runners of shards do not have`},
+		"secret of a command": {`{image: i, command: c, secrets: {K: {command: [pass, show]}}}`, "", `server "s" has a secret of a command, which runners of shards cannot run`},
+		"absolute secret":     {`{image: i, command: c, secrets: {K: {file: /etc/key}}}`, "", `server "s" has its secret in /etc/key, which runners of shards do not have`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			for file, text := range map[string]string{
+				"src/Dockerfile": "FROM scratch\n",
+				"eval.yaml":      "name: e\nconfig: {executor: script, mcp_servers: {s: " + test.server + "}}\ntasks: [task.yaml]\n",
+				"task.yaml":      "{id: x, inputs: {prompt: p" + test.inputs + "}, script: [{say: a}]}\n",
+			} {
+				if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j, err := Load(Request{
+				Eval: "eval.yaml", Choices: Choices{Isolated: true, On: eval.OnKubernetes}, Shards: 1, Start: dir,
+				Host: Host{
+					Lookup: func(string) (string, bool) { return "", false }, CheckScript: func(json.RawMessage) error { return nil },
+					Notice: func([]*strictyaml.Error) {}, Host: trial.Host{Secrets: &redact.Set{}},
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = WriteParcel(io.Discard, j, nil)
+			if _, ok := errors.AsType[Mistake](err); !ok || !strings.HasPrefix(err.Error(), test.says) {
+				t.Errorf("%v, want %q", err, test.says)
+			}
+		})
 	}
 }
