@@ -281,7 +281,9 @@ func TestBuildHints(t *testing.T) {
 		{"error: command 'gcc' failed: No such file or directory", "lacks a compiler, make or Python: build on one"},
 		{"/bin/sh: 1: python3: not found", "needs Python, which"},
 		{"/bin/sh: 1: git: not found", "needs git, which"},
-		{"npm error code ENOTFOUND\nnpm error network request to https://registry.example failed", "does not find a host"},
+		{"npm error code ENOTFOUND\nnpm error network request to https://registry.example failed", "does not reach a host"},
+		{"WARNING: Retrying after connection broken by 'Failed to establish a new connection: [Errno -2] Name or service not known'\nERROR: No matching distribution found for x", "does not reach a host"},
+		{"npm error code ECONNREFUSED\nnpm error errno ECONNREFUSED", "does not reach a host"},
 		{"npm error code SELF_SIGNED_CERT_IN_CHAIN\nnpm error request to https://registry.example failed, reason: self-signed certificate in certificate chain", "have the Dockerfile copy its certificate authority"},
 		{"src/index.ts(3,1): error TS2304: Cannot find name 'foo'.", ""},
 	} {

@@ -80,7 +80,7 @@ var hints = []hint{
 	{re(`gyp ERR! find Python|Could not find any Python|not found: make|\b(?:make|gcc|g\+\+|cc|c\+\+): (?:command )?not found|["'](?:make|gcc|g\+\+|cc|c\+\+)["']: executable file not found|command '[\w-]*(?:gcc|g\+\+|cc|clang)' failed|[Nn]o (?:acceptable )?C compiler`), "the build compiles, and its base image lacks a compiler, make or Python" + otherBase, building, false},
 	{re(`\bpython3?: (?:command )?not found`), "the build needs Python, which its base image lacks" + otherBase, building, false},
 	{re(`\bgit: (?:command )?not found|spawn git ENOENT|["']git["']: executable file not found|[Cc]annot find command 'git'`), "the build needs git, which its base image lacks" + otherBase, building, false},
-	{re(`ENOTFOUND|EAI_AGAIN|Could not resolve|Temporary failure (?:in name resolution|resolving)|no such host|Failed to resolve`), "the build does not find a host: see that the engine's builds reach the network, or set HTTPS_PROXY", building, false},
+	{re(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|Could not resolve|Temporary failure (?:in name resolution|resolving)|Name or service not known|no such host|Failed to resolve|[Nn]etwork is unreachable|[Cc]onnection refused`), "the build does not reach a host: see that the engine's builds reach the network, or set HTTPS_PROXY", building, false},
 	{re(`SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT|unable to get local issuer certificate|CERTIFICATE_VERIFY_FAILED|certificate signed by unknown authority`), "the build does not trust the certificates of this network: have the Dockerfile copy its certificate authority; builds without a Dockerfile get what NODE_EXTRA_CA_CERTS, SSL_CERT_FILE and PIP_CERT name here", building, false},
 }
 
