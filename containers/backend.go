@@ -83,6 +83,9 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 		dirs: newPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {
+		if ctx.Err() != nil { // which request to the engine it ended says nothing
+			err = context.Cause(ctx)
+		}
 		b.foreign = errors.Is(err, sandbox.ErrAlive)
 		return nil, errors.Join(err, b.Close(context.WithoutCancel(ctx)))
 	}
