@@ -69,7 +69,7 @@ func (b *bench) measureNeighbours(ctx context.Context) ([]Figure, error) {
 	return figures, nil
 }
 
-// beside calls use while a trial runs with the attacker as its agent.
+// withAttacker calls use while a trial runs with the attacker as its agent.
 func (b *bench) withAttacker(ctx context.Context, kind string, use func(context.Context) error) error {
 	attack, err := b.plan(ctx, settings{network: "bridge", agent: fmt.Sprintf("  executor: command\n  agent: {command: /attacker, args: [press, %s], prompt: stdin}", kind)})
 	if err != nil {

@@ -132,7 +132,7 @@ func bringServer(doc *strictyaml.Document, dir, name string, s *mcpconfig.Server
 	}
 }
 
-// beside moves keys that upstream puts next to a prompt grader's config into the config,
+// moveIntoConfig moves keys that upstream puts next to a prompt grader's config into the config,
 // and warns about those without effect.
 func (g *graders) moveIntoConfig(one Grader, at strictyaml.Path) Grader {
 	for _, key := range []struct{ name, value, config string }{{"model", one.Model, "model"}, {"rubric", one.Rubric, "prompt"}, {"script", one.Script, ""}} {

@@ -211,7 +211,7 @@ func mcpResult(a session.Answer) result {
 	return r
 }
 
-// says reports whether one of the text blocks equals the value.
+// containsValue reports whether one of the text blocks equals the value.
 func containsValue(blocks []block, value json.RawMessage) bool {
 	want, ok := jsontext.Canonical(value)
 	for _, b := range blocks {

@@ -18,7 +18,7 @@ type delta struct {
 	err    string
 }
 
-// says reports whether the delta contains model output.
+// hasOutput reports whether the delta contains model output.
 func (d delta) hasOutput() bool {
 	return d.thinks || slices.ContainsFunc(d.pieces, func(p piece) bool {
 		return p.use || p.text != ""

@@ -105,7 +105,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	return r
 }
 
-// beside returns the addresses of the task network that contains addr.
+// taskNetworkAddrs returns the addresses of the task network that contains addr.
 func taskNetworkAddrs(addr string) []string {
 	ip, err := netip.ParseAddr(addr)
 	if err != nil {
