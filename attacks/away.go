@@ -19,11 +19,11 @@ func awayAttacks() []Attack {
 	return []Attack{
 		{
 			Name: "redirect-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived, Tried: HasReport,
-			Goal: "have the runner ask its own network, by a remote server's redirect", Task: by("redirect-elsewhere", "http"),
+			Goal: "make the runner send requests into its own network by a redirect (SSRF)", Task: by("redirect-elsewhere", "http"),
 		},
 		{
 			Name: "endpoint-elsewhere", As: Agent, Promise: ByPolicy, Without: oneOrigin(), Won: Scene.Arrived,
-			Goal: "have the runner ask its own network, by the endpoint event of a remote server", Task: by("endpoint-elsewhere", "sse"),
+			Goal: "make the runner send requests into its own network by an endpoint event (SSRF)", Task: by("endpoint-elsewhere", "sse"),
 		},
 	}
 }
@@ -49,14 +49,14 @@ func floodingAttacks() []Attack {
 		Name: "nothing-but-values", As: Agent, Promise: OthersGoOn, Without: fewValues(),
 		Won: beyond(most), Tried: heard,
 		Alone: &Alone{Eval: func(_ Ground, e *eval.Eval) { e.Config.Isolation.Agent.Memory = "512m" }},
-		Goal:  "take the runner's memory when it grades, by a message of ten million keys",
+		Goal:  "exhaust the runner's memory while grading, with a message of ten million keys",
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{"left": g.looseServer()}
 			t.Graders = []eval.Grader{{Type: "mcp_compliance", Name: "graded", Config: forbids("left")}}
 		},
 	}, {
 		Name: part.SlowReader, As: Agent, Promise: OthersGoOn, Without: boundedMemory(), Won: beyond(mostHeld), Tried: held, Alone: &Alone{},
-		Goal: "take the runner's memory by large answers, 90 at once, that it does not read",
+		Goal: "exhaust the runner's memory with 90 parallel large responses that it does not read",
 		Task: func(g Ground, t *eval.Task) {
 			t.MCPServers = map[string]*mcpconfig.Server{}
 			for _, name := range part.Talkers() {

@@ -35,7 +35,7 @@ func checkAttacks() []Attack {
 	return []Attack{
 		{
 			Name: first, As: Grader, Promise: FairVerdict, Without: exitCodeCounts(), Won: verdictOf(first), Tried: ran(first),
-			Goal: "pass by what it says, in the shapes of waza's own records, and fail",
+			Goal: "pass by output in the format of waza's records, while exiting with an error",
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = nil
 				for _, name := range []string{first, plants, part.Finds, eats, leaves} {
@@ -45,7 +45,7 @@ func checkAttacks() []Attack {
 		},
 		{
 			Name: part.LeadsOut, As: Agent, Promise: HostHolds, Without: confinedTar(), Won: leadsOut, Tried: collected("../home/agent/" + part.Planted),
-			Goal:  "have files with absolute names, .. in them, or a link on their way put out of the workspace, by a guest that it took over",
+			Goal:  "write files outside the workspace by absolute names, .. or symlinks in a tar, from a guest that it took over",
 			Alone: &Alone{Hostile: true},
 			Task: func(g Ground, t *eval.Task) {
 				t.Graders = []eval.Grader{g.Program(part.Finds, part.Finds)}
@@ -57,12 +57,12 @@ func checkAttacks() []Attack {
 		},
 		{
 			Name: eats, In: first, As: Grader, Promise: FairVerdict, Without: noPassOutOfMemory(), Won: verdictOf(eats), Tried: ran(eats),
-			Goal: "pass by exiting with 0 where the kernel ended what should have checked",
+			Goal: "pass by exiting with 0 although the kernel killed the check for its memory",
 		},
 		{
 			Name: leaves, In: first, As: Grader, Promise: NothingLeft, Tried: ran(leaves),
-			Goal:    "leave programs behind that go on when it has exited",
-			Without: kept("containers that are removed", "a program's container is removed behind it, and all of its programs end with process 1"),
+			Goal:    "leave programs running after it has exited",
+			Without: kept("containers are removed after their program", "the container is removed after its program, and all its processes end with process 1"),
 			Won: func(s Scene) (bool, string) {
 				for _, left := range s.Run.Left {
 					if strings.Contains(left, first) {

@@ -19,11 +19,11 @@ func noIPv6() Defence {
 }
 
 func checkedWalls() Defence {
-	return without(openBuild, "walls that are looked for in each container", "CheckedWalls")
+	return without(openBuild, "each container is checked for its walls", "CheckedWalls")
 }
 
 func knownNames() Defence {
-	return without(openBuild, "names of the trial alone", "NamesOfTrial")
+	return without(openBuild, "only names of the trial are resolved", "NamesOfTrial")
 }
 
 func unknownNames() Defence {
@@ -43,11 +43,11 @@ func graderAlone() Defence {
 }
 
 func emptyEnvironment() Defence {
-	return without(openBuild, "no environment of the runner's", "EmptyEnvironment")
+	return without(openBuild, "nothing of the runner's environment in containers", "EmptyEnvironment")
 }
 
 func privileges() Defence {
-	return without(rootBuild, "a user other than root, without capabilities, under a filter", "Unprivileged", "SeccompFilter", "CheckedWalls")
+	return without(rootBuild, "a non-root user without capabilities, and the seccomp filter", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
 func writableRoot() Defence {
@@ -55,25 +55,25 @@ func writableRoot() Defence {
 }
 
 func ownFiles() Defence {
-	return without(openBuild, "files that no two containers have in common", "OwnFiles")
+	return without(openBuild, "no file is shared between containers", "OwnFiles")
 }
 
 func ownUsers() Defence {
-	return without(openBuild, "a user of its own for each container", "OwnUsers")
+	return without(openBuild, "a separate user for each container", "OwnUsers")
 }
 
 func smallBuffers() Defence {
-	return without(laxBuild, "small buffers of connections", "SmallTCPBuffers")
+	return without(laxBuild, "small socket buffers", "SmallTCPBuffers")
 }
 
 func nothingOfTheHost() Defence {
-	return without(rootBuild, "nothing of the host's in a container", "NothingOfTheHost", "Unprivileged", "SeccompFilter", "CheckedWalls")
+	return without(rootBuild, "nothing of the host in a container", "NothingOfTheHost", "Unprivileged", "SeccompFilter", "CheckedWalls")
 }
 
 // Process 1, and the end of containers.
 
 func undumpable() Defence {
-	return without(guestBuild, "process 1 that cannot be dumped", "Undumpable")
+	return without(guestBuild, "process 1 is not dumpable", "Undumpable")
 }
 
 // undumpableAndFilter is a pair of defenses against what the filter alone would stop too.
@@ -82,7 +82,7 @@ func undumpableAndFilter() Defence {
 }
 
 func takenInSignals() Defence {
-	return without(leakyBuild, "signals that process 1 takes in", "SignalsTakenIn")
+	return without(leakyBuild, "process 1 catches and ignores signals", "SignalsTakenIn")
 }
 
 func soleProgram() Defence {
@@ -94,7 +94,7 @@ func killing() Defence {
 }
 
 func ending() Defence {
-	return without(guestBuild, "containers that end with the runner's end of their stdin", "EndingContainers")
+	return without(guestBuild, "containers end when the runner closes their stdin", "EndingContainers")
 }
 
 func guarded() Defence {
@@ -104,7 +104,7 @@ func guarded() Defence {
 // Limits.
 
 func fewConnections() Defence {
-	return without(wireBuild, "an agent has so many connections", "FewConnections")
+	return without(wireBuild, "a limit of connections of the agent", "FewConnections")
 }
 
 func sizedDirectories() Defence {
@@ -150,31 +150,31 @@ func boundedTree() Defence {
 // File trees and graders' programs.
 
 func linksUnfollowed() Defence {
-	return without(laxBuild, "links of the workspace that graders do not follow", "LinksUnfollowed")
+	return without(laxBuild, "graders do not follow symlinks in the workspace", "LinksUnfollowed")
 }
 
 func linksAsLinks() Defence {
-	return without(laxBuild, "links that are collected as links", "LinksAsLinks")
+	return without(laxBuild, "symlinks are collected as symlinks", "LinksAsLinks")
 }
 
 func rightsDropped() Defence {
-	return without(laxBuild, "files that are put without rights of their owner's", "PlainRights")
+	return without(laxBuild, "setuid bits are dropped when files are copied", "PlainRights")
 }
 
 func everyDirectory() Defence {
-	return without(laxBuild, "directories of any name", "EveryName")
+	return without(laxBuild, "directories may have any name", "EveryName")
 }
 
 func fewLevels() Defence {
-	return without(laxBuild, "a limit of directories in directories", "FewLevels")
+	return without(laxBuild, "a limit of nested directories", "FewLevels")
 }
 
 func pipesUnopened() Defence {
-	return without(laxBuild, "pipes that are told of, not opened", "UnopenedPipes")
+	return without(laxBuild, "pipes are listed, not opened", "UnopenedPipes")
 }
 
 func confinedTar() Defence {
-	return without(wireBuild, "trees that are put into a directory and nowhere else", "ConfinedTrees")
+	return without(wireBuild, "extraction that cannot leave its directory", "ConfinedTrees")
 }
 
 func exitCodeCounts() Defence {
@@ -182,28 +182,28 @@ func exitCodeCounts() Defence {
 }
 
 func noPassOutOfMemory() Defence {
-	return without(laxBuild, "no pass for programs that ran out of memory", "NoPassOutOfMemory")
+	return without(laxBuild, "a program that ran out of memory does not pass", "NoPassOutOfMemory")
 }
 
 func frozenWorkspace() Defence {
-	return without(laxBuild, "the workspace as it was collected, for each program", "FrozenWorkspace")
+	return without(laxBuild, "each program gets the workspace as it was collected", "FrozenWorkspace")
 }
 
 // Egress and secrets.
 
 func egressPolicy() Defence {
-	return without(leakyBuild, "the policy of egress", "EgressPolicy")
+	return without(leakyBuild, "the egress policy", "EgressPolicy")
 }
 
 func tunnelsAsNamed() Defence {
-	return without(leakyBuild, "TLS that names the host of its tunnel", "TunnelsAsNamed")
+	return without(leakyBuild, "the SNI must name the host of the tunnel", "TunnelsAsNamed")
 }
 
 // hostsAsConnected is a pair of defenses, one behind the other.
 func hostsAsConnected() Defence {
-	return without(leakyBuild, "requests for the host that was connected to, and the policy of egress", "HostsAsConnected", "EgressPolicy")
+	return without(leakyBuild, "the Host header must name the connected host, and the egress policy", "HostsAsConnected", "EgressPolicy")
 }
 
 func redaction() Defence {
-	return without(leakyBuild, "secrets taken out of all that is written", "Redaction")
+	return without(leakyBuild, "secrets are redacted from everything written", "Redaction")
 }

@@ -18,17 +18,17 @@ func frontingAttacks() []Attack {
 	return []Attack{
 		{
 			Name: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: egressPolicy(), Won: Scene.Arrived, Tried: HasReport,
-			Goal:  "reach the host through the proxy that leads the agent to another host",
+			Goal:  "reach the host through the agent's egress proxy, which allows another host",
 			Alone: &Alone{Eval: allowOne},
 		},
 		{
 			Name: part.OtherSNI, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: tunnelsAsNamed(), Tried: HasReport,
-			Goal: "name another host in the ClientHello of a tunnel to the one that is allowed",
+			Goal: "name another host in the SNI of a tunnel to an allowed host (domain fronting)",
 			Won:  carried(part.Allowed, 443),
 		},
 		{
 			Name: part.OtherHost, In: part.EgressByAgent, As: Agent, Promise: ByPolicy, Without: hostsAsConnected(), Tried: HasReport,
-			Goal: "name the host's own address in the Host of a request to the one that is allowed",
+			Goal: "name the host's address in the Host header of a request to an allowed host (domain fronting)",
 			Won:  carriedElsewhere,
 		},
 	}

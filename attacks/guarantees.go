@@ -29,7 +29,7 @@ func unfiltered(create []byte) []byte {
 func guaranteeAttacks() []Attack {
 	return []Attack{{
 		Name: part.Unfiltered, As: Server, Promise: CalledRight, Won: calledFiltered,
-		Goal:    "run under no seccomp filter, by an engine that leaves it out, in a trial that has one on record",
+		Goal:    "run without a seccomp filter, on an engine that omits it, in a trial whose record claims one",
 		Without: checkedWalls(), Alone: &Alone{Engine: unfiltered},
 		Task: func(_ Ground, t *eval.Task) { t.MCPServers[evil].Pids = unfilteredPids },
 	}}

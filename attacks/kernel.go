@@ -13,22 +13,22 @@ func kernelAttacks() []Attack {
 		return a
 	}
 	return []Attack{
-		asks(part.Kernel, "handle page faults of its own, which holds up the kernel", filter()),
-		asks("unshare", "make namespaces of its own", privileges()),
+		asks(part.Kernel, "handle its own page faults (userfaultfd), which can stall the kernel", filter()),
+		asks("unshare", "create namespaces", privileges()),
 		asks("setns", "open the namespaces of process 1", undumpable()),
 		asks("guest-vm-read", "read process 1's memory with process_vm_readv", undumpable()),
-		asks("guest-descriptors", "take over a descriptor of process 1", undumpableAndFilter()),
-		asks("guest-oom-score", "have process 1 ended when memory is short", privileges()),
+		asks("guest-descriptors", "copy a file descriptor of process 1 (pidfd_getfd)", undumpableAndFilter()),
+		asks("guest-oom-score", "have the OOM killer choose process 1", privileges()),
 		asks("open-by-handle", "open a file of the host by its handle", privileges()),
-		asks("chroot", "change its root, and walk out of it", privileges()),
-		asks("set-hostname", "rename its machine", privileges()),
+		asks("chroot", "escape its root with chroot", privileges()),
+		asks("set-hostname", "change the host name", privileges()),
 		asks("fanotify", "watch file systems", filter()),
 		asks("swapon", "add swap to the machine", privileges()),
-		asks("crypto-socket", "reach the kernel's cryptography, which nothing here needs", filter()),
-		asks("high-bits", "open a socket to the hypervisor past a filter that reads 64 bits", filter()),
-		asks("release-agent", "have the host run a program when a control group ends", nothingOfTheHost()),
-		asks("cgroup-limits", "raise its own limits", nothingOfTheHost()),
-		asks("core-pattern", "have the host run a program when another crashes", privileges()),
+		asks("crypto-socket", "open a socket of the kernel's crypto API (AF_ALG)", filter()),
+		asks("high-bits", "open a socket to the hypervisor with high argument bits set, which a 64-bit filter misses", filter()),
+		asks("release-agent", "make the host run a program by a control group's release_agent", nothingOfTheHost()),
+		asks("cgroup-limits", "raise the limits of its control group", nothingOfTheHost()),
+		asks("core-pattern", "make the host run a program by core_pattern", privileges()),
 	}
 }
 

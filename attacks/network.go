@@ -21,26 +21,26 @@ func networkAttacks() []Attack {
 		return a
 	}
 	between := stands
-	between.Without = kept("a network for each trial", "the engine keeps its networks apart; tests of containers have two trials on one")
+	between.Without = kept("a network for each trial", "the engine separates its networks; tests of containers put two trials on one network")
 	ports := stands
 	ports.Promise, ports.Without = AllRecorded, oneServerPort()
 	return []Attack{
-		as(stands, part.Reaching, Agent, "connect to a server past the runner, at every address of its network and by name"),
+		as(stands, part.Reaching, Agent, "connect to a server directly, bypassing the runner, at every address of its network and by name"),
 		as(stands, "server-to-server", Server, "connect to another server of its trial"),
-		as(stands, "server-to-agent", Server, "connect to its agent, which listens, and speak as the agent where the agent's guest listens"),
+		as(stands, "server-to-agent", Server, "connect to its agent, which listens, and impersonate the agent at the agent's guest"),
 		as(between, part.TrialToTrial, Both, "connect to agents and servers at every address of other trials"),
-		as(ports, part.ServerPorts, Agent, "connect to another port of its own guest than that of its servers"),
+		as(ports, part.ServerPorts, Agent, "connect to a port of its own guest other than that of its servers"),
 		{
 			Name: part.Tunnel, As: Both, Promise: NamesStay, Without: unknownNames(),
-			Goal: "carry data out in names that it asks for", Won: tunnelled, Tried: HasReport,
+			Goal: "exfiltrate data in DNS queries", Won: tunnelled, Tried: HasReport,
 		},
 		{
 			Name: "grader-gets-out", As: Grader, Promise: NoRoute, Without: graderAlone(),
-			Goal: "do from a grader's program all that the certificate is made of", Won: gotOutOfGrader(),
+			Goal: "carry out every attack of the certificate from a grader's program", Won: gotOutOfGrader(),
 		},
 		{
 			Name: "call-from-another-process", As: Agent, Promise: AllRecorded, Without: recording(),
-			Goal: "call a server from another process than the agent, unrecorded", Won: unrecorded, Tried: HasReport,
+			Goal: "call a server from a process other than the agent without being recorded", Won: unrecorded, Tried: HasReport,
 		},
 	}
 }

@@ -16,20 +16,20 @@ func outlivingAttacks() []Attack {
 	return []Attack{
 		{
 			Name: "outlive-agent", As: Agent, Promise: FairVerdict, Without: soleProgram(), Won: marked, Tried: HasReport,
-			Goal: "leave a process, forked twice, that changes the workspace after the agent's end, before graders see it",
+			Goal: "leave a double-forked process that changes the workspace after the agent's end, before graders see it",
 		},
 		{
 			Name: "ignore-sigterm", As: Agent, Promise: OthersGoOn, Without: killing(), Won: SaidSo, Tried: timedOut, Task: short,
-			Goal: "ignore SIGTERM, and go on when its time is over",
+			Goal: "ignore SIGTERM and keep running after its timeout",
 		},
 		{
 			Name: "outlive-stdin", As: Server, Promise: NothingLeft, Without: ending(), Won: alive, Tried: HasReport,
-			Goal: "fork twice past the end of its stdin, and outlive its trial",
+			Goal: "double-fork when its stdin ends, and outlive its trial",
 		},
 		{
 			Name: "outlive-runner", As: Both, Promise: NothingLeft, Without: ending(), Won: aliveOrStanding, Alone: &Alone{Kill: true},
 			Tried: func(s Scene) bool { return s.Run.Killed },
-			Goal:  "stop process 1, ignore signals, and outlive a runner that is ended by SIGKILL",
+			Goal:  "stop process 1, ignore signals, and outlive a runner that is killed by SIGKILL",
 		},
 	}
 }

@@ -44,18 +44,18 @@ func outputAttacks() []Attack {
 	junit := output{ofJUnit, func(s Scene) string { return string(s.Run.written("junit.xml")) }}
 	markdown := output{ofMarkdown, func(s Scene) string { return s.Run.comment() }}
 	all := []Attack{
-		said("page-element", "have a page load and send by elements of its own, and run scripts by their attributes", sayingTask, escapedPages(), pages),
-		said("page-script", "end a page's script, and begin one", sayingTask, escapedPages(), pages),
-		said("page-head", "end what stands in a page's head, and change where its links lead and how it looks", sayingTask, escapedPages(), pages),
-		said("page-comment", "have the rest of a page taken for a comment", sayingTask, escapedPages(), pages),
-		said("page-attribute", "get out of an attribute, and add others", sayingTask, noAttributes(), pages),
-		said("page-entity", "have references to characters in a text taken for these characters", sayingTask, escapedPages(), output{misread, pages.text}),
-		said("page-address", "have a page lead to an address that is a script", sayingTask, noAddresses(), pages),
-		said("junit-case", "add a case that passed to a JUnit file, and make it unreadable", exitingServer, escapedXML(), junit),
-		said(exitingServer, "get out of what a comment on a pull request folds, and quotes", "", escapedMarkdown(), markdown),
-		said("markdown-link", "have a comment on a pull request show pictures and links", exitingServer, escapedMarkdown(), markdown),
-		said("markdown-name", "have a comment on a pull request call people, and other repositories, by name", exitingServer, escapedMarkdown(), markdown),
-		said("markdown-structure", "have a comment on a pull request say what looks like ours: headings, tables, lists", exitingServer, escapedMarkdown(), markdown),
+		said("page-element", "inject HTML elements that load or send data, or run scripts by their attributes", sayingTask, escapedPages(), pages),
+		said("page-script", "break out of a page's script and start another", sayingTask, escapedPages(), pages),
+		said("page-head", "break out of a page's head and inject base, style or meta elements", sayingTask, escapedPages(), pages),
+		said("page-comment", "open an HTML comment that hides the rest of a page", sayingTask, escapedPages(), pages),
+		said("page-attribute", "break out of an attribute and add others", sayingTask, noAttributes(), pages),
+		said("page-entity", "have character references in text interpreted", sayingTask, escapedPages(), output{misread, pages.text}),
+		said("page-address", "put a javascript: URL into a link", sayingTask, noAddresses(), pages),
+		said("junit-case", "add a passed test case to a JUnit file, and make the file unreadable", exitingServer, escapedXML(), junit),
+		said(exitingServer, "break out of folded and quoted parts of a pull request comment", "", escapedMarkdown(), markdown),
+		said("markdown-link", "put images and links into a pull request comment", exitingServer, escapedMarkdown(), markdown),
+		said("markdown-name", "mention people and other repositories in a pull request comment", exitingServer, escapedMarkdown(), markdown),
+		said("markdown-structure", "forge headings, tables and lists in a pull request comment", exitingServer, escapedMarkdown(), markdown),
 	}
 	for i := range all {
 		if a := &all[i]; a.Name == exitingServer || a.In == exitingServer {
@@ -65,25 +65,25 @@ func outputAttacks() []Attack {
 	return append(all,
 		Attack{
 			Name: "page-runs", As: Both, Promise: InertOutput, In: sayingTask, Without: policyAndEscapes(), Browse: true,
-			Goal:  "run a script in the browser of who opens the report, or have it ask for anything",
+			Goal:  "run a script in the browser that opens the report, or make it send a request",
 			Won:   func(s Scene) (bool, string) { return among(s.Run.Noted, "") },
 			Tried: func(s Scene) bool { return strings.Contains(s.Run.Browsed, "script-mark") },
 		},
 		Attack{
 			Name: "outputs-order", As: Both, Promise: InertOutput, In: sayingTask, Without: visibleText(),
-			Goal: "change the order in which pages, JUnit files and comments show what others said",
+			Goal: "reorder the text of pages, JUnit files and comments with bidirectional characters",
 			Won: func(s Scene) (bool, string) {
 				return among(both(ofPages(s), ofJUnit(s), ofMarkdown(s)).odd, `'\u202e'`)
 			},
 		},
 		Attack{
 			Name: "served-file", As: Both, Promise: InertOutput, In: sayingTask, Without: servedAsText(),
-			Goal: "have a browser take a file of the run that waza serve hands out for a page",
+			Goal: "have a browser render a file of the run, served by waza serve, as a page",
 			Won:  func(s Scene) (bool, string) { return among(s.Run.served(s.Task).strays, "is served as") },
 		},
 		Attack{
 			Name: "outputs-anything", As: Both, Promise: InertOutput, In: sayingTask, Without: escapedPages(),
-			Goal: "bring anything that is not ours into the report, JUnit file or comment on all of these attacks together, or what waza serve shows of this one",
+			Goal: "inject anything into the report, JUnit file or comment on all of these attacks together, or into the pages of waza serve",
 			Won: func(s Scene) (bool, string) {
 				all := both(ofPages(s), ofJUnit(s), ofMarkdown(s))
 				return among(slices.Concat(all.strays, all.odd), "")
@@ -116,14 +116,14 @@ const (
 func hugeAttacks() []Attack {
 	all := []Attack{
 		{
-			Name: part.Huge, Goal: "make of the report what no browser opens, by 5 MiB of text, 10,000 tools, names of 64 KiB and JSON 9,990 deep", Without: boundedPages(),
+			Name: part.Huge, Goal: "make the report too large to open, with 5 MiB of text, 10,000 tools, names of 64 KiB and JSON nested 9,990 deep", Without: boundedPages(),
 			Task: func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", part.Huge)} },
 			Won: func(s Scene) (bool, string) {
 				return s.Run.report().beyond(s.Task, mostOfPage)
 			},
 		},
 		{
-			Name: "huge-on-terminal", In: part.Huge, Goal: "flood the terminal by the same, at the end of a run and where the trial is shown", Without: clippedTexts(),
+			Name: "huge-on-terminal", In: part.Huge, Goal: "flood the terminal with the same, at the end of a run and in waza show", Without: clippedTexts(),
 			Won: func(s Scene) (bool, string) {
 				said := len(s.Run.Output) + len(s.Run.printed("show", s.Run.Dir, s.Task))
 				return said > mostInTerminal*len(s.Run.Results.Tasks), fmt.Sprintf("%d bytes are printed", said)

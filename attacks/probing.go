@@ -26,8 +26,8 @@ func probeHeld() []held {
 		{NoRoute, privileges(), []string{probe.RawSocket, probe.PacketSocket, probe.ARP, probe.MarkedPackets, probe.Routes}},
 		{NoRoute, elsewhere("a network for each trial", "two trials on one network"), []string{probe.Neighbour}},
 		{AllRecorded, elsewhere("no network for servers, as the probe sees it", "servers on the network"), []string{probe.OtherServer}},
-		{NoRoute, elsewhere("no way out of a task network", "a network around an address outside"), []string{probe.External, probe.Metadata}},
-		{NoRoute, elsewhere("no API of the engine's within reach", "the engine's port in a container"), []string{probe.EngineTCP}},
+		{NoRoute, elsewhere("no route out of a task network", "a network around an address outside"), []string{probe.External, probe.Metadata}},
+		{NoRoute, elsewhere("no reachable API of the engine", "the engine's port in a container"), []string{probe.EngineTCP}},
 		{NamesStay, knownNames(), []string{probe.DNSForeign, probe.DNSEngine}},
 		{NamesStay, noHostAddress(), []string{probe.DNSHost}},
 		{HostHolds, filter(), []string{probe.UserNamespace, probe.Keyring, probe.PerfEvents, probe.IOUring}},
@@ -38,10 +38,10 @@ func probeHeld() []held {
 		{OthersGoOn, smallBuffers(), []string{probe.MemoryTCP}},
 		{HostHolds, nothingOfTheHost(), []string{probe.EngineSocket, probe.HostDevices, probe.Sysfs}},
 		{HostHolds, undumpable(), []string{probe.GuestMemory, probe.GuestPtrace}},
-		{HostHolds, elsewhere("processes of its own for each container", "the processes of the host in a container"), []string{probe.GuestFreeze, probe.Processes}},
+		{HostHolds, elsewhere("a PID namespace for each container", "the processes of the host in a container"), []string{probe.GuestFreeze, probe.Processes}},
 		{HostHolds, takenInSignals(), []string{probe.GuestSignals}},
 		{SecretsStay, emptyEnvironment(), []string{probe.PlantedSecret}},
-		{HostHolds, kept("a kernel's rights to modules and to its magic keys",
+		{HostHolds, kept("the kernel's permission checks for modules and magic SysRq",
 			"no kernel that this was tried on has either; what they ask for is refused before"), []string{probe.KernelModule, probe.Sysrq}},
 	}
 }
@@ -49,7 +49,7 @@ func probeHeld() []held {
 // elsewhere returns a defense of the engine, which has no constant. The tests of package
 // containers remove it.
 func elsewhere(name, with string) Defence {
-	return kept(name, "it is the engine's; tests of containers let the same attack try it with "+with)
+	return kept(name, "enforced by the engine; in tests of containers the same attack runs with "+with)
 }
 
 // probeAttacks returns the attacks of the self-test. Here they are run by the agent and a

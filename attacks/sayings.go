@@ -36,7 +36,7 @@ func sayingAttacks() []Attack {
 	const first = sayingTask
 	all := []Attack{{
 		Name: "terminal-stderr", As: Server, Promise: InertOutput, Without: plainText(), Alone: &Alone{Args: []string{"-v"}},
-		Goal: "control the terminal by a server's stderr, which -v shows",
+		Goal: "send terminal control sequences on a server's stderr, which -v shows",
 		Won: func(s Scene) (bool, string) {
 			for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
 				if won, what := s.printed(name, s.Run.Output); won {
@@ -50,12 +50,12 @@ func sayingAttacks() []Attack {
 	for _, name := range slices.Sorted(maps.Keys(part.Sayings())) {
 		a := Attack{
 			Name: name, As: Both, Promise: InertOutput, Without: plainText(), In: first,
-			Goal:  "have a terminal or a CI system obey what is said, by the agent, a server and a grader's program",
+			Goal:  "send control sequences or CI commands in the output of the agent, a server and a grader's program",
 			Won:   func(s Scene) (bool, string) { return s.printed(name, s.shown()) },
 			Tried: func(s Scene) bool { return strings.Contains(s.shown(), "bidi-mark") },
 		}
 		if name == "forged-line" {
-			a.Without, a.Goal = setIn(), "have a line of its own taken for one of waza's"
+			a.Without, a.Goal = setIn(), "forge a line that looks like waza's"
 		}
 		if name == first {
 			a.In, a.Task = "", func(g Ground, t *eval.Task) { t.Graders = []eval.Grader{g.Program("says", first)} }

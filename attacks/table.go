@@ -19,7 +19,7 @@ func Table() string {
 		}
 		b.WriteByte('\n')
 	}
-	b.WriteString("### What is not taken out, and why\n\n| held by | why |\n|---|---|\n")
+	b.WriteString("### Defences that are kept, and why\n\n| held by | why |\n|---|---|\n")
 	var reported []string
 	for _, a := range All() {
 		if d := a.Without; d.Kept != "" && !slices.Contains(reported, d.Name) {

@@ -14,13 +14,13 @@ import (
 // its own.
 func takeoverAttacks() []Attack {
 	guarded := guarded()
-	yamux := kept("frames of one version", "the guard and yamux each refuse others: tests of sandbox/guest show it")
+	yamux := kept("only frames of one version are accepted", "both the guard and yamux refuse other versions, as tests of sandbox/guest show")
 	all := []Attack{
 		{Name: part.MuxStreams, Goal: "open 100,000 streams to the runner", Without: guarded, Alone: &Alone{Hostile: true}},
 		{Name: part.MuxPings, Goal: "have the runner answer 100,000 pings", Without: guarded},
-		{Name: part.MuxEmpty, Goal: "slow the runner down by 100,000 frames without payload", Without: guarded},
+		{Name: part.MuxEmpty, Goal: "slow the runner down with 100,000 empty frames", Without: guarded},
 		{Name: part.MuxOversized, Goal: "announce frames of a gigabyte", Without: guarded},
-		{Name: part.MuxGarbage, Goal: "write to the runner what is no frame", Without: yamux},
+		{Name: part.MuxGarbage, Goal: "send the runner invalid frames", Without: yamux},
 	}
 	names := make([]string, len(all))
 	for i := range all {

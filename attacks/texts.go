@@ -3,19 +3,19 @@ package attacks
 // Defenses against harmful text.
 
 func plainText() Defence {
-	return without(laxBuild, "text that nothing obeys", "InertText")
+	return without(laxBuild, "control characters are escaped", "InertText")
 }
 
 func setIn() Defence {
-	return without(laxBuild, "strangers' lines that are set in", "IndentedText")
+	return without(laxBuild, "foreign lines are indented", "IndentedText")
 }
 
 func clippedTexts() Defence {
-	return without(laxBuild, "texts of which a terminal shows the beginning", "ClippedText")
+	return without(laxBuild, "long texts are cut on terminals", "ClippedText")
 }
 
 func visibleText() Defence {
-	return without(laxBuild, "text whose every character is seen", "VisibleText")
+	return without(laxBuild, "invisible characters are escaped", "VisibleText")
 }
 
 func escapedPages() Defence {
@@ -28,15 +28,15 @@ func policyAndEscapes() Defence {
 }
 
 func noAddresses() Defence {
-	return kept("addresses of our own alone", "no page makes an address out of what a stranger said, so there is no line that keeps it from that")
+	return kept("no foreign text in URLs", "no page builds a URL from foreign text, so there is no code to disable")
 }
 
 func noAttributes() Defence {
-	return kept("attributes of our own alone", "no page puts what a stranger said into an attribute; html/template would quote it there")
+	return kept("no foreign text in attributes", "no page puts foreign text into an attribute, where html/template would quote it")
 }
 
 func boundedPages() Defence {
-	return without(laxBuild, "bounds of what a page shows of a trial", "BoundedPages")
+	return without(laxBuild, "limits on what a page shows of a trial", "BoundedPages")
 }
 
 func escapedXML() Defence {
@@ -44,9 +44,9 @@ func escapedXML() Defence {
 }
 
 func escapedMarkdown() Defence {
-	return without(laxBuild, "references to characters for all that Markdown, HTML or GitHub reads", "EscapedMarkdown")
+	return without(laxBuild, "everything that Markdown, HTML or GitHub interprets is escaped", "EscapedMarkdown")
 }
 
 func servedAsText() Defence {
-	return without(laxBuild, "files that are served as text alone", "FilesAsText")
+	return without(laxBuild, "files are served only as plain text", "FilesAsText")
 }

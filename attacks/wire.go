@@ -20,12 +20,12 @@ func (g Ground) looseServer() *mcpconfig.Server {
 // as another.
 func ambiguousAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Ambiguous, Goal: "call a tool by a name that comes twice, with a server that takes the first", Without: oneMeaning()},
-		{Name: "call-method-twice", Goal: "pass a call off as a ping by a method that comes twice", Without: oneMeaning()},
-		{Name: "call-argument-twice", Goal: "call a tool with an argument that comes twice", Without: oneMeaning()},
-		{Name: "call-name-in-other-case", Goal: "call a tool by a key in other case, with a server that ignores it", Without: foldedKeys()},
-		{Name: "call-name-ends-at-nul", Goal: "call a tool by a key with a NUL in it, with a server that ends texts there", Without: foldedKeys()},
-		{Name: "call-name-not-utf8", Goal: "call a tool by a key of bytes that are no UTF-8, with a server that leaves those out", Without: oneMeaning()},
+		{Name: part.Ambiguous, Goal: "call a tool with a duplicate name key, against a server that uses the first", Without: oneMeaning()},
+		{Name: "call-method-twice", Goal: "disguise a call as a ping with a duplicate method key", Without: oneMeaning()},
+		{Name: "call-argument-twice", Goal: "call a tool with a duplicate argument", Without: oneMeaning()},
+		{Name: "call-name-in-other-case", Goal: "call a tool with a key in different case, against a server that ignores case", Without: foldedKeys()},
+		{Name: "call-name-ends-at-nul", Goal: "call a tool with a NUL in a key, against a server that ends strings there", Without: foldedKeys()},
+		{Name: "call-name-not-utf8", Goal: "call a tool with a key of invalid UTF-8, against a server that drops the invalid bytes", Without: oneMeaning()},
 	}
 	names := make([]string, len(all))
 	for i := range all {
@@ -63,14 +63,14 @@ func forbids(server string) json.RawMessage {
 // hidingAttacks returns the attacks that call a tool that is hidden from the agent.
 func hidingAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Hidden, Goal: "call a tool that is kept from the agent", Without: filtered()},
-		{Name: "hidden-name-twice", Goal: "call a hidden tool by a name that comes twice", Without: filtered()},
-		{Name: "hidden-other-case", Goal: "call a hidden tool by a key in other case", Without: filtered()},
-		{Name: "hidden-ends-at-nul", Goal: "call a hidden tool by a method with a NUL behind it", Without: filtered()},
-		{Name: "hidden-not-utf8", Goal: "call a hidden tool by a key of bytes that are no UTF-8", Without: filtered()},
+		{Name: part.Hidden, Goal: "call a tool that is hidden from the agent", Without: filtered()},
+		{Name: "hidden-name-twice", Goal: "call a hidden tool with a duplicate name key", Without: filtered()},
+		{Name: "hidden-other-case", Goal: "call a hidden tool with a key in different case", Without: filtered()},
+		{Name: "hidden-ends-at-nul", Goal: "call a hidden tool with a NUL after the method", Without: filtered()},
+		{Name: "hidden-not-utf8", Goal: "call a hidden tool with a key of invalid UTF-8", Without: filtered()},
 		{Name: "hidden-in-batch", Goal: "call a hidden tool in a batch", Without: filtered()},
-		{Name: "hidden-by-header", Goal: "call a hidden tool by a header, with a server that goes by it", Without: filteredHeaders()},
-		{Name: "hidden-by-charset", Goal: "call a hidden tool in UTF-7, with a server that goes by the charset", Without: oneCharset()},
+		{Name: "hidden-by-header", Goal: "call a hidden tool with a header, against a server that follows the header", Without: filteredHeaders()},
+		{Name: "hidden-by-charset", Goal: "call a hidden tool in UTF-7, against a server that follows the charset", Without: oneCharset()},
 		{Name: "hidden-by-encoding", Goal: "call a hidden tool in a compressed body", Without: noEncoding()},
 	}
 	for i := range all {
@@ -92,13 +92,13 @@ func hidingAttacks() []Attack {
 // smuggling.
 func routingAttacks() []Attack {
 	all := []Attack{
-		{Name: part.Routing, Goal: "have a call to one server recorded as one to another, by odd Hosts", Without: recorded()},
-		{Name: "two-hosts", Goal: "the same with two Hosts", Without: goHTTP()},
-		{Name: "absolute-target", Goal: "the same with another host in the request's target", Without: recorded()},
-		{Name: "model-path-climbs", Goal: "reach a server by a path that climbs out of a model's provider", Without: noModel()},
-		{Name: "model-other-provider", Goal: "reach a provider of models that is not declared", Without: noModel()},
-		{Name: "model-absolute", Goal: "use the models' gateway as a proxy for other hosts", Without: noModel()},
-		{Name: "endless-comments", Goal: "keep the runner reading comments of an event stream", Without: countedFrames(), Won: believed},
+		{Name: part.Routing, Goal: "have a call to one server recorded as a call to another, with malformed Host headers", Without: recorded()},
+		{Name: "two-hosts", Goal: "have a call recorded for another server, with two Host headers", Without: goHTTP()},
+		{Name: "absolute-target", Goal: "have a call recorded for another server, with another host in the request target", Without: recorded()},
+		{Name: "model-path-climbs", Goal: "reach a server by path traversal out of a model provider's URL", Without: noModel()},
+		{Name: "model-other-provider", Goal: "reach a model provider that is not declared", Without: noModel()},
+		{Name: "model-absolute", Goal: "use the model gateway as an open proxy", Without: noModel()},
+		{Name: "endless-comments", Goal: "keep the runner busy with endless comments in an event stream", Without: countedFrames(), Won: believed},
 		{Name: "smuggle-chunk-extensions", Goal: "send a megabyte of chunk extensions before a call", Without: goHTTP()},
 	}
 	for _, hiding := range [][2]string{
@@ -109,7 +109,7 @@ func routingAttacks() []Attack {
 		{"smuggle-chunk-huge", "a chunk of 2^68 bytes"}, {"smuggle-chunk-negative", "a chunk of -1 bytes"},
 		{"smuggle-chunk-odd", "a chunk's size with 0x"}, {"smuggle-headers", "10,000 headers"}, {"smuggle-long-header", "a header of a megabyte"},
 	} {
-		all = append(all, Attack{Name: hiding[0], Goal: "hide a call in a request, by " + hiding[1], Without: goHTTP()})
+		all = append(all, Attack{Name: hiding[0], Goal: "smuggle a call in a request with " + hiding[1], Without: goHTTP()})
 	}
 	for i := range all {
 		a := &all[i]
@@ -128,11 +128,11 @@ func routingAttacks() []Attack {
 	return append(all,
 		Attack{
 			Name: "slowloris", As: Agent, Promise: OthersGoOn, Without: headersInTime(), Won: SaidSo, Tried: HasReport, Task: twoServers,
-			Goal: "hold a hundred connections by a byte of a header a second",
+			Goal: "hold a hundred connections by sending one header byte per second",
 		},
 		Attack{
 			Name: "half-open", As: Agent, Promise: OthersGoOn, Without: fewConnections(), Won: SaidSo, Tried: HasReport, Task: twoServers,
-			Goal: "hold three hundred connections at once",
+			Goal: "hold three hundred open connections",
 		},
 	)
 }
@@ -141,33 +141,33 @@ func routingAttacks() []Attack {
 // parsers.
 func forgingAttacks() []Attack {
 	won := map[string]Attack{
-		part.Forging:          {Goal: "answer with an id of another type", Without: typedIDs(), Won: believed},
-		"answer-twice":        {Goal: "answer once more, otherwise", Without: firstAnswer(), Won: overwritten},
-		"answer-ahead":        {Goal: "answer what will be asked", Without: inOrder(), Won: answeredEarly},
-		"ask-with-agents-id":  {Goal: "have the agent answer its own call, by a question with its id", Without: agentsAnswers(), Won: believed},
-		"answer-after-cancel": {Goal: "answer what was cancelled", Without: cancelled(), Won: believed},
+		part.Forging:          {Goal: "answer with an id of a different type", Without: typedIDs(), Won: believed},
+		"answer-twice":        {Goal: "answer a second time, differently", Without: firstAnswer(), Won: overwritten},
+		"answer-ahead":        {Goal: "answer a request before it is sent", Without: inOrder(), Won: answeredEarly},
+		"ask-with-agents-id":  {Goal: "have the agent answer its own call, by sending it a request with the same id", Without: agentsAnswers(), Won: believed},
+		"answer-after-cancel": {Goal: "answer a cancelled request", Without: cancelled(), Won: believed},
 		"never-answer":        {Goal: "never answer", Without: timed(), Won: untimed},
-		part.OtherSession:     {Goal: "answer what is pending in another session of its server", Without: conversationsApart(), Won: believed},
-		part.OtherServer:      {As: Server, Goal: "answer what is pending at another server", Without: conversationsApart(), Won: believed},
-		"changing-tools":      {Goal: "describe a tool anew once it was listed", Without: compared(), Won: unlisted},
+		part.OtherSession:     {Goal: "answer a request that is pending in another session of its server", Without: conversationsApart(), Won: believed},
+		part.OtherServer:      {As: Server, Goal: "answer a request that is pending at another server", Without: conversationsApart(), Won: believed},
+		"changing-tools":      {Goal: "change a tool's description after listing it", Without: compared(), Won: unlisted},
 		"long-line":           {As: Server, Goal: "write a line of a gigabyte", Without: shortLines(), Won: unstopped},
 		"small-frames":        {As: Server, Goal: "write ten million small messages", Without: countedFrames(), Won: unstopped},
-		"noise-lines":         {As: Server, Goal: "write ten million lines that are no message", Without: countedFrames(), Won: unstopped},
+		"noise-lines":         {As: Server, Goal: "write ten million lines that are not messages", Without: countedFrames(), Won: unstopped},
 	}
 	lines := map[string]string{
-		"version-future": "agree on a protocol version of the future", "version-old": "agree on one that never was",
-		"version-empty": "agree on none", "version-array": "agree on a list of them", "version-stateless": "agree on one without sessions in a session",
-		"json-deep": "nest JSON 100,000 deep", "json-huge-numbers": "write numbers of a million digits, and 1e999999999",
-		"json-not-utf8": "write bytes that are no UTF-8", "json-lone-surrogates": "write halves of surrogates", "json-nul": "write NULs",
-		"json-byte-order-mark": "begin with a byte order mark", "json-utf16": "write UTF-16", "json-keys-twice": "write every key twice",
-		"batch-empty": "write an empty batch", "batch-nested": "write a batch in a batch", "batch-huge": "write a batch of 100,001",
-		"stream-lines": "end an event by line breaks in a message",
+		"version-future": "negotiate a future protocol version", "version-old": "negotiate a protocol version that never existed",
+		"version-empty": "negotiate no protocol version", "version-array": "negotiate a list of protocol versions", "version-stateless": "negotiate a version without sessions within a session",
+		"json-deep": "send JSON nested 100,000 deep", "json-huge-numbers": "send numbers of a million digits and 1e999999999",
+		"json-not-utf8": "send invalid UTF-8", "json-lone-surrogates": "send lone surrogates", "json-nul": "send NULs",
+		"json-byte-order-mark": "send a byte order mark first", "json-utf16": "send UTF-16", "json-keys-twice": "send every key twice",
+		"batch-empty": "send an empty batch", "batch-nested": "send a nested batch", "batch-huge": "send a batch of 100,001 messages",
+		"stream-lines": "end an event early by line breaks in a message",
 	}
 	var all []Attack
 	for _, name := range part.Forgeries() {
 		a := won[name]
 		if tries, ok := lines[name]; ok {
-			a = Attack{Goal: tries + ", and have a call lost", Without: recorded(), Won: lost}
+			a = Attack{Goal: tries + ", so that a call is not recorded", Without: recorded(), Won: lost}
 		}
 		a.Name, a.As, a.Promise, a.Tried = name, Both, FairVerdict, HasReport
 		if name != part.Forging {

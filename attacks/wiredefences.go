@@ -3,23 +3,23 @@ package attacks
 // Defenses against protocol attacks.
 
 func recording() Defence {
-	return without(guestBuild, "frames on record", "RecordedFrames")
+	return without(guestBuild, "all frames are recorded", "RecordedFrames")
 }
 
 func recorded() Defence {
-	return without(leakyBuild, "what an agent sends is on record before it goes on", "RecordedRequests")
+	return without(leakyBuild, "messages of the agent are recorded before they are forwarded", "RecordedRequests")
 }
 
 func oneMeaning() Defence {
-	return without(wireBuild, "a gap where a message can be read in two ways", "OneMeaning")
+	return without(wireBuild, "a gap for every message that can be read in two ways", "OneMeaning")
 }
 
 func foldedKeys() Defence {
-	return without(wireBuild, "a gap where a key may be taken for another", "FoldedKeys")
+	return without(wireBuild, "a gap for every key that can be mistaken for another", "FoldedKeys")
 }
 
 func fewValues() Defence {
-	return without(wireBuild, "a message has so many values", "FewValues")
+	return without(wireBuild, "a limit of values in a message", "FewValues")
 }
 
 func filtered() Defence {
@@ -39,23 +39,23 @@ func noEncoding() Defence {
 }
 
 func goHTTP() Defence {
-	return kept("requests are read by Go's net/http, and written anew", "no line of ours reads headers or chunks; what is refused there reaches no server")
+	return kept("requests are parsed by Go's net/http and written anew", "waza does not parse headers or chunks itself; what net/http refuses reaches no server")
 }
 
 func noModel() Defence {
-	return kept("models are asked below their providers' URLs alone", "tests of model/gateway hold it against these and more; here is nothing but servers")
+	return kept("model requests only go to paths below the provider's URL", "tests of model/gateway try these paths and more; this suite has only servers")
 }
 
 func countedFrames() Defence {
-	return without(wireBuild, "what a server sends is counted", "CountedMessages")
+	return without(wireBuild, "limits on what a server sends", "CountedMessages")
 }
 
 func shortLines() Defence {
-	return without(wireBuild, "a server is ended for a line that is too long", "ShortLines")
+	return without(wireBuild, "a server is stopped for a line that is too long", "ShortLines")
 }
 
 func typedIDs() Defence {
-	return without(wireBuild, "ids of another type are other ids", "TypedIDs")
+	return without(wireBuild, "ids of different types are different ids", "TypedIDs")
 }
 
 func firstAnswer() Defence {
@@ -63,37 +63,37 @@ func firstAnswer() Defence {
 }
 
 func conversationsApart() Defence {
-	return without(wireBuild, "an answer is of its own conversation", "OwnConversation")
+	return without(wireBuild, "a response only answers its own session", "OwnConversation")
 }
 
 func inOrder() Defence {
-	return kept("an answer is to what was asked before it", "no line says so: frames are read in their order, and what answers nothing is kept for nobody")
+	return kept("a response only answers an earlier request", "there is no code to disable: frames are read in order, and a response without a request is not kept")
 }
 
 func agentsAnswers() Defence {
-	return without(wireBuild, "an agent's answers are its own", "OwnAnswers")
+	return without(wireBuild, "the agent's responses do not answer its own requests", "OwnAnswers")
 }
 
 func cancelled() Defence {
-	return without(wireBuild, "what was cancelled stays so", "Cancellation")
+	return without(wireBuild, "a cancelled request stays cancelled", "Cancellation")
 }
 
 func timed() Defence {
-	return without(wireBuild, "a request has its time", "Timeouts")
+	return without(wireBuild, "a time limit for requests", "Timeouts")
 }
 
 func compared() Defence {
-	return without(wireBuild, "lists of tools are compared", "ComparedTools")
+	return without(wireBuild, "tool lists are compared", "ComparedTools")
 }
 
 func oneOrigin() Defence {
-	return without(wireBuild, "remote servers are of one origin", "OneOrigin")
+	return without(wireBuild, "requests to a remote server stay on its origin", "OneOrigin")
 }
 
 func boundedMemory() Defence {
-	return kept("messages that are held at once have so many bytes", "how much is held without it depends on how busy the machine is: tests of mcp/proxy have answers that nobody reads")
+	return kept("a limit of bytes in messages held in memory", "without the limit, the amount depends on the load of the machine; tests of mcp/proxy have responses that nobody reads")
 }
 
 func headersInTime() Defence {
-	return without(wireBuild, "a request's headers have their time", "HeaderTimeout")
+	return without(wireBuild, "a time limit for request headers", "HeaderTimeout")
 }
