@@ -39,7 +39,7 @@ type asked struct {
 	seqs    int         // model calls on record
 	last    int         // their largest number
 	blind   bool        // anything may be missing
-	// blindFrom is when the first answer began that cannot be read; zero is none.
+	// blindFrom is when the first unreadable response began; zero if there is none.
 	blindFrom time.Time
 }
 

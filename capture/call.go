@@ -23,7 +23,7 @@ type call struct {
 	method  string
 	waiting bool   // for the client to retry with input
 	asTask  bool   // the request asks to run as a task (2025-11-25)
-	ended   int64  // frame that ended it; 0 is none
+	ended   int64  // frame that ended it; 0 if there is none
 	named   string // the id of the tool use that the client puts into the request
 }
 
@@ -224,7 +224,7 @@ func (c *collector) lookUp(f evidence.Frame, k *call, arguments any) {
 
 func (k *call) unchecked(why string) { k.Notes = append(k.Notes, NoteUnchecked+": "+why) }
 
-// arguments returns those of a request. Where they are left out they are an empty object.
+// arguments returns the arguments of a request. The default is an empty object.
 func arguments(params map[string]json.RawMessage) json.RawMessage {
 	if given, ok := params["arguments"]; ok {
 		return given
@@ -362,7 +362,7 @@ func numberIncidents(calls []*call) {
 	type name struct{ server, tool string }
 	type incident struct {
 		number int
-		known  int64 // frame of its first failure's end; 0 is none yet
+		known  int64 // frame that ended its first failure; 0 if there is none yet
 	}
 	count := 0
 	open := map[name]*incident{}

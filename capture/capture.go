@@ -68,7 +68,7 @@ const (
 	NoteDuplicateResponse = "duplicate_response" // answers a request once more
 	NoteLateResponse      = "late_response"      // responds to a request that was canceled, abandoned or timed out
 	NoteCallWithoutID     = "call_without_id"    // a tools/call notification
-	NoteIDReused          = "id_reused"          // two requests under one id at once
+	NoteIDReused          = "id_reused"          // two pending requests with the same id
 	NoteDuplicateKey      = "duplicate_key"      // the last value counts
 	NoteMalformed         = "malformed"          // a field of the wrong type
 	NoteInvalidResult     = "invalid_result"     // isError is not a boolean, so this is not a valid result
@@ -76,7 +76,7 @@ const (
 	NoteRoundAbandoned    = "round_abandoned"    // input was asked for and never given
 	NoteUnchecked         = "unchecked"          // why it is not known whether arguments fit their schema
 	NoteDuplicateTool     = "duplicate_tool"     // two tools of one name in a list; the first counts
-	NoteTooManyTools      = "too_many_tools"     // the rest of a list was left out
+	NoteTooManyTools      = "too_many_tools"     // the rest of a list was omitted
 )
 
 // Note is an oddity that belongs to no call.

@@ -52,7 +52,7 @@ func calls(t *testing.T, frames ...evidence.Frame) capture.Result {
 	return result
 }
 
-// withoutDigests compares tools by what they say.
+// withoutDigests compares tools without their digests.
 var withoutDigests = cmpopts.IgnoreFields(capture.Tool{}, "Digest")
 
 const (

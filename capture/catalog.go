@@ -24,7 +24,7 @@ type catalog struct {
 	current       map[string]*tool               // those that the agent may know and that were not removed
 	bytes         map[[sha256.Size]byte]*version // the tools' latest versions, by their bytes
 	conversations map[string]*conversation       // by name; "" is all conversations without a session
-	whole         int64                          // frame that asked for the last complete list; 0 is none
+	whole         int64                          // frame that requested the last complete list; 0 if there is none
 	blind         int64                          // last frame after which there may be tools that no list has
 	listed        int
 	changes       changes
@@ -35,7 +35,7 @@ type catalog struct {
 type tool struct {
 	*version
 	first, last int64 // frames that listed it
-	removed     int64 // frame that ended a list without it; 0 is none
+	removed     int64 // frame that ended a list without it; 0 if there is none
 	hidden      bool
 	born        int64                      // frame of the request for the list that had it first
 	twins       map[[sha256.Size]byte]bool // other entries of the same name in one list

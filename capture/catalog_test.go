@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// dialogue makes the frames of one conversation, with ids of its own.
+// dialogue makes the frames of one connection, with its own ids.
 type dialogue struct {
 	conn   string
 	ids    int
@@ -75,7 +75,7 @@ func (d *dialogue) hears(notification string) {
 
 const changed = "notifications/tools/list_changed"
 
-// known tells of each call whether its tool was: y, n or ? where that is not known.
+// known returns for each call whether its tool was listed: y, n, or ? if that is unknown.
 func known(result capture.Result) string {
 	var b strings.Builder
 	for _, call := range result.Calls {
@@ -236,7 +236,7 @@ func TestListThatWasAskedBeforeAChange(t *testing.T) {
 	}
 }
 
-// What is kept from the agent it does not know, whatever it guesses.
+// The agent does not know a hidden tool, even if it guesses the name.
 func TestHiddenToolsAreNotKnown(t *testing.T) {
 	const tools = `{"id":2,"result":{"tools":[%s{"name":"b"}]}}`
 	result := calls(t,
@@ -276,7 +276,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A call goes by the tool as it was told when it was made.
+// A call is checked against the tool as listed at the time of the call.
 func TestCallsGoByTheToolOfTheirTime(t *testing.T) {
 	var frames []evidence.Frame
 	a := &dialogue{conn: "a", frames: &frames}

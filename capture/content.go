@@ -162,9 +162,9 @@ func commonSuffix(a, b string) int {
 	return n
 }
 
-// isMark reports whether s says that something was left out, and nothing else: it begins with an
-// ellipsis or a bracket and has only words of which such marks are made. A number counts what was
-// left out, so it comes with a word.
+// isMark reports whether s only states that something was omitted: it begins with an
+// ellipsis or a bracket and has only words of such marks. A number counts what was omitted,
+// so it comes with a word.
 func isMark(s string) bool {
 	s = strings.ToLower(strings.TrimSpace(s))
 	said := strings.HasPrefix(s, "…") || strings.HasPrefix(s, "...")
@@ -204,7 +204,7 @@ func Text(result json.RawMessage) string {
 	return readContent(result).text
 }
 
-// BlockText does the same for a result's content alone, a list of blocks.
+// BlockText does the same for only a result's content, a list of blocks.
 func BlockText(content json.RawMessage) string {
 	text, _ := blockText(content)
 	return text

@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
-// tools is the text of a list of n tools, all told apart by their names and by kind.
+// tools returns a JSON list of n tools with different names; kind is their description.
 func tools(n int, kind string) string {
 	var b strings.Builder
 	for i := range n {
@@ -22,8 +22,8 @@ func tools(n int, kind string) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// within fails where work takes a time that tells of its square rather than of a
-// loaded machine.
+// within fails if work takes so long that its time must be quadratic, even on a loaded
+// machine.
 func within(t *testing.T, limit time.Duration, work func()) {
 	t.Helper()
 	start := time.Now()
@@ -136,7 +136,7 @@ func TestRugPullInAFloodOfChanges(t *testing.T) {
 	}
 }
 
-// Many conversations are told long lists, each another one.
+// Many connections get long lists, each a different one.
 func TestManyConversationsWithLongLists(t *testing.T) {
 	heavytest.Mark(t)
 	var before, after runtime.MemStats
@@ -215,7 +215,7 @@ func TestChecksTogetherAreBounded(t *testing.T) {
 	})
 }
 
-// A trial of ten thousand calls, each of whose arguments are checked.
+// A trial of ten thousand calls, with the arguments of each checked.
 func BenchmarkCalls(b *testing.B) {
 	var frames []evidence.Frame
 	a := &dialogue{conn: "a", frames: &frames}

@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Names of several tools, told far more often than they were called, in shapes that
-// have a search come by many calls. What counts is how often a call is looked at.
+// Names that fit several tools, reported far more often than called, in orders that make
+// a search visit many calls. It counts how often a call is visited.
 func TestManyAmbiguousNames(t *testing.T) {
 	const n = 10_000
 	either := []evidence.ToolRef{{Server: "a", Tool: "x"}, {Server: "b", Tool: "x"}}

@@ -39,7 +39,7 @@ func (c claims) start(tool, arguments string) claims {
 	})
 }
 
-// tell is a use with its end.
+// tell reports the start and the end of a tool use.
 func (c claims) tell(tool, arguments string, ok bool, result string) claims {
 	id := fmt.Sprint(len(c))
 	return append(c.start(tool, arguments), evidence.TranscriptEvent{
@@ -232,7 +232,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// In whatever order a transcript tells of its calls, as much is found.
+// The order of calls in a transcript does not change how many are paired.
 func TestNarrationDoesNotDependOnOrder(t *testing.T) {
 	listed := map[string][]string{"x": {"t", "u"}, "a_b": {"c"}, "a": {"b_c"}}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Where the transcript tells of each call: never a guess.
+// The position of each call in the transcript, which is never guessed.
 func TestPlaces(t *testing.T) {
 	call := func(server, tool, arguments string) evidence.Call {
 		return evidence.Call{Server: server, Tool: tool, Arguments: json.RawMessage(arguments)}

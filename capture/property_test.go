@@ -45,7 +45,7 @@ func conversation(t *rapid.T, conn string) []evidence.Frame {
 	return frames
 }
 
-// Whatever the order in which conversations cross, their calls are the same.
+// The calls are the same in any interleaving of the connections.
 func TestInterleavingChangesNoCall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var queues [][]evidence.Frame
@@ -79,7 +79,7 @@ func byConversation(t *rapid.T, frames []evidence.Frame) []evidence.Call {
 	return result.Calls
 }
 
-// Where a call is told to be the same as another one, they ask the same; incidents
+// Calls marked as duplicates make the same request; incidents
 // partition calls of one tool, begin with a failure, and end with their first success.
 func TestDuplicatesAndIncidents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -221,7 +221,7 @@ func FuzzEqual(f *testing.F) {
 	})
 }
 
-// Ten thousand calls whose rounds all look alike must not cost their square.
+// Ten thousand calls in identical rounds must not take quadratic time.
 func TestManyAlikeRounds(t *testing.T) {
 	var frames []evidence.Frame
 	for i := range 10_000 {

@@ -77,7 +77,7 @@ func value(b *bool) string {
 	return fmt.Sprint(*b)
 }
 
-// What cannot be told is not told, and why is.
+// A result that is unknown is not reported, but the reason is.
 func TestArgumentsThatAreNotChecked(t *testing.T) {
 	nested := func(levels int) string {
 		return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)

@@ -34,8 +34,8 @@ func (t *tale) tick() time.Time {
 	return t.now
 }
 
-// turn is a model that is told of results, by their ids, and asks for uses, each ID NAME
-// ARGUMENTS. The answer is streamed where the turn's number is even.
+// turn is a model call that gets results, by their ids, and asks for uses, each ID NAME
+// ARGUMENTS. The response is streamed if the turn's number is even.
 func (t *tale) turn(results []string, uses ...string) *evidence.ModelCall {
 	var messages, calls []string
 	for _, id := range results {
@@ -80,7 +80,7 @@ func (t *tale) namedCall(id, conn, tool, arguments string) {
 
 func (t *tale) record() iter.Seq2[evidence.ModelCall, error] {
 	return func(yield func(evidence.ModelCall, error) bool) {
-		for _, call := range slices.Backward(t.models) { // lines stand in no order that counts
+		for _, call := range slices.Backward(t.models) { // the order of lines does not matter
 			if !yield(call, nil) {
 				return
 			}
@@ -88,7 +88,7 @@ func (t *tale) record() iter.Seq2[evidence.ModelCall, error] {
 	}
 }
 
-// origins ties the calls, and tells of each: TURN/USE, or its origin where no model asked.
+// origins ties the calls, and returns TURN/USE for each, or its origin if no model asked for it.
 func (t *tale) origins(models iter.Seq2[evidence.ModelCall, error]) []string {
 	tools := map[string][]string{"s": {"get", "put"}}
 	capture.Tie(capture.Result{Calls: t.calls, Named: t.named, Gaps: t.gaps}, tools, models)
@@ -266,7 +266,7 @@ func TestTie(t *testing.T) {
 	}
 }
 
-// Google's models give uses no ids: results are told by the tool's name.
+// Google's models give uses no ids: results are matched by the tool's name.
 func TestTieWithoutIDs(t *testing.T) {
 	tale := newTale()
 	turn := func(results int, uses int) {
@@ -321,7 +321,7 @@ func TestNamedUse(t *testing.T) {
 	}
 }
 
-// FuzzTie sees that of whatever models say, no use is carried out twice.
+// FuzzTie checks that no use is tied to two calls, whatever models send.
 func FuzzTie(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"role":"tool","tool_call_id":"a"}]}`), []byte(`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"s_get","arguments":"{}"}}]}}]}`))
 	f.Fuzz(func(t *testing.T, request, response []byte) {

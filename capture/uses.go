@@ -30,7 +30,7 @@ type Use struct {
 }
 
 // FullName returns the tool's name with its server's before it, as upstream waza writes an MCP
-// call: SERVER-TOOL. Other uses have the tool's name alone.
+// call: SERVER-TOOL. Other uses have only the tool's name.
 func (u Use) FullName() string {
 	if u.Call == nil {
 		return u.Tool

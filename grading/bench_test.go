@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
 
-// manyCalls is a trial of n calls, half of them reads, whose agent tells of each.
+// manyCalls is a trial of n calls, half of them reads, all in the agent's transcript.
 func manyCalls(n int) scene {
 	frames := listing(readTool + "," + writeTool)
 	var transcript strings.Builder
@@ -114,7 +114,7 @@ func TestTenThousandCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkBigResults is what a trial takes whose results are large: 64 of a mebibyte.
+// BenchmarkBigResults grades a trial with large results: 64 of 1 MiB each.
 func BenchmarkBigResults(b *testing.B) {
 	frames := listing(readTool + "," + writeTool)
 	result := `"result":{"content":[{"type":"text","text":"` + strings.Repeat("lorem ipsum ", 1<<20/12) + `"}]}`

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// sighting is an event that tells of a canary.
+// sighting returns an event that reports a canary.
 func sighting(canary, how string) evidence.Event {
 	return evidence.Event{Kind: evidence.EventCanary, Where: "web", Message: fmt.Sprintf("canary %q left by %s", canary, how), Data: map[string]any{"canary": canary, "how": how}}
 }

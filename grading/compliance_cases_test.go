@@ -12,8 +12,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// assertion is a case of mcpchecker: what was asked of servers, what is asserted of it,
-// and whether that holds.
+// assertion is a test case of mcpchecker: calls of servers, an assertion about them, and
+// whether it holds.
 type assertion struct {
 	Assertion string
 	Calls     []struct {
@@ -61,8 +61,8 @@ func (a assertion) scene() scene {
 	return s
 }
 
-// configs are what says the same here; each of them must hold. There is none for what
-// cannot be said.
+// configs returns the equivalent configs, all of which must pass; none if there is no
+// equivalent.
 func (a assertion) configs(t *testing.T) []map[string]any {
 	t.Helper()
 	if a.Assertion == "noDuplicateCalls" {
@@ -103,7 +103,7 @@ func (a assertion) configs(t *testing.T) []map[string]any {
 	return each
 }
 
-// TestAssertionsOfMCPChecker grades whole trials; package match tests its part by itself.
+// TestAssertionsOfMCPChecker grades whole trials; package match has tests of its own part.
 func TestAssertionsOfMCPChecker(t *testing.T) {
 	file, err := os.Open(filepath.Join("..", "..", "shared", "cases", "mcpchecker_unit.jsonl"))
 	if err != nil {

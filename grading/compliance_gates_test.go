@@ -7,7 +7,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Each gate fails a trial whose score is 1, and lets pass what it is not about.
+// Each gate fails a trial whose score is 1, and passes other trials.
 func TestComplianceGates(t *testing.T) {
 	s := trialOf(ok("1", "find", `{"q":1}`), ok("2", "get", `{"n":1}`), ok("3", "get", `{"n":1.0}`), call("github", "4", "get", `{"n":2}`, toolError), ok("5", "get", `{"n":2}`))
 	atOnce := ok("1", "find", "{}")

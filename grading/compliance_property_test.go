@@ -25,14 +25,14 @@ func drawCall(t *rapid.T) drawnCall {
 	}
 }
 
-// turns are calls that were made at once, one turn after the other.
+// turns are sequential turns, each of parallel calls.
 type turns [][]drawnCall
 
 func drawTurns(t *rapid.T) turns {
 	return rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(drawCall), 1, 3), 0, 4).Draw(t, "turns")
 }
 
-// scene has the tools listed first: one reads, one writes, and of one nobody says.
+// scene begins with a tool list: one tool reads, one writes, and one does not declare either.
 func (all turns) scene() scene {
 	frames := listing(readTool + "," + writeTool + "," + mutedTool)
 	for i, turn := range all {
@@ -46,10 +46,10 @@ func (all turns) scene() scene {
 	return trialOf(frames)
 }
 
-// calls are all of them, whose places are their numbers less 1.
+// calls returns all calls, in the order of their numbers.
 func (all turns) calls() []drawnCall { return slices.Concat(all...) }
 
-// oneByOne are the same calls, each a turn of its own.
+// oneByOne returns the same calls, each in its own turn.
 func oneByOne(calls []drawnCall) turns {
 	var all turns
 	for _, c := range calls {
@@ -179,8 +179,8 @@ func TestOneMoreThatIsNotAllowedRaisesNothing(t *testing.T) {
 	})
 }
 
-// The score of params may rise: where fewer calls stand for what is expected, those that
-// are left may stand where their arguments fit better.
+// The score of params may rise: with fewer calls, the remaining ones may be paired with
+// expectations that their arguments fit better.
 func TestOneLessThatNoOtherStandsInForRaisesNothing(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		calls, config := drawTurns(r).calls(), drawExpected(r, modes)
@@ -188,7 +188,7 @@ func TestOneLessThatNoOtherStandsInForRaisesNothing(t *testing.T) {
 		before := grade(t, oneByOne(calls).scene(), config)
 		for _, number := range before.matched {
 			after := grade(t, oneByOne(slices.Delete(slices.Clone(calls), number-1, number)).scene(), config)
-			gated := strings.Contains(before.Feedback, "Gate failed") // one call too many, which is 0 whatever else
+			gated := strings.Contains(before.Feedback, "Gate failed") // one call too many, which always makes it 0
 			if !gated && len(after.matched) < len(before.matched) && after.Score > before.Score {
 				r.Errorf("%v without call %d: %v, then %v: %s", config, number, before.Score, after.Score, after.Feedback)
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// github is a trial of one server, or two, whose frames are those of calls.
+// github is a trial with one or two servers and the frames of calls.
 func trialOf(frames ...[]evidence.Frame) scene {
 	return scene{
 		trial:  evidence.Trial{Executor: "command", Servers: servers("github", "web")},
@@ -34,7 +34,7 @@ const (
 	mutedTool = `{"name":"sync","inputSchema":{"type":"object"}}`
 )
 
-// What evals say that know of server, expect_tools_used and max_tool_errors alone.
+// Evals that use only the keys server, expect_tools_used and max_tool_errors.
 func TestComplianceInBrief(t *testing.T) {
 	late := evidence.Frame{Server: "web", Conn: "web", Dir: evidence.ToServer, Raw: []byte(`{"method":"notifications/cancelled","params":{"requestId":9}}`)}
 	s := trialOf(
@@ -79,7 +79,7 @@ func TestComplianceModes(t *testing.T) {
 	left := trialOf(gone.frames)
 	left.frames[len(left.frames)-1].Synthetic = evidence.SyntheticAbandoned
 	closed := `"expect_tools_used":["close_issue"]`
-	half := 2.0 / 3 // F1 of 1 found beside 1 too many
+	half := 2.0 / 3 // F1 of 1 found and 1 too many
 	run(t, "mcp_compliance", []check{
 		{"effects, reads", reads, `{"match":"effects",` + closed + `}`, pass, 1, ""},
 		{"effects, a write", twice, `{"match":"effects",` + closed + `}`, fail, half, `Expected no other call that writes; found call 3 ("close_issue" of github: ok).`},
@@ -115,7 +115,7 @@ func TestComplianceModes(t *testing.T) {
 	})
 }
 
-// Calls made at once have no order: whichever came first, order is kept.
+// Parallel calls have no order: any of them may come first.
 func TestComplianceAtOnce(t *testing.T) {
 	a, b := call("github", "1", "a", "{}", answered), call("github", "2", "b", "{}", answered)
 	after := ok("3", "a", "{}")

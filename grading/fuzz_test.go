@@ -19,7 +19,7 @@ var complianceSeeds = []string{
 	`{"resources":{"expect":["/a/"],"reject":["b"]},"prompts":{"reject":["/.*/"]},"rug_pull":"fail","wire":{"unbacked_claims":"warn","unreported_calls":"warn"}}`,
 }
 
-// A config that validates can be graded by, whatever it is and whatever the agent
+// Every valid config can be used for grading, whatever the agent
 // left, and the verdict is whole.
 func FuzzGrade(f *testing.F) {
 	for _, kind := range grading.Types() {
@@ -86,7 +86,7 @@ func archiveOf(f *testing.F) []byte {
 	return data
 }
 
-// FuzzCompliance is FuzzGrade for one grader, whose frames are on no disk: the server is
+// FuzzCompliance is FuzzGrade for one grader, with frames in memory: the server is
 // hostile, and so are the arguments of calls.
 func FuzzCompliance(f *testing.F) {
 	for _, config := range complianceSeeds {

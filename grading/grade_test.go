@@ -107,7 +107,7 @@ func judge(t *testing.T, s scene, kind, config string) evidence.Verdict {
 	return verdicts.Verdicts[0]
 }
 
-// check is one grader over one scene and what it must say.
+// check is one grader, one scene and the expected verdict.
 type check struct {
 	name     string
 	scene    scene

@@ -12,7 +12,7 @@ import (
 	"github.com/waza-isolate/waza/grading"
 )
 
-// judged is a trial whose graders can ask.
+// judged is a trial whose graders can ask a judge.
 func judged(frames ...[]evidence.Frame) scene {
 	return scene{
 		trial: evidence.Trial{
@@ -23,7 +23,7 @@ func judged(frames ...[]evidence.Frame) scene {
 	}
 }
 
-// questions lays s down with one grader, and asks what it asks.
+// questions writes the evidence of s with one grader, and returns its questions.
 func questions(t *testing.T, s scene, kind, config string) (evidence.Dir, []grading.Question) {
 	t.Helper()
 	s.trial.Graders = []evidence.GraderSpec{grader(kind, config)}
@@ -106,8 +106,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// A rubric beside other checks is reported and decides nothing, unless it is given a
-// least score.
+// With other checks, a rubric's score is only reported, unless it has a min_score.
 func TestRubric(t *testing.T) {
 	s := judged(call("github", "1", "get_issue", `{}`, answered))
 	for _, test := range []struct {
@@ -231,8 +230,8 @@ func TestWhichModelIsAsked(t *testing.T) {
 	}
 }
 
-// With continue_session the judge is shown what the agent tells, each event a line, and
-// else nothing of it.
+// With continue_session the judge is shown the agent's transcript, one event per line;
+// otherwise it is not.
 func TestConversationIsShown(t *testing.T) {
 	s := judged()
 	lines := []string{
@@ -279,7 +278,7 @@ func TestNothingToAsk(t *testing.T) {
 	}
 }
 
-// lines of data stand between the marks of a question, in order.
+// lines of data are between the marks of a question, in order.
 func marked(t *testing.T, shown string) (mark string, blocks []string) {
 	t.Helper()
 	_, rest, ok := strings.Cut(shown, "The mark of the data is ")

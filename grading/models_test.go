@@ -15,8 +15,8 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// modelled is a trial whose agent asked a model twice, as [scene.frames] go by in
-// between: a call that the model asked for, and then the same from somebody else.
+// modelled is a trial whose agent asked a model twice, with [scene.frames] in between: a
+// call that the model asked for, and then the same call from another program.
 func modelled() scene {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
@@ -41,7 +41,7 @@ func modelled() scene {
 	}
 }
 
-// origins grades s, and tells of each call in calls.jsonl who asked for it.
+// origins grades s, and returns the origin of each call in calls.jsonl.
 func origins(t *testing.T, s scene) (reported []string) {
 	t.Helper()
 	dir := lay(t, s)
@@ -116,7 +116,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// What the agent tells of tokens stands beside what models told, and is not judged.
+// Tokens in the agent's transcript are reported next to those of models, and not graded.
 func TestReportedTokens(t *testing.T) {
 	s := modelled()
 	s.transcript = `{"type":"assistant.message","content":"x"}

@@ -8,8 +8,8 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// What is told and what was made are written down; what missing evidence leaves open
-// is not.
+// Unbacked and unreported calls are recorded, but not those that missing evidence leaves
+// undecided.
 func TestNarration(t *testing.T) {
 	const reported = `{"type":"tool.execution_start","tool_call_id":"1","tool_name":"mcp__a__never","arguments":{}}
 {"type":"tool.execution_start","tool_call_id":"2","tool_name":"mcp__b__never","arguments":{}}

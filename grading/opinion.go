@@ -100,7 +100,7 @@ func (o *opinion) set(name string, value jsontext.Token) error {
 // maxExcerpt is how many bytes of a judge's text a sentence shows.
 const maxExcerpt = 300
 
-// excerpt returns the beginning of a stranger's text, quoted.
+// excerpt returns the beginning of a foreign text, quoted.
 func excerpt(s string) string { return text.Quote(s, maxExcerpt) }
 
 // clean replaces characters that are not printable with spaces.

@@ -9,7 +9,7 @@ func TestParseOpinion(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string
 		score float64
-		wrong string // a part of what is wrong; empty for nothing
+		wrong string // part of the error; empty for success
 	}{
 		"bare":                   {text: `{"score": 0.5, "reason": "half"}`, score: 0.5},
 		"blanks around":          {text: "\n {\"reason\":\"\",\"score\":1}\n\n", score: 1},
@@ -52,8 +52,8 @@ func TestParseOpinion(t *testing.T) {
 	}
 }
 
-// Whatever a model says, it is refused or has a score that can be reckoned with; and
-// nobody reads more than one opinion out of it.
+// Every answer of a model is either refused or has a score from 0 to 1, and is never read
+// as more than one opinion.
 func FuzzParseOpinion(f *testing.F) {
 	for _, seed := range []string{
 		`{"score":0.5,"reason":"r"}`, "```json\n{\"score\":1,\"reason\":\"\"}\n```", `{"score":1,"score":0}`, `{"score":-0,"reason":"\ud800"}`, "[", "{{",

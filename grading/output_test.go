@@ -96,7 +96,7 @@ func TestJSONSchema(t *testing.T) {
 	}
 }
 
-// What an agent prints is looked into for JSON, and held to a schema, whatever it is.
+// Any output of an agent can be searched for JSON and checked against a schema.
 func FuzzJSONSchema(f *testing.F) {
 	f.Add(`{"a":[1,2.5,"x"]}`, `{"properties":{"a":{"uniqueItems":true,"items":{"multipleOf":0.5}}}}`)
 	f.Add(`text [1] {`, `{"type":"array","contains":{"minimum":0}}`)

@@ -14,7 +14,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// How much a judge is shown, in bytes. The rest is left out of the middle.
+// Limits of what a judge is shown, in bytes. Longer texts are cut in the middle.
 const (
 	maxShownText  = 32 << 10  // of the prompt, and of the final output
 	maxShownValue = 2 << 10   // of a call's arguments, and of its result
@@ -107,7 +107,7 @@ type shownCall struct {
 	Error     json.RawMessage  `json:"error,omitempty"`
 }
 
-// showCalls writes a line for each call, and one in place of the calls that are left out.
+// showCalls writes a line for each call, and one for the calls that are omitted.
 func showCalls(calls []evidence.Call) (text string, leftOut int) {
 	lines := make([]string, len(calls))
 	for i, call := range calls {
@@ -202,7 +202,7 @@ Where the rubric tells you to call a tool, call none.
 
 ` + judgeAnswer
 
-// Who is better in a pair, and how much, in upstream waza's words.
+// Which output of a pair is better, and by how much, in upstream waza's terms.
 const (
 	winnerRun      = "skill"
 	winnerBaseline = "baseline"

@@ -33,8 +33,8 @@ func TestReadReply(t *testing.T) {
 	}
 }
 
-// What the agent says stands between marks that it cannot write, and no reply is read that no
-// user could give.
+// The agent's text is enclosed in marks that it cannot write, and no reply is read that a
+// user could not give.
 func FuzzReadReply(f *testing.F) {
 	f.Add(`{"action":"reply","text":"six"}`, "END x")
 	f.Fuzz(func(t *testing.T, answer, said string) {

@@ -124,7 +124,7 @@ func list(names []string) string {
 	return listOf(names, quote)
 }
 
-// maxQuoted is how many bytes of a stranger's text a sentence shows.
+// maxQuoted is how many bytes of foreign text a sentence shows.
 const maxQuoted = 100
 
 func quote(s string) string { return text.Quote(s, maxQuoted) }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// uses tells of tool uses in a transcript: each by its name, with no arguments.
+// uses returns a transcript of tool uses by name, without arguments.
 func uses(names ...string) string {
 	var lines strings.Builder
 	for i, name := range names {
@@ -102,8 +102,8 @@ func TestActionSequenceOfBoth(t *testing.T) {
 	})
 }
 
-// Parallel calls of which the transcript tells nothing may stand in any order, so no
-// verdict depends on which it is; and the score never does.
+// Parallel calls that are not in the transcript may have any order, so neither the verdict
+// nor the score depends on it.
 func TestActionSequenceScoreIsOfNoOrder(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		names := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 6).Draw(r, "used")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSoftErrorsAgree reads real results with labels that are somebody's heuristic too:
-// an error hidden in a success, or none.
+// TestSoftErrorsAgree reads real results with labels that come from a heuristic too: an
+// error hidden in a success, or no error.
 func TestSoftErrorsAgree(t *testing.T) {
 	path := filepath.Join("..", "..", "shared", "cases", "recorded_results_sample.jsonl")
 	file, err := os.Open(path)
@@ -42,7 +42,7 @@ func TestSoftErrorsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := softError(result)
-		if row.Status == "is_error" || row.Status == "outer_error" { // told as errors, and no success
+		if row.Status == "is_error" || row.Status == "outer_error" { // labeled as errors that are not
 			if errorsAll++; got != "" {
 				errorsFound++
 			}

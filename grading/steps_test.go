@@ -92,7 +92,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// FuzzSteps judges by any answers: a verdict comes of all of them.
+// FuzzSteps grades by arbitrary answers, each of which must lead to a verdict.
 func FuzzSteps(f *testing.F) {
 	f.Add("program", []byte(`{"command":"a"}`), []byte(`{"exit_code":0}`))
 	f.Add("code", []byte(`{"assertions":["True"]}`), []byte(`{"exit_code":0,"stdout":{"text":"{\"results\":[{\"holds\":true}]}"}}`))

@@ -134,7 +134,7 @@ func (s *subject) seen(servers ...string) error {
 }
 
 // builtinsKnown returns an error if the agent's builtin uses are not known. An executor
-// without a transcript is an error only for checks of builtin uses alone.
+// without a transcript is an error only for checks of builtin uses.
 func (s *subject) builtinsKnown(builtinAlone bool) error {
 	if builtinAlone && s.noTranscript {
 		return fmt.Errorf("%w: executor %q gives no transcript, so builtin tools are not known", errEvidence, s.trial.Executor)

@@ -7,7 +7,7 @@ import (
 
 // ToolCallsConfig configures the tool_calls grader: which tools were used, how often
 // in all, and with what arguments. Each name, bound and expectation is one check.
-// Where the executor gives no transcript, tools are those of MCP servers alone.
+// Without a transcript, only tools of MCP servers are known.
 type ToolCallsConfig struct {
 	_ struct{} `unknown:"warn"`
 

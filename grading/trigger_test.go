@@ -2,7 +2,7 @@ package grading
 
 import "testing"
 
-// FuzzTrigger reads SKILL.md files of strangers: a score is from 0 to 1 whatever they hold.
+// FuzzTrigger reads arbitrary SKILL.md files: the score is always from 0 to 1.
 func FuzzTrigger(f *testing.F) {
 	f.Add("---\nname: a\ndescription: 'x USE FOR: \"one two\", b (c) DO NOT USE FOR: d'\n---\nbody", "one two three")
 	f.Add("use for: a, b, (c). invokes: x", "DO NOT USE FOR:")
@@ -27,7 +27,7 @@ func TestTriggerScores(t *testing.T) {
 	for prompt, want := range map[string]float64{
 		"Please commit my changes now":   1,        // the phrase whole
 		"stage every file":               0.5,      // half of "stage files"
-		"messages branches":              0.5,      // branches are what it is not for
+		"messages branches":              0.5,      // branches are not its subject
 		"":                               0,        //
 		"the and how":                    0,        // nothing is left
 		"commit messages stage rebasing": 3.0 / 4., // three of four words

@@ -13,7 +13,7 @@ type Attack struct {
 	Validations map[string]Validation  `json:"validations"` // of the graders of its success
 }
 
-// Attacks counts the attacks on a run's trials. Trials that ended as infra are left out.
+// Attacks counts the attacks on a run's trials. Trials that ended as infra are excluded.
 type Attacks struct {
 	Trials       int `json:"trials"`
 	Succeeded    int `json:"succeeded"`

@@ -174,7 +174,7 @@ func outline(trial Trial) RunResult {
 	return r
 }
 
-// Graded returns a trial's result by its verdicts alone.
+// Graded returns a trial's result from only its verdicts.
 func Graded(v evidence.Verdicts) RunResult {
 	return RunResult{Outcome: v.Class, Reason: v.Reason, Message: v.Message, Validations: validations(v.Verdicts), Checkpoints: checkpoints(v.Checkpoints)}
 }
@@ -255,8 +255,8 @@ type Run struct {
 	Ended         time.Time
 	Metrics       []MetricSpec
 	Tasks         []TaskInfo // in the order to report
-	NoAttacks     bool       // what attacks inject was left out
-	NoSkills      bool       // skills were left out
+	NoAttacks     bool       // attacks injected nothing
+	NoSkills      bool       // trials had no skills
 	IsBaseline    bool       // likewise, to compare the same with skills
 	Group         string     // of its tasks; empty where they are not grouped
 }

@@ -27,7 +27,7 @@ type ServerCard struct {
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
 	Marks            *Marks        `json:"marks,omitempty"`           // of all these catalogs
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
-	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it was not as it is pinned
+	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it differed from its pin
 	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing was recorded
 	// Latency counts the timed calls by how long they took.
 	Latency []LatencyBucket `json:"latency,omitempty"`

@@ -64,7 +64,7 @@ func TestLatency(t *testing.T) {
 func TestQuantiles(t *testing.T) {
 	for _, test := range []struct {
 		n           int
-		median, p95 float64 // of 1, 2, … n milliseconds; 0 is none
+		median, p95 float64 // of 1, 2, … n milliseconds; none if 0
 	}{{0, 0, 0}, {1, 1, 0}, {2, 1.5, 0}, {19, 10, 0}, {20, 10.5, 19}, {21, 11, 20}, {100, 50.5, 95}, {101, 51, 96}} {
 		var times []time.Duration
 		for i := range test.n {

@@ -19,7 +19,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// outline is what is read of the results.json of trials.
+// outline returns what is read of a results.json with these trials.
 func outline(t *testing.T, run results.Run, trials ...results.Trial) results.Outline {
 	t.Helper()
 	read, err := results.ReadOutline(bytes.NewReader(written(t, run, trials...)))
@@ -35,7 +35,7 @@ func of(executor, model string, isolated bool) results.Run {
 	return r
 }
 
-// trials are three of each task, of which so many pass.
+// trials returns three trials of each task, with the given numbers of passes.
 func trials(passing map[string]int) (all []results.Trial) {
 	for _, task := range []string{"first", "second", "third"} {
 		for number := 1; number <= 3; number++ {
@@ -145,7 +145,7 @@ func TestChangesClaimWhatIsShown(t *testing.T) {
 	}
 }
 
-// counted has one task, of whose trials some pass.
+// counted has one task, with some passed trials.
 func counted(share [2]int) results.Outline {
 	task := results.TaskOutline{ID: "x"}
 	for i := range share[1] {
@@ -170,7 +170,7 @@ func TestDifferenceOfShares(t *testing.T) {
 	}
 }
 
-// What the gateway counted goes before what the agent says.
+// The gateway's counts take precedence over the agent's.
 func TestModelFigures(t *testing.T) {
 	for _, members := range []string{
 		`"models": {"requests": 2, "tokens": {"input": 10, "output": 5, "cached": 3}, "cost": 0.5}, "session_digest": {"usage": {"input_tokens": 7}}`,

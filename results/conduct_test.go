@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/observe"
 )
 
-// event is one as it is read back from its file.
+// event returns an event as read back from its file.
 func event(t *testing.T, kind, message string, data any) evidence.Event {
 	t.Helper()
 	e := evidence.Event{Kind: kind, Where: "web", Message: message}
@@ -25,7 +25,7 @@ func event(t *testing.T, kind, message string, data any) evidence.Event {
 	return e
 }
 
-// strange is a trial whose server does all that there is to tell.
+// strange is a trial whose server does everything that is reported.
 func strange(t *testing.T, number int) Trial {
 	cpu := 1.5 * float64(number)
 	asked := map[string]any{"name": "Evil.example\x1b[2J", "type": "A", "answered": false, evidence.DataOmitted: 3}

@@ -198,8 +198,8 @@ type Pair struct {
 	Run     int `json:"run"`
 	Against int `json:"against"`
 	Tasks   int `json:"tasks"`             // that both have
-	Missing int `json:"missing,omitempty"` // tasks that the first alone has
-	Added   int `json:"added,omitempty"`   // tasks that this one alone has
+	Missing int `json:"missing,omitempty"` // tasks that only the first run has
+	Added   int `json:"added,omitempty"`   // tasks that only this run has
 	// Unlike lists settings that differ and may explain different results.
 	Unlike   []Unlike  `json:"unlike,omitempty"`
 	PassRate *Contrast `json:"pass_rate,omitempty"` // share of a task's trials that pass

@@ -8,7 +8,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// entryOf is a run whose tasks are written as a=pass,fail b=pass.
+// entryOf returns a run with tasks written as a=pass,fail b=pass.
 func entryOf(tasks string) Entry {
 	e := Entry{Outline: Outline{EvalName: "e"}}
 	for task := range strings.FieldsSeq(tasks) {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What stands before the tasks is all that is read.
+// Only the keys before the tasks are read.
 func TestReadHead(t *testing.T) {
 	want := Results{
 		EvalName: "shop", Config: Config{EngineType: "script"}, Summary: Summary{TotalTests: 2, Succeeded: 1},

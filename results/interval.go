@@ -49,7 +49,7 @@ type Estimate struct {
 	Tasks  int `json:"tasks"`  // that these are of
 }
 
-// negligible is a standard error that is rounding alone.
+// negligible is a standard error that is only due to rounding.
 const negligible = 1e-12
 
 // estimate returns the mean over trials by their tasks; nil without values. Its interval is

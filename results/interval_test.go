@@ -14,10 +14,10 @@ func TestEstimateByHand(t *testing.T) {
 		mean, lower, upper float64
 		trials, tasks      int
 	}{
-		// The tasks' sums of what is off the mean 0.75 are 0, -0.5 and 0.5, so that the
+		// The tasks' sums of deviations from the mean 0.75 are 0, -0.5 and 0.5, so that the
 		// standard error is √(3/2 · 0.5) / 6 = 0.14434; t with 2 degrees is 4.30265.
 		{"three tasks of two trials", [][]float64{{1, .5}, {.5, .5}, {1, 1}}, .75, .128964, 1, 6, 3},
-		// Sums off 0.5 are -0.5, 0.5, -0.3 and 0.3: √(4/3 · 0.68) / 8 = 0.11902; t is 3.18245.
+		// Sums of deviations from 0.5 are -0.5, 0.5, -0.3 and 0.3: √(4/3 · 0.68) / 8 = 0.11902; t is 3.18245.
 		{"four tasks", [][]float64{{.2, .3}, {.7, .8}, {.3, .4}, {.6, .7}}, .5, .121213, .878787, 8, 4},
 		// Off the mean 0.6: 0.4·3 and -0.6·2; √(2 · 2.88) / 5 = 0.48; t is 12.7062.
 		{"two tasks of other sizes", [][]float64{{1, 1, 1}, {0, 0}}, .6, 0, 1, 5, 2},
@@ -46,7 +46,7 @@ func TestEstimateByHand(t *testing.T) {
 	}
 }
 
-// An interval lies around its mean and within 0 and 1, whatever the order of tasks.
+// An interval contains its mean, is within 0 and 1, and does not depend on the order of tasks.
 func TestIntervalProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0, 1), 0, 6)

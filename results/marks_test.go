@@ -46,8 +46,8 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// A catalog is looked at once, in whatever order its tools come, and of one that is
-// another in each trial no more than a few.
+// A catalog is inspected once, in any order of its tools, and only a few versions of one that
+// differs in each trial.
 func TestLooksAreBounded(t *testing.T) {
 	m := catalogs{}
 	of := func(tools ...evidence.Tool) *Marks { return m.of(evidence.Catalog{Server: "s", Tools: tools}).marks }
@@ -70,8 +70,8 @@ func TestLooksAreBounded(t *testing.T) {
 	}
 }
 
-// However much is marked, a list is short, and counts what it leaves out; and what was not
-// looked at is told.
+// A list of findings is short, and counts what it omits; what was not inspected is
+// reported.
 func TestMarksAreBounded(t *testing.T) {
 	var tools []evidence.Tool
 	for i := range maxConduct + 5 {

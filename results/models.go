@@ -14,9 +14,9 @@ import (
 // Models summarizes the agent's model calls through the gateway.
 type Models struct {
 	Requests  int           `json:"requests"`            // for a model's turn
-	Failed    int           `json:"failed,omitempty"`    // those without a whole answer, for whatever reason
+	Failed    int           `json:"failed,omitempty"`    // those without a complete response, for any reason
 	Tokens    dialect.Usage `json:"tokens"`              // by the providers' counts
-	Uncounted int           `json:"uncounted,omitempty"` // answers of which the provider told no tokens
+	Uncounted int           `json:"uncounted,omitempty"` // responses without a token count from the provider
 	Cost      *float64      `json:"cost,omitempty"`      // US dollars; nil where no answer has a price
 	Unpriced  int           `json:"unpriced,omitempty"`  // answers that took tokens and have no price
 	Timing
@@ -139,7 +139,7 @@ const maxModels = 50
 type Usage struct {
 	Turns int `json:"turns"` // answers of models
 	Tokens
-	PremiumRequests int `json:"premium_requests"` // always 0: nobody bills by them here
+	PremiumRequests int `json:"premium_requests"` // always 0: there is no billing by requests
 	// ByModel is by the first models' names as the agent asked for them.
 	ByModel map[string]ModelUsage `json:"model_metrics,omitempty"`
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/results"
 )
 
-// What results are in figures is what is read of their file.
+// The figures of results are equal to those read from their file.
 func TestOutlineOfResults(t *testing.T) {
 	cent := 0.01
 	asked := under(trial("first", 2, 1, evidence.ClassPass, 1, 1), evidence.AttackResisted)

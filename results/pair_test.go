@@ -15,7 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// shares is a run with tasks of so many trials, of which so many pass.
+// shares returns a run with tasks of the given numbers of trials and passes.
 func shares(trials int, passed ...int) Entry {
 	var e Entry
 	for i, p := range passed {
@@ -92,7 +92,7 @@ func TestPairedRatio(t *testing.T) {
 	}
 }
 
-// Figures beyond all measure are none, and a comparison is still JSON.
+// Figures out of range are ignored, and a comparison is still valid JSON.
 func TestRatioBeyondMeasure(t *testing.T) {
 	costs := func(of float64) Entry {
 		e := shares(1, 1, 1)
@@ -113,7 +113,7 @@ func TestRatioBeyondMeasure(t *testing.T) {
 	}
 }
 
-// A task with a trial alone in either run flips, and nothing is shown.
+// A task with one trial in each run flips, which is not significant.
 func TestFlip(t *testing.T) {
 	for _, trials := range []int{1, 2} {
 		d := Compare([]Entry{shares(trials, trials), shares(trials, 0)}).Differences[0]
@@ -126,8 +126,8 @@ func TestFlip(t *testing.T) {
 	}
 }
 
-// Where both runs are alike, chance has a task's difference shown in not many more cases
-// than an interval of 95% leaves out, whatever the chance to pass is.
+// If both runs are equal, a task's difference is found by chance hardly more often than a
+// 95% interval allows, at any pass rate.
 func TestChanceOfAFinding(t *testing.T) {
 	const most = 0.095
 	for before := 1; before <= 12; before++ {
@@ -168,8 +168,8 @@ func binomial(n, k int, p float64) float64 {
 	return chance
 }
 
-// The interval of the paired difference holds the true one in about 95 of 100 evals,
-// whose tasks are of any difficulty and get harder by other measures.
+// The interval of the paired difference contains the true one in about 95 of 100 evals, with
+// tasks that differ in difficulty and in how much harder they get.
 func TestCoverage(t *testing.T) {
 	const evals, tasks, trials, change = 1000, 12, 5, -0.1
 	random := rand.New(rand.NewPCG(1, 2))
@@ -203,7 +203,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// anyRun has some of a few tasks, with whatever trials.
+// anyRun draws a run with some of a few tasks and arbitrary trials.
 func anyRun(t *rapid.T, name string) Entry {
 	class := rapid.SampledFrom([]evidence.Class{evidence.ClassPass, evidence.ClassPass, evidence.ClassFail, evidence.ClassInfra})
 	trial := rapid.Custom(func(t *rapid.T) TrialOutline {
@@ -256,7 +256,7 @@ func reordered(t *rapid.T, e Entry) Entry {
 
 func contrasts(p Pair) []*Contrast { return []*Contrast{p.PassRate, p.Duration, p.Tokens, p.Cost} }
 
-// mirrored fails unless a pair is another one the other way round.
+// mirrored fails unless one pair is the reverse of the other.
 func mirrored(t *rapid.T, there, back Pair) {
 	if there.Missing != back.Added || there.Tasks != back.Tasks {
 		t.Fatalf("%+v and %+v", there, back)
@@ -342,7 +342,7 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// What files say of a run is no more than a line of text.
+// Foreign text of a run is shown as one line of text.
 func TestUnlikeOfStrangers(t *testing.T) {
 	a, b := shares(3, 1), shares(3, 1)
 	a.Made, b.Made = []Setting{{"network\nrun 3: passed", "x\x1b[31m\u202e"}}, []Setting{{"network\nrun 3: passed", strings.Repeat("y", 1<<20)}}

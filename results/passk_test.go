@@ -103,7 +103,7 @@ func TestPassKProperties(t *testing.T) {
 	})
 }
 
-// The mean goes as far as every task has trials.
+// The mean is computed up to the k for which every task has trials.
 func TestMeanCurve(t *testing.T) {
 	got := meanCurve([][]float64{passHatK(5, 5), passHatK(4, 5), passHatK(1, 2)})
 	if want := []float64{(1 + .8 + .5) / 3, (1 + .6 + 0) / 3}; !slices.EqualFunc(got, want, near) {

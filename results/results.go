@@ -1,7 +1,7 @@
 // Package results computes the figures of a run, writes results.json in the format of waza,
 // and compares runs.
 //
-// It uses records alone: it reads no files or clock, and random numbers have a fixed seed,
+// It uses only records: it reads no files or clock, and random numbers have a fixed seed,
 // so the same records always give the same bytes. It does not grade. The contents of calls
 // and transcripts are held for one trial at a time, and results contain a limited part of
 // them.
@@ -86,7 +86,7 @@ type Summary struct {
 	Again          int         `json:"earlier_attempts,omitempty"` // that were made again
 	Groups         []Group     `json:"groups,omitempty"`           // by the tasks' group
 	Usage          *Usage      `json:"usage,omitempty"`            // of all runs; nil where it is not known
-	Models         *Models     `json:"models,omitempty"`           // likewise; nil where no gateway was in the way
+	Models         *Models     `json:"models,omitempty"`           // likewise; nil without a gateway
 	Judge          *Judge      `json:"judge,omitempty"`            // of all runs
 	Statistics     *Statistics `json:"statistics,omitempty"`       // nil without a counted trial
 	Attacks        *Attacks    `json:"attacks,omitempty"`          // nil where none was made
@@ -245,7 +245,7 @@ type TranscriptEvent struct {
 
 // ToolEvent is a use of a tool with all of its arguments and its result.
 type ToolEvent struct {
-	Turn       int              `json:"turn"` // the model call that asked for it; 0 where that is not known
+	Turn       int              `json:"turn"` // the model call that asked for it; 0 if unknown
 	Sequence   int              `json:"sequence"`
 	ToolCallID string           `json:"tool_call_id,omitempty"`
 	ToolName   string           `json:"tool_name"`

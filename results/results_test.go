@@ -184,7 +184,7 @@ func TestMetrics(t *testing.T) {
 	if _, ok := got.Metrics["behavior_quality"]; ok || got.ExitCode(0, false) != 0 {
 		t.Errorf("nothing to measure: %+v, exit %d", got.Metrics, got.ExitCode(0, false))
 	}
-	// Tasks of which nothing ran have not passed.
+	// Tasks without a trial have not passed.
 	if m, rate := got.Metrics["task_completion"], got.Summary.SuccessRate; m.Value != 1./3 || rate != 1./3 || !m.Passed {
 		t.Errorf("task_completion: %+v", m)
 	}

@@ -17,7 +17,7 @@ import (
 
 var line3 = place{file: "calls.jsonl", part: "line", number: 3, frame: 7}
 
-// What is left out is said, and the rest is the beginning of what there was.
+// An omission is marked, and the rest is the beginning of the original.
 func TestRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Runes of one to four bytes, so that ends fall within them.
@@ -67,7 +67,7 @@ func TestRoomOfATrial(t *testing.T) {
 	}
 }
 
-// Whatever calls and the agent say, a trial's part of results is bounded.
+// The size of a trial's part of results is limited for any calls and output.
 func TestResultsOfATalkativeTrial(t *testing.T) {
 	heavytest.Mark(t)
 	long := strings.Repeat("y", maxText+1)

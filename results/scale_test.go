@@ -17,7 +17,7 @@ const (
 	manyCalls  = 100
 )
 
-// busy is a trial with many calls, whose results are of 2 KiB each.
+// busy is a trial with many calls, with results of 2 KiB each.
 func busy(number int) Trial {
 	trial := graded("a", number, evidence.ClassPass, 1, 1)
 	result, _ := json.Marshal(map[string]any{"content": []any{map[string]any{"type": "text", "text": string(bytes.Repeat([]byte("x"), 2<<10))}}})
@@ -46,7 +46,7 @@ func writeMany(t testing.TB, r Results) {
 	}
 }
 
-// What is kept of 1,000 trials of 100 calls is a small part of the 200 MB that these
+// The memory for 1,000 trials of 100 calls is a small part of the 200 MB that these
 // returned.
 func TestMemoryOfManyTrials(t *testing.T) {
 	heavytest.Mark(t)

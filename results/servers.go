@@ -25,7 +25,7 @@ type ServerReport struct {
 	Ends      []string `json:"ends,omitempty"` // of its programs, its services and its container, where nobody asked for them
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
-	// Unpinned says where it was not as it is pinned.
+	// Unpinned describes differences from its pin.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
 	Marks    *Marks   `json:"marks,omitempty"`   // of that catalog; nil where there are none and all of it was looked at

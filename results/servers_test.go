@@ -9,7 +9,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// What became of a server is told once, with the calls that it cost.
+// A server's end is reported once, with the calls that failed by it.
 func TestServerReports(t *testing.T) {
 	call := func(seq int, conn string, outcome evidence.Outcome) evidence.Call {
 		return evidence.Call{Seq: seq, Server: "files", Conn: conn, Outcome: outcome}
@@ -56,7 +56,7 @@ func TestServerReports(t *testing.T) {
 	}
 }
 
-// A tool that was described anew is told of its server, a few at most.
+// A changed tool is reported with its server, for at most a few tools.
 func TestServerReportsTellRugPulls(t *testing.T) {
 	catalog := evidence.Catalog{Server: "files", Changes: []evidence.Change{
 		{Server: "files", Tool: "y", What: evidence.ToolAdded, Frame: 4},

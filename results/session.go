@@ -106,7 +106,7 @@ func serverOf(use capture.Use) string {
 
 func toolArguments(use capture.Use, room *room) ToolArguments {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(use.Arguments, &fields) // what is no object has no arguments
+	_ = json.Unmarshal(use.Arguments, &fields) // only an object has arguments
 	field := func(name string) string { return room.text(stringOf(fields[name]), argumentsAt(use)) }
 	return ToolArguments{
 		Path: field("path"), FileText: field("file_text"), Command: field("command"), Description: field("description"), Skill: field("skill"),
@@ -139,7 +139,7 @@ func resultOf(raw json.RawMessage) *ToolResult {
 		return nil
 	}
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &fields) // else it is no object
+	_ = json.Unmarshal(raw, &fields) // otherwise it is not an object
 	content := cmp.Or(stringOf(raw), stringOf(fields["content"]), capture.Text(raw), capture.BlockText(raw))
 	if content == "" && raw[0] != '"' && stringOf(fields["detailedContent"]) == "" {
 		content = string(raw)
@@ -180,8 +180,8 @@ func stringOf(raw json.RawMessage) string {
 const (
 	maxText     = 64 << 10 // bytes of a value
 	maxOfTrial  = 32 << 20 // bytes of all values of a trial
-	alwaysTaken = 256      // bytes of a value that are not worth a mark in its place
-	maxNested   = 128      // objects and arrays in each other: readers of JSON have limits of their own
+	alwaysTaken = 256      // bytes of a value that is not replaced by a mark
+	maxNested   = 128      // nesting depth: JSON parsers have limits of their own
 )
 
 // room is what there is left for values of a trial.
@@ -254,7 +254,7 @@ func (r *room) json(raw json.RawMessage, at place) json.RawMessage {
 	return short
 }
 
-// leftOut describes how much was left out and where it is.
+// leftOut describes how much was omitted and where it is.
 func (r *room) leftOut(bytes int, at place) string {
 	said := fmt.Sprintf("%d bytes left out; whole in %s, %s %d", bytes, path.Join(r.dir, at.file), at.part, at.number)
 	if at.frame > 0 {

@@ -173,7 +173,7 @@ func passAtK(c, n int) []float64 {
 	return curve
 }
 
-// passHatK estimates likewise the chance that all of k further trials pass:
+// passHatK estimates the chance that all of k further trials pass:
 // C(c, k)/C(n, k).
 func passHatK(c, n int) []float64 { return allAmong(c, n) }
 

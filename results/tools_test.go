@@ -55,7 +55,7 @@ func TestToolsOfACard(t *testing.T) {
 	}
 }
 
-// Names are strangers': neither many nor long ones make a card long, and no call is lost.
+// Foreign names, many or long, do not make a card long, and no call is lost.
 func TestToolsAreBounded(t *testing.T) {
 	var calls []evidence.Call
 	var tools []evidence.Tool

@@ -6,7 +6,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// TestTriggers adds up prompts of trigger_tests.yaml, which decide by the metric alone.
+// TestTriggers counts prompts of trigger_tests.yaml, which only affect the metric.
 func TestTriggers(t *testing.T) {
 	b := NewBuilder(Run{
 		Metrics: []MetricSpec{{Name: "trigger_accuracy", Threshold: 0.7}, {Name: "own", Threshold: 1}},

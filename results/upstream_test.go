@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// Whatever shape an agent tells results in, upstream's reader gets an object of text.
+// Upstream's reader gets an object with text for results in any format of an agent.
 func TestUpstreamReadsToolResults(t *testing.T) {
 	shapes := []struct{ reported, want string }{
 		{`"plain"`, "plain"},
@@ -50,8 +50,7 @@ func TestUpstreamReadsToolResults(t *testing.T) {
 	}
 }
 
-// What models took stands where upstream looks for it: by the gateway's account, and by the
-// agent's where there is no other.
+// Token usage is where upstream expects it: the gateway's, or else the agent's.
 func TestUpstreamReadsUsage(t *testing.T) {
 	cost := 0.5
 	counted := trial("first", 1, 1, evidence.ClassPass)
@@ -60,7 +59,7 @@ func TestUpstreamReadsUsage(t *testing.T) {
 	counted.Models = []evidence.ModelCall{
 		{Dialect: dialect.Chat, Model: "m", Outcome: evidence.ModelOK, Usage: &dialect.Usage{Input: 100, Output: 10, Cached: 40, CacheWrites: 5}, Cost: &cost},
 		{Dialect: dialect.Chat, Model: "m", Outcome: evidence.ModelOK, Usage: &dialect.Usage{Input: 200, Output: 20}, Cost: &cost},
-		{Dialect: dialect.Chat, Model: "n", Outcome: evidence.ModelOK}, // which told no tokens
+		{Dialect: dialect.Chat, Model: "n", Outcome: evidence.ModelOK}, // which reported no tokens
 		{Method: "GET", Path: "models"},
 	}
 	reported := trial("second", 1, 1, evidence.ClassPass)

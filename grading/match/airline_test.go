@@ -23,14 +23,14 @@ type airline struct {
 	}
 }
 
-// airlineWrites are the tools that change something. The last one is called by no
-// agent, so that calls do not tell what it is.
+// airlineWrites are the tools that change something. No agent calls the last one, so the
+// calls do not show that it writes.
 var airlineWrites = []string{
 	"book_reservation", "cancel_reservation", "send_certificate", "update_reservation_baggages",
 	"update_reservation_flights", "update_reservation_passengers",
 }
 
-// passes expects the gold writes, with just their arguments.
+// passes expects the gold writes, with exactly their arguments.
 func (a airline) passes(t *testing.T, mode Mode) bool {
 	var expected []Expected
 	for _, gold := range a.Gold {
@@ -54,12 +54,12 @@ func (a airline) passes(t *testing.T, mode Mode) bool {
 	return holds(Match(mode, expected, calls))
 }
 
-// A run passes where what it changed is what it should have changed. To allow other
-// changes beside these is to pass runs that failed.
+// A run passes if it made exactly the expected changes. Allowing other changes would pass
+// runs that failed.
 //
-// The two runs in which effects is wrong: in row 33 a wrong write is written over by
-// the right one, which calls do not tell; in row 54 the database is right, and the
-// reward is for an answer that was not given.
+// Effects is wrong for two runs: in row 33 the right write overwrites a wrong one, which
+// calls do not show; in row 54 the database is right, and the reward is for an answer that
+// was not given.
 func TestEffectsAgreeWithTheDatabase(t *testing.T) {
 	runs := readCases[airline](t, shared(t, "tau_airline_sample.jsonl"))
 	type outcome struct{ agree, falsePass, falseFail int }

@@ -84,7 +84,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// The bad call is not paired where a good one can be: it is beside, and allowed.
+// The bad call is not paired if a good one can be: it is an extra call, which is allowed.
 func TestABadCallIsNoOptionalOne(t *testing.T) {
 	expected := []Expected{{Targets: []Target{target(t, "a", `{"values":{"x":1}}`)}, Min: 1, Max: 3}}
 	calls := []Call{call("a", `{"x":2}`), call("a", `{"x":1}`)}

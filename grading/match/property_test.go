@@ -154,7 +154,7 @@ func bruteForce(mode Mode, expected []Expected, calls []Call) total {
 	return x.best
 }
 
-// try goes through the calls; from is the first slot that the order leaves.
+// try iterates over the calls; from is the first slot that the order allows.
 func (x *exhaustive) try(call, from int, sum total) {
 	if call == len(x.calls) {
 		if !x.found || x.best.less(sum) {
@@ -310,7 +310,7 @@ func standsAlone(expected []Expected, calls []Call, r Result, p Pair) bool {
 	return true
 }
 
-// newlyMatched reports whether calls stand for something after the one at gone went
+// newlyMatched reports whether calls are matched after the one at gone was removed
 // away, and did not before.
 func newlyMatched(before, after Result, gone int) bool {
 	return slices.ContainsFunc(after.Pairs, func(p Pair) bool {

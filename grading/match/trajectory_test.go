@@ -123,7 +123,7 @@ func onPaths(t *testing.T, reference map[string]json.RawMessage, paths []string)
 	return ArgsConfig{Values: values}
 }
 
-// at is the value at a path; nil where there is none, and for null.
+// at returns the value at a path; nil if there is none, and for null.
 func at(members map[string]json.RawMessage, path []string) json.RawMessage {
 	value := members[path[0]]
 	if string(value) == "null" {
@@ -133,7 +133,7 @@ func at(members map[string]json.RawMessage, path []string) json.RawMessage {
 		return value
 	}
 	var below map[string]json.RawMessage
-	_ = json.Unmarshal(value, &below) // what is no object has nothing below
+	_ = json.Unmarshal(value, &below) // only objects have members
 	return at(below, path[1:])
 }
 
