@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
@@ -122,7 +121,7 @@ func ProviderOf(model string, providers []string) (provider, name string, err er
 func (c checker) models(config Config) {
 	for _, name := range slices.Sorted(maps.Keys(config.Models)) {
 		at := strictyaml.Path{"config", "models", name}
-		if !providerName().MatchString(name) {
+		if !providerName.MatchString(name) {
 			c.doc.KeyProblemf(at, "%q cannot name a provider, which is a part of URLs; use lowercase letters, digits and hyphens between them", name)
 		}
 		m := config.Models[name]
@@ -140,7 +139,7 @@ func (c checker) models(config Config) {
 }
 
 var (
-	providerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(mcpconfig.LabelPattern) })
+	providerName = regexp.MustCompile(mcpconfig.LabelPattern)
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
 

@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -24,7 +23,7 @@ import (
 
 var (
 	// idPattern matches IDs, which must be valid directory names.
-	idPattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`) })
+	idPattern  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?$`)
 	unsafeInID = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
@@ -123,7 +122,7 @@ func (r resolver) checkID() string {
 	if id == "" {
 		return "" // reported as missing
 	}
-	if !idPattern().MatchString(id) {
+	if !idPattern.MatchString(id) {
 		sum := sha256.Sum256([]byte(id))
 		id = strings.Trim(unsafeInID.ReplaceAllString(id, "-"), "-._")
 		id = strings.TrimLeft(id[:min(len(id), 50)]+"-"+hex.EncodeToString(sum[:4]), "-")

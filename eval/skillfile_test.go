@@ -32,7 +32,7 @@ func FuzzFrontMatter(f *testing.F) {
 	f.Add("---\nname: a\ndescription: b\n---\nbody")
 	f.Add("---\na: &a [1]\nname: *a\n---\n")
 	f.Fuzz(func(t *testing.T, content string) {
-		if m, err := readFrontMatter(content); err == nil && (!skillName().MatchString(m.Name) || m.Description == "") {
+		if m, err := readFrontMatter(content); err == nil && (!skillName.MatchString(m.Name) || m.Description == "") {
 			t.Errorf("%q gives %+v", content, m)
 		}
 	})

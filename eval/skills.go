@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/internal/frontmatter"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -252,7 +251,7 @@ func owns(e *Eval, dir, at string) bool {
 const maxSkillFile = 1 << 20
 
 // skillName matches a skill's name, which agents use for a directory.
-var skillName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
+var skillName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // readFrontMatter reads the front matter of a SKILL.md, and checks that agents can use it.
 func readFrontMatter(content string) (frontmatter.Skill, error) {
@@ -260,7 +259,7 @@ func readFrontMatter(content string) (frontmatter.Skill, error) {
 	switch {
 	case err != nil:
 		return m, err
-	case !skillName().MatchString(m.Name):
+	case !skillName.MatchString(m.Name):
 		return m, fmt.Errorf("gives the name %q; a skill's name is up to 64 letters, digits, dots, hyphens and underscores, beginning with a letter or digit", m.Name)
 	case strings.TrimSpace(m.Description) == "":
 		return m, errors.New("has no description in its front matter, by which agents choose")

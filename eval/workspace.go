@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -212,8 +211,10 @@ type Repo struct {
 // IsRemote reports whether the repository is fetched over the network.
 func (r Repo) IsRemote() bool { return r.Type == repoClone }
 
-// refPattern matches the names of branches, tags and commits that are allowed.
-var refPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]{0,254}$`) })
+// refPattern matches the names of branches, tags and commits that are allowed, up to maxRef bytes.
+var refPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_./+#@-]*$`)
+
+const maxRef = 255
 
 // repos returns the task's repositories, and claims their directories.
 func (r resolver) repos(taken claims) (found []Repo) {
@@ -229,7 +230,7 @@ func (r resolver) repos(taken claims) (found []Repo) {
 				problem("dest", "is in the way of %s; %s", other, remedy(dest))
 			}
 		}
-		if repo.Commit != "" && (!refPattern().MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
+		if repo.Commit != "" && (len(repo.Commit) > maxRef || !refPattern.MatchString(repo.Commit) || strings.Contains(repo.Commit, "..")) {
 			problem("commit", "must name a branch, a tag or a commit")
 		}
 		if repo.Source == "" {

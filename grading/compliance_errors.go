@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -217,7 +216,7 @@ func softError(result json.RawMessage) string {
 		if why := objectError(json.RawMessage(said)); why != "" {
 			return why
 		}
-		if errorText().MatchString(said) {
+		if errorText.MatchString(said) {
 			return fmt.Sprintf("it begins with %s", quote(text.FirstLine(said)))
 		}
 		return ""
@@ -253,15 +252,13 @@ func objectError(raw json.RawMessage) string {
 var (
 	failedStatus = regexp.MustCompile(`(?i)\A(?:error|failed|failure)\z`)
 	// errorText matches the beginning of texts that report an error, after marks and emoji.
-	errorText = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\A[^\pL\pN]*(?:` + strings.Join([]string{
-			`(?:\w+ ){0,3}error\s*:`,
-			`error (?:calling|executing|processing|fetching|reading|writing|while|when|in|during|occurred)\b`,
-			`(?:failed|unable) to \w`, `could not \w`, `failure:`, `(?:unhandled |uncaught )?exception\b.{0,80}:`,
-			`traceback \(most recent`, `unknown tool\b`, `(?:access|permission) denied\b`,
-			`invalid (?:argument|parameter|request|input)s?\b`,
-		}, "|") + `)`)
-	})
+	errorText = regexp.MustCompile(`(?i)\A[^\pL\pN]*(?:` + strings.Join([]string{
+		`(?:\w+ ){0,3}error\s*:`,
+		`error (?:calling|executing|processing|fetching|reading|writing|while|when|in|during|occurred)\b`,
+		`(?:failed|unable) to \w`, `could not \w`, `failure:`, `(?:unhandled |uncaught )?exception\b.{0,80}:`,
+		`traceback \(most recent`, `unknown tool\b`, `(?:access|permission) denied\b`,
+		`invalid (?:argument|parameter|request|input)s?\b`,
+	}, "|") + `)`)
 )
 
 func errorDetails(f failures) map[string]any {

@@ -166,7 +166,7 @@ func (r *clientReader) readServers() {
 		case host == "":
 			r.doc.KeyProblemf(at, "no host name can be made of the server name %q; rename it with letters and digits", name)
 			continue
-		case !namePattern().MatchString(name):
+		case !namePattern.MatchString(name):
 			here = host
 			r.note(at, "server %q is named %s here, since names have letters, digits, - and _", name, here)
 		}

@@ -247,7 +247,7 @@ func ReadHostName(text string) (name string, err error) {
 	}, text)
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
-		if !labelPattern().MatchString(label) {
+		if !labelPattern.MatchString(label) {
 			return "", errors.New("is not a host name; use letters, digits, hyphens and dots between them, and xn-- for others (IDNA)")
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Server is an entry of mcp_servers. It has exactly one of Command (run in Image, in the
@@ -119,8 +118,8 @@ const NamePattern = `^[A-Za-z0-9_][A-Za-z0-9_-]{0,62}$`
 const LabelPattern = `^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`
 
 var (
-	namePattern  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(NamePattern) })
-	labelPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(LabelPattern) })
+	namePattern  = regexp.MustCompile(NamePattern)
+	labelPattern = regexp.MustCompile(LabelPattern)
 )
 
 // ReservedNames are host names on the task network that are not for servers.
@@ -130,7 +129,7 @@ func ReservedNames() []string { return []string{"localhost", "model", "proxy"} }
 // that is not a host name, the name in lowercase with a hyphen for each run of invalid
 // characters. It is empty if nothing is left.
 func HostName(name string) string {
-	if labelPattern().MatchString(name) {
+	if labelPattern.MatchString(name) {
 		return name
 	}
 	words := strings.FieldsFunc(strings.ToLower(name), func(c rune) bool {
@@ -157,7 +156,7 @@ func CheckName(name string) error {
 	switch host := HostName(name); {
 	case len(name) > 63:
 		return errors.New("is too long; shorten it to 63 characters, since it becomes a host name")
-	case !namePattern().MatchString(name):
+	case !namePattern.MatchString(name):
 		return errors.New("has other characters than letters, digits, - and _, or begins with -; choose another")
 	case host == "":
 		return errors.New("has neither letters nor digits, so no host name can be made of it; choose another")

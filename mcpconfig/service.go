@@ -58,7 +58,7 @@ func (f *findings) serviceName(at, name string) {
 	switch {
 	case name == f.server || slices.Contains(ReservedNames(), name):
 		f.invalid(at, "%s: the name is taken; choose another", at)
-	case !labelPattern().MatchString(name):
+	case !labelPattern.MatchString(name):
 		f.invalid(at, "%s: %q is not a host name; use at most 63 lowercase letters, digits and hyphens between them", at, name)
 	}
 }

@@ -15,14 +15,13 @@ import (
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/schemas"
-	"github.com/waza-isolate/waza/schemas/generate"
 )
 
 func TestGenerated(t *testing.T) {
 	for name, generated := range map[string]func() ([]byte, error){
-		"eval.schema.json":    generate.Eval,
-		"task.schema.json":    generate.Task,
-		"results.schema.json": generate.Results,
+		"eval.schema.json":    generateEval,
+		"task.schema.json":    generateTask,
+		"results.schema.json": generateResults,
 	} {
 		want, err := generated()
 		if err != nil {

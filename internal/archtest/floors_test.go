@@ -47,7 +47,7 @@ var floors = [][]string{
 	},
 	// The eval, which names graders, agents and mocks.
 	{"agents", "eval"},
-	{"model/gateway", "runner/gitrepo", "schemas/generate"},
+	{"model/gateway", "runner/gitrepo"},
 	{"runner/plan"},
 	{"runner/trial"},
 	{"sandbox/guests", "sandbox/selftest"},

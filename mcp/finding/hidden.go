@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -170,11 +169,11 @@ func pushed(text string) (all []found) {
 }
 
 // blob matches potential base64 or hexadecimal text.
-var blob = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`) })
+var blob = regexp.MustCompile(`[A-Za-z0-9+/_-]{32,}={0,2}`)
 
 // encoded finds encoded texts.
 func encoded(s string) (all []found) {
-	for _, at := range blob().FindAllStringIndex(s, -1) {
+	for _, at := range blob.FindAllStringIndex(s, -1) {
 		if reported := decoded(s[at[0]:at[1]]); reported != "" {
 			all = append(all, found{kind: Encoded, start: at[0], end: at[1], detail: text.Shorten(s[at[0]:min(at[1], at[0]+around)], maxExcerpt) + "… says: " + reported})
 		}

@@ -121,14 +121,14 @@ func (f folded) place(at int) int {
 	return int(f.places[at])
 }
 
-var word = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+)*`) })
+var word = regexp.MustCompile(`[A-Za-z0-9]+(?:[_-]+[A-Za-z0-9]+)*`)
 
 // named finds the names of other servers' tools.
 func named(text string, others map[string]bool) (all []found) {
 	if len(others) == 0 {
 		return nil
 	}
-	for _, at := range word().FindAllStringIndex(text, -1) {
+	for _, at := range word.FindAllStringIndex(text, -1) {
 		if name := text[at[0]:at[1]]; others[name] && isName(name) {
 			all = append(all, found{kind: Others, start: at[0], end: at[1]})
 		}

@@ -1,8 +1,8 @@
-// Package generate generates the JSON Schemas of waza's files from their Go types.
-//
-// A schema is never stricter than the parser with --strict-keys, except for keys without a
-// value. Most rules that involve several keys or files are left to the parser.
-package generate
+package schemas_test
+
+// The generator of the schemas. A schema is never stricter than the parser with
+// --strict-keys, except for keys without a value. Most rules that involve several keys or
+// files are left to the parser.
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ const (
 	base  = "https://github.com/waza-isolate/waza/schemas/"
 )
 
-// Eval returns the schema of an eval file.
-func Eval() ([]byte, error) {
+// generateEval returns the schema of an eval file.
+func generateEval() ([]byte, error) {
 	s, err := of[eval.Eval]()
 	if err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func Eval() ([]byte, error) {
 	return render(s, "eval.schema.json", "waza eval")
 }
 
-// Task returns the schema of a task file.
-func Task() ([]byte, error) {
+// generateTask returns the schema of a task file.
+func generateTask() ([]byte, error) {
 	s, err := of[eval.Task]()
 	if err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func Task() ([]byte, error) {
 	return render(s, "task.schema.json", "waza task")
 }
 
-// Results returns the schema of results.json.
-func Results() ([]byte, error) {
+// generateResults returns the schema of results.json.
+func generateResults() ([]byte, error) {
 	s, err := jsonschema.For[results.Results](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[json.RawMessage](): {},
 	}})

@@ -1,4 +1,4 @@
-package generate
+package schemas_test
 
 import (
 	"reflect"
