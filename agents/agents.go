@@ -14,18 +14,12 @@ import (
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/agents/transcript"
-)
-
-// Names of the built-in agents, which are executors in an eval.
-const (
-	Mock   = "mock"
-	Script = "script"
-	LLM    = "llm"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 // IsOurs reports whether an executor is a built-in agent.
 func IsOurs(executor string) bool {
-	return executor == Mock || executor == Script || executor == LLM
+	return executor == evidence.ExecutorMock || executor == evidence.ExecutorScript || executor == evidence.ExecutorLLM
 }
 
 // Main runs the built-in agent that args name, in the agent's container.
@@ -119,9 +113,9 @@ func (t *turnWriter) Write(p []byte) (int, error) {
 // to stderr.
 func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.Writer) error {
 	switch name {
-	case Mock:
+	case evidence.ExecutorMock:
 		return mock(in, stdout, events)
-	case Script:
+	case evidence.ExecutorScript:
 		steps, err := script.Parse(in.Script)
 		if err != nil {
 			return err
@@ -130,7 +124,7 @@ func Run(ctx context.Context, name string, in Input, stdout, stderr, events io.W
 			Script: steps, Workspace: in.Workspace, Prompt: in.Prompt, Context: in.Context,
 			ConfigPath: in.MCPConfig, Early: in.Early, Stdout: stdout, Transcript: events, Next: in.Next,
 		})
-	case LLM:
+	case evidence.ExecutorLLM:
 		if in.LLM == nil {
 			return errors.New("agent llm: no settings")
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/script"
+	"github.com/waza-isolate/waza/evidence"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -22,8 +23,8 @@ func TestRunByName(t *testing.T) {
 		Script: json.RawMessage(`[{"say":"{{ prompt }}: {{ context.serial }}"}]`),
 	}
 	for name, want := range map[string]string{
-		agents.Mock:   "Mock response for: count the bolts\nAnalyzed 2 file(s)",
-		agents.Script: "count the bolts: 9007199254740993",
+		evidence.ExecutorMock:   "Mock response for: count the bolts\nAnalyzed 2 file(s)",
+		evidence.ExecutorScript: "count the bolts: 9007199254740993",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, transcript strings.Builder
@@ -45,8 +46,8 @@ func TestRunFails(t *testing.T) {
 	for _, test := range []struct{ name, agent, script, want string }{
 		{"unknown name", "copilot", `[]`, `no agent is called "copilot"`},
 		{"no name", "", `[]`, `no agent is called ""`},
-		{"bad script", agents.Script, `[{"shout":"x"}]`, "shout"},
-		{"no script", agents.Script, ``, "script"},
+		{"bad script", evidence.ExecutorScript, `[{"shout":"x"}]`, "shout"},
+		{"no script", evidence.ExecutorScript, ``, "script"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			in := agents.Input{Script: json.RawMessage(test.script), Workspace: t.TempDir()}
@@ -66,7 +67,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	cancel()
 	var stdout, transcript strings.Builder
 	in := agents.Input{Script: json.RawMessage(`[{"sleep":"1h"}]`), Workspace: t.TempDir()}
-	err := agents.Run(ctx, agents.Script, in, &stdout, io.Discard, &transcript)
+	err := agents.Run(ctx, evidence.ExecutorScript, in, &stdout, io.Discard, &transcript)
 	var step *script.StepError
 	if !errors.As(err, &step) {
 		t.Errorf("%v is no StepError", err)

@@ -63,8 +63,8 @@ func (c checker) effort(config Config) {
 func (c checker) executor(config Config) {
 	agent, image := strictyaml.Path{"config", "agent"}, strictyaml.Path{"config", "isolation", "agent", "image"}
 	c.adapt(config)
-	if config.Executor != "command" {
-		if config.Agent != nil && c.written != "" && c.written != "command" {
+	if config.Executor != evidence.ExecutorCommand {
+		if config.Agent != nil && c.written != "" && c.written != evidence.ExecutorCommand {
 			c.doc.Problemf(agent, "config.agent is for executor command; this eval's executor is %s", c.written)
 		}
 		return
@@ -85,9 +85,9 @@ func (c checker) executor(config Config) {
 
 // adapt finds the adapter of the eval's agent, if there is one.
 func (c checker) adapt(config Config) {
-	if config.Executor != "command" {
+	if config.Executor != evidence.ExecutorCommand {
 		c.eval.Adapter, _ = adapter.Builtin(config.Executor)
-		if c.eval.Adapter != nil && c.written == "command" {
+		if c.eval.Adapter != nil && c.written == evidence.ExecutorCommand {
 			c.eval.Config.Isolation.Agent.Image = "" // it holds the command
 		}
 		return
@@ -192,7 +192,7 @@ func toolKinds() []string { return []string{"mcp", "files", "shell"} }
 // llm checks config.llm.
 func (c checker) llm(config Config) {
 	at := strictyaml.Path{"config", "llm"}
-	if config.LLM != nil && c.written != "" && c.written != "llm" && config.Executor != "llm" {
+	if config.LLM != nil && c.written != "" && c.written != evidence.ExecutorLLM && config.Executor != evidence.ExecutorLLM {
 		c.doc.Problemf(at, "config.llm is for executor llm; this eval's executor is %s", c.written)
 	}
 	if config.LLM == nil {
@@ -290,7 +290,7 @@ func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 
 // readsSkills reports whether an executor's agent is known to read skills.
 func readsSkills(executor string) bool {
-	return !evidence.AsksNoModel(executor) && executor != "command"
+	return !evidence.AsksNoModel(executor) && executor != evidence.ExecutorCommand
 }
 
 // Hooks are commands around trials.

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
@@ -80,7 +81,7 @@ func giveHooksTools(doc *strictyaml.Document, e *Eval) {
 	}
 	own, builtin := adapter.Builtin(e.Config.Executor)
 	if !builtin {
-		if e.Config.Executor != "command" { // which has none of its own
+		if e.Config.Executor != evidence.ExecutorCommand { // which has none of its own
 			iso.Agent.Image = images.Tools
 		}
 		return

@@ -217,7 +217,7 @@ func (c checker) modelOf(config Config) {
 
 func (c checker) modelLimits(config Config) {
 	at := strictyaml.Path{"config", "model_limits"}
-	asksNobody := (evidence.AsksNoModel(config.Executor) || config.Executor == "command") && len(config.Models) == 0
+	asksNobody := (evidence.AsksNoModel(config.Executor) || config.Executor == evidence.ExecutorCommand) && len(config.Models) == 0
 	if asksNobody && config.ModelLimits != (ModelLimits{}) {
 		c.doc.Problemf(at, "config.model_limits has no effect without config.models; add models, or remove it")
 	}

@@ -142,7 +142,7 @@ func (r resolver) checkScript() {
 	at, steps := strictyaml.Path{"script"}, bytes.TrimSpace(r.task.Script)
 	switch {
 	case steps == nil:
-		if r.eval.Config.Executor == "script" {
+		if r.eval.Config.Executor == evidence.ExecutorScript {
 			r.doc.Problemf(at, `missing key "script"; add the steps that executor script plays`)
 		}
 	case steps[0] != '[' || string(steps) == "[]":

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/agents/transcript"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/mock"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -445,7 +446,7 @@ func (e *Eval) reportsSkills() bool {
 	if e.Adapter != nil {
 		return e.Adapter.Transcript != nil
 	}
-	return e.Config.Executor == "llm" || e.Config.Executor == "command" && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
+	return e.Config.Executor == evidence.ExecutorLLM || e.Config.Executor == evidence.ExecutorCommand && e.Config.Agent != nil && e.Config.Agent.Transcript != nil
 }
 
 // roots returns the directories that paths in the eval may be relative to.

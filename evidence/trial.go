@@ -129,8 +129,16 @@ const (
 	ResponderError     = "error"         // no usable answer
 )
 
+// Executors of an eval that are not the name of an adapter.
+const (
+	ExecutorMock    = "mock"
+	ExecutorScript  = "script"
+	ExecutorLLM     = "llm"
+	ExecutorCommand = "command" // a program that the eval names
+)
+
 // AsksNoModel reports whether the agent of an executor never asks a model.
-func AsksNoModel(executor string) bool { return executor == "mock" || executor == "script" }
+func AsksNoModel(executor string) bool { return executor == ExecutorMock || executor == ExecutorScript }
 
 // AgentTime returns how long the agent worked; ok is false if that is unknown.
 func (t Trial) AgentTime() (took time.Duration, ok bool) {

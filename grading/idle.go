@@ -20,7 +20,7 @@ func Idle(specs []evidence.GraderSpec, servers []string) (_ []evidence.Verdict, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	trial := evidence.Trial{Executor: "mock", Graders: specs}
+	trial := evidence.Trial{Executor: evidence.ExecutorMock, Graders: specs}
 	for _, name := range servers {
 		trial.Servers = append(trial.Servers, evidence.ServerRecord{Name: name})
 	}

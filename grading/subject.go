@@ -93,9 +93,9 @@ func (s *subject) transcript() (events []evidence.TranscriptEvent, left bool) {
 	_, err := os.Stat(filepath.Join(string(s.dir), evidence.TranscriptFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		switch s.trial.Executor {
-		case "script":
+		case evidence.ExecutorScript:
 			s.transcriptGap = cmp.Or(s.transcriptGap, fmt.Errorf("%w: the agent left no transcript", errEvidence))
-		case "mock": // uses no tools
+		case evidence.ExecutorMock: // uses no tools
 		default:
 			s.noTranscript = true
 		}

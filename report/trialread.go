@@ -410,7 +410,7 @@ func (r *course) figures() Figures {
 		f.Cost = &cost
 	}
 	t := r.talk.Trial
-	f.Unseen = !r.talk.Gateway && f.Turns == 0 && !asksNobody(t.Executor)
+	f.Unseen = !r.talk.Gateway && f.Turns == 0 && !evidence.AsksNoModel(t.Executor)
 	if !t.AgentStart.IsZero() && t.AgentEnd.After(t.AgentStart) {
 		f.Agent, _ = t.AgentTime()
 	}
@@ -419,9 +419,6 @@ func (r *course) figures() Figures {
 	}
 	return f
 }
-
-// asksNobody reports whether an executor uses no model.
-func asksNobody(executor string) bool { return executor == "mock" || executor == "script" }
 
 // maxModels is the maximum number of models listed.
 const maxModels = 4

@@ -19,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/frontmatter"
@@ -514,7 +515,7 @@ func (s initCommand) firstRun(ctx context.Context, b *newEval) error {
 		next[1] = "cd " + text.ShellWord(b.dir) + " && " + next[1]
 	}
 	does := []string{"read what was called and answered", "write a task of your own", "let an agent do the same tasks; it needs a key"}
-	if b.executor != "script" {
+	if b.executor != evidence.ExecutorScript {
 		next[2], does[2] = run+" --trials 5", "run each task five times"
 	}
 	var failed error

@@ -115,9 +115,9 @@ func planAgent(e *eval.Eval, task eval.ResolvedTask, c Choices) (Agent, error) {
 		}
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script, agents.LLM:
+	case evidence.ExecutorMock, evidence.ExecutorScript, evidence.ExecutorLLM:
 		a.Transcript = TranscriptPath
-		if a.Executor == agents.LLM {
+		if a.Executor == evidence.ExecutorLLM {
 			a.LLM = settingsOf(e)
 			a.LLM.System = strings.TrimSpace(preface + "\n\n" + a.LLM.System)
 		}

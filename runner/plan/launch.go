@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/egress"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
 	"github.com/waza-isolate/waza/sandbox"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -42,7 +43,7 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 		l.Files = append(l.Files, NewFile(a.Transcript, ""))
 	}
 	switch a.Executor {
-	case agents.Mock, agents.Script, agents.LLM:
+	case evidence.ExecutorMock, evidence.ExecutorScript, evidence.ExecutorLLM:
 		input, err := json.Marshal(agents.Input{
 			Prompt: a.Prompt, Turns: t.TakesTurns(), Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Early: early, Transcript: container.At(a.Transcript),

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -52,7 +52,7 @@ func TestLaunchOfACommand(t *testing.T) {
 }
 
 func TestLaunchOfOurAgents(t *testing.T) {
-	for _, executor := range []string{agents.Mock, agents.Script} {
+	for _, executor := range []string{evidence.ExecutorMock, evidence.ExecutorScript} {
 		trial := &Trial{Files: []File{NewFile("notes.txt", "old")}}
 		trial.Agent = Agent{
 			Executor: executor, Prompt: "p", Transcript: TranscriptPath, Dir: sandbox.WorkspaceDir,

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
-	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
@@ -101,7 +101,7 @@ func kindsOf(e *eval.Eval) []string {
 	switch {
 	case e.Adapter != nil:
 		return e.Adapter.Kinds()
-	case e.Config.Executor == "llm":
+	case e.Config.Executor == evidence.ExecutorLLM:
 		return []string{eval.KindOpenAI}
 	}
 	return nil
@@ -234,7 +234,7 @@ const scriptedModel = "scripted"
 // forLLM returns an error if executor llm cannot use the eval's models: it needs a model with a
 // name, from a provider with a chat completions API. Other executors have no such limits.
 func (m *Models) forLLM(executor string) error {
-	if executor != agents.LLM {
+	if executor != evidence.ExecutorLLM {
 		return nil
 	}
 	if m == nil {

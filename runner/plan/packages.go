@@ -7,6 +7,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/eval"
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/mcpconfig"
 )
@@ -16,7 +17,7 @@ import (
 func Packages(e *eval.Eval, tasks []eval.ResolvedTask, lock *images.Lock, platform string) ([]images.Image, error) {
 	var all []images.Image
 	c := Choices{sources: map[string]*images.Source{}}
-	if e.Config.Executor == "command" {
+	if e.Config.Executor == evidence.ExecutorCommand {
 		agent, err := agentImage(e, lock)
 		if err != nil {
 			return nil, err
@@ -102,7 +103,7 @@ func agentImage(e *eval.Eval, lock *images.Lock) (*images.Image, error) {
 	if e.Adapter == nil || e.Local || e.Config.Isolation.Agent.Image != "" {
 		return nil, nil
 	}
-	if e.Config.Executor != "command" {
+	if e.Config.Executor != evidence.ExecutorCommand {
 		lock = adapter.Lock()
 	}
 	return e.Adapter.Build(bases(e), lock)
