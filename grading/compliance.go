@@ -15,7 +15,9 @@ import (
 
 // ComplianceConfig configures the mcp_compliance grader, which checks how the agent used
 // MCP servers. Gates hold or fail. Parts have a score; their weighted mean is the score of
-// the grader. It passes if every gate holds and the score reaches the threshold.
+// the grader. It passes if every gate holds and the score reaches the threshold. A finding is
+// a sentence about why a gate does not hold or a part is below 1. A check, for reports, is a key
+// of the config with its result and its findings.
 type ComplianceConfig struct {
 	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
 	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
@@ -173,7 +175,7 @@ func (c *ComplianceConfig) Validate() error {
 // checks reports whether anything can fail by c.
 func (c *ComplianceConfig) checks() bool {
 	return c.selects() || c.MaxToolErrors != nil ||
-		slices.ContainsFunc(c.rules(nil, selection{}, nil), func(r rule) bool { return r.severity == failIt })
+		slices.ContainsFunc(c.allGates(nil, selection{}, nil), func(g gate) bool { return g.severity == failIt })
 }
 
 // mode returns how calls are matched. The default is superset: all expected calls are
@@ -346,14 +348,11 @@ func (c *ComplianceConfig) inScope(server string) bool {
 func (r *report) gates(gates []gate) {
 	for _, g := range gates {
 		r.checks++
-		switch {
-		case !g.warns:
-			for _, f := range g.findings {
-				r.failures = append(r.failures, "Gate failed: "+f.String())
-			}
-		default:
-			for _, f := range g.findings {
+		for _, f := range g.findings {
+			if g.severity == warnOf {
 				r.warn(f.String())
+			} else {
+				r.failures = append(r.failures, "Gate failed: "+f.String())
 			}
 		}
 	}

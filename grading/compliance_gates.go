@@ -10,16 +10,16 @@ import (
 	"github.com/waza-isolate/waza/internal/text"
 )
 
-// Severities of findings. Any other value turns the rule off.
+// Severities of gates. Any other value turns the gate off.
 const (
 	failIt = "fail"
 	warnOf = "warn"
 )
 
-// says reports whether the severity turns a rule on.
+// says reports whether the severity turns a gate on.
 func says(severity string) bool { return severity == failIt || severity == warnOf }
 
-// failIf returns failIt if a rule is configured.
+// failIf returns failIt if a gate is configured.
 func failIf(configured bool) string {
 	if configured {
 		return failIt
@@ -29,9 +29,11 @@ func failIf(configured bool) string {
 
 // gate is a condition that fails a trial whatever its score.
 type gate struct {
-	name     string          // as in details and documentation
-	expects  string          // expectation, as part of a sentence
-	warns    bool            // it does not fail, and only warns
+	name     string            // as in details and documentation
+	severity string            // failIt, warnOf, or off
+	expects  string            // expectation, as part of a sentence
+	judge    func(*gate) error // adds why the gate does not hold
+
 	findings []finding       // why it does not hold
 	calls    []evidence.Call // calls that violate it
 }
@@ -42,17 +44,9 @@ func (g *gate) add(calls []evidence.Call, expected, got string, args ...any) {
 	g.calls = append(g.calls, calls...)
 }
 
-// rule is a gate that a config may have.
-type rule struct {
-	name     string
-	severity string
-	expects  string            // see gate
-	run      func(*gate) error // adds to the gate why it does not hold
-}
-
-// rules lists all rules, including those that are turned off. The arguments are only needed
-// to run rules, and may be nil otherwise.
-func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Call) []rule {
+// allGates lists all gates, including those that are turned off. The arguments are only needed
+// to judge gates, and may be nil otherwise.
+func (c *ComplianceConfig) allGates(s *subject, sel selection, calls []evidence.Call) []gate {
 	wire, schema := c.Wire, c.Schema
 	if wire == nil {
 		wire = new(WireRules)
@@ -60,18 +54,29 @@ func (c *ComplianceConfig) rules(s *subject, sel selection, calls []evidence.Cal
 	if schema == nil {
 		schema = new(SchemaRules)
 	}
-	return []rule{
-		{"reject_tools", failIf(len(c.RejectTools) > 0), "no call of " + join(c.RejectTools, " or "), func(g *gate) error { c.rejected(g, calls); return nil }},
-		{"count", failIf(c.bounded()), "no more calls than count allows", func(g *gate) error { c.counts(g, sel); return nil }},
-		{"before", failIf(len(c.Before) > 0), "each tool to succeed before the next is called", func(g *gate) error { c.order(g, calls); return nil }},
-		{"max_duplicate_calls", failIf(c.MaxDuplicateCalls != nil), noMore(c.MaxDuplicateCalls, "calls to repeat an earlier one"), func(g *gate) error { c.duplicates(g, calls); return nil }},
-		{"wire.unbacked_claims", wire.UnbackedClaims, "each call that the agent reports to have been made", func(g *gate) error { return g.claims(s, c.scope()) }},
-		{"wire.unreported_calls", wire.UnreportedCalls, "the agent to report each of its calls", func(g *gate) error { return g.unreported(s, calls) }},
-		{"schema.min_valid", failIf(schema.MinValid != nil), "arguments to fit their tools' schemas", func(g *gate) error { return schema.valid(g, calls) }},
-		{"schema.max_unknown_tools", failIf(schema.MaxUnknownTools != nil), noMore(schema.MaxUnknownTools, "calls of tools that their server had not listed"), func(g *gate) error { return schema.unknown(g, calls) }},
-		{"resources", failIf(c.Resources.checks()), "requests for the resources named, and none rejected", func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
-		{"prompts", failIf(c.Prompts.checks()), "requests for the prompts named, and none rejected", func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
-		{"rug_pull", failIf(c.RugPull == failIt), "no server to change what it says of a tool", func(g *gate) error { c.rugPulled(g, s); return nil }},
+	return []gate{
+		{name: "reject_tools", severity: failIf(len(c.RejectTools) > 0), expects: "no call of " + join(c.RejectTools, " or "),
+			judge: func(g *gate) error { c.rejected(g, calls); return nil }},
+		{name: "count", severity: failIf(c.bounded()), expects: "no more calls than count allows",
+			judge: func(g *gate) error { c.counts(g, sel); return nil }},
+		{name: "before", severity: failIf(len(c.Before) > 0), expects: "each tool to succeed before the next is called",
+			judge: func(g *gate) error { c.order(g, calls); return nil }},
+		{name: "max_duplicate_calls", severity: failIf(c.MaxDuplicateCalls != nil), expects: noMore(c.MaxDuplicateCalls, "calls to repeat an earlier one"),
+			judge: func(g *gate) error { c.duplicates(g, calls); return nil }},
+		{name: "wire.unbacked_claims", severity: wire.UnbackedClaims, expects: "each call that the agent reports to have been made",
+			judge: func(g *gate) error { return g.claims(s, c.scope()) }},
+		{name: "wire.unreported_calls", severity: wire.UnreportedCalls, expects: "the agent to report each of its calls",
+			judge: func(g *gate) error { return g.unreported(s, calls) }},
+		{name: "schema.min_valid", severity: failIf(schema.MinValid != nil), expects: "arguments to fit their tools' schemas",
+			judge: func(g *gate) error { return schema.valid(g, calls) }},
+		{name: "schema.max_unknown_tools", severity: failIf(schema.MaxUnknownTools != nil), expects: noMore(schema.MaxUnknownTools, "calls of tools that their server had not listed"),
+			judge: func(g *gate) error { return schema.unknown(g, calls) }},
+		{name: "resources", severity: failIf(c.Resources.checks()), expects: "requests for the resources named, and none rejected",
+			judge: func(g *gate) error { c.reads(g, s, c.Resources, capture.ReadResource); return nil }},
+		{name: "prompts", severity: failIf(c.Prompts.checks()), expects: "requests for the prompts named, and none rejected",
+			judge: func(g *gate) error { c.reads(g, s, c.Prompts, capture.ReadPrompt); return nil }},
+		{name: "rug_pull", severity: failIf(c.RugPull == failIt), expects: "no server to change what it says of a tool",
+			judge: func(g *gate) error { c.rugPulled(g, s); return nil }},
 	}
 }
 
@@ -83,15 +88,14 @@ func noMore(n *int, calls string) string {
 	return fmt.Sprintf("at most %d %s", *n, calls)
 }
 
-// gates runs the rules that are on.
+// gates judges the gates that are on.
 func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Call) ([]gate, error) {
 	var gates []gate
-	for _, one := range c.rules(s, sel, calls) {
-		if !says(one.severity) {
+	for _, g := range c.allGates(s, sel, calls) {
+		if !says(g.severity) {
 			continue
 		}
-		g := gate{name: one.name, expects: one.expects, warns: one.severity == warnOf}
-		if err := one.run(&g); err != nil {
+		if err := g.judge(&g); err != nil {
 			return nil, err
 		}
 		gates = append(gates, g)
@@ -111,7 +115,7 @@ func (g gate) result() string {
 	switch {
 	case len(g.findings) == 0:
 		return checkPass
-	case g.warns:
+	case g.severity == warnOf:
 		return checkWarn
 	}
 	return checkFail
@@ -195,7 +199,7 @@ func describeRepeats(calls []evidence.Call) string {
 }
 
 // valid checks the share of calls whose arguments match the input schema of their tool.
-// Tools that the server did not list have no schema, and are left to the unknown-tool rule.
+// Tools that the server did not list have no schema, and are left to the gate schema.max_unknown_tools.
 func (r *SchemaRules) valid(g *gate, calls []evidence.Call) error {
 	if err := listed(calls); err != nil {
 		return err
@@ -292,7 +296,7 @@ func (g *gate) hasTranscript(s *subject) (has bool, err error) {
 	default:
 		return true, nil
 	}
-	if g.warns {
+	if g.severity == warnOf {
 		g.add(nil, "", "%s cannot be judged, %s", g.name, err)
 		return false, nil
 	}
