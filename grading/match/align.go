@@ -15,8 +15,8 @@ const (
 )
 
 // align pairs slots and calls, both in order, so that the pairs are worth most together: a weighted
-// longest common subsequence. It returns for each call its slot, or -1. Of equal calls it takes the
-// earlier ones. Time and memory are in O(slots × calls).
+// longest common subsequence. For pairs in any order there is assign. It returns for each call its
+// slot, or -1. Of equal calls it takes the earlier ones. Time and memory are in O(slots × calls).
 func align(slots []slot, calls int) []int {
 	width := calls + 1
 	choices := make([]byte, len(slots)*width)

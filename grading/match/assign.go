@@ -51,8 +51,9 @@ type edge struct {
 	weight weight // more than none
 }
 
-// assign finds a maximum-weight matching. It returns for each of the cols its row, or -1. The same
-// input gives the same result.
+// assign assigns columns to rows in any order, so that the edges used weigh most together: a
+// maximum-weight matching. For pairs that have to be in order there is align. It returns for
+// each of the cols its row, or -1. The same input gives the same result.
 //
 // It fills one unit of a row after the other along a shortest augmenting path with potentials: the
 // Hungarian method, sparse and rectangular. With R rows of U units in all, and C columns, it takes
