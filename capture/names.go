@@ -149,17 +149,16 @@ func written(servers, tools []string) iter.Seq2[string, bool] {
 	shapes := shapes()
 	return func(yield func(string, bool) bool) {
 		for _, tool := range tools {
-			for _, name := range shortNames(tool) {
-				if !yield(name, true) {
-					return
-				}
-			}
+			full := []string{tool}
 			for _, server := range servers {
 				for _, shape := range shapes {
-					for _, name := range shortNames(shape.before + server + shape.between + tool) {
-						if !yield(name, false) {
-							return
-						}
+					full = append(full, shape.before+server+shape.between+tool)
+				}
+			}
+			for i, name := range full {
+				for _, short := range shortNames(name) {
+					if !yield(short, i == 0) {
+						return
 					}
 				}
 			}

@@ -76,48 +76,51 @@ func offsetOf[T any](d Dir, name string, wanted func(T) bool) (int64, error) {
 // the file exceeds most bytes.
 func linesFrom[T any](d Dir, name string, offset, most int64) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var zero T
-		file, err := Open(string(d), name)
+		err := eachLine(d, name, offset, most, func(v T) bool { return yield(v, nil) })
 		if err != nil {
+			var zero T
 			yield(zero, err)
-			return
 		}
-		defer func() { _ = file.Close() }()
-		if err := sizeUpTo(file, most); err != nil {
-			yield(zero, err)
-			return
+	}
+}
+
+// eachLine calls take with the records of [linesFrom], until take returns false.
+func eachLine[T any](d Dir, name string, begin, most int64, take func(T) bool) error {
+	file, err := Open(string(d), name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if err := sizeUpTo(file, most); err != nil {
+		return err
+	}
+	if _, err := file.Seek(begin, io.SeekStart); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(file, 1<<16)
+	offset := begin
+	for number := 1; ; number++ {
+		text, err := readLine(in, maxLine)
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		if _, err := file.Seek(offset, io.SeekStart); err != nil {
-			yield(zero, err)
-			return
+		var v T
+		if err == nil {
+			err = decodeLine(text, &v)
 		}
-		in := bufio.NewReaderSize(file, 1<<16)
-		begin := offset
-		offset := begin
-		for number := 1; ; number++ {
-			text, err := readLine(in, maxLine)
-			if errors.Is(err, io.EOF) {
-				return
+		if err != nil {
+			where := fmt.Sprintf("line %d", number)
+			if begin > 0 {
+				where += fmt.Sprintf(" after byte %d", begin)
 			}
-			var v T
-			if err == nil {
-				err = decodeLine(text, &v)
-			}
-			if large, ok := any(&v).(located); ok && err == nil && len(text) > maxHeld {
-				large.readAt(line{d, name, offset, len(text)}, text)
-			}
-			offset += int64(len(text))
-			if err != nil {
-				where := fmt.Sprintf("line %d", number)
-				if begin > 0 {
-					where += fmt.Sprintf(" after byte %d", begin)
-				}
-				yield(zero, fmt.Errorf("%s %s: %w", file.Name(), where, err))
-				return
-			}
-			if !yield(v, nil) {
-				return
-			}
+			return fmt.Errorf("%s %s: %w", file.Name(), where, err)
+		}
+		if large, ok := any(&v).(located); ok && len(text) > maxHeld {
+			large.readAt(line{d, name, offset, len(text)}, text)
+		}
+		offset += int64(len(text))
+		if !take(v) {
+			return nil
 		}
 	}
 }

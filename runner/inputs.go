@@ -27,30 +27,9 @@ func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (ma
 	for _, file := range slices.Concat(e.MockFiles, e.TextFiles) {
 		paths[file] = true
 	}
-	add := func(some []plan.File) {
-		for _, f := range some {
-			if f.Source != nil {
-				paths[filepath.Join(f.Source.Dir, f.Source.Path)] = true
-			}
-		}
-	}
 	for _, t := range trials {
-		add(t.Files)
-		for _, s := range t.Skills {
-			add(s.Files)
-		}
-		if t.Models != nil {
-			for _, p := range t.Models.Providers {
-				if p.Script != "" {
-					paths[p.Access.File] = true
-				}
-			}
-		}
-		for _, s := range t.Servers {
-			add(s.Files)
-		}
-		for _, g := range t.GraderContainers {
-			add(g.Files)
+		for _, file := range sourcesOf(t) {
+			paths[file] = true
 		}
 	}
 	inputs := make(map[string]string, len(paths))
@@ -64,6 +43,33 @@ func inputsOf(e *eval.Eval, tasks []eval.ResolvedTask, trials []*plan.Trial) (ma
 		}
 	}
 	return inputs, nil
+}
+
+// sourcesOf returns the paths of the files that a trial's containers and models get.
+func sourcesOf(t *plan.Trial) (paths []string) {
+	all := [][]plan.File{t.Files}
+	for _, s := range t.Skills {
+		all = append(all, s.Files)
+	}
+	for _, s := range t.Servers {
+		all = append(all, s.Files)
+	}
+	for _, g := range t.GraderContainers {
+		all = append(all, g.Files)
+	}
+	for _, f := range slices.Concat(all...) {
+		if f.Source != nil {
+			paths = append(paths, filepath.Join(f.Source.Dir, f.Source.Path))
+		}
+	}
+	if t.Models != nil {
+		for _, p := range t.Models.Providers {
+			if p.Script != "" {
+				paths = append(paths, p.Access.File)
+			}
+		}
+	}
+	return paths
 }
 
 // fromDir returns file relative to dir, with slashes.

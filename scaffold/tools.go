@@ -90,24 +90,10 @@ func Choose(answers []Answer) (tasks []Task) {
 	for _, kind := range []Kind{Read, Write, Error} {
 		var best *Task
 		for i, a := range answers {
-			if a.Kind != kind || (a.Outcome == evidence.OutcomeOK) == (kind == Error) {
+			if a.Kind != kind || !a.asMeant() {
 				continue
 			}
-			if kind == Error && a.Outcome != evidence.OutcomeToolError && a.Outcome != evidence.OutcomeProtocolError {
-				continue
-			}
-			again := slices.IndexFunc(answers[i+1:], func(b Answer) bool {
-				return b.Tool == a.Tool && string(b.Arguments) == string(a.Arguments) && b.Outcome == a.Outcome
-			})
-			said := answerText(a.Raw)
-			other := said
-			if again >= 0 {
-				other = answerText(answers[i+1+again].Raw)
-			}
-			task := Task{a.Try, a.Outcome, excerpt(said, other, string(a.Arguments))}
-			if first, _, found := strings.Cut(task.Excerpt, ": "); found && kind == Error {
-				task.Excerpt = first // what follows tells of the arguments, or of a library
-			}
+			task := Task{a.Try, a.Outcome, a.excerpt(answers[i+1:])}
 			if best == nil || best.Excerpt == "" && task.Excerpt != "" {
 				best = &task
 			}
@@ -117,6 +103,32 @@ func Choose(answers []Answer) (tasks []Task) {
 		}
 	}
 	return tasks
+}
+
+// asMeant reports whether a try ended as its kind has to.
+func (a Answer) asMeant() bool {
+	if a.Kind == Error {
+		return a.Outcome == evidence.OutcomeToolError || a.Outcome == evidence.OutcomeProtocolError
+	}
+	return a.Outcome == evidence.OutcomeOK
+}
+
+// excerpt returns a piece of the answer that is sure to stay: one that a later answer to the
+// same call has too.
+func (a Answer) excerpt(later []Answer) string {
+	said := answerText(a.Raw)
+	other := said
+	again := slices.IndexFunc(later, func(b Answer) bool {
+		return b.Tool == a.Tool && string(b.Arguments) == string(a.Arguments) && b.Outcome == a.Outcome
+	})
+	if again >= 0 {
+		other = answerText(later[again].Raw)
+	}
+	found := excerpt(said, other, string(a.Arguments))
+	if a.Kind == Error {
+		found, _, _ = strings.Cut(found, ": ") // what follows tells of the arguments, or of a library
+	}
+	return found
 }
 
 // answerText returns the text of a tool's result, or the message of an error.

@@ -56,6 +56,40 @@ func (s initCommand) ask(a *asker, b *newEval, c *cli.Context) error {
 	if err := b.checkNew(); err != nil { // before asking questions
 		return err
 	}
+	if err := s.askServer(a, b); err != nil {
+		return err
+	}
+	if !c.IsSet("name") {
+		name, err := a.ask("name of the eval", b.name)
+		if err != nil {
+			return err
+		}
+		b.name = name
+	}
+	for !c.IsSet("executor") {
+		executor, err := a.ask("agent: script, which needs no key, or claude, codex, copilot, gemini, opencode, llm", b.executor)
+		if err != nil {
+			return err
+		}
+		if err := eval.CheckExecutor(executor); err != nil {
+			s.printError(err)
+			continue
+		}
+		b.executor = executor
+		break
+	}
+	if !c.IsSet("no-ci") {
+		answer, err := a.ask("write a GitHub workflow, yes or no", "yes")
+		if err != nil {
+			return err
+		}
+		b.ci = !strings.HasPrefix(strings.ToLower(answer), "n")
+	}
+	return nil
+}
+
+// askServer asks for the MCP server until the answer is one.
+func (s initCommand) askServer(a *asker, b *newEval) error {
 	found := scaffold.Detect(os.DirFS("."))
 	fmt.Fprint(s.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file\nsuch as mcp.json, or a directory.\n")
 	for i, f := range found {
@@ -85,35 +119,8 @@ func (s initCommand) ask(a *asker, b *newEval, c *cli.Context) error {
 			err = b.setCommand(".", words)
 		}
 		if err == nil {
-			break
+			return nil
 		}
 		s.printError(err)
 	}
-	if !c.IsSet("name") {
-		name, err := a.ask("name of the eval", b.name)
-		if err != nil {
-			return err
-		}
-		b.name = name
-	}
-	for !c.IsSet("executor") {
-		executor, err := a.ask("agent: script, which needs no key, or claude, codex, copilot, gemini, opencode, llm", b.executor)
-		if err != nil {
-			return err
-		}
-		if err := eval.CheckExecutor(executor); err != nil {
-			s.printError(err)
-			continue
-		}
-		b.executor = executor
-		break
-	}
-	if !c.IsSet("no-ci") {
-		answer, err := a.ask("write a GitHub workflow, yes or no", "yes")
-		if err != nil {
-			return err
-		}
-		b.ci = !strings.HasPrefix(strings.ToLower(answer), "n")
-	}
-	return nil
 }

@@ -57,44 +57,50 @@ func ParseJSON(file string, data []byte) (*Document, error) {
 // replaced by spaces. open is the offset of an unterminated comment, or -1.
 func blanked(data []byte) (plain []byte, open int) {
 	plain = bytes.Clone(data)
-	comma, last := -1, byte(0) // offset of the last comma if nothing follows it, and the byte before it
-	for i := 0; i < len(plain); i++ {
-		c := plain[i]
-		switch {
+	var before, last byte // first bytes of the last two tokens
+	lastAt := 0
+	for i, n := 0, 0; i < len(plain); i += n {
+		if n = tokenLength(plain[i:]); n == 0 {
+			return plain, i
+		}
+		switch c := plain[i]; {
 		case strings.IndexByte(" \t\r\n", c) >= 0:
 			continue
-		case c == '/' && (bytes.HasPrefix(plain[i:], []byte("//")) || bytes.HasPrefix(plain[i:], []byte("/*"))):
-			end, length := bytes.IndexByte(plain[i:], '\n'), 0
-			if plain[i+1] == '*' {
-				if end, length = bytes.Index(plain[i+2:], []byte("*/")), 4; end < 0 {
-					return plain, i
-				}
-			}
-			if end < 0 {
-				end = len(plain) - i
-			}
-			copy(plain[i:], bytes.Repeat([]byte(" "), end+length))
-			i += end + length - 1
+		case c == '/' && n > 1:
+			copy(plain[i:i+n], bytes.Repeat([]byte(" "), n))
 			continue
-		case c == '"':
-			for i++; i < len(plain) && plain[i] != '"'; i++ {
-				if plain[i] == '\\' {
-					i++
-				}
-			}
-		case (c == ']' || c == '}') && comma >= 0 && strings.IndexByte("[{,", last) < 0:
-			plain[comma] = ' '
+		case (c == ']' || c == '}') && last == ',' && strings.IndexByte("[{,", before) < 0:
+			plain[lastAt] = ' '
 		}
-		if comma < 0 || c != ',' {
-			comma = -1
-		}
-		if c == ',' && comma < 0 {
-			comma = i
-			continue
-		}
-		last = c
+		before, last, lastAt = last, plain[i], i
 	}
 	return plain, -1
+}
+
+// tokenLength returns the length of the string, comment or single character at the beginning
+// of JSONC. It is 0 for a comment without an end.
+func tokenLength(text []byte) int {
+	switch {
+	case text[0] == '"':
+		for i := 1; i < len(text); i++ {
+			switch text[i] {
+			case '\\':
+				i++
+			case '"':
+				return i + 1
+			}
+		}
+		return len(text)
+	case bytes.HasPrefix(text, []byte("//")):
+		line, _, _ := bytes.Cut(text, []byte("\n"))
+		return len(line)
+	case bytes.HasPrefix(text, []byte("/*")):
+		if end := bytes.Index(text[2:], []byte("*/")); end >= 0 {
+			return end + 4
+		}
+		return 0
+	}
+	return 1
 }
 
 // jsonReader converts JSON text to nodes. pos is the position of offset at.
