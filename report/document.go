@@ -101,7 +101,7 @@ func (p Page) write(w io.Writer) error {
 	return err
 }
 
-// One yields a document's only page.
+// SinglePage yields a document's only page.
 func SinglePage(p Page) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) { yield(p, nil) }
 }
