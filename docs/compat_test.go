@@ -10,7 +10,7 @@ import (
 	"github.com/waza-isolate/waza/grading"
 )
 
-// TestCompatNamesEveryKey holds that the page on upstream's evals says of each key that the
+// TestCompatNamesEveryKey checks that the page on upstream's evals says of each key that the
 // loader knows, and of each that it refuses by name, what becomes of it.
 func TestCompatNamesEveryKey(t *testing.T) {
 	page := read(t, "compat.md")

@@ -210,7 +210,7 @@ func matches(want, got []string) bool {
 	return len(got) > 0 && want[0] == got[0] && matches(want[1:], got[1:])
 }
 
-// TestEveryCommandIsRun holds that these pages show no command that neither TestConsole nor
+// TestEveryCommandIsRun checks that these pages show no command that neither TestConsole nor
 // another test runs.
 func TestEveryCommandIsRun(t *testing.T) {
 	var unused []string

@@ -237,7 +237,7 @@ var (
 // generated is what a document's part begins with that is made of the code.
 const generated = "<!-- The rest is written by "
 
-// TestDocumentsNameNoCode holds that documents speak of packages, promises and commands:
+// TestDocumentsNameNoCode checks that documents speak of packages, promises and commands:
 // files and tests are renamed without them. A reader's own files stand in blocks.
 func TestDocumentsNameNoCode(t *testing.T) {
 	for _, document := range documents(t) {
@@ -249,7 +249,7 @@ func TestDocumentsNameNoCode(t *testing.T) {
 	}
 }
 
-// TestEveryAttackIsDocumented holds that docs/isolation.md lists what a certificate
+// TestEveryAttackIsDocumented checks that docs/isolation.md lists what a certificate
 // tells of.
 func TestEveryAttackIsDocumented(t *testing.T) {
 	document := read(t, filepath.Join(root, "docs", "isolation.md"))

@@ -47,7 +47,7 @@ func TestGradersDoWhatTheirPageSays(t *testing.T) {
 // shownFeedback is a block that shows what a grader said.
 var shownFeedback = regexp.MustCompile("(?ms)^```\n((?:Gate failed: )?Expected .*?)^```$")
 
-// TestShownFeedbackIsReal holds that the page shows what an example gives, but for
+// TestShownFeedbackIsReal checks that the page shows what an example gives, but for
 // where its lines break.
 func TestShownFeedbackIsReal(t *testing.T) {
 	var given []string

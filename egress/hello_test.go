@@ -90,7 +90,7 @@ func FuzzReadHello(f *testing.F) {
 	})
 }
 
-// FuzzSplitHost holds that a Host that is read is written back as the same.
+// FuzzSplitHost checks that a Host that is read is written back as the same.
 func FuzzSplitHost(f *testing.F) {
 	for _, host := range []string{"api.example", "API.example:443", "[::1]:80", "127.1", "a:b:c", "a@b", "[a]:1", "::1", "1.2.3.4:080"} {
 		f.Add(host)

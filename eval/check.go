@@ -134,7 +134,7 @@ func (c checker) bringsImage(a *Agent) bool {
 
 func (c checker) agent(a Agent, at strictyaml.Path) {
 	if a.Adapter != "" {
-		return // adapt says what may not stand beside it
+		return // adapt reports what cannot be combined with it
 	}
 	if a.Command == "" {
 		c.doc.Problemf(at.With("command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
@@ -269,7 +269,7 @@ func suggestSkill(known map[string]bool, name string) string {
 	return "; " + strictyaml.Suggest(name, slices.Collect(maps.Keys(known)))
 }
 
-// found rejects an eval whose skill does not exist, since its agent would run without it.
+// found rejects an eval if its skill does not exist, since the agent would run without it.
 func (c checker) found(skills foundSkills, tasks []ResolvedTask) {
 	name, at := c.eval.Skill, strictyaml.Path{"skill"}
 	if name == "" || len(tasks) == 0 {

@@ -179,7 +179,7 @@ func TestSkillIsFound(t *testing.T) {
 	}
 }
 
-// TestEvalStaysInItsRepository checks that an eval reaches no file that nobody named: not
+// TestEvalStaysInItsRepository checks that an eval reaches only files that were named: not
 // above where waza was started, and not from a home directory.
 func TestEvalStaysInItsRepository(t *testing.T) {
 	archive := txtar.Parse([]byte(`

@@ -21,7 +21,7 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 )
 
-// unpack writes an archive's files into a new directory and goes there.
+// unpack writes an archive's files into a new directory and changes to it.
 func unpack(t *testing.T, archive *txtar.Archive) {
 	t.Helper()
 	dir := t.TempDir()
@@ -223,7 +223,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestGlobDirectory checks that the eval's own directory is no pattern.
+// TestGlobDirectory checks that the eval's directory is not read as a pattern.
 func TestGlobDirectory(t *testing.T) {
 	unpack(t, archive("[a]*/eval.yaml", minimal, "[a]*/t.yaml", "id: t\ninputs: {prompt: p}\n", "ab/t2.yaml", "not: read\n"))
 	_, tasks, err := eval.Load("[a]*/eval.yaml", eval.Options{})
@@ -264,7 +264,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestAttack holds what a task's attack comes to, and that its words stand behind what
+// TestAttack checks what a task's attack comes to, and that its words stand behind what
 // the file had.
 func TestAttack(t *testing.T) {
 	unpack(t, txtar.Parse([]byte(`

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 )
 
-// TestSources holds that a directory stands for its files, and that none of them leads out.
+// TestSources checks that a directory means its files, none of which may lead out of it.
 func TestSources(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"data/a", "data/sub/b", "data/.git/config", "other"} {

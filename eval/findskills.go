@@ -49,7 +49,7 @@ type skillFinder struct {
 // findSkills reads the skills in the directories of the eval, and finds the skill under
 // test as upstream waza does, together with the skills next to it: in paths.skills of the
 // project if the eval has no directories, and in the directory where waza was started. Then
-// it looks for that skill alone: around the eval, where agents look in a repository, and by
+// it looks only for that skill: around the eval, where agents look in a repository, and by
 // its name below the directory where waza was started.
 func findSkills(doc *strictyaml.Document, e *Eval, project *Project) foundSkills {
 	dirs := e.Config.SkillDirectories
@@ -134,7 +134,7 @@ func nameIn(dir string) string {
 }
 
 // take adds the skill in a directory, unless there is one of its name. A skill that cannot be
-// read is left out with a warning.
+// read is skipped with a warning.
 func (f *skillFinder) take(dir string) {
 	dir = FromHere(dir)
 	skill, err := readSkill(f.eval, dir, true)

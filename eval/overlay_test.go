@@ -82,8 +82,8 @@ func TestOverlayAlone(t *testing.T) {
 	}
 }
 
-// What is wrong with an overlaid server is told at its place in the overlay, and
-// what is wrong with the eval in the eval.
+// Mistakes in an overlaid server are reported at their position in the overlay, and those of
+// the eval in the eval.
 func TestOverlayErrors(t *testing.T) {
 	_, err := load(t, overlaidEval, `{"mcp": {
   "shop": {"type": "local", "command": ["serve"], "cwd": "here"},

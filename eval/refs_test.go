@@ -39,7 +39,7 @@ checkpoints:
   - {after_turn: 1, graders: [{ref: graders/answer.yaml}]}
 `
 
-// A grader may refer to a file that has what it leaves out.
+// A grader may refer to a file for the keys that it omits.
 func TestRef(t *testing.T) {
 	unpack(t, txtar.Parse([]byte(referring)))
 	e, tasks, err := eval.Load("eval.yaml", eval.Options{})

@@ -125,7 +125,7 @@ type noSkillError string
 func (e noSkillError) Error() string { return string(e) }
 
 // skillsIn returns the skill in a directory, or the skills in its subdirectories. Of those,
-// one that cannot be read is left out with a warning.
+// one that cannot be read is skipped with a warning.
 func skillsIn(doc *strictyaml.Document, e *Eval, at strictyaml.Path, dir string) ([]Skill, error) {
 	if hasSkillFile(dir) {
 		skill, err := readNamed(e, dir)
@@ -178,7 +178,7 @@ func readNamed(e *Eval, dir string) (Skill, error) {
 }
 
 // readSkill reads the skill in a directory. If it was found rather than named, files that
-// cannot be put into a container are left out.
+// cannot be copied into a container are skipped.
 func readSkill(e *Eval, dir string, found bool) (Skill, error) {
 	content, err := readSkillFile(dir)
 	if err != nil {
@@ -205,7 +205,7 @@ func readSkillFile(dir string) (string, error) {
 }
 
 // skillFiles lists the files of a skill, except hidden ones and the eval's. If the skill was
-// found rather than named, unreadable files are left out.
+// found rather than named, unreadable files are skipped.
 func skillFiles(e *Eval, dir string, found bool) ([]WorkspaceFile, error) {
 	shared := same(dir, e.Dir())
 	names, err := filesBelow(dir, func(at string, entry fs.DirEntry) bool {

@@ -264,10 +264,10 @@ type Model struct {
 	TimeoutSeconds int `json:"timeout_seconds,omitempty" min:"1" max:"3600" jsonschema:"seconds that the provider may be silent, before and during a response; default 600"`
 }
 
-// Workers is how many trials run at once; 0, which may be written auto, leaves that to the run.
+// Workers is the number of parallel trials; 0, also written as auto, lets the run decide.
 type Workers int
 
-// MaxWorkers is how many trials can run at once.
+// MaxWorkers is the limit of parallel trials.
 const MaxWorkers = 256
 
 // UnmarshalJSON reads a number or auto.
@@ -288,7 +288,7 @@ type Price struct {
 	CacheWrites *float64 `json:"cache_writes,omitempty" min:"0" jsonschema:"US dollars per million input tokens written to a cache; default the price of input"`
 }
 
-// ModelLimits bound the model calls of a trial. A limit that is left out is none, except
+// ModelLimits bound the model calls of a trial. A missing limit means no limit, except
 // Requests, which has a default.
 type ModelLimits struct {
 	Requests int     `json:"requests,omitempty" min:"1" jsonschema:"limit of requests in a trial; default 1000"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestClock holds that a clock goes on by what passes, from wherever it started, and
+// TestClock checks that a clock goes on by what passes, from wherever it started, and
 // that what it says has no reading of the machine's clock left in it.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

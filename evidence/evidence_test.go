@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 )
 
-// FuzzFrame holds that a frame comes back to the byte, and on one line.
+// FuzzFrame checks that a frame comes back to the byte, and on one line.
 func FuzzFrame(f *testing.F) {
 	f.Add([]byte(`{"id":9007199254740993,"x":1.0}`))
 	f.Add([]byte("\xff\xfe nbsp\u00a0 zwj\u200d fffd\ufffd <&> \u2028\n"))
@@ -299,7 +299,7 @@ func TestDocumentsComeBack(t *testing.T) {
 	}
 }
 
-// TestASecretAtTheCut holds that no part of a secret is kept where a frame is cut.
+// TestASecretAtTheCut checks that no part of a secret is kept where a frame is cut.
 func TestASecretAtTheCut(t *testing.T) {
 	secrets := &redact.Set{}
 	secrets.Add("s3cret")

@@ -85,7 +85,7 @@ func printed(t *testing.T, waza, dir string, args ...string) string {
 	return fmt.Sprintf("%s%sexit code %d\n", &stdout, &stderr, cmd.ProcessState.ExitCode())
 }
 
-// TestHelp holds what every command says of itself, by the commands that docs/cli.md lists.
+// TestHelp checks what every command says of itself, by the commands that docs/cli.md lists.
 func TestHelp(t *testing.T) {
 	waza := dockertest.Waza(t)
 	reference, err := os.ReadFile("../docs/cli.md")

@@ -57,7 +57,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestComparisons holds what is told of two runs side by side.
+// TestComparisons checks what is told of two runs side by side.
 func TestComparisons(t *testing.T) {
 	waza := dockertest.Waza(t)
 	for _, pair := range [][2]string{

@@ -45,7 +45,7 @@ type Note struct {
 // those of [Validate], are not checked.
 //
 // What steers nothing but a client's user interface or its questions to the user
-// is left out with a note. Every other key acts or is an error.
+// is omitted with a note. Every other key has an effect or is an error.
 func ReadClient(name string, data []byte) (*ClientFile, error) {
 	if isTOML(data) {
 		return nil, strictyaml.Errors{{File: name, Class: strictyaml.ErrInvalid, Message: tomlHint}}

@@ -177,7 +177,7 @@ func FuzzReadClient(f *testing.F) {
 	})
 }
 
-// Whatever an eval can say of a server, a client's file can too.
+// A client's file supports every server key of an eval.
 func TestClientTakesEveryField(t *testing.T) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[mcpconfig.Server]()) {
 		if field.Anonymous {

@@ -103,7 +103,7 @@ func (r *clientReader) environment(at strictyaml.Path, name string) string {
 }
 
 // input returns the environment variable that replaces an input, named after it, since
-// there is nobody to ask.
+// there is no user to ask.
 func (r *clientReader) input(at strictyaml.Path, id string) string {
 	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(id), "_"), "_")
 	if !IsVariable(name) {

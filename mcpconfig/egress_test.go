@@ -96,7 +96,7 @@ func FuzzReadEgress(f *testing.F) {
 	})
 }
 
-// A client's file cannot open the sandbox of its own servers, nor say that a name may lead
+// A client's file cannot open the sandbox of its own servers, nor declare that a name may resolve
 // into the user's network.
 func TestEgressOfClients(t *testing.T) {
 	for keys, refused := range map[string]string{

@@ -136,7 +136,7 @@ func TestReadPackageRefuses(t *testing.T) {
 	}
 }
 
-// What is read goes into files that npm and pip read: it must hold nothing that
+// Parsed names are written to files that npm and pip read: they must contain nothing that
 // means more there than a name and a version.
 func FuzzReadPackage(f *testing.F) {
 	for _, line := range []string{"npx -y @a/b@1.2.3 x", "npm exec --package=a -- run", "uvx --from a[b]>=1,<2 --with=c t", "uv tool run t@1 -- ${X}", "npx ${A}"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // Server is an entry of mcp_servers. It has exactly one of Command (run in Image, in the
-// image of Build or in the eval's server_image), Image or Build alone, or URL. A Command
+// image of Build or in the eval's server_image), only Image or Build, or URL. A Command
 // that is docker run is converted to an image; see [FromDockerRun].
 //
 // String fields may contain ${VAR}, ${VAR:-default} and $${ for a literal "${", except
@@ -55,7 +55,7 @@ type Server struct {
 	Services map[string]*Service `json:"services,omitempty" jsonschema:"services that the server needs, such as a database, by name; each runs in a container that only the server can reach"`
 }
 
-// Limits are how large a container may become. What is left out has a default.
+// Limits are the resource limits of a container. Missing ones have defaults.
 type Limits struct {
 	CPUs      float64 `json:"cpus,omitempty" over:"0" jsonschema:"CPU limit of the container; default 1"`
 	Memory    string  `json:"memory,omitempty" jsonschema:"memory limit of the container, such as 512m; default 512m, the agent's 1g"`

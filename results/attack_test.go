@@ -28,7 +28,7 @@ func under(t results.Trial, end evidence.AttackOutcome) results.Trial {
 	return t
 }
 
-// TestAttacks holds what attacks come to, trial by trial and over the run, and that a
+// TestAttacks checks what attacks come to, trial by trial and over the run, and that a
 // comparison has it from results.json.
 func TestAttacks(t *testing.T) {
 	const pass, fail, infra = evidence.ClassPass, evidence.ClassFail, evidence.ClassInfra

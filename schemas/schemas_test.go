@@ -60,7 +60,7 @@ func value(t *testing.T, text []byte) any {
 	return v
 }
 
-// TestAgree holds that the schemas and the reader judge files alike.
+// TestAgree checks that the schemas and the reader judge files alike.
 func TestAgree(t *testing.T) {
 	evalSchema, taskSchema := compile(t, schemas.Eval()), compile(t, schemas.Task())
 	archives, err := filepath.Glob("testdata/*.txtar")

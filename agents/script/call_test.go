@@ -156,7 +156,7 @@ func TestOneSessionPerServer(t *testing.T) {
 	}
 }
 
-// TestEarlyServers holds that a server that is known not to answer server/discover is not
+// TestEarlyServers checks that a server that is known not to answer server/discover is not
 // asked that: the client would wait five seconds for it.
 func TestEarlyServers(t *testing.T) {
 	d := newDesk(t)

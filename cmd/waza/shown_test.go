@@ -18,7 +18,7 @@ var (
 	shown = regexp.MustCompile(`(?m)^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:bin/)?waza ([a-z][^\n#|>&]*)`)
 )
 
-// TestDocumentsShowCommandsThatExist holds that every document shows commands and flags that
+// TestDocumentsShowCommandsThatExist checks that every document shows commands and flags that
 // there are.
 func TestDocumentsShowCommandsThatExist(t *testing.T) {
 	app, count := testApp(t), 0

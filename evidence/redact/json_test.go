@@ -35,7 +35,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzJSON holds that a valid document stays valid and that nothing is changed
+// FuzzJSON checks that a valid document stays valid and that nothing is changed
 // where no secret is.
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte(`{"a":["s3cret",{"s3cret":"\u0073"}],"b":[[]],"c":"]}"}`))

@@ -11,7 +11,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 )
 
-// TestLongStrings holds that a string which is read in pieces becomes what it
+// TestLongStrings checks that a string which is read in pieces becomes what it
 // would in one, wherever a secret lies in it.
 func TestLongStrings(t *testing.T) {
 	heavytest.Mark(t)

@@ -123,7 +123,7 @@ func TestWriter(t *testing.T) {
 	})
 }
 
-// TestBlanker holds that a blanked stream keeps its length wherever it is cut, and
+// TestBlanker checks that a blanked stream keeps its length wherever it is cut, and
 // nothing of a secret but asterisks.
 func TestBlanker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -166,7 +166,7 @@ func FuzzWriter(f *testing.F) {
 	})
 }
 
-// TestWriterFails holds that a failed write and a failed close are both told of.
+// TestWriterFails checks that a failed write and a failed close are both told of.
 func TestWriterFails(t *testing.T) {
 	var none *Set
 	w := NewWriter(none, broken{})

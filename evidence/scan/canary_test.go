@@ -149,7 +149,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// FuzzWriter holds that pieces make no difference, and that nothing is found where
+// FuzzWriter checks that pieces make no difference, and that nothing is found where
 // nothing of a value's beginning is in any reading of the bytes.
 func FuzzWriter(f *testing.F) {
 	f.Add([]byte(`{"a":"`+escaped(token)+`"}`), 7)

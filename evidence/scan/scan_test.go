@@ -66,7 +66,7 @@ func holds(text string, f scan.Form) bool {
 	}
 }
 
-// FuzzForms holds that a value is found amid any bytes in every encoding: by the form for
+// FuzzForms checks that a value is found amid any bytes in every encoding: by the form for
 // its place, and by what it shares with its neighbours too.
 func FuzzForms(f *testing.F) {
 	f.Add("hunter2!", "user:", "\n")

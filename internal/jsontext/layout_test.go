@@ -24,7 +24,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// FuzzIndent holds that nothing is left whole which is not named, and all is laid out as
+// FuzzIndent checks that nothing is left whole which is not named, and all is laid out as
 // json.Indent does it.
 func FuzzIndent(f *testing.F) {
 	f.Add([]byte(`{"a":[1,-2.5e3,{},[],"x\"]}",{"b":null}],"c":{"d":[[{}]]}}`))

@@ -75,7 +75,7 @@ func TestShellWords(t *testing.T) {
 	}
 }
 
-// FuzzShellWords holds that a word survives being written for a shell and read back.
+// FuzzShellWords checks that a word survives being written for a shell and read back.
 func FuzzShellWords(f *testing.F) {
 	f.Add("a", "it's \"b\" \\ \n")
 	f.Fuzz(func(t *testing.T, a, b string) {

@@ -53,7 +53,7 @@ func TestInject(t *testing.T) {
 	}
 }
 
-// FuzzInject holds that what a server says stays JSON, keeps all of its bytes in their
+// FuzzInject checks that what a server says stays JSON, keeps all of its bytes in their
 // order, and gets the text where a client looks for it.
 func FuzzInject(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}],"isError":false}}`))

@@ -173,7 +173,7 @@ func TestEventsServerThatFails(t *testing.T) {
 	b.rec.event(t, "limit")
 }
 
-// TestEndpointEvents holds that only the stream's own origin is followed.
+// TestEndpointEvents checks that only the stream's own origin is followed.
 func TestEndpointEvents(t *testing.T) {
 	t.Parallel()
 	var strangers atomic.Int32

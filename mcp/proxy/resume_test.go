@@ -153,7 +153,7 @@ func TestResumeAfterSilence(t *testing.T) {
 	})
 }
 
-// TestResumeOfOneStreamOnly holds that no message of one stream comes on another.
+// TestResumeOfOneStreamOnly checks that no message of one stream comes on another.
 func TestResumeOfOneStreamOnly(t *testing.T) {
 	t.Parallel()
 	b := scriptedBench(t, quick(), 0)

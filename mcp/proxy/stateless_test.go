@@ -117,7 +117,7 @@ func TestTimedOutStatelessRequestIsCancelled(t *testing.T) {
 	})
 }
 
-// TestConversationBecomesCalls holds what the proxy records against what package
+// TestConversationBecomesCalls checks what the proxy records against what package
 // capture makes of it.
 func TestConversationBecomesCalls(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,7 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 	}
 }
 
-// TestRedirects holds that another origin sees nothing at all.
+// TestRedirects checks that another origin sees nothing at all.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	var strangers atomic.Int32

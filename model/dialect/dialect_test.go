@@ -60,7 +60,7 @@ func TestReadRequest(t *testing.T) {
 		stream     bool
 		items      []Item
 		limit      int64
-		tool       ToolName // mcp__shop__find where it is left out
+		tool       ToolName // default mcp__shop__find
 	}{
 		{name: "chat", dialect: Chat, items: conversation("c1"), stream: true, body: `{"model":"m","stream":true,
 			"stream_options":{"include_usage":true},

@@ -42,7 +42,7 @@ func FuzzReadResponse(f *testing.F) {
 	})
 }
 
-// FuzzWatch sees that it does not matter how an answer is cut into chunks.
+// FuzzWatch checks that it does not matter how an answer is cut into chunks.
 func FuzzWatch(f *testing.F) {
 	for _, c := range answers() {
 		for i := range byte(4) {

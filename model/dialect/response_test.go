@@ -230,7 +230,7 @@ func TestUsageIsSane(t *testing.T) {
 	}
 }
 
-// TestEventsAboveTheBoundAreLeftOut sees that an event of any length is not kept, and
+// TestEventsAboveTheBoundAreLeftOut checks that an event of any length is not kept, and
 // that those behind it are read.
 func TestEventsAboveTheBoundAreLeftOut(t *testing.T) {
 	long := strings.Repeat("x", maxEvent)

@@ -90,7 +90,7 @@ type splitter interface {
 	feed(chunk []byte, yield func(event []byte))
 	// end yields the last text if only its terminator is missing.
 	end(yield func(event []byte))
-	// left reports whether a text was left out because it is too long.
+	// left reports whether a text was omitted because it is too long.
 	left() bool
 }
 

@@ -37,7 +37,7 @@ func (s *stand) raw(t *testing.T, request string) int {
 	return answer.StatusCode
 }
 
-// TestAttacksOnTheRoute holds that nothing but what is below a provider's base URL can
+// TestAttacksOnTheRoute checks that only paths below a provider's base URL can
 // be asked, with its key or without.
 func TestAttacksOnTheRoute(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestAttacksOnTheRoute(t *testing.T) {
 	}
 }
 
-// TestTurnsInOtherLetters holds that a model's turn is one however its path is written.
+// TestTurnsInOtherLetters checks that a model's turn is one however its path is written.
 func TestTurnsInOtherLetters(t *testing.T) {
 	t.Parallel()
 	s := over(t, say(answered))
@@ -87,7 +87,7 @@ func TestTurnsInOtherLetters(t *testing.T) {
 	}
 }
 
-// TestAgentThatHolds holds that an agent which does not finish its request, and one that
+// TestAgentThatHolds checks that an agent which does not finish its request, and one that
 // takes in no answer, do not hold up the trial's end.
 func TestAgentThatHolds(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestAgentThatHolds(t *testing.T) {
 	}
 }
 
-// TestKeyIsNotEchoed holds that a provider's key reaches no agent and no evidence,
+// TestKeyIsNotEchoed checks that a provider's key reaches no agent and no evidence,
 // wherever the provider puts it and however it cuts its answer.
 func TestKeyIsNotEchoed(t *testing.T) {
 	t.Parallel()
@@ -175,7 +175,7 @@ func TestKeyIsNotEchoed(t *testing.T) {
 	}
 }
 
-// TestKeyInPieces holds the same of an answer whose bytes come one by one. The provider is
+// TestKeyInPieces checks the same for a response that comes byte by byte. The provider is
 // played in process, where no two of them come together.
 func TestKeyInPieces(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestKeyInPieces(t *testing.T) {
 	}
 }
 
-// TestLengthStays holds that an answer that holds a key keeps its declared length.
+// TestLengthStays checks that an answer that holds a key keeps its declared length.
 func TestLengthStays(t *testing.T) {
 	t.Parallel()
 	text := `{"key":"` + key + `"}`
@@ -210,7 +210,7 @@ func TestLengthStays(t *testing.T) {
 	}
 }
 
-// TestBounds holds what a request may be.
+// TestBounds checks what a request may be.
 func TestBounds(t *testing.T) {
 	heavytest.Mark(t)
 	t.Parallel()
@@ -229,7 +229,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzRoute holds that no target leads out of a base URL.
+// FuzzRoute checks that no target leads out of a base URL.
 func FuzzRoute(f *testing.F) {
 	for _, seed := range []string{"/p/chat/completions?x=1&key=2", "/p/%2e%2e/x", "/p/a%2fb", "//h/p", "http://h/p", "/p/models/m:generateContent?alt=sse", "/p/\xff", "/p?key=%6bey", "/p/;a=b"} {
 		f.Add(seed)
@@ -260,7 +260,7 @@ func FuzzRoute(f *testing.F) {
 	})
 }
 
-// FuzzNormal holds that no body keeps a request from being told, and that the order of
+// FuzzNormal checks that no body prevents a request from being recognized, and that the order of
 // members says nothing.
 func FuzzNormal(f *testing.F) {
 	f.Add([]byte(`{"b":1,"a":{"x":[1.0,"2026-01-02"]},"user":"u"}`))
@@ -273,8 +273,8 @@ func FuzzNormal(f *testing.F) {
 	})
 }
 
-// What the gateway does not find: a provider, which has the key, can always tell it in a
-// form of its own. This is here so that nobody takes the blanking for more than it is.
+// What the gateway cannot find: a provider has the key, and can always encode it in its own
+// way. This test documents that limit of the redaction.
 func TestKeyInDisguiseIsNotFound(t *testing.T) {
 	t.Parallel()
 	once := base64.StdEncoding.EncodeToString([]byte("x" + key))

@@ -22,7 +22,7 @@ func (r *cleanRecord) Clean(w io.Writer, doc []byte) error {
 	return err
 }
 
-// Of requests that differ in a secret alone the digest is the same, and no guess at the
+// Requests that differ only in a secret have the same digest, and no guess at the
 // secret has it, however large they are.
 func TestDigestTellsNoSecret(t *testing.T) {
 	heavytest.Mark(t)

@@ -44,7 +44,7 @@ const (
 	maxRequest   = dialect.MaxBody // bytes of a request; a larger one is refused
 	maxAnswer    = 256 << 20       // bytes of an answer; a larger one is broken off
 	maxKept      = dialect.MaxBody // bytes of an answer that are recorded
-	maxMemory    = 256 << 20       // bytes of requests and answers that are held at once
+	maxMemory    = 256 << 20       // bytes of requests and responses in memory
 	maxKeptInAll = 1 << 30         // bytes of both in a trial; then no request is passed on, and maxMemory later the agent is ended
 )
 

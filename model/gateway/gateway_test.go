@@ -18,7 +18,7 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// TestPassing holds what a provider gets of a request, and what is recorded of it.
+// TestPassing checks what a provider gets of a request, and what is recorded.
 func TestPassing(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
@@ -55,7 +55,7 @@ func TestPassing(t *testing.T) {
 	}
 }
 
-// TestCredentials holds that whatever key an agent has goes nowhere, and the provider's
+// TestCredentials checks that an agent's key is not forwarded, and the provider's
 // own is given as it wants it.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
@@ -96,9 +96,9 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestStream holds that each part of a stream is with the agent before the provider has
+// TestStream checks that each part of a stream is with the agent before the provider has
 // sent the next. None ends in a character that a secret may begin with, in any encoding:
-// such a one is held until it is told which.
+// such a part is held until that is decided.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	parts := []string{"data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n", "data: {\"choices\":[{\"delta\":{\"content\":\"he said ", "hello\"}}]}\n\n", "data: [DONE]\n\n"}
@@ -136,7 +136,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestHundredStreams holds that streams side by side neither mix nor wait for each
+// TestHundredStreams checks that streams side by side neither mix nor wait for each
 // other: none ends before all have begun.
 func TestHundredStreams(t *testing.T) {
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestCutEvidence holds that an answer passes whole where there is no room to keep it.
+// TestCutEvidence checks that a response is forwarded whole if there is no space to record it.
 func TestCutEvidence(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 1<<20)
@@ -207,7 +207,7 @@ func TestCutEvidence(t *testing.T) {
 	}
 }
 
-// TestAgentLeaves holds that what an agent does not wait for is broken off at the
+// TestAgentLeaves checks that what an agent does not wait for is broken off at the
 // provider too.
 func TestAgentLeaves(t *testing.T) {
 	t.Parallel()
@@ -232,7 +232,7 @@ func TestAgentLeaves(t *testing.T) {
 	}
 }
 
-// TestAgentLeavesWhatIsComplete holds that an answer is whole where its last event has come,
+// TestAgentLeavesWhatIsComplete checks that an answer is whole where its last event has come,
 // whether or not the agent waits for the stream's end: its tokens count and cost. Without
 // the count it is not.
 func TestAgentLeavesWhatIsComplete(t *testing.T) {
@@ -267,7 +267,7 @@ func TestAgentLeavesWhatIsComplete(t *testing.T) {
 	}
 }
 
-// TestClose holds that a closed gateway has ended and recorded its calls, and takes none.
+// TestClose checks that a closed gateway has ended and recorded its calls, and takes none.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})

@@ -21,7 +21,7 @@ func limited(l eval.ModelLimits, prices map[string]eval.Price) setting {
 	return func(p *Provider, limits *eval.ModelLimits) { *limits, p.Prices = l, prices }
 }
 
-// TestLimits holds how many requests come through to a provider that counts 120 tokens
+// TestLimits checks how many requests come through to a provider that counts 120 tokens
 // for each, and what the next one gets.
 func TestLimits(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEstimate holds that to leave before a provider counts saves nothing.
+// TestEstimate checks that to leave before a provider counts saves nothing.
 func TestEstimate(t *testing.T) {
 	t.Parallel()
 	s := over(t, say(`{"choices":[]}`), limited(eval.ModelLimits{Tokens: 20}, nil))
@@ -83,7 +83,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestLeftEarly holds that what a provider counts at a stream's beginning is not taken for
+// TestLeftEarly checks that what a provider counts at a stream's beginning is not taken for
 // all of it where the agent leaves.
 func TestLeftEarly(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestLeftEarly(t *testing.T) {
 	}
 }
 
-// TestExhausted holds that an agent that will not hear is told to be ended, and that
+// TestExhausted checks that an agent that ignores refusals is stopped, and that
 // nothing of it is recorded from then on.
 func TestExhausted(t *testing.T) {
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestExhausted(t *testing.T) {
 	}
 }
 
-// TestSeconds holds that time is counted over all calls, and that one under way is cut
+// TestSeconds checks that time is counted over all calls, and that one under way is cut
 // off when it is up.
 func TestSeconds(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -183,8 +183,8 @@ func TestKeptInAll(t *testing.T) {
 	}
 }
 
-// TestRefusedIsKept holds that what is recorded of refused requests counts, and that an
-// agent that goes on is ended for it.
+// TestRefusedIsKept checks that records of refused requests count, and that an agent that
+// continues is stopped for them.
 func TestRefusedIsKept(t *testing.T) {
 	t.Parallel()
 	s := over(t, say(answered), limited(eval.ModelLimits{Requests: 1}, nil))
@@ -202,7 +202,7 @@ func TestRefusedIsKept(t *testing.T) {
 	}
 }
 
-// TestRefusals holds what each dialect's clients find in a refusal.
+// TestRefusals checks what each dialect's clients find in a refusal.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for shape, want := range map[dialect.Name]string{
@@ -233,7 +233,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestDigest holds what tells requests apart and what does not.
+// TestDigest checks which differences of requests change the digest.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	of := func(body string) string { return digest("POST", "/x", []byte(body)) }
@@ -260,7 +260,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// TestDigestOfManyValues holds that a body of more values than are decoded counts as its
+// TestDigestOfManyValues checks that a body of more values than are decoded counts as its
 // bytes, and still passes and is recorded.
 func TestDigestOfManyValues(t *testing.T) {
 	t.Parallel()
@@ -278,7 +278,7 @@ func TestDigestOfManyValues(t *testing.T) {
 	}
 }
 
-// TestHugeCounts holds that a provider that counts up to the largest number does not lift
+// TestHugeCounts checks that a provider that counts up to the largest number does not lift
 // a limit.
 func TestHugeCounts(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ type stand struct {
 
 type setting func(*Provider, *eval.ModelLimits)
 
-// over stands a gateway over a provider that h plays. All is gone when the test ends.
+// over starts a gateway with a provider served by h, until the test ends.
 func over(t testing.TB, h http.HandlerFunc, settings ...setting) *stand {
 	t.Helper()
 	s := &stand{record: &record{}, provider: httptest.NewServer(h)}

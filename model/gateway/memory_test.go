@@ -34,7 +34,7 @@ func roles() map[string]memtest.Role {
 }
 
 // TestMemoryUnderAttack sends bodies of two-byte values, as many as are decoded and far
-// more, to a gateway in a process of its own.
+// more, to a gateway in another process.
 func TestMemoryUnderAttack(t *testing.T) {
 	heavytest.Mark(t)
 	for _, values := range []int{1<<19 - 10, 4 << 20} {

@@ -37,7 +37,7 @@ func resetConn(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// TestErrorsPass holds that a provider's errors are the agent's, to the byte.
+// TestErrorsPass checks that a provider's errors are the agent's, to the byte.
 func TestErrorsPass(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{429: evidence.ModelRefused, 500: evidence.ModelRefused, 529: evidence.ModelRefused, 404: evidence.ModelRefused} {
@@ -61,7 +61,7 @@ func TestErrorsPass(t *testing.T) {
 	}
 }
 
-// TestBrokenAnswers holds that an answer that breaks off breaks off for the agent where
+// TestBrokenAnswers checks that an answer that breaks off breaks off for the agent where
 // it did, and never looks whole.
 func TestBrokenAnswers(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestResetInStream(t *testing.T) {
 	}
 }
 
-// TestNoAnswer holds what an agent is told of a provider that gives no answer.
+// TestNoAnswer checks the error that an agent gets if a provider does not respond.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	redirect := func(w http.ResponseWriter, r *http.Request) {
@@ -159,8 +159,8 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestStalls holds that a provider that falls silent is left, before an answer and within
-// one, and that the agent is not told that it had ended.
+// TestStalls checks that a provider that falls silent is left, before an answer and within
+// one, and that the agent is not told that it ended normally.
 func TestStalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		begins string
@@ -208,7 +208,7 @@ func ask(t *testing.T, rec *record, limits eval.ModelLimits, provider http.Handl
 	return 0, false
 }
 
-// TestRefusedKey holds that a key that is refused is told of with what to do.
+// TestRefusedKey checks that the error about a refused key says what to do.
 func TestRefusedKey(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{401, 403} {
@@ -239,7 +239,7 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// TestDown holds that a provider is down where it fails the agent's last turn and a request
+// TestDown checks that a provider is down where it fails the agent's last turn and a request
 // of our own in the same way.
 func TestDown(t *testing.T) {
 	t.Parallel()

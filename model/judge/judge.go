@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	maxAtOnce   = 4 // questions that one endpoint is asked at once
+	maxAtOnce   = 4 // parallel questions to one endpoint
 	maxAttempts = 4 // of one question
 
 	connectTimeout    = 10 * time.Second

@@ -174,7 +174,7 @@ func TestTriedAgain(t *testing.T) {
 	}
 }
 
-// An endpoint that does not answer is given up; so is one whose asker leaves.
+// A request ends if the endpoint does not answer, or if the caller cancels it.
 func TestStalls(t *testing.T) {
 	release := make(chan struct{})
 	e := judgetest.Serve(t, func(int, judgetest.Asked, http.ResponseWriter) { <-release })
@@ -202,7 +202,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// No more questions are under way at once than an endpoint is to bear.
+// The number of parallel questions to an endpoint is limited.
 func TestAtOnce(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0
@@ -233,7 +233,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A certificate that nobody vouches for is refused, and the key is not sent.
+// An untrusted certificate is refused, and the key is not sent.
 func TestCertificateIsVerified(t *testing.T) {
 	seen := ""
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("Authorization") }))
@@ -247,7 +247,7 @@ func TestCertificateIsVerified(t *testing.T) {
 	}
 }
 
-// The environment has no say in where a key goes.
+// The environment cannot redirect where a key is sent.
 func TestNoProxyOfTheEnvironment(t *testing.T) {
 	c, _ := connect(t, "https://models.example")
 	if transport, ok := c.http.Transport.(*http.Transport); !ok || transport.Proxy != nil {
@@ -281,7 +281,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever an endpoint sends is refused or is an answer whose counts add up.
+// Every response of an endpoint is either refused or an answer with consistent counts.
 func FuzzReadReply(f *testing.F) {
 	for _, seed := range []string{
 		`{"choices":[{"message":{"content":"{}"}}],"usage":{"prompt_tokens":1}}`, `{"choices":[{"message":{"refusal":"no"}}]}`, `[]`, `{"choices":[null]}`,

@@ -30,7 +30,7 @@ type agent struct {
 	items   []dialect.Item
 }
 
-// answer is what the agent was told: as it came, and as it was read.
+// answer is a response to the agent: as received, and as parsed.
 type answer struct {
 	dialect.Response
 	status int

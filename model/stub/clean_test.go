@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Answers over what is not secret have the same ids whatever the secret is, and others
+// Responses that do not depend on a secret have the same ids for every secret, and others
 // than answers over all.
 func TestIdsTellNoSecret(t *testing.T) {
 	s, err := Parse("s.yaml", []byte("turns: [{say: hello}]\n"))

@@ -74,7 +74,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// A stream adds up to what is answered without one, to the last token.
+// A stream adds up to the same response as without streaming, including the tokens.
 func TestStreamsAddUp(t *testing.T) {
 	for _, name := range dialects {
 		t.Run(string(name), func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestStreamsAddUp(t *testing.T) {
 	}
 }
 
-// TestGoldens holds every byte that crosses the wire to what it was.
+// TestGoldens compares every byte on the wire with golden files.
 func TestGoldens(t *testing.T) {
 	for _, name := range dialects {
 		t.Run(string(name), func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// One handler serves many conversations at once, and an answer that was lost is given
+// One handler serves many parallel conversations, and a lost response is given
 // again.
 func TestParallelAndRetried(t *testing.T) {
 	handler := script(t, stockScript).Handler()
@@ -142,7 +142,7 @@ func TestParallelAndRetried(t *testing.T) {
 	all.Wait()
 }
 
-// What agents put into a history beside what the model said is no turn of the script.
+// Messages that agents add to the history do not count as turns of the script.
 func TestForeignTurns(t *testing.T) {
 	for _, name := range dialects {
 		t.Run(string(name), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestForeignTurns(t *testing.T) {
 	}
 }
 
-// After what it says to the end, the user may ask for more.
+// After the model's last message, the user may ask for more.
 func TestTextsAreTurns(t *testing.T) {
 	for _, name := range dialects {
 		t.Run(string(name), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestHistoryByReference(t *testing.T) {
 	}
 }
 
-// Agents give results of calls made at once as they come.
+// Agents may send the results of parallel calls in any order.
 func TestResultsOutOfOrder(t *testing.T) {
 	for _, name := range dialects {
 		text := "turns: [{calls: [{tool: a}, {tool: b}]}, {say: '{{ results[0] }} {{ results[1] }}'}]"
@@ -228,7 +228,7 @@ func TestResultsOutOfOrder(t *testing.T) {
 	}
 }
 
-// An agent may drop what is old from a history, or replace it by a summary.
+// An agent may drop old parts of a history, or replace them by a summary.
 func TestShortenedHistory(t *testing.T) {
 	for _, name := range dialects {
 		a := &agent{T: t, handler: script(t, "turns: [{call: {tool: a}}, {call: {tool: a}}, {call: {tool: b}}, {say: Done.}]").Handler(), dialect: name, tools: []string{"a", "b"}}

@@ -37,7 +37,7 @@ func TestHistoryThatMultiplies(t *testing.T) {
 	}
 }
 
-// TestLongTextInMessages holds that what is quoted in an error is cut, at a character.
+// TestLongTextInMessages checks that quotes in errors are cut at a character boundary.
 func TestLongTextInMessages(t *testing.T) {
 	path := "/" + strings.Repeat("é", 150)
 	status, content := post(t, script(t, stockScript).Handler(), path, nil)

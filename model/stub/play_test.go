@@ -124,7 +124,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// What agents ask beside their task is answered, and uses up no turn.
+// Requests of agents outside the task are answered without using up a turn.
 func TestAsides(t *testing.T) {
 	handler := script(t, stockScript).Handler()
 	user := []dialect.Item{{Role: dialect.User, Text: "Write a title."}}
@@ -174,7 +174,7 @@ func TestAsides(t *testing.T) {
 	}
 }
 
-// Servers' words reach a template alike, whatever agents put around them.
+// Servers' results reach a template unchanged, whatever agents put around them.
 func TestResultsAreUnwrapped(t *testing.T) {
 	for _, result := range []string{
 		`{"n": 12}`,

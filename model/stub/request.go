@@ -11,7 +11,7 @@ import (
 
 // request is an agent's request in any dialect.
 type request struct {
-	dialect.Request // with one item for all that the model said in a turn
+	dialect.Request // with one item for everything that the model produced in a turn
 
 	dialect    dialect.Name
 	tools      []dialect.ToolName       // that can be called as functions

@@ -106,7 +106,7 @@ func Parse(file string, data []byte) (*Script, error) {
 	}
 	var d document
 	if doc.Decode(&d); doc.Err() != nil {
-		return nil, doc.Err() // what a misspelt key leaves out is no mistake of its own
+		return nil, doc.Err() // a missing value of a misspelled key is not reported separately
 	}
 	s := compiler{doc}.script(d)
 	if err := doc.Err(); err != nil {

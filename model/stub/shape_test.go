@@ -16,7 +16,7 @@ import (
 // sent is one event of a stream.
 type sent struct {
 	name, data string
-	object     object // nil where data is no JSON
+	object     object // nil if data is not JSON
 }
 
 // eventsOf takes a stream apart; every event has its data on one line.
@@ -83,7 +83,7 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
-// Who does not ask for usage gets none.
+// Usage is only sent if requested.
 func TestChatStreamWithoutUsage(t *testing.T) {
 	_, body := compose(dialect.Chat, []dialect.Item{{Role: dialect.User, Text: "Hello."}}, nil, true)
 	delete(body, "stream_options")
@@ -217,7 +217,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// What is no conversation is refused in the dialect's own shape.
+// A request that is not a conversation is refused in the dialect's error format.
 func TestBadRequests(t *testing.T) {
 	handler := script(t, "turns: [{say: Hello.}]").Handler()
 	for _, name := range dialects {

@@ -70,7 +70,7 @@ func evalOf(path string, config eval.Config) *eval.Eval {
 	return &eval.Eval{Path: path, Config: config, Adapter: own}
 }
 
-// TestImpliedModels holds which provider an executor gets where the eval names none.
+// TestImpliedModels checks which provider an executor gets where the eval names none.
 func TestImpliedModels(t *testing.T) {
 	tests := map[string]struct {
 		executor, model string
@@ -103,7 +103,7 @@ func TestImpliedModels(t *testing.T) {
 	}
 }
 
-// TestPlanModelsRefuses holds what is wrong before anything is started.
+// TestPlanModelsRefuses checks what is wrong before anything is started.
 func TestPlanModelsRefuses(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "script.yaml"), nil, 0o600); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAtAddress holds that no page of a browser asks models on this machine: neither one
+// TestAtAddress checks that no page of a browser asks models on this machine: neither one
 // that has its name resolve to loopback, nor one that asks for loopback itself.
 func TestAtAddress(t *testing.T) {
 	t.Parallel()

@@ -106,7 +106,7 @@ func TestGuardPassesAnswers(t *testing.T) {
 	}
 }
 
-// FuzzGuard holds that whatever comes, what is let through is a prefix of it and
+// FuzzGuard checks that whatever comes, what is let through is a prefix of it and
 // breaks no rule, and that nothing comes after the first error.
 func FuzzGuard(f *testing.F) {
 	f.Add(data(1, []byte("hello")), uint8(3))

@@ -112,7 +112,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestPutEndsEarly holds that neither a reader that fails nor a guest that
+// TestPutEndsEarly checks that neither a reader that fails nor a guest that
 // refuses while more is to come holds up the runner.
 func TestPutEndsEarly(t *testing.T) { overBoth(t, testPutEndsEarly) }
 

@@ -76,7 +76,7 @@ func testManyConnections(t *testing.T, g *Guest) {
 	must(t, g.Err())
 }
 
-// TestListenersShareTheLimit holds that an honest guest stays below what the
+// TestListenersShareTheLimit checks that an honest guest stays below what the
 // guard allows, however many listeners it has.
 func TestListenersShareTheLimit(t *testing.T) { overBoth(t, testListenersShareTheLimit) }
 

@@ -20,7 +20,7 @@ type streamOf struct {
 
 func (s streamOf) Read(p []byte) (int, error) { return s.Reader.Read(p) }
 
-// FuzzLink holds that a stream of any bytes, in any pieces, is read as the same
+// FuzzLink checks that a stream of any bytes, in any pieces, is read as the same
 // messages, none longer than allowed, and ends in an error.
 func FuzzLink(f *testing.F) {
 	f.Add([]byte{byte(kindData), 0, 0, 0, 2, 'h', 'i', byte(kindEOF), 0, 0, 0, 0})
