@@ -146,7 +146,7 @@ func (s servers) checkFiles(server string, files map[string]string, at ...string
 // launcherHint suggests a command that needs no image in place of one spelt nearly like it.
 func launcherHint(command string) string {
 	hint := strictyaml.Suggest(command, mcpconfig.Launchers())
-	if !strings.HasPrefix(hint, "did you mean") {
+	if !strings.HasPrefix(hint, "did you mean") || slices.Contains(mcpconfig.Launchers(), command) {
 		return ""
 	}
 	return "; " + hint

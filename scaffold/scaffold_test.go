@@ -205,6 +205,18 @@ func TestOfSource(t *testing.T) {
 	}
 }
 
+func TestIsSource(t *testing.T) {
+	dir := fstest.MapFS{"a.py": {}, "src/mine/__main__.py": {}, "cmd/x/x.go": {}, "run.sh": {}}
+	for command, want := range map[string]bool{
+		"python3 a.py": true, "python3 b.py": false, "python -m a": true, "python3 -m mine": true, "python3 -m mine.more": false, "python3 -m pip": false, "python3 -m": false,
+		"go run ./cmd/x": true, "go run ./cmd/y": false, "./run.sh": true, "run.sh": false, "ruby a.py": false,
+	} {
+		if got := IsSource(dir, strings.Fields(command)); got != want {
+			t.Errorf("%s: %v", command, got)
+		}
+	}
+}
+
 func TestInsert(t *testing.T) {
 	servers := strictyaml.Path{"config", "mcp_servers"}
 	for _, test := range []struct{ before, want string }{

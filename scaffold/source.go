@@ -66,6 +66,11 @@ func CommandOf(name string) []string {
 	return nil
 }
 
+// IsProgram reports whether a file is a program by its name.
+func IsProgram(name string) bool {
+	return CommandOf(name) != nil || path.Ext(name) == ".ts"
+}
+
 func isFile(dir fs.FS, name string) bool {
 	info, err := fs.Stat(dir, name)
 	return err == nil && info.Mode().IsRegular()
@@ -76,6 +81,14 @@ func isFile(dir fs.FS, name string) bool {
 func IsSource(dir fs.FS, command []string) bool {
 	switch path.Base(command[0]) {
 	case "node", "python", "python3", "go", "bun", "deno", "tsx":
+		if i := slices.Index(command, "-m"); i > 0 && i+1 < len(command) { // a module of Python's
+			module := strings.ReplaceAll(command[i+1], ".", "/")
+			for _, name := range []string{module, module + ".py", "src/" + module} {
+				if _, err := fs.Stat(dir, name); err == nil {
+					return true
+				}
+			}
+		}
 		return slices.ContainsFunc(command[1:], func(arg string) bool {
 			arg = path.Clean(arg)
 			_, err := fs.Stat(dir, arg)

@@ -141,7 +141,7 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 	case isFile(target):
 		return s.setClients(b, target)
 	case !isDir(target):
-		return usage("%s is not a directory, file or URL; to name a command, write it after --, as in waza init -- npx -y PACKAGE", text.Inert(target))
+		return usage("%s is not a directory, a file or a URL that begins with http:// or https://; to name a command, write it after --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
 	found := scaffold.Detect(os.DirFS(target))
 	if len(found) == 0 && isFile(filepath.Join(target, "SKILL.md")) {
@@ -182,6 +182,10 @@ func (b *newEval) setCommand(dir string, command []string) error {
 	switch {
 	case err != nil:
 		return usage("%w", err)
+	case b.image == "" && isPackage && slices.ContainsFunc(server.Args, func(arg string) bool { return scaffold.IsProgram(arg) && isFile(filepath.Join(dir, arg)) }):
+		return usage("%s starts a package, which runs without the files here; name the program that runs them, as in waza init -- node server.js or waza init -- tsx index.ts", text.Inert(strings.Join(command, " ")))
+	case b.image == "" && !isPackage && command[0] == "npm":
+		return usage("%s runs a script of package.json; name the program that it starts, as in waza init -- node server.js, or leave out the command", text.Inert(strings.Join(command, " ")))
 	case b.image != "", isPackage || slices.Contains(mcpconfig.Launchers(), path.Base(command[0])):
 	case scaffold.IsSource(os.DirFS(dir), command):
 		return b.setSource(dir, command)

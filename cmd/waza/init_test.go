@@ -57,9 +57,11 @@ func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"init":                                   "nothing that looks like an MCP server; say what it is",
-		"init nowhere":                           "nowhere is not a directory, file or URL",
+		"init nowhere":                           "nowhere is not a directory, a file or a URL that begins with http:// or https://",
 		"init https://":                          "https:// is not the URL of a server",
 		"init -- ruby server.rb":                 "name an image that contains it with --image",
+		"init -- npx tsx here.ts":                "npx tsx here.ts starts a package, which runs without the files here",
+		"init -- npm start":                      "npm start runs a script of package.json; name the program that it starts",
 		"init -- node serv.js":                   "there is no serv.js in .; correct its path",
 		"init --dir file/x -- npx -y x":          "file/x/.github/workflows/waza.yml cannot be written: not a directory; write elsewhere with --dir",
 		"init --executor scrpt -- npx -y x":      `did you mean "script"?`,
@@ -70,7 +72,7 @@ func TestInitRefuses(t *testing.T) {
 		"init skill/SKILL.md":                    "skill/SKILL.md is not a client's configuration file with servers, which is JSON; to name a command, write it after --",
 		"init one.json two.json":                 "init takes one directory, file or URL",
 	} {
-		p := unpackProject(t, "-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n")
+		p := unpackProject(t, "-- here.ts --\n-- there/eval.yaml --\n-- skill/SKILL.md --\nIt is forty-two.\n-- file --\n")
 		if said := p.start(strings.Fields(args)...).wait(exitUsage).stderr.String(); !strings.Contains(said, want) {
 			t.Errorf("waza %s: %s", args, said)
 		}

@@ -35,7 +35,7 @@ var variables = re(variable)
 const maxVariables = 4
 
 // Matches what shells, env, Go, Node and Python print about a missing program.
-const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": executable file not found|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
+const missingProgram = `spawn(?:Sync)? ([\w./+-]+) ENOENT|(?m:^(?:\S*sh: )?(?:\d+: |line \d+: )?([\w.+-]+): (?:command )?not found$)|exec: "([\w./+-]+)": (?:executable file not found|no such program)|env: .?([\w.+-]+?).?: No such file|No such file or directory: '([\w.+-]+)'`
 
 // otherBase is the advice for a base image that lacks a program.
 const otherBase = ": build on one that has it, by a Dockerfile, or for packages by config.isolation.npm_image or pypi_image"
