@@ -13,10 +13,14 @@ import (
 // maxSchemaDepth is how deep a schema is followed, references among it.
 const maxSchemaDepth = 8
 
+// maxSchemaSteps is how many schemas are tried for a tool's arguments. A server's may have
+// choices that refer to each other, which would be tried without an end.
+const maxSchemaSteps = 1000
+
 // arguments returns arguments that fit a tool's input schema: those that it requires, and no
 // others. It is false where none can be made up, such as for a pattern.
 func arguments(schema []byte) (json.RawMessage, bool) {
-	made, ok := maker{schema}.object(schema, 0)
+	made, ok := (&maker{root: schema}).object(schema, 0)
 	if !ok {
 		return nil, false
 	}
@@ -47,9 +51,12 @@ func isHarmless(s string) bool {
 }
 
 // maker makes values that fit schemas of one document.
-type maker struct{ root []byte }
+type maker struct {
+	root  []byte
+	steps int
+}
 
-func (m maker) object(schema []byte, depth int) (map[string]any, bool) {
+func (m *maker) object(schema []byte, depth int) (map[string]any, bool) {
 	made := map[string]any{}
 	properties := jsontext.Member(schema, "properties")
 	for _, name := range required(schema) {
@@ -63,8 +70,8 @@ func (m maker) object(schema []byte, depth int) (map[string]any, bool) {
 }
 
 // value returns a value for a schema, which the name of its property helps to find.
-func (m maker) value(schema []byte, name string, depth int) (any, bool) {
-	if depth > maxSchemaDepth {
+func (m *maker) value(schema []byte, name string, depth int) (any, bool) {
+	if m.steps++; depth > maxSchemaDepth || m.steps > maxSchemaSteps {
 		return nil, false
 	}
 	for _, key := range []string{"const", "default"} {
@@ -112,7 +119,7 @@ func (m maker) value(schema []byte, name string, depth int) (any, bool) {
 }
 
 // at follows a reference within the document.
-func (m maker) at(ref string) []byte {
+func (m *maker) at(ref string) []byte {
 	path, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
 		return nil

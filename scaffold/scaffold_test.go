@@ -129,6 +129,15 @@ func said(text string) string {
 	return string(data)
 }
 
+// Choices that refer to each other do not take forever.
+func TestArgumentsOfEndlessSchema(t *testing.T) {
+	choices := strings.Repeat(`{"$ref":"#/$defs/a"},`, 1000)
+	schema := `{"required":["a"],"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[` + choices + `false],"pattern":"^z$"}}}`
+	if got, ok := arguments([]byte(schema)); ok {
+		t.Errorf("found %s", got)
+	}
+}
+
 func TestChoose(t *testing.T) {
 	answer := func(kind Kind, tool string, outcome evidence.Outcome, raw string) Answer {
 		return Answer{Try{Kind: kind, Tool: tool}, outcome, json.RawMessage(raw)}
