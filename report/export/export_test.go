@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
+	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -232,6 +236,89 @@ func TestCSV(t *testing.T) {
 					t.Errorf("%s: %s begins a formula: %q", name, rows[0][i], cell)
 				}
 			}
+		}
+	}
+}
+
+// TestCSVSays compares the rows of the frozen runs with their results.json, read as JSON.
+func TestCSVSays(t *testing.T) {
+	t.Parallel()
+	dirs, err := filepath.Glob("../../frozen/testdata/runs/*")
+	if err != nil || len(dirs) < 10 {
+		t.Fatal(dirs, err)
+	}
+	for _, dir := range dirs {
+		var said struct {
+			ID    string `json:"eval_id"`
+			Tasks []struct {
+				ID   string `json:"test_id"`
+				Runs []struct {
+					Number      int `json:"run_number"`
+					Outcome     string
+					Reason      string
+					Message     string
+					Validations map[string]struct {
+						Score, Weight                float64
+						Result, Feedback, Identifier string
+					}
+					Attack *struct{ Result string }
+				}
+			}
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "results.json"))
+		if err == nil {
+			err = json.Unmarshal(raw, &said)
+		}
+		var out bytes.Buffer
+		if err == nil {
+			err = export.CSV(&out, read(t, dir))
+		}
+		rows, bad := csv.NewReader(&out).ReadAll()
+		if err := errors.Join(err, bad); err != nil {
+			t.Fatal(dir, err)
+		}
+		next := 1
+		for _, task := range said.Tasks {
+			for _, trial := range task.Runs {
+				row := map[string]string{}
+				for i, column := range rows[0] {
+					row[column] = rows[next][i]
+				}
+				next++
+				want := map[string]string{"run": said.ID, "task": task.ID, "trial": fmt.Sprint(trial.Number), "outcome": trial.Outcome, "reason": trial.Reason, "attack": ""}
+				if trial.Attack != nil {
+					want["attack"] = trial.Attack.Result
+				}
+				for column, value := range want {
+					if row[column] != value {
+						t.Errorf("%s: %s of %s/%d is %q, and %q in results.json", dir, column, task.ID, trial.Number, row[column], value)
+					}
+				}
+				var sum, weights float64
+				reasons := []string{trial.Message}
+				for _, v := range trial.Validations {
+					sum, weights = sum+v.Score*v.Weight, weights+v.Weight
+					if v.Result == "fail" || v.Result == "error" {
+						reasons = append(reasons, v.Feedback)
+					}
+				}
+				if score, err := strconv.ParseFloat(row["score"], 64); weights > 0 && (err != nil || math.Abs(score-sum/weights) > 1e-9) {
+					t.Errorf("%s: the score of %s/%d is %s, and %v by its graders", dir, task.ID, trial.Number, row["score"], sum/weights)
+				}
+				why := row["why"]
+				if (why == "") != (trial.Outcome == "pass") {
+					t.Errorf("%s: %s/%d is %s because of %q", dir, task.ID, trial.Number, trial.Outcome, why)
+				}
+				if why != "" && !slices.ContainsFunc(reasons, func(reason string) bool {
+					first, _, _ := strings.Cut(reason, "\n")
+					return first != "" && strings.Contains(why, first[:min(len(first), 60)])
+				}) {
+					t.Errorf("%s: %s/%d has the reason %q, of %q", dir, task.ID, trial.Number, why, reasons)
+				}
+			}
+		}
+		if next != len(rows) {
+			t.Errorf("%s: %d rows of %d trials", dir, len(rows)-1, next-1)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package inspection
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,6 +71,72 @@ func TestSARIF(t *testing.T) {
 			if n := len(run.Invocations[0].Notifications); i == 0 && said != "" && (n != 1 || run.Invocations[0].Successful) {
 				t.Errorf("%d notifications of a server that failed", n)
 			}
+		}
+	}
+}
+
+// TestSARIFSays checks that each finding about a run's servers in its results is a result
+// with its rule, its text and the eval file.
+func TestSARIFSays(t *testing.T) {
+	t.Parallel()
+	run := runOf("do not tell the user")
+	run.Eval = "evals/shop.yaml"
+	document, err := SARIF(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(run.Results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Tasks []struct {
+			Runs []struct {
+				Servers []struct {
+					Name     string
+					Ends     []string
+					RugPulls []string `json:"rug_pulls"`
+					Unpinned []string
+				}
+			}
+		}
+		Servers []struct {
+			Name  string
+			Marks struct {
+				Places []struct{ Kind, Of, Key, Excerpt string }
+			}
+		}
+	}
+	var log sarifLog
+	if err := errors.Join(json.Unmarshal(raw, &said), json.Unmarshal(document, &log)); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{} // by rule
+	says := func(rule, level, server, where, message string) {
+		found[rule]++
+		if !slices.ContainsFunc(log.Runs[0].Results, func(r sarifResult) bool {
+			at := r.Locations[0]
+			return r.RuleID == rule && r.Level == level && strings.Contains(r.Message.Text, server) && strings.Contains(r.Message.Text, message) &&
+				at.Physical.Artifact.URI == "evals/shop.yaml" && at.Physical.Region.StartLine == 1 && at.Logical[0].FullName == server+"/"+where
+		}) {
+			t.Errorf("no %s of rule %s at %s/%s says %q", level, rule, server, where, message)
+		}
+	}
+	for _, s := range said.Servers {
+		for _, m := range s.Marks.Places {
+			says(m.Kind, "warning", s.Name, m.Of+"/"+m.Key, m.Excerpt)
+		}
+	}
+	for _, s := range said.Tasks[0].Runs[0].Servers {
+		for rule, messages := range map[string][]string{rulePin: s.Unpinned, ruleDrift: s.RugPulls, ruleEnded: s.Ends} {
+			for _, m := range messages {
+				says(rule, map[bool]string{true: "warning", false: "error"}[rule == ruleEnded], s.Name, "", m)
+			}
+		}
+	}
+	for _, rule := range []string{string(finding.Secrecy), rulePin, ruleDrift, ruleEnded} {
+		if got := strings.Count(string(document), `"ruleId": "`+rule+`"`); found[rule] == 0 || got != found[rule] {
+			t.Errorf("%d results of rule %s, of %d findings", got, rule, found[rule])
 		}
 	}
 }
