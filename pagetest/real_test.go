@@ -87,6 +87,7 @@ func look(t *testing.T, p *browsertest.Page, name string) {
 			if heading, ok := pictured[name]; ok {
 				browsertest.Eval[bool](p, `[...document.querySelectorAll("h2")].filter(h => h.offsetParent && h.textContent === "`+heading+`").every(h => !h.scrollIntoView())`)
 			}
+			browsertest.Eval[any](p, `document.activeElement.blur(), 0`)
 			p.Picture(name + "-" + view)
 		})
 	}

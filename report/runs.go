@@ -143,6 +143,16 @@ type progressPage struct {
 	Number int
 }
 
+// Counts returns the numbers of trials by outcome, in the order that other pages have.
+func (p progressPage) Counts() (all []view.Count) {
+	for _, class := range evidence.Classes() {
+		if n := p.Outcomes[class]; n > 0 {
+			all = append(all, view.Count{Class: class, Trials: n})
+		}
+	}
+	return all
+}
+
 // Overview returns the address of the run's page.
 func (p progressPage) Overview() template.URL { return p.Links.To(PathOverview) }
 

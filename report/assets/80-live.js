@@ -22,8 +22,8 @@
     if (ms < 60000) return "less than 1 min left";
     return min < 60 ? `about ${min} min left` : `about ${Math.floor(min / 60)} h ${String(min % 60).padStart(2, "0")} min left`;
   };
-  // An outcome as a badge: a sign, a word and a colour, as the server writes it.
-  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], server_error: ["broke", "fail"], infra: ["infra", "infra"] };
+  // Outcomes in their order, and each as a badge: a sign, a word and a colour, as the server writes it.
+  const marks = { pass: ["pass", "pass"], fail: ["fail", "fail"], timeout: ["timeout", "warn"], agent_error: ["broke", "fail"], error: ["error", "warn"], server_error: ["broke", "fail"], infra: ["infra", "infra"] };
   const badge = (outcome) => {
     const [sign, kind] = marks[outcome] ?? ["error", "warn"];
     const made = element("span", undefined, "badge " + kind);
@@ -81,9 +81,9 @@
     if (!only) ended();
   };
   const totals = (now) => {
-    place("outcomes").replaceChildren(...Object.entries(now.outcomes).map(([outcome, count]) => {
+    place("outcomes").replaceChildren(...Object.keys(marks).filter((outcome) => now.outcomes[outcome]).map((outcome) => {
       const made = element("span");
-      made.append(badge(outcome), " " + count);
+      made.append(badge(outcome), " " + now.outcomes[outcome]);
       return made;
     }));
     const bar = place("bar");
