@@ -112,7 +112,8 @@ func notes(r results.ComparedRun) string {
 // Pairs writes the comparison of each other run with the first: differing settings, the
 // figures over the tasks that both have, and the tasks that ended differently. Without a
 // significant difference it says so rather than showing a number. A width of 0 is
-// unlimited; otherwise task ids are shortened to fit, as far as possible.
+// unlimited; otherwise task ids are shortened to fit, as far as possible, and then intervals
+// are omitted, which the header indicates.
 func Pairs(w io.Writer, c results.Comparison, width int) error {
 	var out strings.Builder
 	for i, p := range c.Pairs {
@@ -172,7 +173,11 @@ func differenceTable(differences []view.Difference, p results.Pair, width int) s
 	for _, d := range differences {
 		rows = append(rows, []string{string(d.Change), d.Task, shareText(d.Before), shareText(d.After), d.Shows(), d.Range()})
 	}
-	return tableOf(fitted(pairColumns(p, []string{"CHANGE", "TASK"}, rows), 1, width))
+	columns, more := fitted(pairColumns(p, []string{"CHANGE", "TASK"}, rows), 1, width), ""
+	if width > 0 && columnsWidth(columns) > width {
+		columns, more = columns[:len(columns)-1], " …"
+	}
+	return strings.Replace(tableOf(columns), "\n", more+"\n", 1)
 }
 
 func shareText(t results.ComparedTask) string {
