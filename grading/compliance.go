@@ -19,91 +19,91 @@ import (
 // a sentence about why a gate does not hold or a part is below 1. A check, for reports, is a key
 // of the config with its result and its findings.
 type ComplianceConfig struct {
-	Server            Names          `json:"server,omitempty" jsonschema:"name of the server, or a list of names; every server where left out"`
-	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls beyond the expected are allowed, and whether order counts; default superset"`
-	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools that only read, whatever their servers say: exact names or /expressions/"`
-	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"calls that were made: names or /expressions/ of tools, or more about each"`
-	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that were not called, whatever came of it: exact names or /expressions/"`
-	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which succeeded before the next one was called with success"`
-	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"how many calls may end as an error before the score of errors falls; 0 allows none"`
+	Server            Names          `json:"server,omitempty" jsonschema:"name of a server, or a list of names; default every server"`
+	Match             string         `json:"match,omitempty" enum:"effects superset unordered in_order exact subset" jsonschema:"which calls besides the expected ones are allowed, and whether order matters; default superset"`
+	ReadOnly          []match.Tool   `json:"read_only,omitempty" jsonschema:"tools to treat as read-only, whatever their servers declare: exact names or /expressions/"`
+	ExpectToolsUsed   []ExpectedCall `json:"expect_tools_used,omitempty" jsonschema:"expected calls: exact names or /expressions/ of tools, or mappings with more detail"`
+	RejectTools       []match.Tool   `json:"reject_tools,omitempty" jsonschema:"tools that must not be called, successfully or not: exact names or /expressions/"`
+	Before            [][]match.Tool `json:"before,omitempty" jsonschema:"lists of tools, each of which must succeed before the first successful call of the next"`
+	MaxToolErrors     *int           `json:"max_tool_errors,omitempty" min:"0" jsonschema:"number of failed calls to allow before the error score falls; 0 to allow none"`
 	Errors            *ErrorRules    `json:"errors,omitempty" jsonschema:"which calls count as errors"`
-	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of calls that repeat an earlier one that succeeded: the same server, tool and arguments"`
-	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"what holds between calls and the servers' own lists of tools"`
-	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"what the agent reports about its calls, compared with what it sent"`
-	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"resources that were and were not read"`
-	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"prompts that were and were not taken"`
-	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what a tool means that its server described anew after it had listed it; default warn"`
-	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; each is 1 where left out"`
-	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"the score that it takes to pass; default 1"`
+	MaxDuplicateCalls *int           `json:"max_duplicate_calls,omitempty" min:"0" jsonschema:"limit of repeated calls: those with the server, tool and arguments of an earlier successful call"`
+	Schema            *SchemaRules   `json:"schema,omitempty" jsonschema:"checks of calls against the servers' tool lists"`
+	Wire              *WireRules     `json:"wire,omitempty" jsonschema:"checks of the calls that the agent reports against the recorded calls"`
+	Resources         *ReadRules     `json:"resources,omitempty" jsonschema:"checks of resources that were read"`
+	Prompts           *ReadRules     `json:"prompts,omitempty" jsonschema:"checks of prompts that were requested"`
+	RugPull           string         `json:"rug_pull,omitempty" enum:"fail warn off" jsonschema:"what to do if a server changes a tool that it has listed; default warn"`
+	Weights           *PartWeights   `json:"weights,omitempty" jsonschema:"weights of the parts of the score; default 1 each"`
+	Threshold         *float64       `json:"threshold,omitempty" min:"0" max:"1" jsonschema:"score needed to pass; default 1"`
 	Judged
 }
 
 // ExpectedCall is an entry of expect_tools_used. A name alone is the tool, with any
 // arguments, once.
 type ExpectedCall struct {
-	Tool   match.Tool        `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
-	Server string            `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Count  *CallCount        `json:"count,omitempty" jsonschema:"how often; once where left out"`
-	AnyOf  []ToolOf          `json:"any_of,omitempty" jsonschema:"tools that do as well"`
-	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"what the arguments are"`
+	Tool   match.Tool        `json:"tool" jsonschema:"exact name, or an /expression/ (RE2) that must match the whole name"`
+	Server string            `json:"server,omitempty" jsonschema:"server of the tool; default any of the servers being graded"`
+	Count  *CallCount        `json:"count,omitempty" jsonschema:"expected number of calls; default 1"`
+	AnyOf  []ToolOf          `json:"any_of,omitempty" jsonschema:"alternative tools that count as well"`
+	Args   *match.ArgsConfig `json:"args,omitempty" jsonschema:"expected arguments"`
 }
 
 // CallCount limits the number of calls of an entry.
 type CallCount struct {
-	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"as many are expected; default 1"`
-	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"more are not allowed, in any mode; no limit where left out"`
+	Min *int `json:"min,omitempty" min:"0" max:"1000" jsonschema:"minimum number of calls; default 1"`
+	Max *int `json:"max,omitempty" min:"1" max:"1000" jsonschema:"maximum number of calls, in any mode; default no limit"`
 }
 
 // ToolOf is a tool and the server it is of.
 type ToolOf struct {
-	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Tool   match.Tool `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
+	Server string     `json:"server,omitempty" jsonschema:"server of the tool; default any of the servers being graded"`
+	Tool   match.Tool `json:"tool" jsonschema:"exact name, or an /expression/ (RE2) that must match the whole name"`
 }
 
 // SchemaRules hold calls to what servers list.
 type SchemaRules struct {
-	MinValid        *float64 `json:"min_valid,omitempty" min:"0" max:"1" jsonschema:"share of calls, at least, whose arguments fit the tool's input schema"`
-	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed by then"`
+	MinValid        *float64 `json:"min_valid,omitempty" min:"0" max:"1" jsonschema:"minimum share of calls whose arguments match the tool's input schema"`
+	MaxUnknownTools *int     `json:"max_unknown_tools,omitempty" min:"0" jsonschema:"limit of calls of tools that the server had not listed before the call"`
 }
 
 // WireRules compares the agent's transcript with the recorded calls.
 type WireRules struct {
-	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent reports a call that was not made, or not so; default off"`
-	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent made a call that it does not report; default off"`
+	UnbackedClaims  string `json:"unbacked_claims,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent reports a call that was not made or was different; default off"`
+	UnreportedCalls string `json:"unreported_calls,omitempty" enum:"fail warn off" jsonschema:"what to do if the agent does not report a call that it made; default off"`
 }
 
 // ReadRules are about resources or prompts.
 type ReadRules struct {
-	Expect []match.Tool `json:"expect,omitempty" jsonschema:"each was asked for with success: exact names or URIs, or /expressions/"`
-	Reject []match.Tool `json:"reject,omitempty" jsonschema:"none was asked for, whatever came of it: exact names or URIs, or /expressions/"`
+	Expect []match.Tool `json:"expect,omitempty" jsonschema:"must be requested successfully: exact names or URIs, or /expressions/"`
+	Reject []match.Tool `json:"reject,omitempty" jsonschema:"must not be requested, successfully or not: exact names or URIs, or /expressions/"`
 }
 
 // ErrorRules say which calls count as errors.
 type ErrorRules struct {
-	Count    []string        `json:"count,omitempty" enum:"tool protocol transport timeout" jsonschema:"outcomes that count against max_tool_errors; all four where left out"`
-	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what a success means whose result reads like an error; default off"`
-	Expected []ExpectedError `json:"expected,omitempty" jsonschema:"errors that are not counted, and with which a call does what is expected of it"`
-	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error is made good, and not counted"`
+	Count    []string        `json:"count,omitempty" enum:"tool protocol transport timeout" jsonschema:"outcomes that count as errors for max_tool_errors; default all four"`
+	Soft     string          `json:"soft,omitempty" enum:"off warn count" jsonschema:"what to do if a successful call's result reads like an error; default off"`
+	Expected []ExpectedError `json:"expected,omitempty" jsonschema:"expected errors: they are not counted, and such a call counts as an expected call"`
+	Recovery *Recovery       `json:"recovery,omitempty" jsonschema:"when an error counts as recovered from, and is not counted"`
 }
 
 // ExpectedError describes errors that are meant to come.
 type ExpectedError struct {
-	Tool   match.Tool `json:"tool" jsonschema:"exact name, or /expression/ (RE2) over a whole name"`
-	Server string     `json:"server,omitempty" jsonschema:"the server it is of; any that is looked at where left out"`
-	Code   *int64     `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; any error where left out"`
+	Tool   match.Tool `json:"tool" jsonschema:"exact name, or an /expression/ (RE2) that must match the whole name"`
+	Server string     `json:"server,omitempty" jsonschema:"server of the tool; default any of the servers being graded"`
+	Code   *int64     `json:"code,omitempty" jsonschema:"code of a JSON-RPC error; default any error"`
 }
 
 // Recovery configures when a later success makes up for an error.
 type Recovery struct {
-	Window  int    `json:"window" min:"1" max:"1000" jsonschema:"how many calls after the error are looked at for a success of the same tool"`
-	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with whatever arguments; adapted: with other ones; default any"`
+	Window  int    `json:"window" min:"1" max:"1000" jsonschema:"number of calls after the error to search for a successful call of the same tool"`
+	Require string `json:"require,omitempty" enum:"any adapted" jsonschema:"any: with any arguments; adapted: with different arguments; default any"`
 }
 
 // PartWeights are the weights of the parts of a score.
 type PartWeights struct {
-	Selection *float64 `json:"selection,omitempty" min:"0" jsonschema:"of which calls were made"`
-	Params    *float64 `json:"params,omitempty" min:"0" jsonschema:"of their arguments"`
-	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"of how many failed"`
+	Selection *float64 `json:"selection,omitempty" min:"0" jsonschema:"weight of which calls were made"`
+	Params    *float64 `json:"params,omitempty" min:"0" jsonschema:"weight of the arguments"`
+	Errors    *float64 `json:"errors,omitempty" min:"0" jsonschema:"weight of the number of failed calls"`
 }
 
 // SetShort reads an entry that is a tool's name and nothing more.
@@ -312,7 +312,7 @@ func (c *ComplianceConfig) grade(s *subject) (report, error) {
 // tools, and rug pulls if they are not a gate.
 func (c *ComplianceConfig) warnings(s *subject) []string {
 	var all []string
-	if c.Wire != nil && says(c.Wire.UnbackedClaims) {
+	if c.Wire != nil && isSeverity(c.Wire.UnbackedClaims) {
 		all = ambiguous(s, c.scope())
 	}
 	if c.RugPull == "" || c.RugPull == warnOf {

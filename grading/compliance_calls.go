@@ -35,7 +35,7 @@ func (c *ComplianceConfig) selection(calls []evidence.Call) (selection, error) {
 	}
 	sel.calls = calls
 	if sel.mode == match.InOrder || sel.mode == match.Exact {
-		sel.calls = sel.inTurns(c)
+		sel.calls = sel.sortParallel(c)
 	}
 	sel.Result = match.Match(sel.mode, sel.expected, c.given(sel.calls))
 	return sel, nil
@@ -86,10 +86,10 @@ func (c *ComplianceConfig) readOnly(call evidence.Call) bool {
 		slices.ContainsFunc(c.ReadOnly, func(p match.Tool) bool { return p.Matches(call.Tool) })
 }
 
-// inTurns sorts parallel calls, each of which was sent before any of the others had a
+// sortParallel sorts parallel calls, each of which was sent before any of the others had a
 // response, in the order of the expected calls. Parallel calls have no order of their own,
 // so the match must not depend on which came first.
-func (sel selection) inTurns(c *ComplianceConfig) []evidence.Call {
+func (sel selection) sortParallel(c *ComplianceConfig) []evidence.Call {
 	type placed struct {
 		evidence.Call
 		turn, rank int
@@ -211,7 +211,7 @@ func (sel selection) others() string {
 	return "no other call"
 }
 
-func (sel selection) extra(b match.Beside) finding {
+func (sel selection) extra(b match.Unmatched) finding {
 	text := "found " + sel.call(b.Call) + "."
 	if call := sel.calls[b.Call]; sel.mode == match.Effects && call.ReadOnly == nil {
 		text += fmt.Sprintf(" Server %s does not say whether %s only reads; if it does, name it in read_only.", call.Server, quote(call.Tool))
@@ -240,7 +240,7 @@ func unsure(call evidence.Call) bool {
 	return slices.Contains([]evidence.Outcome{evidence.OutcomeTimeout, evidence.OutcomeTransportError}, call.Outcome)
 }
 
-func (sel selection) besides(some []match.Beside) []evidence.Call {
+func (sel selection) besides(some []match.Unmatched) []evidence.Call {
 	var calls []evidence.Call
 	for _, one := range some {
 		calls = append(calls, sel.calls[one.Call])

@@ -31,8 +31,8 @@ func (f finding) String() string {
 	return "Expected " + f.expected + "; " + f.got
 }
 
-// found returns the finding that a sentence as that of [report.check] states.
-func found(format string, args ...any) finding {
+// findingf returns the finding that a sentence as that of [report.check] states.
+func findingf(format string, args ...any) finding {
 	expected, got, two := strings.Cut(strings.TrimPrefix(format, "Expected "), "; ")
 	if !two {
 		return finding{got: fmt.Sprintf(format, args...), calls: mentioned(args)}

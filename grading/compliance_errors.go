@@ -40,7 +40,7 @@ var errorKinds = map[evidence.Outcome]string{
 // hardened returns calls, and the softFailures among them. With soft: count, their outcome
 // is changed to a failure of the tool.
 func (r *ErrorRules) hardened(calls []evidence.Call) (all []evidence.Call, soft []softFailure, err error) {
-	if r == nil || !says(r.Soft) && r.Soft != "count" {
+	if r == nil || !isSeverity(r.Soft) && r.Soft != "count" {
 		return calls, nil, nil
 	}
 	all = slices.Clone(calls)

@@ -16,8 +16,8 @@ const (
 	warnOf = "warn"
 )
 
-// says reports whether the severity turns a gate on.
-func says(severity string) bool { return severity == failIt || severity == warnOf }
+// isSeverity reports whether the severity turns a gate on.
+func isSeverity(severity string) bool { return severity == failIt || severity == warnOf }
 
 // failIf returns failIt if a gate is configured.
 func failIf(configured bool) string {
@@ -92,7 +92,7 @@ func noMore(n *int, calls string) string {
 func (c *ComplianceConfig) gates(s *subject, sel selection, calls []evidence.Call) ([]gate, error) {
 	var gates []gate
 	for _, g := range c.allGates(s, sel, calls) {
-		if !says(g.severity) {
+		if !isSeverity(g.severity) {
 			continue
 		}
 		if err := g.judge(&g); err != nil {

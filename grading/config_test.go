@@ -82,7 +82,7 @@ func TestValidate(t *testing.T) {
 		{"tool_constraint", `{"reject_tools":[{"tool":"a.b-c/d","source":"mcp:s"},{"tool":"/a(/","source":"mcp:s"}]}`, "reject_tools[1].tool: error parsing"},
 		{"tool_constraint", `{"allow_only":[]}`, "allow_only: empty"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"regex":"("}}}]}`, "allow_only[0].args.q.regex: missing closing"},
-		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"contains":"x","regex":"x"}}}]}`, "a matcher has one key"},
+		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"contains":"x","regex":"x"}}}]}`, "cannot be combined with other keys"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"contains":1}}}]}`, "contains: must be a string"},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":{"above":1}}}}]}`, `"above" is none of gte`},
 		{"tool_constraint", `{"allow_only":[{"tool":"a","args":{"q":{"range":{"gt":"1"}}}}]}`, "gt: must be a number"},

@@ -27,7 +27,7 @@ type report struct {
 // the failure message, with the expectation before a semicolon and the finding after it:
 // "Expected …; …."
 func (r *report) check(key string, holds bool, format string, args ...any) {
-	f := found(format, args...)
+	f := findingf(format, args...)
 	if holds {
 		f.got = ""
 	}
@@ -36,7 +36,7 @@ func (r *report) check(key string, holds bool, format string, args ...any) {
 
 // measure is like check with a sentence that is also true if the check holds.
 func (r *report) measure(key string, holds bool, format string, args ...any) {
-	r.decide(key, holds, found(format, args...))
+	r.decide(key, holds, findingf(format, args...))
 }
 
 // decide counts and lists a check.

@@ -3,8 +3,8 @@ package match
 // slot is a place in a sequence of expected calls.
 type slot struct {
 	loops bool // it takes as many calls as there are
-	// worth returns the weight of call j, and false if it does not match.
-	worth func(j int) (weight, bool)
+	// weigh returns the weight of call j, and false if it does not match.
+	weigh func(j int) (weight, bool)
 }
 
 // What to do with a slot and a call, in the order of preference.
@@ -29,7 +29,7 @@ func align(slots []slot, calls int) []int {
 			if !best[j+1].less(best[j]) {
 				best[j], choice[j] = best[j+1], passCall
 			}
-			value, ok := slots[i].worth(j)
+			value, ok := slots[i].weigh(j)
 			if !ok {
 				continue
 			}

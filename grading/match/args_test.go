@@ -60,7 +60,7 @@ func TestArgsRefused(t *testing.T) {
 		{`{"match":"some","values":{}}`, `match: "some" is none of contains, within, exact and ignore`},
 		{`{"match":"exact"}`, `values: missing`},
 		{`{"match":"ignore","values":{}}`, `values: match: ignore looks at none; leave them out`},
-		{`{"values":{"a":{"regex":"x","b":1}}}`, `values.a: regex stands beside other keys, and a matcher has one key; for an object with such a key write {equals: {...}}`},
+		{`{"values":{"a":{"regex":"x","b":1}}}`, `values.a: regex cannot be combined with other keys in a matcher; for an object with such a key write {equals: {...}}`},
 		{`{"values":{"a":[{"regex":"("}]}}`, "values.a[0].regex: missing closing ): `(`"},
 		{`{"values":{"a":{"any_of":[]}}}`, `values.a.any_of: must be a list with at least one value`},
 		{`{"values":{"a b":{"any_of":[{"range":[2,1]}]}}}`, `values["a b"].any_of[0].range: is empty: 2 is more than 1`},

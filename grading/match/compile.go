@@ -61,7 +61,7 @@ func (c *compiler) value(at place, v any) matcher {
 				continue
 			}
 			if len(v) > 1 {
-				return c.wrong(at, "%s stands beside other keys, and a matcher has one key; for an object with such a key write {equals: {...}}", kind)
+				return c.wrong(at, "%s cannot be combined with other keys in a matcher; for an object with such a key write {equals: {...}}", kind)
 			}
 			return c.matcher(at.member(kind), kind, v[kind])
 		}

@@ -21,9 +21,9 @@ type Call struct {
 // Result says which call matches which expectation. Both are given by their index in the
 // arguments of [Match].
 type Result struct {
-	Pairs   []Pair    // in order of calls
-	Missing []Missing // in order of expectations
-	TooMuch []Beside  // successful calls that the mode does not allow besides the expected ones
+	Pairs   []Pair      // in order of calls
+	Missing []Missing   // in order of expectations
+	TooMuch []Unmatched // successful calls that the mode does not allow besides the expected ones
 }
 
 // Pair is a call that matches an expectation.
@@ -43,8 +43,8 @@ type Missing struct {
 	Nearest  *Nearest // nil if no call is close
 }
 
-// Beside is a call that matches no expectation.
-type Beside struct {
+// Unmatched is a call that matches no expectation.
+type Unmatched struct {
 	Call int
 	// Expected is an expectation that names the call's tool, or -1. It has its calls already, or
 	// takes none with other arguments.
@@ -132,7 +132,7 @@ func (m *matching) arrange() {
 	slices.SortStableFunc(m.live, func(i, j int) int {
 		a, b := m.all[i], m.all[j]
 		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool), cmp.Compare(forms[i], forms[j]),
-			cmp.Compare(Effects.beside(a), Effects.beside(b)))
+			cmp.Compare(Effects.unmatchedWeight(a), Effects.unmatchedWeight(b)))
 	})
 }
 
@@ -164,11 +164,11 @@ func (m *matching) quotaOf(e int) quota {
 	return q
 }
 
-// worth returns the weight of matching call j with expectation e, and false if it does not
+// weightOf returns the weight of matching call j with expectation e, and false if it does not
 // match.
-func (m *matching) worth(e, j int, optional bool) (weight, bool) {
+func (m *matching) weightOf(e, j int, optional bool) (weight, bool) {
 	share := m.shares[e][m.live[j]]
-	spared := m.mode.beside(m.all[m.live[j]])
+	spared := m.mode.unmatchedWeight(m.all[m.live[j]])
 	if optional {
 		return weight{spared: spared + 1}, share == whole
 	}
@@ -180,7 +180,7 @@ func (m *matching) inOrder() {
 	var slots []slot
 	var stands []standing
 	add := func(e int, optional, loops bool) {
-		slots = append(slots, slot{loops, func(j int) (weight, bool) { return m.worth(e, j, optional) }})
+		slots = append(slots, slot{loops, func(j int) (weight, bool) { return m.weightOf(e, j, optional) }})
 		stands = append(stands, standing{e, optional})
 	}
 	for e, q := range m.slots {
@@ -211,7 +211,7 @@ func (m *matching) anyOrder() {
 	add := func(e, capacity int, optional bool) {
 		made := row{capacity: capacity}
 		for j := range m.live {
-			value, ok := m.worth(e, j, optional)
+			value, ok := m.weightOf(e, j, optional)
 			if free[j] >= 0 { // it would be spared here anyway
 				value.spared = -1
 				ok = ok && !optional

@@ -163,7 +163,7 @@ func (x *exhaustive) try(call, from int, sum total) {
 		return
 	}
 	beside := sum
-	if x.mode.beside(x.calls[call]) == tooMuch {
+	if x.mode.unmatchedWeight(x.calls[call]) == tooMuch {
 		beside.tooMuch--
 	}
 	x.try(call+1, from, beside)
@@ -283,7 +283,7 @@ func TestACallTooMuchRaisesNoScore(t *testing.T) {
 		at := rapid.IntRange(0, len(calls)).Draw(t, "at")
 		more := slices.Insert(slices.Clone(calls), at, extra)
 		after := Match(mode, expected, more)
-		if !slices.ContainsFunc(after.TooMuch, func(b Beside) bool { return b.Call == at }) {
+		if !slices.ContainsFunc(after.TooMuch, func(b Unmatched) bool { return b.Call == at }) {
 			t.Skip("it is allowed")
 		}
 		selection, params := drawWeights(t)

@@ -16,8 +16,8 @@ func (m *matching) result() Result {
 			}
 			target, fit := m.fit(stands.expected, i)
 			r.Pairs = append(r.Pairs, Pair{stands.expected, target, i, stands.optional, fit})
-		case m.mode.beside(call) == tooMuch:
-			r.TooMuch = append(r.TooMuch, m.beside(i))
+		case m.mode.unmatchedWeight(call) == tooMuch:
+			r.TooMuch = append(r.TooMuch, m.unmatched(i))
 		}
 	}
 	for e, q := range m.slots {
@@ -41,9 +41,9 @@ func (m *matching) fit(e, i int) (int, Fit) {
 	return -1, Fit{}
 }
 
-// beside finds the expectation that is closest to a call.
-func (m *matching) beside(i int) Beside {
-	found, share := Beside{Call: i, Expected: -1}, int64(none)
+// unmatched finds the expectation that is closest to a call.
+func (m *matching) unmatched(i int) Unmatched {
+	found, share := Unmatched{Call: i, Expected: -1}, int64(none)
 	for e := range m.expected {
 		if m.shares[e][i] > share {
 			found.Expected, share = e, m.shares[e][i]

@@ -160,8 +160,8 @@ const (
 	tooMuch int64 = 1 << 40
 )
 
-// beside returns the weight of leaving a call unmatched that succeeded or was given up.
-func (m Mode) beside(c Call) int64 {
+// unmatchedWeight returns the weight of leaving a call unmatched that succeeded or was given up.
+func (m Mode) unmatchedWeight(c Call) int64 {
 	switch {
 	case c.Excused || !m.Bounds() || m == Effects && c.ReadOnly:
 		return fine
