@@ -327,9 +327,14 @@ func kill(name string, process ...string) error {
 	if len(process) == 0 {
 		return syscall.Kill(pid, syscall.SIGKILL)
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	var children []byte
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	if err != nil {
 		return err
+	}
+	for _, thread := range threads { // each has those that it started
+		some, _ := os.ReadFile(thread)
+		children = append(children, some...)
 	}
 	for _, child := range strings.Fields(string(children)) {
 		line, err := os.ReadFile("/proc/" + child + "/cmdline")
