@@ -329,13 +329,18 @@ func (c *startedPod) exitOf(ctx context.Context) sandbox.Exit {
 	if reason := c.backend.policy.broken(); reason != "" {
 		return sandbox.Exit{Cause: sandbox.FromOutside, Message: "its network was opened: " + reason}
 	}
+	// A kubelet that dies ends its attachments; the API reports them as ended by their containers.
+	pods := c.backend.client.CoreV1().Pods(c.backend.namespace)
+	if err := askNode(ctx, pods, c.followed.name); isSilent(err) {
+		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
+	}
 	patient, cancel := context.WithTimeout(ctx, reportedWithin)
 	defer cancel()
 	pod, gone, err := c.followed.await(patient, func(pod *corev1.Pod, gone bool) bool { return deleted(pod, gone) || over(pod) })
 	if err == nil {
 		return judge(pod, gone, c.guest.Err(), c.pipe.broke())
 	}
-	if err := askNode(ctx, c.backend.client.CoreV1().Pods(c.backend.namespace), c.followed.name); err != nil {
+	if err := askNode(ctx, pods, c.followed.name); err != nil {
 		return sandbox.Exit{Cause: sandbox.ByEngine, Message: "its node does not answer: " + err.Error()}
 	}
 	if broke := c.pipe.broke(); broke != nil {

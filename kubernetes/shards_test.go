@@ -28,6 +28,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/kubetest"
 	"github.com/waza-isolate/waza/sandbox/guests"
 )
 
@@ -36,6 +37,7 @@ import (
 type shardsProject struct {
 	*testing.T
 	dir, program string
+	image        string // has waza, waza-kubernetes, and the examples' server
 	cluster      eval.Kubernetes
 	client       kubernetes.Interface
 	launcher     string // path of the user's kubeconfig
@@ -44,34 +46,24 @@ type shardsProject struct {
 func newShardsProject(t *testing.T, namespace, evalText string, tasks ...string) *shardsProject {
 	t.Helper()
 	requireCluster(t)
-	guest := os.Getenv(dockertest.ExecutableEnv)
-	if guest == "" {
-		t.Skip("WAZA_BIN is not set to waza, which scripts/build builds with waza-kubernetes")
-	}
-	p := &shardsProject{T: t, dir: t.TempDir(), program: filepath.Join(filepath.Dir(guest), "waza-kubernetes")}
+	p := &shardsProject{T: t, dir: t.TempDir(), program: kubetest.Runner(t)}
 	p.cluster = eval.Kubernetes{Namespace: namespace, RemoveInterface: true}
 	config, client, _, err := connect(p.cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.client = client
-	printed, err := Manifests(p.cluster, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, document := range strings.Split(printed, "---\n") {
-		p.apply([]byte(document))
-	}
+	p.install()
 	p.makeLauncher(config.Host, config.CAFile, config.CAData)
 	version, err := exec.Command(p.program, "version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	inventory := dockertest.Program(t, "examples/mcp-eval/server", "inventory")
-	image := load(t, guest, p.program, inventory)
+	p.image = load(t, os.Getenv(dockertest.ExecutableEnv), p.program, inventory)
 	images, _ := json.Marshal(guests.Images{
-		Waza: strings.TrimSpace(strings.TrimPrefix(string(version), "waza ")), Runner: image,
-		FirstUser: 1 << 30, Images: map[string]guests.Image{"": {Reference: image}, "waza-examples/inventory": {Reference: image}},
+		Waza: strings.TrimSpace(strings.TrimPrefix(string(version), "waza ")), Runner: p.image,
+		FirstUser: 1 << 30, Images: map[string]guests.Image{"": {Reference: p.image}, "waza-examples/inventory": {Reference: p.image}},
 	})
 	p.write("waza.images.json", string(images))
 	p.write("eval.yaml", strings.ReplaceAll(evalText, "NAMESPACE", namespace))
@@ -79,6 +71,18 @@ func newShardsProject(t *testing.T, namespace, evalText string, tasks ...string)
 		p.write(fmt.Sprintf("tasks/%d.yaml", i+1), task)
 	}
 	return p
+}
+
+// install applies what waza doctor prints, where it is missing.
+func (p *shardsProject) install() {
+	p.Helper()
+	printed, err := Manifests(p.cluster, true)
+	if err != nil {
+		p.Fatal(err)
+	}
+	for _, document := range strings.Split(printed, "---\n") {
+		p.apply([]byte(document))
+	}
 }
 
 func (p *shardsProject) write(name, content string) {
@@ -183,6 +187,92 @@ func (p *shardsProject) run(kubeconfig string, code int, args ...string) string 
 		p.Errorf("waza %q exits with %d, not %d:\n%s", args, got, code, said)
 	}
 	return said.String()
+}
+
+// launched is a command that runs.
+type launched struct {
+	*exec.Cmd
+	p     *shardsProject
+	said  *bytes.Buffer // to be read once it is over
+	ended chan struct{}
+}
+
+func (p *shardsProject) start(kubeconfig string, args ...string) *launched {
+	p.Helper()
+	l := &launched{p: p, ended: make(chan struct{})}
+	l.Cmd, l.said = p.waza(kubeconfig, args...)
+	if err := l.Start(); err != nil {
+		p.Fatal(err)
+	}
+	go func() { _ = l.Wait(); close(l.ended) }()
+	p.Cleanup(func() { _ = l.Process.Kill(); <-l.ended })
+	return l
+}
+
+func (l *launched) over() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until there is a file of each pattern in the project.
+func (l *launched) await(patterns ...string) {
+	l.p.Helper()
+	missing := func(pattern string) bool {
+		found, _ := filepath.Glob(filepath.Join(l.p.dir, pattern))
+		return len(found) == 0
+	}
+	for began := time.Now(); slices.ContainsFunc(patterns, missing); time.Sleep(50 * time.Millisecond) {
+		if l.over() || time.Since(began) > 3*time.Minute {
+			_ = l.Process.Kill()
+			<-l.ended
+			l.p.Fatalf("no trial has ended:\n%s", l.said)
+		}
+	}
+}
+
+// wait waits until the command ends with an exit code, -1 if it was killed, and returns its output.
+func (l *launched) wait(code int) string {
+	l.p.Helper()
+	<-l.ended
+	if got := l.ProcessState.ExitCode(); got != code {
+		l.p.Errorf("exit code %d, not %d:\n%s", got, code, l.said)
+	}
+	return l.said.String()
+}
+
+// passed fails the test unless so many trials of each task passed, and every attempt before that
+// was infra.
+func (p *shardsProject) passed(dir string, trials int) {
+	p.Helper()
+	type attempt struct{ Outcome, Message string }
+	var results struct {
+		Tasks []struct {
+			Runs []struct {
+				attempt
+				Earlier []attempt `json:"earlier_attempts"`
+			}
+		}
+	}
+	if err := evidence.ReadJSON(filepath.Join(p.dir, dir), "results.json", &results); err != nil {
+		p.Fatal(err)
+	}
+	for _, task := range results.Tasks {
+		for i, trial := range task.Runs {
+			if trial.Outcome != "pass" || len(task.Runs) != trials {
+				p.Errorf("trial %d of %d, not of %d: %+v", i+1, len(task.Runs), trials, trial.attempt)
+			}
+			for _, earlier := range trial.Earlier {
+				p.Logf("trial %d before: %s: %s", i+1, earlier.Outcome, earlier.Message)
+				if earlier.Outcome != "infra" {
+					p.Errorf("trial %d has the wrong verdict %+v", i+1, earlier)
+				}
+			}
+		}
+	}
 }
 
 // left lists what is left of runs in both namespaces.
@@ -343,40 +433,18 @@ func TestShardsEnd(t *testing.T) {
 		"killed":              {func(_ *shardsProject, launcher *os.Process) error { return launcher.Kill() }, -1, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newShardsProject(t, "waza-shards-"+strings.ReplaceAll(name, " ", "-"), longEval,
 				"{id: a, inputs: {prompt: x}, script: [{say: a}]}", "{id: b, inputs: {prompt: x}, script: [{say: a}]}")
-			c, said := p.waza(p.launcher, "run", "--shards", "2", "--run-dir", "run")
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			ended := make(chan error, 1)
-			go func() { ended <- c.Wait() }()
-			for limit := time.After(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-				a, _ := filepath.Glob(filepath.Join(p.dir, "run/trials/a/*/trial.json"))
-				b, _ := filepath.Glob(filepath.Join(p.dir, "run/trials/b/*/trial.json"))
-				if len(a) > 0 && len(b) > 0 {
-					break
-				}
-				select {
-				case err := <-ended:
-					t.Fatalf("the run ended: %v\n%s", err, said)
-				case <-limit:
-					_ = c.Process.Kill()
-					t.Fatalf("no trial has ended")
-				default:
-				}
-			}
-			if err := test.end(p, c.Process); err != nil {
+			launcher := p.start(p.launcher, "run", "--shards", "2", "--run-dir", "run")
+			launcher.await("run/trials/a/*/trial.json", "run/trials/b/*/trial.json")
+			if err := test.end(p, launcher.Process); err != nil {
 				t.Error(err)
 			}
-			<-ended
-			if code := c.ProcessState.ExitCode(); code != test.code || !strings.Contains(said.String(), test.says) {
-				t.Errorf("exit code %d:\n%s", code, said)
+			said := launcher.wait(test.code)
+			if !strings.Contains(said, test.says) || test.code == 3 && !strings.Contains(said, "--resume run") {
+				t.Errorf("it does not say what happened, or what to do:\n%s", said)
 			}
-			if test.code == 3 && !strings.Contains(said.String(), "--resume run") {
-				t.Errorf("what to do is not said:\n%s", said)
-			}
-			t.Log(said)
 			if test.dead {
 				leases := p.client.CoordinationV1().Leases(p.cluster.Namespace)
 				found, err := leases.List(t.Context(), metav1.ListOptions{})
@@ -390,19 +458,7 @@ func TestShardsEnd(t *testing.T) {
 			}
 			p.awaitNothing(time.Minute)
 			p.run("", 0, "run", "--resume", "run")
-			var results struct {
-				Tasks []struct{ Runs []struct{ Status string } }
-			}
-			if err := evidence.ReadJSON(filepath.Join(p.dir, "run"), "results.json", &results); err != nil {
-				t.Fatal(err)
-			}
-			for _, task := range results.Tasks {
-				for i, trial := range task.Runs {
-					if trial.Status != "passed" || len(task.Runs) != 8 {
-						t.Errorf("trial %d of %d %s", i+1, len(task.Runs), trial.Status)
-					}
-				}
-			}
+			p.passed("run", 8)
 			p.awaitNothing(time.Minute)
 		})
 	}
