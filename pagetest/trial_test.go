@@ -82,7 +82,7 @@ func TestFailingTrials(t *testing.T) {
 	p := browsertest.Start(t).Open(t, file(report), browsertest.View{})
 	for _, id := range []string{"trial/buy/1", "trial/sell/1"} {
 		p.Press("n")
-		p.Await(`location.hash === "#` + id + `" && document.getElementById("` + id + `").checkVisibility()`)
+		p.Await(`location.hash === "#` + id + `" && document.querySelector(".page.seen")?.id === "` + id + `" && document.querySelector(".page.seen .setup") !== null`)
 	}
 	const section, switches = trial + `.querySelector(".setup")`, trial + `.querySelector("section[aria-labelledby$=output] .as-written`
 	browsertest.Eval[any](p, section+`.querySelector("summary").click()`)
