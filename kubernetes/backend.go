@@ -38,9 +38,10 @@ import (
 
 const (
 	// usersOfRun is how many pods of a run have a user of their own at once, and runsAtOnce how
-	// many blocks of so many users there are.
+	// many blocks of so many users there are: so many that runs at once seldom share one, and their
+	// certificates do not find each other's pods.
 	usersOfRun = 512
-	runsAtOnce = 64
+	runsAtOnce = 1 << 20
 
 	mergePatch = types.MergePatchType
 )
