@@ -212,7 +212,9 @@ func differingKey(a, b Record) (key string, err error) {
 			r.MCP = &MCPRecord{SHA256: r.MCP.SHA256, Servers: r.MCP.Servers}
 		}
 		r.Engine = map[string]string{"engine": r.Engine["engine"], "version": r.Engine["version"]}
-		r.Shard = &Shard{Of: r.Shard.Of, Tasks: r.Shard.Tasks}
+		if r.Shard != nil {
+			r.Shard = &Shard{Of: r.Shard.Of, Tasks: r.Shard.Tasks}
+		}
 		data, err := json.Marshal(struct {
 			Record
 			Weak []string `json:"certificate"`

@@ -333,6 +333,10 @@ func TakeUpload(j *Job, number int, r io.Reader) error {
 // runShards has the shards of a job run elsewhere, and makes one run of them, as if this process
 // had run all trials.
 func runShards(ctx context.Context, j *Job) (Outcome, error) {
+	// What shards cannot have is refused before a secret's command runs here.
+	if _, err := filesForShards(j); err != nil {
+		return Outcome{}, err
+	}
 	if err := j.readSecrets(ctx); err != nil {
 		return Outcome{}, err
 	}

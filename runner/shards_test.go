@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,7 +119,7 @@ func TestParcelIsRefused(t *testing.T) {
 		"git repository":      {`{image: i, command: c}`, `, repos: [{source: "https://git.example.org/r", dest: r, commit: 0123456789012345678901234567890123456789}]`, "task x has a git repository, which runners of shards cannot fetch"},
 		"build":               {`{build: src, command: c}`, "", `server "s" is built from a directory, which runners of shards do not have`},
 		"package on a build":  {`{build: src, command: npx, args: [p@1.0.0]}`, "", `server "s" is built from a directory, which runners of shards do not have`},
-		"secret of a command": {`{image: i, command: c, secrets: {K: {command: [pass, show]}}}`, "", `server "s" has a secret of a command, which runners of shards cannot run`},
+		"secret of a command": {`{image: i, command: c, secrets: {K: {command: [touch, ran]}}}`, "", `server "s" has a secret of a command, which runners of shards cannot run`},
 		"absolute secret":     {`{image: i, command: c, secrets: {K: {file: /etc/key}}}`, "", `server "s" has its secret in /etc/key, which runners of shards do not have`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,9 +147,12 @@ func TestParcelIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = WriteParcel(io.Discard, j, nil)
+			_, err = runShards(t.Context(), j)
 			if _, ok := errors.AsType[Mistake](err); !ok || !strings.HasPrefix(err.Error(), test.says) {
 				t.Errorf("%v, want %q", err, test.says)
+			}
+			if _, err := os.Stat("ran"); err == nil {
+				t.Error("the secret's command ran")
 			}
 		})
 	}
