@@ -39,7 +39,7 @@ graders: [{type: text, name: twice, config: {contains: ["tried 2 times"]}}]
 	p.env = append(p.env, "TRIES="+p.path("tries"))
 	c := p.startLocal()
 	c.wait(exitFailed)
-	if said := "second/1 pass after 1 attempt(s) that ended as fail: graders: failed: twice\n"; !strings.Contains(c.stdout.String(), said) {
+	if said := "second/1 pass after 1 attempt that ended as fail: graders: failed: twice\n"; !strings.Contains(c.stdout.String(), said) {
 		t.Errorf("it does not say %q:\n%s", said, c.stdout.String())
 	}
 	got := p.results()

@@ -185,12 +185,10 @@ func referenceOf(app *cli.App) string {
 	var out strings.Builder
 	out.WriteString(`# Commands
 
-Every command of waza with its options. This page is made of the commands themselves, as
-` + "`waza COMMAND --help`" + ` prints them; a test holds it to them.
+waza's commands and their options. This page is generated from ` + "`waza COMMAND --help`" + `.
 
-Options may stand before or behind arguments; what follows ` + "`--`" + ` is no option. ` + "`RUN`" + ` is
-a run directory, such as a run names at its end, or ` + "`latest`" + `: the run in ` + "`.waza/runs`" + ` that
-began last.
+Options may be given before or after arguments; everything after ` + "`--`" + ` is an argument. ` + "`RUN`" + ` is
+a run directory, whose path a run prints at its end, or ` + "`latest`" + `, the newest run in ` + "`.waza/runs`" + `.
 
 | command | what it does |
 |---|---|
@@ -204,10 +202,10 @@ began last.
 		code int
 		when string
 	}{
-		{exitUsage, "the command line or a file that it names is wrong; nothing was begun"},
-		{exitInfra, "something else than the agent left a trial without an outcome, or what was to be written could not be; of `doctor`: a run could not work"},
-		{exitFailed, "of `run`, `rerun`, `merge` and `grade`: a trial did not pass, or a metric is under its threshold; of `gate`: the run is worse; of `check --strict`: there are warnings"},
-		{exitOK, "all else; of `run`, `rerun`, `merge` and `grade`: every trial passed"},
+		{exitUsage, "the command line, or a file that it names, is wrong; nothing was started"},
+		{exitInfra, "a trial could not be completed for a reason other than the agent, or a report could not be written; with `doctor`: a run would not work"},
+		{exitFailed, "with `run`, `rerun`, `merge` and `grade`: a trial did not pass, or a metric is below its threshold; with `gate`: the run is worse; with `check --strict`: there are warnings"},
+		{exitOK, "everything else; with `run`, `rerun`, `merge` and `grade`: every trial passed"},
 	} {
 		fmt.Fprintf(&out, "| %d | %s |\n", e.code, e.when)
 	}

@@ -76,7 +76,7 @@ func TestFaults_KilledFromOutside(t *testing.T) {
 			if err != nil || earlier.Class != evidence.ClassInfra || earlier.AgentStart.IsZero() {
 				t.Errorf("the first attempt is kept as %+v, %v", earlier, err)
 			}
-			if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt(s) that ended as infra: killed: the ") {
+			if !strings.Contains(c.stdout.String(), "x/1 pass after 1 attempt that ended as infra: killed: the ") {
 				t.Errorf("stdout: %s", c.stdout.String())
 			}
 			if !regexp.MustCompile(`(?m)^infra \(killed\) +x/1 .*; once more$`).MatchString(c.stderr.String()) {

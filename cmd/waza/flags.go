@@ -128,12 +128,13 @@ func upstreamFlags() map[string]string {
 
 // inertFlags returns the hidden flags of upstream waza that have no effect here.
 func inertFlags() (flags []cli.Flag) {
+	const noEffect = "Accepted as by upstream waza, without effect"
 	for _, name := range slices.Sorted(maps.Keys(upstreamFlags())) {
 		if name == "cache-dir" || name == "snapshot" {
-			flags = append(flags, &cli.StringFlag{Name: name, Hidden: true})
+			flags = append(flags, &cli.StringFlag{Name: name, Usage: noEffect, Hidden: true})
 			continue
 		}
-		flags = append(flags, &cli.BoolFlag{Name: name, Hidden: true})
+		flags = append(flags, &cli.BoolFlag{Name: name, Usage: noEffect, Hidden: true})
 	}
 	return flags
 }

@@ -54,7 +54,7 @@ func (s imagesCommand) command() *cli.Command {
 				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
 			},
 			{
-				Name: "save", Usage: "Write the images of an eval to an archive, and their list for a cluster", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
+				Name: "save", Usage: "Write the images of an eval to an archive, and their list to waza.images.json", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
 					if c.NArg() < 1 || c.NArg() > 2 {
@@ -70,7 +70,7 @@ func (s imagesCommand) command() *cli.Command {
 				},
 			},
 			{
-				Name: "push", Usage: "Push the images of an eval to a registry, and write their list for a cluster", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
+				Name: "push", Usage: "Push the images of an eval to a registry, and write their list to waza.images.json", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
 					if c.NArg() < 1 || c.NArg() > 2 {

@@ -58,7 +58,7 @@ func (s inspectCommand) command() *cli.Command {
 			&cli.StringFlag{Name: "get", Usage: "Get `PROMPT`"},
 			&cli.StringFlag{Name: "args", Usage: "Arguments for --call or --get, as a `JSON` object"},
 			&cli.StringFlag{Name: "read", Usage: "Read the resource at `URI`"},
-			&cli.StringFlag{Name: "out", Usage: "Write evidence to the new directory `DIR` (default: .waza/inspections/<time>-<name>)"},
+			&cli.StringFlag{Name: "out", Usage: "Write evidence to the new directory `DIR` (default: .waza/inspections/<time>-<name>-<random>)"},
 			&cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never", DefaultText: "the eval's"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Inspect even if attack `NAME` escapes the sandbox (repeatable)"},
 			&cli.BoolFlag{Name: "pin", Usage: "Record in waza.lock what each server lists, so that later runs report changes"},

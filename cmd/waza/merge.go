@@ -23,7 +23,7 @@ func (s mergeCommand) command() *cli.Command {
 			"if one process had run all trials. The shards stay as they are.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "run-dir", Usage: "Write the merged run to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
+			&cli.StringFlag{Name: "run-dir", Usage: "Write the merged run to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {

@@ -31,7 +31,7 @@ func (s rerunCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
 			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
 			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Run even if attack `NAME` escapes the sandbox (repeatable)"},
-			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
+			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			outputFlag(),
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},

@@ -70,7 +70,7 @@ func (s runCommand) command() *cli.Command {
 			contextDirFlag(),
 			mcpFlag(), egressFlag(),
 			outputFlag(),
-			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>)"},
+			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			&cli.StringFlag{Name: "resume", Usage: "Complete the run in directory `RUN`"},
 			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "Print the plan of each trial without starting anything"},

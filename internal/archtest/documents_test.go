@@ -18,8 +18,8 @@ import (
 
 const packagesHead = `# Packages
 
-Every package with what its own comment says of it first. This page is generated: change
-the comment, and run ` + "`make golden`" + `. Packages of tests alone are left out.
+Every package with the first sentence of its comment. This page is generated: change
+the comment, and run ` + "`make golden`" + `. Packages that contain only tests are left out.
 
 | package | what it does |
 |---|---|

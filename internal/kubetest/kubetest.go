@@ -1,4 +1,4 @@
-// Package kubetest is for tests on a Kubernetes cluster: that which KUBECONFIG names.
+// Package kubetest helps tests on the Kubernetes cluster that KUBECONFIG names.
 package kubetest
 
 import (

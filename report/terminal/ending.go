@@ -255,8 +255,8 @@ func attemptsBefore(r Trial) string {
 		why = []string{"for the same reason"}
 	}
 	slices.Sort(ends)
-	return fmt.Sprintf("%s/%d %s after %d attempt(s) that ended as %s: %s",
-		r.Task, r.Number, r.Verdicts.Class, len(r.Earlier), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
+	return fmt.Sprintf("%s/%d %s after %s that ended as %s: %s",
+		r.Task, r.Number, r.Verdicts.Class, text.Count(len(r.Earlier), "attempt"), strings.Join(slices.Compact(ends), " and "), strings.Join(why, "; "))
 }
 
 // ungraded returns lines about misreported calls that no grader failed.

@@ -27,11 +27,11 @@ func TestAttemptsBefore(t *testing.T) {
 	r.Verdicts.Reason = evidence.ReasonSandbox
 	attempt := evidence.Trial{Class: evidence.ClassInfra, Reason: evidence.ReasonSandbox, Message: "no engine\nat all"}
 	r.Earlier = []evidence.Trial{attempt, attempt}
-	if got, want := attemptsBefore(r), "price/1 infra after 2 attempt(s) that ended as infra: for the same reason"; got != want {
+	if got, want := attemptsBefore(r), "price/1 infra after 2 attempts that ended as infra: for the same reason"; got != want {
 		t.Errorf("%q", got)
 	}
 	r.Verdicts.Class, r.Verdicts.Reason, r.Verdicts.Message = evidence.ClassPass, "", ""
-	if got, want := attemptsBefore(r), "price/1 pass after 2 attempt(s) that ended as infra: sandbox: no engine"; got != want {
+	if got, want := attemptsBefore(r), "price/1 pass after 2 attempts that ended as infra: sandbox: no engine"; got != want {
 		t.Errorf("%q", got)
 	}
 }
