@@ -49,8 +49,11 @@ func (s *stage) unlessOutside(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	if foreign := s.foreignEnding(ctx); foreign != nil {
-		return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
+	// Each container is asked: a request to it may fail a moment before it is known to be gone.
+	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
+		if foreign := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); foreign != nil {
+			return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
+		}
 	}
 	return err
 }
