@@ -386,7 +386,7 @@ func TestShardsAreOneRun(t *testing.T) {
 		"--shards 4":                    "--shards 4: the run has 3 tasks, and every shard needs one",
 		"--shards 2 --shard 1/2":        "give one of the two",
 		"--shards 2 --keep":             "leave out one of them",
-		"--shards 2 --update-snapshots": "leave out one of them",
+		"--shards 2 --update-snapshots": "remove one of them",
 		"--shards 2 --allow-host-hooks": "leave out one of them",
 	} {
 		if said := p.run("", 2, append([]string{"run"}, strings.Fields(args)...)...); !strings.Contains(said, says) || strings.Count(said, "\n") != 1 {
