@@ -119,27 +119,40 @@ func isBelow(dir, file string) bool {
 	return err == nil && filepath.IsLocal(name)
 }
 
-// filesForShards returns the paths of all that the job reads on this machine. It fails if some
-// of it cannot be had on another.
+// checkForShards returns an error if the job needs something of this machine that runners of shards
+// cannot have.
+func checkForShards(j *Job) error {
+	for _, t := range j.Trials {
+		if len(t.Repos) > 0 {
+			return mistake("task %s has a git repository, which runners of shards cannot fetch: leave out --shards", t.Task)
+		}
+		for _, s := range t.Servers {
+			if s.Source != nil {
+				return mistake("server %q is built from a directory, which runners of shards do not have: push its image and name that, or leave out --shards", s.Name)
+			}
+			for _, secret := range s.Config.Secrets {
+				switch {
+				case len(secret.Command) > 0:
+					return mistake("server %q has a secret of a command, which runners of shards cannot run: give it in a variable", s.Name)
+				case filepath.IsAbs(secret.File):
+					return mistake("server %q has its secret in %s, which runners of shards do not have: give it in a variable", s.Name, secret.File)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// filesForShards returns the paths of all that the job reads on this machine. The job has passed
+// [checkForShards].
 func filesForShards(j *Job) (paths []string, err error) {
 	e, q := j.Eval, j.Request
 	paths = append(e.Files(), ".", LockPath(e))
 	for _, t := range j.Trials {
 		paths = append(paths, t.ImagesFile)
-		if len(t.Repos) > 0 {
-			return nil, mistake("task %s has a git repository, which runners of shards cannot fetch: leave out --shards", t.Task)
-		}
 		for _, s := range t.Servers {
-			if s.Source != nil {
-				return nil, mistake("server %q is built from a directory, which runners of shards do not have: push its image and name that, or leave out --shards", s.Name)
-			}
 			for _, secret := range s.Config.Secrets {
-				switch {
-				case len(secret.Command) > 0:
-					return nil, mistake("server %q has a secret of a command, which runners of shards cannot run: give it in a variable", s.Name)
-				case filepath.IsAbs(secret.File):
-					return nil, mistake("server %q has its secret in %s, which runners of shards do not have: give it in a variable", s.Name, secret.File)
-				case secret.File != "":
+				if secret.File != "" {
 					paths = append(paths, filepath.Join(e.Dir(), secret.File))
 				}
 			}
@@ -333,8 +346,7 @@ func TakeUpload(j *Job, number int, r io.Reader) error {
 // runShards has the shards of a job run elsewhere, and makes one run of them, as if this process
 // had run all trials.
 func runShards(ctx context.Context, j *Job) (Outcome, error) {
-	// What shards cannot have is refused before a secret's command runs here.
-	if _, err := filesForShards(j); err != nil {
+	if err := checkForShards(j); err != nil { // before a secret's command runs here
 		return Outcome{}, err
 	}
 	if err := j.readSecrets(ctx); err != nil {

@@ -1,6 +1,6 @@
 // Package plan turns an eval into a plan of each of its trials: plain data, made before anything
-// starts, and printed by --dry-run. It reads the files of the eval and the variables that it is given. It
-// uses no network, processes, container engine or clock.
+// starts, and printed by --dry-run. It reads the files of the eval and the variables that it is
+// given. It uses no network, processes, container engine or clock.
 package plan
 
 import (
