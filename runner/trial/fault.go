@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -50,10 +51,8 @@ func (s *stage) unlessOutside(ctx context.Context, err error) error {
 		return err
 	}
 	// Each container is asked: a request to it may fail a moment before it is known to be gone.
-	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
-		if foreign := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); foreign != nil {
-			return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
-		}
+	if foreign := firstForeign(ctx, s.withAgent()); foreign != nil {
+		return &fault{reasonOf(foreign), fmt.Errorf("%w; %w", foreign, err)}
 	}
 	return err
 }
@@ -144,13 +143,23 @@ func (w *watcher) close() {
 	w.watchers.Wait()
 }
 
-// foreignEnding returns a fault for the first container of the trial that somebody outside it
-// ended, or nil.
+// foreignEnding returns a fault for the first container of the trial that is known to be gone and
+// that somebody outside the trial ended, or nil.
 func (s *stage) foreignEnding(ctx context.Context) error {
-	for _, m := range append(s.members(), member{s.sandbox, sandbox.Agent}) {
-		if !process.IsClosed(sandbox.GoneOf(m.sandbox, m.container)) {
-			continue
-		}
+	return firstForeign(ctx, slices.DeleteFunc(s.withAgent(), func(m member) bool {
+		return !process.IsClosed(sandbox.GoneOf(m.sandbox, m.container))
+	}))
+}
+
+// withAgent returns the containers of servers and services, and the agent's.
+func (s *stage) withAgent() []member {
+	return append(s.members(), member{s.sandbox, sandbox.Agent})
+}
+
+// firstForeign returns a fault for the first of the containers that somebody outside the trial
+// ended, or nil.
+func firstForeign(ctx context.Context, containers []member) error {
+	for _, m := range containers {
 		if err := foreignFault(m.container, sandbox.EndedOf(ctx, m.sandbox, m.container)); err != nil {
 			return err
 		}
