@@ -17,24 +17,11 @@ import (
 	"github.com/waza-isolate/waza/internal/kubetest"
 )
 
-const disturbedEval = `
-name: disturbed
-config:
-  trials_per_task: 11
-  timeout_seconds: 60
-  executor: script
-  workers: 1
-  isolation:
-    agent: {cpus: 0.5, memory: 64m, disk: 16m}
-    kubernetes: {namespace: NAMESPACE, cpu_requests: 0.02, remove_interface: true}
-tasks: [tasks/*.yaml]
-`
-
 // Whatever is done to a cluster, and to the runner, while a trial is at work: no trial gets a wrong
 // verdict, the run is completed by --resume at the latest, and nothing of it is left.
 func TestDisturbed(t *testing.T) {
 	kill := kubetest.Command(t, "WAZA_KUBERNETES_KILL")
-	p := newShardsProject(t, "waza-disturbed", disturbedEval, "{id: x, inputs: {prompt: x}, script: [{sleep: 4s}, {say: a}]}")
+	p := newShardsProject(t, "waza-disturbed", evalOfTrials(11), "{id: x, inputs: {prompt: x}, script: [{sleep: 4s}, {say: a}]}")
 	ctx, namespace := t.Context(), p.cluster.Namespace
 	pods := p.client.CoreV1().Pods(namespace)
 	command := func(t *testing.T, args ...string) {

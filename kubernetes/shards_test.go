@@ -405,10 +405,12 @@ func TestShardsAreOneRun(t *testing.T) {
 	_ = roles.Delete(t.Context(), "waza-launcher", metav1.DeleteOptions{}) // for the next time
 }
 
-const longEval = `
-name: long
+// evalOfTrials returns an eval with trials one after another.
+func evalOfTrials(perTask int) string {
+	return fmt.Sprintf(`
+name: trials
 config:
-  trials_per_task: 8
+  trials_per_task: %d
   timeout_seconds: 60
   executor: script
   workers: 1
@@ -416,7 +418,8 @@ config:
     agent: {cpus: 0.5, memory: 64m, disk: 16m}
     kubernetes: {namespace: NAMESPACE, cpu_requests: 0.02, remove_interface: true}
 tasks: [tasks/*.yaml]
-`
+`, perTask)
+}
 
 // What shards have sent stays, whoever ends, and the run is completed by --resume. Of a launcher
 // that is killed nothing is left in the cluster.
@@ -434,7 +437,7 @@ func TestShardsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newShardsProject(t, "waza-shards-"+strings.ReplaceAll(name, " ", "-"), longEval,
+			p := newShardsProject(t, "waza-shards-"+strings.ReplaceAll(name, " ", "-"), evalOfTrials(8),
 				"{id: a, inputs: {prompt: x}, script: [{say: a}]}", "{id: b, inputs: {prompt: x}, script: [{say: a}]}")
 			launcher := p.start(p.launcher, "run", "--shards", "2", "--run-dir", "run")
 			launcher.await("run/trials/a/*/trial.json", "run/trials/b/*/trial.json")
