@@ -111,11 +111,13 @@ func (s *imageStore) forget() {
 	clear(s.known)
 }
 
-// records returns the ids and digests of the images that were used, by reference.
+// records returns the ids and digests of the images that were used, by reference. The guest
+// image has the digest of its executable as its id: the engine gives it another one if the image
+// was removed and is made again.
 func (s *imageStore) records() evidence.ImageRecords {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	records := evidence.ImageRecords{guestRepository: {ID: s.guest.ID, Digests: s.guest.Digests}}
+	records := evidence.ImageRecords{guestRepository: {ID: "sha256:" + s.guest.executable}}
 	for ref, info := range s.known {
 		records[ref] = evidence.ImageRecord{ID: info.ID, Digests: info.Digests}
 	}

@@ -149,7 +149,9 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	s.network.end()
 	err := s.backend.engine.answers(ctx)
 	if err == nil {
-		err = s.takeDown(ctx)
+		if err = s.takeDown(ctx); err != nil {
+			err = s.backend.blame(ctx, s.lease, err)
+		}
 	} else { // the rest is removed later
 		for _, c := range s.containers {
 			c.abandon()

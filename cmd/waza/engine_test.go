@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -97,6 +99,18 @@ func TestFaults_EngineKilledForGood(t *testing.T) {
 	engine.Start()
 	p.start("gc").wait(exitOK)
 	dockertest.NoObjects(t, engine.Client(), p.runID())
+
+	// The same executable completes the run, even if its images were removed in between.
+	guests, err := engine.Client().ImageList(t.Context(), image.ListOptions{Filters: filters.NewArgs(filters.Arg("reference", "waza-guest"))})
+	if err != nil || len(guests) == 0 {
+		t.Fatalf("images of guests: %v, %v", guests, err)
+	}
+	for _, g := range guests {
+		if _, err := engine.Client().ImageRemove(t.Context(), g.ID, image.RemoveOptions{Force: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.start("run", "--resume", "run").wait(exitOK)
 }
 
 // TestFaults_AddressPoolsUsedUp runs where the engine has no subnet left to choose: waza
