@@ -38,14 +38,7 @@ func (b *Backend) Export(ctx context.Context, trials []*plan.Trial) (guests.Imag
 		}
 	}
 	for ref, info := range found {
-		layer, err := b.engine.ImageInspect(ctx, info.layer)
-		if err != nil {
-			return all, err
-		}
-		if len(layer.RepoTags) == 0 {
-			return all, fmt.Errorf("the image %q has lost its name on the engine; try again", ref)
-		}
-		info.Reference = canonical(layer.RepoTags[0])
+		info.Reference = canonical(info.Reference)
 		all.Images[ref] = info.Image
 	}
 	return all, nil

@@ -79,7 +79,7 @@ func (s *imageStore) get(ctx context.Context, ref, policy string, say func(strin
 	if err != nil {
 		return info, err
 	}
-	if info.layer, err = s.addLayer(ctx, ref, info); err != nil {
+	if err = s.addLayer(ctx, ref, &info); err != nil {
 		return info, err
 	}
 	s.known[ref] = info

@@ -104,7 +104,7 @@ func (s *imageStore) ensureGuest(ctx context.Context, sum string) error {
 		}
 		info, err = s.engine.inspectImage(ctx, ref)
 	}
-	info.executable, info.layer = sum, info.ID
+	info.executable, info.layer, info.Reference = sum, info.ID, ref
 	s.guest = info
 	return err
 }
@@ -127,14 +127,16 @@ func importImage(ctx context.Context, e *engine, ref, message string, files []la
 	return errors.Join(err, progress.Close())
 }
 
-// addLayer returns the id of an image with our executable and the accounts of containers' users
-// on top of base. It is created on first use and kept for other runs.
-func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (string, error) {
+// addLayer sets the layer of an image: an image with our executable and the accounts of
+// containers' users on top. It is created on first use and kept for other runs.
+func (s *imageStore) addLayer(ctx context.Context, of string, base *imageInfo) error {
 	users := userRangeOf(s.engine.info)
 	sum := sha256.Sum256([]byte(base.ID + "\n" + strconv.Itoa(users.first)))
 	ref := layerReference(s.guest.executable) + hex.EncodeToString(sum[:8])
+	base.Reference = ref
 	if made, err := s.engine.inspectImage(ctx, ref); !errdefs.IsNotFound(err) {
-		return made.ID, err
+		base.layer = made.ID
+		return err
 	}
 	var made container.CommitResponse
 	err := s.engine.withImage(ctx, s.run, base.ID, nil, func(id string) error {
@@ -163,9 +165,10 @@ func (s *imageStore) addLayer(ctx context.Context, of string, base imageInfo) (s
 		err = sweeper{s.engine}.dropLayers(ctx, s.guest.executable, s.run)
 	}
 	if err != nil {
-		return "", fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
+		return fmt.Errorf("image %q cannot be given the files of waza: %w", of, err)
 	}
-	return made.ID, nil
+	base.layer = made.ID
+	return nil
 }
 
 // giveVolume sets the owner of a volume's directory. user is "uid:gid".

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -314,38 +315,6 @@ func (p *shardsProject) awaitNothing(within time.Duration) {
 	}
 }
 
-// results returns results.json without times and ids.
-func (p *shardsProject) results(dir string) string {
-	p.Helper()
-	var all any
-	if err := evidence.ReadJSON(filepath.Join(p.dir, dir), "results.json", &all); err != nil {
-		p.Fatal(err)
-	}
-	withoutTimes(all)
-	text, err := json.MarshalIndent(all, "", " ")
-	if err != nil {
-		p.Fatal(err)
-	}
-	return string(text)
-}
-
-func withoutTimes(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			if strings.Contains(key, "_ms") || strings.Contains(key, "duration") || strings.Contains(key, "latency") || slices.Contains([]string{"timestamp", "time", "eval_id", "p50", "p95", "cpu_seconds", "memory_peak"}, key) {
-				delete(v, key)
-				continue
-			}
-			withoutTimes(value)
-		}
-	case []any:
-		for _, value := range v {
-			withoutTimes(value)
-		}
-	}
-}
-
 // The first example in two shards, by a user with the printed role alone, has the results of one
 // process.
 func TestShardsAreOneRun(t *testing.T) {
@@ -377,8 +346,8 @@ func TestShardsAreOneRun(t *testing.T) {
 	}
 	p.awaitNothing(time.Minute)
 	p.run("", 0, "run", "--run-dir", "one")
-	if one, shards := p.results("one"), p.results("shards"); one != shards {
-		t.Errorf("results differ:\n%s\n%s", one, shards)
+	if diff := cmp.Diff(resultsOf(t, filepath.Join(p.dir, "one")), resultsOf(t, filepath.Join(p.dir, "shards"))); diff != "" {
+		t.Errorf("results differ (-one process +shards):\n%s", diff)
 	}
 
 	for args, says := range map[string]string{

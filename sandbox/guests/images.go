@@ -24,7 +24,7 @@ type Images struct {
 
 // Image is the data of an image that container plans need.
 type Image struct {
-	Reference string            `json:"reference"`         // reference for pods; empty on an engine
+	Reference string            `json:"reference"`         // name of the image with waza's files
 	ID        string            `json:"id"`                // id of the image without waza's files
 	Digests   []string          `json:"digests,omitempty"` // repository digests, as name@sha256:…
 	User      string            `json:"user,omitempty"`    // user that the image declares
