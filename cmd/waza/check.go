@@ -31,10 +31,6 @@ func (s checkCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON),
 		},
 		Action: func(c *cli.Context) error {
-			format, err := formatOf(c, formatDefault, formatJSON)
-			if err != nil {
-				return err
-			}
 			evals, err := targets(c)
 			if err != nil {
 				return err
@@ -45,7 +41,7 @@ func (s checkCommand) command() *cli.Command {
 					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
 				}))
 			}
-			if err := s.printChecked(all, format); err != nil {
+			if err := s.printChecked(all, formatOf(c)); err != nil {
 				return withExitCode(err)
 			}
 			errors, warnings := counted(all)

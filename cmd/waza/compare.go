@@ -24,10 +24,6 @@ func (s compareCommand) command() *cli.Command {
 			if c.NArg() < 2 {
 				return usage("compare takes two runs or more; see waza compare --help")
 			}
-			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
-			if err != nil {
-				return err
-			}
 			var entries []results.Entry
 			paths, err := runsNamed(c.Args().Slice())
 			if err != nil {
@@ -48,7 +44,7 @@ func (s compareCommand) command() *cli.Command {
 				}
 			}
 			s.workflow.remark(github.Warning, "compare", worse, paths...)
-			return s.compare(comparison, format, c.String("output"))
+			return s.compare(comparison, formatOf(c), c.String("output"))
 		},
 	}
 }

@@ -39,10 +39,6 @@ func (s doctorCommand) command() *cli.Command {
 			if c.NArg() > 0 {
 				return usage("doctor takes no arguments")
 			}
-			format, err := formatOf(c, formatDefault, formatJSON)
-			if err != nil {
-				return err
-			}
 			on, err := readOn(s.state, c)
 			if err != nil {
 				return err
@@ -70,7 +66,7 @@ func (s doctorCommand) command() *cli.Command {
 				all = append(all, s.probeSandboxes(c.Context)...)
 			}
 			all = append(all, examineMachine()...)
-			if err := s.printChecks(format, all); err != nil {
+			if err := s.printChecks(formatOf(c), all); err != nil {
 				return err
 			}
 			if all.Worst() == containers.CheckProblem {

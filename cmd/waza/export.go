@@ -34,16 +34,16 @@ func (s exportCommand) command() *cli.Command {
 			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
 		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats)},
+			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats), Action: mustBeOneOf("format", formats)},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write to `FILE`", DefaultText: "stdout"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 1 || c.NArg() > 3 {
 				return usage("export takes a run directory, and the trials to export; see waza export --help")
 			}
-			f, err := formatOf(c, formats...)
-			if err != nil {
-				return err
+			f := formatOf(c)
+			if f == "" {
+				return usage("give --format: %s", either(formats))
 			}
 			dir, err := runNamed(c.Args().First())
 			if err != nil {

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/waza-isolate/waza/mcpconfig"
+	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 // permute moves the flags of a command before its arguments. The library stops parsing flags at
@@ -70,6 +73,54 @@ func takesValue(command *cli.Command, arg string) bool {
 		return !isBool
 	}
 	return false
+}
+
+// mustBeOneOf returns an action that rejects a flag's value if it is not one of all.
+func mustBeOneOf[T ~string](flag string, all []T) func(*cli.Context, string) error {
+	return func(_ *cli.Context, value string) error {
+		if !slices.Contains(all, T(value)) {
+			return usage("--%s must be %s, not %q", flag, either(all), value)
+		}
+		return nil
+	}
+}
+
+// mustBeFrom returns an action that rejects a flag's value if it is not from least to most.
+func mustBeFrom(flag string, least, most int) func(*cli.Context, int) error {
+	return func(_ *cli.Context, n int) error {
+		if n < least || n > most {
+			return usage("--%s must be from %d to %d", flag, least, most)
+		}
+		return nil
+	}
+}
+
+// mustBePositive returns an action that rejects a flag's value if it is not more than 0.
+func mustBePositive(flag string) func(*cli.Context, time.Duration) error {
+	return func(_ *cli.Context, d time.Duration) error {
+		if d <= 0 {
+			return usage("--%s must be more than 0, such as 10s", flag)
+		}
+		return nil
+	}
+}
+
+func trialsFlag(defaultText string) cli.Flag {
+	return &cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: defaultText, Action: mustBeFrom("trials", 1, maxTrials)}
+}
+
+func pullFlag(requires string) cli.Flag {
+	return &cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never" + requires, DefaultText: "the eval's", Action: mustBeOneOf("pull", mcpconfig.PullPolicies())}
+}
+
+// allowWeakFlag returns the flag for attacks despite which a command does what does says.
+func allowWeakFlag(does, requires string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "allow-weak", Usage: does + " even if attack `NAME` escapes the sandbox (repeatable)" + requires, Action: func(_ *cli.Context, names []string) error {
+		if err := selftest.CheckNames(names); err != nil {
+			return usage("--allow-weak: %w", err)
+		}
+		return nil
+	}}
 }
 
 // once is the value of a flag that may be given only once. The library silently takes the last

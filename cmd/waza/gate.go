@@ -35,10 +35,6 @@ func (s gateCommand) command() *cli.Command {
 			if c.NArg() != 1 || c.String("against") == "" {
 				return usage("gate takes one run, and with --against the run to compare it with; see waza gate --help")
 			}
-			format, err := formatOf(c, formatDefault, formatJSON)
-			if err != nil {
-				return err
-			}
 			gate := results.Gate{AllowFlaky: c.Bool("allow-flaky")}
 			if c.IsSet("max-drop") {
 				drop := c.Float64("max-drop") / 100
@@ -47,7 +43,7 @@ func (s gateCommand) command() *cli.Command {
 				}
 				gate.MaxDrop = &drop
 			}
-			return s.gate(gate, c.String("against"), c.Args().First(), format)
+			return s.gate(gate, c.String("against"), c.Args().First(), formatOf(c))
 		},
 	}
 }

@@ -36,10 +36,6 @@ func (s gradeCommand) command() *cli.Command {
 			if c.NArg() != 1 {
 				return usage("grade takes one run directory; see waza grade --help")
 			}
-			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
-			if err != nil {
-				return err
-			}
 			if !asksJudges(c) && (c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv)) {
 				return usage("--%s and --%s are about asking the judge: give --judge or --judge-again too", judgeURL, judgeKeyEnv)
 			}
@@ -56,7 +52,7 @@ func (s gradeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return s.printOutcome(out, err, format, c.String("output"))
+			return s.printOutcome(out, err, formatOf(c), c.String("output"))
 		},
 	}
 }

@@ -29,7 +29,6 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/sandbox/selftest"
 	"github.com/waza-isolate/waza/scaffold"
 )
 
@@ -58,8 +57,7 @@ func (s initCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "no-ci", Usage: "Write no workflow"},
 			&cli.BoolFlag{Name: "no-run", Usage: "Write the files without running the eval"},
 			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
-			egressFlag(),
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Continue even if attack `NAME` escapes the sandbox (repeatable)"},
+			egressFlag(), allowWeakFlag("Continue", ""),
 		},
 		Action: func(c *cli.Context) error {
 			s := initCommand{s.onScreen()}
@@ -102,9 +100,6 @@ func (s initCommand) readNewEval(c *cli.Context) (*newEval, error) {
 	args, command := s.arguments(c)
 	if len(args) > 1 || len(args) == 1 && len(command) > 0 && !isDir(args[0]) {
 		return nil, usage("init takes one directory, file or URL, or a command after --; see waza init --help")
-	}
-	if err := selftest.CheckNames(b.allowWeak); err != nil {
-		return nil, usage("--allow-weak: %w", err)
 	}
 	target := "."
 	if len(args) == 1 {

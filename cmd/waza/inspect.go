@@ -25,7 +25,6 @@ import (
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner"
-	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 const (
@@ -52,25 +51,20 @@ func (s inspectCommand) command() *cli.Command {
 			&cli.StringSliceFlag{Name: "server", Usage: "Inspect only the server called `NAME` (repeatable)"},
 			&cli.StringFlag{Name: "image", Usage: "Run COMMAND, and the servers of a client's file that name no image, in `IMAGE`"},
 			egressFlag(),
-			&cli.DurationFlag{Name: "for", Value: defaultWatch, Usage: "Watch each server for `TIME` after it has answered"},
-			&cli.DurationFlag{Name: "patience", Value: defaultPatience, Usage: "Wait up to `TIME` for each list and each --call, --get or --read"},
+			&cli.DurationFlag{Name: "for", Value: defaultWatch, Usage: "Watch each server for `TIME` after it has answered", Action: mustBePositive("for")},
+			&cli.DurationFlag{Name: "patience", Value: defaultPatience, Usage: "Wait up to `TIME` for each list and each --call, --get or --read", Action: mustBePositive("patience")},
 			&cli.StringFlag{Name: "call", Usage: "Call `TOOL`"},
 			&cli.StringFlag{Name: "get", Usage: "Get `PROMPT`"},
 			&cli.StringFlag{Name: "args", Usage: "Arguments for --call or --get, as a `JSON` object"},
 			&cli.StringFlag{Name: "read", Usage: "Read the resource at `URI`"},
 			&cli.StringFlag{Name: "out", Usage: "Write evidence to the new directory `DIR` (default: .waza/inspections/<time>-<name>-<random>)"},
-			&cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never", DefaultText: "the eval's"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Inspect even if attack `NAME` escapes the sandbox (repeatable)"},
+			pullFlag(""), allowWeakFlag("Inspect", ""),
 			&cli.BoolFlag{Name: "pin", Usage: "Record in waza.lock what each server lists, so that later runs report changes"},
 			&cli.BoolFlag{Name: "full", Usage: "Print full descriptions and schemas"},
 			formatFlag(formatDefault, formatJSON, formatSARIF),
 		},
 		Action: func(c *cli.Context) error {
-			o, err := readInspectOptions(c)
-			if err != nil {
-				return err
-			}
-			q, err := s.newInspection(c, o)
+			q, err := s.newInspection(c)
 			if err != nil {
 				return err
 			}
@@ -80,14 +74,18 @@ func (s inspectCommand) command() *cli.Command {
 			if report.Ended.IsZero() {
 				return withExitCode(err)
 			}
-			return s.printReport(report, err, q.Dir, o)
+			return s.printReport(c, report, err, q.Dir)
 		},
 	}
 }
 
 // newInspection returns the inspection that the command line asks for.
-func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.Inspection, error) {
-	t, err := s.findTarget(c, o)
+func (s inspectCommand) newInspection(c *cli.Context) (runner.Inspection, error) {
+	exercises, err := readExercises(c)
+	if err != nil {
+		return runner.Inspection{}, err
+	}
+	t, err := s.findTarget(c)
 	if err != nil {
 		return runner.Inspection{}, err
 	}
@@ -95,9 +93,9 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 		return runner.Inspection{}, usage("%w", err)
 	}
 	q := runner.Inspection{
-		ID: runner.NewID("inspect " + t.names[0]), Eval: t.eval, Servers: t.names, Source: t.source, Dir: o.out,
-		Isolated: o.isolate, Pull: o.pull, Pin: o.pin, Watch: o.watch, Patience: o.patience, Exercises: o.exercises, AllowWeak: o.allowWeak,
-		Host: s.host(normal, false),
+		ID: runner.NewID("inspect " + t.names[0]), Eval: t.eval, Servers: t.names, Source: t.source, Dir: c.String("out"),
+		Isolated: c.Bool("isolate"), Pull: c.String("pull"), Pin: c.Bool("pin"), Watch: c.Duration("for"), Patience: c.Duration("patience"),
+		Exercises: exercises, AllowWeak: c.StringSlice("allow-weak"), Host: s.host(normal, false),
 	}
 	for _, secret := range t.secrets {
 		q.Host.Secrets.Add(secret)
@@ -105,8 +103,8 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 	if q.Dir == "" {
 		q.Dir = filepath.Join(".waza", "inspections", q.ID)
 	}
-	if len(o.exercises) > 0 && len(t.names) > 1 {
-		return q, usage("--%s is for one server; choose it with --server: %s", o.exercises[0].What, strings.Join(t.names, ", "))
+	if len(exercises) > 0 && len(t.names) > 1 {
+		return q, usage("--%s is for one server; choose it with --server: %s", exercises[0].What, strings.Join(t.names, ", "))
 	}
 	ok, err := runner.IsNewOrEmpty(q.Dir)
 	switch {
@@ -120,9 +118,9 @@ func (s inspectCommand) newInspection(c *cli.Context, o inspectOptions) (runner.
 
 // printReport prints the report of an inspection that was written to dir. err is from pinning
 // servers.
-func (s inspectCommand) printReport(report inspection.Report, err error, dir string, o inspectOptions) error {
+func (s inspectCommand) printReport(c *cli.Context, report inspection.Report, err error, dir string) error {
 	var printed error
-	switch o.format {
+	switch formatOf(c) {
 	case formatJSON:
 		printed = copyTo(s.stdout, dir, inspection.File)
 	case formatSARIF:
@@ -132,7 +130,7 @@ func (s inspectCommand) printReport(report inspection.Report, err error, dir str
 		}
 		printed = s.printJSON(func(w io.Writer) error { _, err := w.Write(document); return err })
 	default:
-		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: o.full, Dir: dir})
+		printed = inspection.Print(s.stdout, report, inspection.Options{Width: width(s.stdout), Full: c.Bool("full"), Dir: dir})
 	}
 	if err := errors.Join(printed, err); err != nil {
 		return withExitCode(err)
@@ -141,43 +139,6 @@ func (s inspectCommand) printReport(report inspection.Report, err error, dir str
 		return exitWith(exitInfra)
 	}
 	return nil
-}
-
-// inspectOptions are the flags of waza inspect.
-type inspectOptions struct {
-	isolate, pin    bool
-	full            bool
-	servers         []string
-	image, pull     string
-	watch, patience time.Duration
-	exercises       []inspection.Exercise
-	out             string
-	allowWeak       []string
-	format          format
-}
-
-func readInspectOptions(c *cli.Context) (o inspectOptions, err error) {
-	o = inspectOptions{
-		isolate: c.Bool("isolate"), pin: c.Bool("pin"), full: c.Bool("full"), servers: c.StringSlice("server"),
-		image: c.String("image"), pull: c.String("pull"), watch: c.Duration("for"), patience: c.Duration("patience"),
-		out: c.String("out"), allowWeak: c.StringSlice("allow-weak"),
-	}
-	if o.format, err = formatOf(c, formatDefault, formatJSON, formatSARIF); err != nil {
-		return o, err
-	}
-	for _, flag := range []string{"for", "patience"} {
-		if d := c.Duration(flag); d <= 0 {
-			return o, usage("--%s must be more than 0, such as 10s", flag)
-		}
-	}
-	if c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.pull) {
-		return o, usage("--pull must be missing, always or never, not %q", o.pull)
-	}
-	if err := selftest.CheckNames(o.allowWeak); err != nil {
-		return o, usage("--allow-weak: %w", err)
-	}
-	o.exercises, err = readExercises(c)
-	return o, err
 }
 
 func readExercises(c *cli.Context) (all []inspection.Exercise, err error) {
@@ -221,46 +182,48 @@ type target struct {
 func serverFiles() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
-func (s inspectCommand) findTarget(c *cli.Context, o inspectOptions) (target, error) {
+func (s inspectCommand) findTarget(c *cli.Context) (target, error) {
 	args, command := s.arguments(c)
+	servers, image := c.StringSlice("server"), c.String("image")
 	switch {
 	case len(args) == 0 && len(command) > 0:
-		return s.commandTarget(command, o)
+		return s.commandTarget(command, servers, image)
 	case len(args) == 0:
 		file, err := evalNamed("")
 		if err != nil {
 			return target{}, err
 		}
-		return s.fileTarget(file, o)
+		return s.fileTarget(file, servers, image)
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
-		return s.urlTarget(args[0], o)
+		return s.urlTarget(args[0], servers, image)
 	}
 	name := args[0]
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		return s.fileTarget(name, o)
+		return s.fileTarget(name, servers, image)
 	}
 	if mcpconfig.CheckName(name) != nil || strings.ContainsAny(name, `./\`) {
 		return target{}, usage("%s is not a file, a server's name or a URL", text.Inert(name))
 	}
-	return s.namedTarget(name, o)
+	return s.namedTarget(name, servers, image)
 }
 
-// fileTarget returns the servers of an eval or of a client's configuration file.
-func (s inspectCommand) fileTarget(file string, o inspectOptions) (target, error) {
+// fileTarget returns the named servers, or all, of an eval or of a client's configuration file. In the
+// latter, image is that of servers without one.
+func (s inspectCommand) fileTarget(file string, servers []string, image string) (target, error) {
 	var t target
 	var err error
 	switch filepath.Ext(file) {
 	case ".yaml", ".yml":
 		t, err = s.evalTarget(file)
 	default:
-		t, err = s.clientTarget(file, o)
+		t, err = s.clientTarget(file, image)
 	}
 	if err != nil {
 		return target{}, err
 	}
-	return t, t.selectServers(o.servers)
+	return t, t.selectServers(servers)
 }
 
 func (s inspectCommand) evalTarget(file string) (target, error) {
@@ -271,12 +234,12 @@ func (s inspectCommand) evalTarget(file string) (target, error) {
 	return target{eval: e, source: file}, nil
 }
 
-func (s inspectCommand) clientTarget(file string, o inspectOptions) (target, error) {
+func (s inspectCommand) clientTarget(file, image string) (target, error) {
 	data, err := clientsFile(file)
 	if err != nil {
 		return target{}, err
 	}
-	return s.clientData(file, data, o)
+	return s.clientData(file, data, image)
 }
 
 // clientsFile reads a client's configuration file. It rejects other files, such as a program
@@ -293,12 +256,12 @@ func clientsFile(file string) ([]byte, error) {
 }
 
 // clientData parses a client's configuration, from a file or generated.
-func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (target, error) {
+func (s inspectCommand) clientData(name string, data []byte, image string) (target, error) {
 	client, err := s.readClient(name, data)
 	if err != nil {
 		return target{}, err
 	}
-	e, err := eval.OfClient(client, o.image)
+	e, err := eval.OfClient(client, image)
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
 	}
@@ -306,14 +269,14 @@ func (s inspectCommand) clientData(name string, data []byte, o inspectOptions) (
 }
 
 // namedTarget looks up a server by name in the files of the current directory.
-func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, error) {
+func (s inspectCommand) namedTarget(name string, servers []string, image string) (target, error) {
 	var found []target
 	var looked []string
 	for _, file := range serverFiles() {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		t, err := s.fileTarget(file, inspectOptions{image: o.image})
+		t, err := s.fileTarget(file, nil, image)
 		if err != nil {
 			return target{}, err
 		}
@@ -329,7 +292,7 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 		return target{}, usage("no server %q in %s", name, strings.Join(looked, ", "))
 	case len(found) > 1:
 		return target{}, usage("server %q is in %s and in %s; inspect one: waza inspect --isolate %s --server %s", name, found[0].source, found[1].source, found[0].source, name)
-	case len(o.servers) > 0:
+	case len(servers) > 0:
 		return target{}, usage("--server chooses among the servers of a file, and %s is one already", name)
 	}
 	t := found[0]
@@ -338,30 +301,30 @@ func (s inspectCommand) namedTarget(name string, o inspectOptions) (target, erro
 }
 
 // commandTarget returns the server that a command starts.
-func (s inspectCommand) commandTarget(command []string, o inspectOptions) (target, error) {
+func (s inspectCommand) commandTarget(command, servers []string, image string) (target, error) {
 	server := map[string]any{"command": command[0], "args": command[1:]}
-	if o.image != "" {
-		server["image"] = o.image
+	if image != "" {
+		server["image"] = image
 	}
-	t, err := s.singleTarget(nameOfCommand(command), server, o)
+	t, err := s.singleTarget(nameOfCommand(command), server, servers, image)
 	t.source = "the command line"
 	return t, err
 }
 
-func (s inspectCommand) urlTarget(text string, o inspectOptions) (target, error) {
+func (s inspectCommand) urlTarget(text string, servers []string, image string) (target, error) {
 	name := "remote"
 	if u, err := url.Parse(text); err == nil {
 		name = u.Hostname()
 	}
-	t, err := s.singleTarget(name, map[string]any{"url": text}, o)
+	t, err := s.singleTarget(name, map[string]any{"url": text}, servers, image)
 	t.source = "the command line"
 	return t, err
 }
 
 // singleTarget returns the target for one server that is not configured in a file. If name is not
 // valid as a host name, "server" is used.
-func (s inspectCommand) singleTarget(name string, server map[string]any, o inspectOptions) (target, error) {
-	if len(o.servers) > 0 {
+func (s inspectCommand) singleTarget(name string, server map[string]any, servers []string, image string) (target, error) {
+	if len(servers) > 0 {
 		return target{}, usage("--server chooses among the servers of a file")
 	}
 	if len(name) > 63 || slices.Contains(mcpconfig.ReservedNames(), name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
@@ -373,7 +336,7 @@ func (s inspectCommand) singleTarget(name string, server map[string]any, o inspe
 		return target{}, withExitCode(err)
 	}
 	const source = "command line"
-	t, err := s.clientData(source, data, o)
+	t, err := s.clientData(source, data, image)
 	if err != nil { // positions in the generated file mean nothing to the user
 		return target{}, usage("%s", regexp.MustCompile(`(?m)^`+source+`:\d+:\d+: `).ReplaceAllString(err.Error(), ""))
 	}

@@ -30,10 +30,6 @@ func (s mergeCommand) command() *cli.Command {
 			if c.NArg() == 0 {
 				return usage("merge takes the run directories of all shards; see waza merge --help")
 			}
-			format, err := formatOf(c, formatDefault, formatJSON, formatGitHub)
-			if err != nil {
-				return err
-			}
 			dirs, err := runsNamed(c.Args().Slice())
 			if err != nil {
 				return err
@@ -42,7 +38,7 @@ func (s mergeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return gradeCommand(s).printOutcome(out, err, format, c.String("output"))
+			return gradeCommand(s).printOutcome(out, err, formatOf(c), c.String("output"))
 		},
 	}
 }

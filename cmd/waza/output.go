@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -33,19 +32,10 @@ const (
 
 // formatFlag returns the flag of a command that prints in any of the given formats.
 func formatFlag(all ...format) cli.Flag {
-	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "Print in `FORMAT`: " + either(all)}
+	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "Print in `FORMAT`: " + either(all), Action: mustBeOneOf("format", all)}
 }
 
-func formatOf(c *cli.Context, all ...format) (format, error) {
-	f := format(c.String("format"))
-	switch {
-	case f == "":
-		return "", usage("give --format: %s", either(all))
-	case !slices.Contains(all, f):
-		return "", usage("--format must be %s, not %q", either(all), f)
-	}
-	return f, nil
-}
+func formatOf(c *cli.Context) format { return format(c.String("format")) }
 
 // either joins names with commas and a final "or".
 func either[T ~string](all []T) string {
@@ -112,7 +102,7 @@ type runOutput struct {
 
 // readOutput reads the flags for the output of a run.
 func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
-	out = runOutput{state: s, file: c.String("output")}
+	out = runOutput{state: s, file: c.String("output"), format: formatOf(c)}
 	if out.exports, err = readExports(c, out.file); err != nil {
 		return out, err
 	}
@@ -132,8 +122,7 @@ func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
 			return out, usage("--output: there is no directory %s", filepath.Dir(out.file))
 		}
 	}
-	out.format, err = formatOf(c, formatDefault, formatJSON, formatGitHub)
-	return out, err
+	return out, nil
 }
 
 // printOutcome prints the outcome of a run. It returns err joined with errors of printing. j is nil if

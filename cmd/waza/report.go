@@ -45,17 +45,13 @@ func (s reportCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			format, err := formatOf(c, formatDefault, formatGitHub)
-			if err != nil {
-				return err
-			}
-			if format == formatGitHub && len(dirs) > 1 {
+			if formatOf(c) == formatGitHub && len(dirs) > 1 {
 				return usage("--format github-comment takes a single run; use waza compare --format github-comment for several")
 			}
 			if c.String("output") == "" && len(dirs) > 1 {
 				return usage("a report of several runs needs a file: name it with --output")
 			}
-			return s.report(dirs, c.String("output"), format)
+			return s.report(dirs, c.String("output"), formatOf(c))
 		},
 	}
 }

@@ -27,10 +27,10 @@ func (s rerunCommand) command() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "failed", Usage: "Run only tasks with a trial that did not pass"},
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
-			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "as RUN"},
+			trialsFlag("as RUN"),
 			&cli.BoolFlag{Name: "keep", Usage: "Keep the sandbox of the trial until Ctrl-C; for a single trial"},
 			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Run even if attack `NAME` escapes the sandbox (repeatable)"},
+			allowWeakFlag("Run", ""),
 			&cli.StringFlag{Name: "run-dir", Usage: "Write evidence and results to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			outputFlag(),
 			&cli.BoolFlag{Name: "v", Aliases: []string{"verbose"}, Usage: "Print the stderr of servers, and each trial as it ends"},
@@ -60,9 +60,6 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
 	if o.out, o.Pace, err = readOutputAndPace(s.state, c); err != nil {
-		return err
-	}
-	if err := checkTrials(c); err != nil {
 		return err
 	}
 	ids := tasksOf(record)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -17,13 +16,11 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
-	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/report/terminal"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/local"
-	"github.com/waza-isolate/waza/sandbox/selftest"
 )
 
 const maxTrials = 10000 // as in eval files
@@ -44,13 +41,13 @@ func (s runCommand) command() *cli.Command {
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
 			&cli.StringSliceFlag{Name: "tags", Usage: "Run only tasks with a tag that matches `GLOB` (repeatable)"},
 			&cli.GenericFlag{Name: "shard", Value: &shardValue{}, Usage: "Run part `I/N` of the tasks, such as 1/4; merge the parts with waza merge"},
-			&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them"},
+			&cli.IntFlag{Name: "shards", Usage: "Run the tasks in `N` parts, each by a runner in the cluster, and merge them; requires --on kubernetes (experimental)", DefaultText: "this process runs them", Action: mustBeFrom("shards", 1, maxShards)},
 			executorFlag(),
 			modelFlag(),
-			&cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: "the eval's"},
+			trialsFlag("the eval's"),
 			&cli.StringFlag{Name: "workers", Aliases: []string{"w"}, Usage: "Run up to `N` trials at once; auto adapts to what the machine and the models can take", DefaultText: "the eval's"},
 			&cli.GenericFlag{Name: "timeout", Value: &duration{}, Usage: "Stop an agent after `TIME`, such as 300 (seconds) or 5m", DefaultText: "the eval's"},
-			&cli.IntFlag{Name: "prepare", Usage: "Start the containers of the next `N` trials in advance", DefaultText: "the number of trials at once, at most 4"},
+			&cli.IntFlag{Name: "prepare", Usage: "Start the containers of the next `N` trials in advance", DefaultText: "the number of trials at once, at most 4", Action: mustBeFrom("prepare", 0, eval.MaxWorkers)},
 			&cli.BoolFlag{Name: "parallel", Usage: "Run trials in parallel: as many as the eval's workers, or 4"},
 			&cli.StringFlag{Name: "judge-model", Usage: "Use `MODEL` for all judges, in place of the eval's"},
 			&cli.BoolFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of diff graders with what the trials produce"},
@@ -59,9 +56,9 @@ func (s runCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "strict", Usage: "With --discover, fail if a SKILL.md has no eval"},
 			&cli.BoolFlag{Name: "debug", Usage: "Same as -v"},
 			&cli.IntFlag{Name: "infra-retries", Value: runner.DefaultInfraRetries, Usage: "Retry a trial up to `N` times if the infrastructure failed"},
-			&cli.StringFlag{Name: "pull", Usage: "Pull images by `POLICY`: missing, always or never; requires --isolate", DefaultText: "the eval's"},
-			&cli.StringFlag{Name: "pins", Usage: "What to do if a server lists something other than waza.lock pins, as `MODE`: warn, fail or off; requires --isolate", DefaultText: "the eval's"},
-			&cli.StringSliceFlag{Name: "allow-weak", Usage: "Run even if attack `NAME` escapes the sandbox (repeatable); requires --isolate"},
+			pullFlag("; requires --isolate"),
+			&cli.StringFlag{Name: "pins", Usage: "What to do if a server lists something other than waza.lock pins, as `MODE`: warn, fail or off; requires --isolate", DefaultText: "the eval's", Action: mustBeOneOf("pins", plan.PinModes())},
+			allowWeakFlag("Run", "; requires --isolate"),
 			&cli.BoolFlag{Name: "allow-host-hooks", Usage: "Allow hooks with host: true to run on this machine"},
 			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 			&cli.BoolFlag{Name: "no-attacks", Usage: "Run without the tasks' attacks, as a baseline"},
@@ -235,16 +232,6 @@ func worse(a, b int) int {
 	return exitOK
 }
 
-func checkAllowWeak(o runOptions) error {
-	if len(o.AllowWeak) > 0 && !o.Isolated {
-		return usage("--allow-weak is about the sandbox: it needs --isolate")
-	}
-	if err := selftest.CheckNames(o.AllowWeak); err != nil {
-		return usage("--allow-weak: %w", err)
-	}
-	return nil
-}
-
 func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Also write results.json to `FILE`"}
 }
@@ -296,7 +283,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 		return o, err
 	}
 	o.out, o.Pace, err = readOutputAndPace(s.state, c)
-	if err := errors.Join(checkTrials(c), err); err != nil {
+	if err != nil {
 		return o, err
 	}
 	if o.Retries < 0 {
@@ -314,10 +301,6 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 		return o, usage("--keep keeps one sandbox and this would be %d runs; name one --executor and one --model", runs)
 	case o.UpdateSnapshots && o.SkipGraders:
 		return o, usage("--update-snapshots writes what graders compare with, and --skip-graders leaves them out; give one of them")
-	case c.IsSet("pull") && !slices.Contains(mcpconfig.PullPolicies(), o.Pull):
-		return o, usage("--pull must be missing, always or never, not %q", o.Pull)
-	case c.IsSet("pins") && !slices.Contains(plan.PinModes(), o.Pins):
-		return o, usage("--pins must be warn, fail or off, not %q", o.Pins)
 	case c.IsSet("pins") && !o.Isolated:
 		return o, usage("--pins needs --isolate, without which waza.lock is not read")
 	case c.IsSet("prepare") && !o.Isolated:
@@ -326,11 +309,10 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 		return o, usage("--pull is about container images: it needs --isolate")
 	case len(o.Egress) > 0 && !o.Isolated:
 		return o, usage("--egress is about the network of servers' containers: it needs --isolate")
+	case len(o.AllowWeak) > 0 && !o.Isolated:
+		return o, usage("--allow-weak is about the sandbox: it needs --isolate")
 	}
-	if err := checkShards(c, o); err != nil {
-		return o, err
-	}
-	return o, checkAllowWeak(o)
+	return o, checkShards(c, o)
 }
 
 // maxShards is how many runners --shards may start.
@@ -342,8 +324,6 @@ func checkShards(c *cli.Context, o runOptions) error {
 		return nil
 	case o.On != eval.OnKubernetes:
 		return usage("--shards starts runners in a cluster: it needs --isolate --on kubernetes; elsewhere run each --shard, and merge them")
-	case o.Shards < 1 || o.Shards > maxShards:
-		return usage("--shards must be from 1 to %d", maxShards)
 	case o.Shard != nil:
 		return usage("--shards runs all parts in the cluster and --shard one of them: give one of the two")
 	case c.Bool("keep"):
@@ -371,9 +351,7 @@ func readOutputAndPace(s *state, c *cli.Context) (runOutput, runner.Pace, error)
 func readPace(c *cli.Context) (p runner.Pace, err error) {
 	p = runner.Pace{Parallel: c.Bool("parallel"), Prewarm: -1}
 	if c.IsSet("prepare") {
-		if p.Prewarm = c.Int("prepare"); p.Prewarm < 0 || p.Prewarm > eval.MaxWorkers {
-			return p, usage("--prepare must be from 0 to %d", eval.MaxWorkers)
-		}
+		p.Prewarm = c.Int("prepare")
 	}
 	switch workers := c.String("workers"); {
 	case workers == "auto":
@@ -384,13 +362,6 @@ func readPace(c *cli.Context) (p runner.Pace, err error) {
 		}
 	}
 	return p, nil
-}
-
-func checkTrials(c *cli.Context) error {
-	if n := c.Int("trials"); c.IsSet("trials") && (n < 1 || n > maxTrials) {
-		return usage("--trials must be from 1 to %d", maxTrials)
-	}
-	return nil
 }
 
 func executorFlag() cli.Flag {
