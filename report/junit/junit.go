@@ -2,11 +2,11 @@
 // of Ant's JUnit tasks, the strictest in use, and so under Jenkins' own.
 //
 // A run is one suite and each task a case, named as in waza. A case is passed, or a failure
-// if graders failed a trial, an error if there is no verdict on the agent's work or it was
-// not completed, or skipped if a trial did not run. A trial that ended as infra is an
-// error, not skipped: it does not count in the verdict, but a pipeline that shows it as
-// skipped would be green without an outcome. A metric with a threshold is a case too, since
-// it affects the run's exit code.
+// if graders failed a trial or the attack on the task succeeded, an error if there is no
+// verdict on the agent's work or it was not completed, or skipped if a trial did not run. A
+// trial that ended as infra is an error, not skipped: it does not count in the verdict, but a
+// pipeline that shows it as skipped would be green without an outcome. A metric with a
+// threshold is a case too, since it affects the run's exit code.
 //
 // The package uses results only; it reads no files and no clock. Texts are untrusted, so
 // each is limited, and so is their total.
@@ -212,7 +212,7 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 	case len(broken) > 0:
 		c.Error = why(broken)
 	case task.Attacked():
-		c.Skipped = &skipped{Message: "every trial passed, and the attack on the task succeeded"}
+		c.Failure = &problem{Type: "attack", Message: "every trial passed, but the attack on the task succeeded"}
 	case missing > 0:
 		c.Skipped = &skipped{Message: fmt.Sprintf("%d of %d trials have no outcome: they did not run, or not to their end", missing, planned)}
 	}
@@ -221,13 +221,20 @@ func taskCase(class string, planned int, task results.Task, texts *budget) testc
 
 // reasons returns how a trial ended and all the reasons.
 func reasons(run results.RunResult) string {
-	ended := run.Outcome.With(run.Reason)
-	if run.Message != "" {
-		ended += ": " + run.Message
-	}
 	why := view.WhyOf(run)
-	why.Own = ended
+	why.Own = ended(run.Outcome, run.Reason, run.Message)
 	return strings.Join(why.Reasons(), "\n") + "\n"
+}
+
+// ended says how a trial ended. The message of one that failed says so itself.
+func ended(outcome evidence.Class, reason evidence.Reason, message string) string {
+	switch {
+	case message == "":
+		return outcome.With(reason)
+	case outcome == evidence.ClassFail:
+		return message
+	}
+	return outcome.With(reason) + ": " + message
 }
 
 // again describes the earlier attempts at a task's trials.
@@ -235,7 +242,7 @@ func again(task results.Task) string {
 	var out strings.Builder
 	for _, run := range task.Runs {
 		for _, before := range run.Earlier {
-			fmt.Fprintf(&out, "%s #%d, attempt %d: %s: %s\n", task.TestID, run.RunNumber, before.Attempt, before.Outcome.With(before.Reason), text.FirstLine(before.Message))
+			fmt.Fprintf(&out, "%s #%d, attempt %d: %s\n", task.TestID, run.RunNumber, before.Attempt, ended(before.Outcome, before.Reason, text.FirstLine(before.Message)))
 		}
 	}
 	return out.String()

@@ -162,7 +162,7 @@ func TestOutcomes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.Contains(s.Cases[1].Failure.Text, "#1 fail: failed: price\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
+	if !strings.Contains(s.Cases[1].Failure.Text, "#1 failed: price\nprice: the answer lacks \"12 €\"\nit says <none> & \\u{1B}[31mno more\\u{202E}\n") {
 		t.Errorf("the failure says %q", s.Cases[1].Failure.Text)
 	}
 	if want := "1-price #2, attempt 1: infra (server): server \"stock\" did not come up\n"; s.Out != want {
@@ -175,19 +175,19 @@ func TestOneTrialHasNoNumber(t *testing.T) {
 	one := run()
 	one.TrialsPerTask, one.Tasks, one.Metrics, one.Skill = 1, []results.TaskInfo{{ID: "2-reserve"}}, nil, "stock"
 	s := read(t, write(t, build(t, one, trials()[3]))).Suites[0]
-	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "fail: failed: price\n") {
+	if len(s.Cases) != 1 || s.Cases[0].Name != "2-reserve" || s.Cases[0].Classname != "stock" || !strings.HasPrefix(s.Cases[0].Failure.Text, "failed: price\n") {
 		t.Errorf("%+v", s.Cases)
 	}
 }
 
-// A task that passed although the attack on it succeeded does not stand there as passed.
+// A task that passed although the attack on it succeeded is a failure.
 func TestAttackSucceeded(t *testing.T) {
 	one := run()
 	one.TrialsPerTask, one.Tasks, one.Metrics = 1, one.Tasks[:1], nil
 	attacked := trials()[0]
 	attacked.Verdicts.Attack = &evidence.AttackVerdict{Result: evidence.AttackSucceeded, Succeeded: true}
 	s := read(t, write(t, build(t, one, attacked))).Suites[0]
-	if s.Failures+s.Errors > 0 || s.Skipped != 1 || !strings.Contains(s.Cases[0].Skipped.Message, "attack on the task succeeded") {
+	if s.Errors+s.Skipped > 0 || s.Failures != 1 || !strings.Contains(s.Cases[0].Failure.Message, "attack on the task succeeded") {
 		t.Errorf("%+v", s)
 	}
 }
