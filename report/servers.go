@@ -50,7 +50,7 @@ type server struct {
 	Tools    []toolRow
 	Idle     int // number of listed tools that were never called
 	Became   list[serverOutcome]
-	Deeds    []view.Act // notable
+	Acts     []view.Act // notable
 	Others   []view.Act
 }
 
@@ -71,9 +71,9 @@ func serverOf(card results.ServerCard, i int, tasks []results.Task) server {
 		}
 	}
 	s.Became = listOf(became(card.Name, tasks))
-	for _, act := range view.Acts(card.Conduct) {
+	for _, act := range view.Acts(card.Activity) {
 		if act.Notable {
-			s.Deeds = append(s.Deeds, act)
+			s.Acts = append(s.Acts, act)
 		} else {
 			s.Others = append(s.Others, act)
 		}
@@ -112,11 +112,11 @@ func toolRowOf(t results.ToolCard, most int) toolRow {
 	return toolRow{t, 100 - wide, wide}
 }
 
-// MarkKinds counts the listed findings by kind.
-func (s server) MarkKinds() string {
+// FindingKinds counts the listed findings by kind.
+func (s server) FindingKinds() string {
 	var kinds []string
 	counts := map[string]int{}
-	for _, m := range s.Marks.Places {
+	for _, m := range s.Findings.Places {
 		if counts[string(m.Kind)]++; counts[string(m.Kind)] == 1 {
 			kinds = append(kinds, string(m.Kind))
 		}
@@ -129,9 +129,9 @@ func (s server) MarkKinds() string {
 
 // Notable returns the number of notable items.
 func (s server) Notable() int {
-	n := len(s.Deeds) + s.Became.Total()
-	if s.Marks != nil {
-		n += s.Marks.Count()
+	n := len(s.Acts) + s.Became.Total()
+	if s.Findings != nil {
+		n += s.Findings.Count()
 	}
 	return n
 }
@@ -190,28 +190,28 @@ func became(server string, tasks []results.Task) (all []serverOutcome) {
 	return all
 }
 
-// Untold returns sentences about what was counted but not listed, and what could not be
+// Omitted returns sentences about what was counted but not listed, and what could not be
 // observed.
-func (s server) Untold() (said []string) {
-	if s.Conduct == nil {
+func (s server) Omitted() (said []string) {
+	if s.Activity == nil {
 		return []string{"What else it did is not recorded."}
 	}
-	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
+	for _, list := range slices.Sorted(maps.Keys(s.Activity.More)) {
 		if !s.foldsMore(list) {
-			said = append(said, moreOf(list, s.Conduct.More[list]))
+			said = append(said, moreOf(list, s.Activity.More[list]))
 		}
 	}
-	for _, list := range slices.Sorted(maps.Keys(s.Conduct.Unseen)) {
-		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Conduct.Unseen[list]))
+	for _, list := range slices.Sorted(maps.Keys(s.Activity.Unseen)) {
+		said = append(said, fmt.Sprintf("Not watched: %s, because %s.", list, s.Activity.Unseen[list]))
 	}
 	return said
 }
 
 // MoreOthers returns sentences about unlisted items in the other lists.
 func (s server) MoreOthers() (said []string) {
-	for _, list := range slices.Sorted(maps.Keys(s.Conduct.More)) {
+	for _, list := range slices.Sorted(maps.Keys(s.Activity.More)) {
 		if s.foldsMore(list) {
-			said = append(said, moreOf(list, s.Conduct.More[list]))
+			said = append(said, moreOf(list, s.Activity.More[list]))
 		}
 	}
 	return said

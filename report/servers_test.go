@@ -57,7 +57,7 @@ func TestToolsOfAServer(t *testing.T) {
 		}
 	}
 	text := inventory.flat()
-	for _, want := range []string{"2 tools of 5 nobody called.", "Marked places", "<IMPORTANT>"} {
+	for _, want := range []string{"2 tools of 5 nobody called.", "Findings", "<IMPORTANT>"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q", want)
 		}
@@ -65,16 +65,16 @@ func TestToolsOfAServer(t *testing.T) {
 }
 
 // What a server did that a person wants to know of is seen at once, and the rest is folded.
-func TestDeeds(t *testing.T) {
+func TestActs(t *testing.T) {
 	page := parse(t, Servers(sample(t), Links{InFile: true}))
 	web := page.all("section.server")[1]
-	tables := web.all("table.deeds")
+	tables := web.all("table.acts")
 	isFolded := func(table node) bool {
 		around := node{table.Parent.Parent}
 		return around.Data == "details" && around.attr("class") == "folded"
 	}
 	if len(tables) != 2 || isFolded(tables[0]) || !isFolded(tables[1]) || !slices.ContainsFunc(web.all("details.whole")[0].Attr, func(a html.Attribute) bool { return a.Key == "open" }) {
-		t.Fatalf("%d tables of deeds", len(tables))
+		t.Fatalf("%d tables of acts", len(tables))
 	}
 	want := []string{
 		"said the secret web/TOKEN 22 times in messages, 0 on stderr", "tried to connect to 169.254.169.254:80 ip, 44 times",

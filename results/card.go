@@ -25,10 +25,10 @@ type ServerCard struct {
 	RecoveryRate     *Rate         `json:"recovery_rate,omitempty"`   // of the incidents
 	ValidityRate     *Rate         `json:"validity_rate,omitempty"`   // of the calls whose arguments could be compared with a schema
 	Catalogs         []CardCatalog `json:"catalogs,omitempty"`        // the different ones that it listed
-	Marks            *Marks        `json:"marks,omitempty"`           // of all these catalogs
+	Findings         *Findings     `json:"findings,omitempty"`        // of all these catalogs
 	RugPulls         int           `json:"rug_pulls,omitempty"`       // trials in which a tool that was listed came to say another thing
 	Unpinned         int           `json:"unpinned,omitempty"`        // trials in which it differed from its pin
-	Conduct          *Conduct      `json:"conduct,omitempty"`         // over these trials; nil where nothing was recorded
+	Activity         *Activity     `json:"activity,omitempty"`        // over these trials; nil where nothing was recorded
 	// Latency counts the timed calls by how long they took.
 	Latency []LatencyBucket `json:"latency,omitempty"`
 	// Tools are those that it listed, and others that were called: the first 200.
@@ -90,13 +90,13 @@ func (c *cards) add(t taken) {
 			card.Unpinned++
 		}
 		if report.Catalog != nil {
-			card.listed(*report.Catalog, report.Marks)
+			card.listed(*report.Catalog, report.Findings)
 		}
-		if report.Conduct != nil {
-			if card.Conduct == nil {
-				card.Conduct = &Conduct{}
+		if report.Activity != nil {
+			if card.Activity == nil {
+				card.Activity = &Activity{}
 			}
-			card.Conduct.add(*report.Conduct)
+			card.Activity.add(*report.Activity)
 		}
 		tools := c.tools[report.Name]
 		for _, definition := range t.listed[report.Name] {
@@ -108,7 +108,7 @@ func (c *cards) add(t taken) {
 	}
 }
 
-func (s *ServerCard) listed(catalog Listed, marks *Marks) {
+func (s *ServerCard) listed(catalog Listed, findings *Findings) {
 	for i := range s.Catalogs {
 		if s.Catalogs[i].Listed == catalog {
 			s.Catalogs[i].Trials++
@@ -116,11 +116,11 @@ func (s *ServerCard) listed(catalog Listed, marks *Marks) {
 		}
 	}
 	s.Catalogs = append(s.Catalogs, CardCatalog{1, catalog})
-	if marks != nil {
-		if s.Marks == nil {
-			s.Marks = &Marks{Places: []finding.Finding{}}
+	if findings != nil {
+		if s.Findings == nil {
+			s.Findings = &Findings{Places: []finding.Finding{}}
 		}
-		s.Marks.add(*marks)
+		s.Findings.add(*findings)
 	}
 }
 

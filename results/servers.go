@@ -26,10 +26,10 @@ type ServerReport struct {
 	// RugPulls are the tools that it described in another way after it had listed them.
 	RugPulls []string `json:"rug_pulls,omitempty"`
 	// Unpinned describes differences from its pin.
-	Unpinned []string `json:"unpinned,omitempty"`
-	Catalog  *Listed  `json:"catalog,omitempty"` // nil where it listed no tools on record
-	Marks    *Marks   `json:"marks,omitempty"`   // of that catalog; nil where there are none and all of it was looked at
-	Conduct  *Conduct `json:"conduct,omitempty"` // nil where nothing was recorded
+	Unpinned []string  `json:"unpinned,omitempty"`
+	Catalog  *Listed   `json:"catalog,omitempty"`  // nil where it listed no tools on record
+	Findings *Findings `json:"findings,omitempty"` // of that catalog; nil if there are none and all of it was searched
+	Activity *Activity `json:"activity,omitempty"` // nil where nothing was recorded
 }
 
 // OfServers reports whether an event is about a server.
@@ -56,7 +56,7 @@ func (trial Trial) Reports() []ServerReport {
 				r.Catalog, r.RugPulls = listed(catalog), rugPulls(catalog)
 			}
 		}
-		r.Conduct = conduct(trial, server.Name)
+		r.Activity = activityOf(trial, server.Name)
 		reports = append(reports, r)
 	}
 	return reports
@@ -144,9 +144,9 @@ func during(calls []evidence.Call, server, conn string) string {
 	return " during calls " + strings.Join(lost[:min(len(lost), maxEnds)], ", ")
 }
 
-// Conduct is the observed behavior of a server apart from responses to calls, in one trial
+// Activity is the observed behavior of a server apart from responses to calls, in one trial
 // or in all trials of a card. Lists are limited; More counts omitted entries.
-type Conduct struct {
+type Activity struct {
 	Files       []evidence.FileChange `json:"files,omitempty"`
 	Programs    []evidence.Program    `json:"programs,omitempty"`
 	Connections []evidence.Connection `json:"connections,omitempty"` // that it tried by address, inside its container too
@@ -167,7 +167,7 @@ type Conduct struct {
 	Unseen map[string]string `json:"unseen,omitempty"`
 }
 
-// Names of lists of [Conduct] that are not in [evidence.Observed].
+// Names of lists of [Activity] that are not in [evidence.Observed].
 const (
 	listNames   = "names"
 	listEgress  = "egress"
@@ -198,9 +198,9 @@ type EgressHost struct {
 // Written is how much a server wrote to its stderr.
 type Written struct{ Bytes, Lines int64 }
 
-// conduct returns the behavior of a server in a trial, or nil if nothing is recorded.
-func conduct(trial Trial, server string) *Conduct {
-	seen := Conduct{
+// activityOf returns what is known of the activity of a server in a trial, or nil if nothing is recorded.
+func activityOf(trial Trial, server string) *Activity {
+	seen := Activity{
 		Secrets: trial.Echoes[server], StderrBytes: trial.Stderr[server].Bytes, StderrLines: trial.Stderr[server].Lines,
 	}
 	for _, e := range trial.Events {
@@ -218,17 +218,17 @@ func conduct(trial Trial, server string) *Conduct {
 	switch {
 	case i >= 0:
 		seen.observed(trial.Observed[i].Seen)
-	case reflect.DeepEqual(seen, Conduct{}):
+	case reflect.DeepEqual(seen, Activity{}):
 		return nil
 	default: // a server that is far away, or a run of before
 		seen.observed(observe.Nothing("nothing is on record"))
 	}
-	var c Conduct
+	var c Activity
 	c.add(seen)
 	return &c
 }
 
-func (c *Conduct) observed(o observe.Seen) {
+func (c *Activity) observed(o observe.Seen) {
 	c.Files, c.Programs, c.Unseen = o.Files, o.Programs, o.Unseen
 	c.Connections = slices.SortedStableFunc(slices.Values(o.Connections), outsideFirst)
 	for list, more := range o.More {
@@ -248,7 +248,7 @@ func outsideFirst(a, b evidence.Connection) int {
 }
 
 // event takes in an event about a server.
-func (c *Conduct) event(e evidence.Event) {
+func (c *Activity) event(e evidence.Event) {
 	switch e.Kind {
 	case "dns":
 		c.asked(e.Data)
@@ -259,7 +259,7 @@ func (c *Conduct) event(e evidence.Event) {
 	}
 }
 
-func (c *Conduct) asked(data map[string]any) {
+func (c *Activity) asked(data map[string]any) {
 	name, _ := data["name"].(string)
 	answered, _ := data["answered"].(bool)
 	if name != "" {
@@ -272,7 +272,7 @@ func (c *Conduct) asked(data map[string]any) {
 
 // connected adds an event of kind egress. It ignores events without a name, which are
 // connections of the runner itself.
-func (c *Conduct) connected(data map[string]any) {
+func (c *Activity) connected(data map[string]any) {
 	var e evidence.Egress
 	text, err := json.Marshal(data)
 	if err != nil || json.Unmarshal(text, &e) != nil || e.Name == "" {
@@ -285,7 +285,7 @@ func (c *Conduct) connected(data map[string]any) {
 	c.Egress = append(c.Egress, host)
 }
 
-func (c *Conduct) count(list string, more int) {
+func (c *Activity) count(list string, more int) {
 	if more == 0 {
 		return
 	}
@@ -296,7 +296,7 @@ func (c *Conduct) count(list string, more int) {
 }
 
 // add merges the behavior in another trial: counts are added, and peaks are the maximum.
-func (c *Conduct) add(other Conduct) {
+func (c *Activity) add(other Activity) {
 	for _, list := range slices.Sorted(maps.Keys(other.More)) {
 		c.count(list, other.More[list])
 	}

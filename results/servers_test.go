@@ -37,7 +37,7 @@ func TestServerReports(t *testing.T) {
 	const why = "nothing is on record"
 	unseen := map[string]string{"files": why, "programs": why, "connections": why}
 	want := []ServerReport{
-		{Name: "files", Conduct: &Conduct{Limits: []string{"the container ran out of memory"}, Unseen: unseen}, Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{
+		{Name: "files", Activity: &Activity{Limits: []string{"the container ran out of memory"}, Unseen: unseen}, Tally: Tally{Calls: 4, Outcomes: map[evidence.Outcome]int{"ok": 1, "transport_error": 3}}, Lost: 3, Ends: []string{
 			"its process was ended by SIGKILL (out of memory) during calls 3, 4", "its process exited with code 3 during call 2",
 		}},
 		{Name: "web", Ends: []string{`its service "db" exited with code 1`, "process 1 of its container went away: EOF"}},

@@ -64,18 +64,18 @@ func TestConductTable(t *testing.T) {
 		if err := terminal.Run(&got, results.StrangeRun(t), width); err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, fmt.Sprintf("testdata/conduct-%d.txt", width), got.String())
+		golden.Check(t, fmt.Sprintf("testdata/activity-%d.txt", width), got.String())
 	}
 }
 
-// So it does of marked places, and of a calm server it says nothing.
-func TestMarksInTable(t *testing.T) {
-	r := results.Results{Servers: []results.ServerCard{{Name: "calm"}, {Name: "s", Marks: &results.Marks{Places: make([]finding.Finding, 2)}}}}
+// So it does of findings, and of a calm server it says nothing.
+func TestFindingsInTable(t *testing.T) {
+	r := results.Results{Servers: []results.ServerCard{{Name: "calm"}, {Name: "s", Findings: &results.Findings{Places: make([]finding.Finding, 2)}}}}
 	var table bytes.Buffer
 	if err := terminal.Run(&table, r, 0); err != nil {
 		t.Fatal(err)
 	}
-	if line := "server s: 2 marked places in what it says of its tools\n"; !strings.Contains(table.String(), line) || strings.Contains(table.String(), "server calm") {
+	if line := "server s: 2 findings in the texts of its tools\n"; !strings.Contains(table.String(), line) || strings.Contains(table.String(), "server calm") {
 		t.Errorf("%s", &table)
 	}
 }

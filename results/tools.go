@@ -175,21 +175,21 @@ func definitionBytes(tool evidence.Tool) int {
 	return len(said(tool))
 }
 
-// Marks are the findings of package finding in the tools of a server.
-type Marks struct {
-	Places   []finding.Finding `json:"places"`
-	More     int               `json:"more,omitempty"`     // that are counted and not listed; of a run, in each different catalog
-	Unlooked string            `json:"unlooked,omitempty"` // why not all was looked at; empty where it was
+// Findings are the findings of package finding in the tools of a server.
+type Findings struct {
+	Places     []finding.Finding `json:"places"`
+	More       int               `json:"more,omitempty"`       // that are counted and not listed; of a run, in each different catalog
+	Incomplete string            `json:"incomplete,omitempty"` // why not all texts were searched; empty if they were
 }
 
-// Count returns how many places are marked, listed or not.
-func (m Marks) Count() int { return len(m.Places) + m.More }
+// Count returns the number of findings, listed or not.
+func (m Findings) Count() int { return len(m.Places) + m.More }
 
 // add takes in those of another catalog.
-func (m *Marks) add(other Marks) {
+func (m *Findings) add(other Findings) {
 	more := fold(&m.Places, other.Places, func(m finding.Finding) any { return m }, func(*finding.Finding, finding.Finding) {}, nil)
 	m.More += other.More + more
-	m.Unlooked = cmp.Or(m.Unlooked, other.Unlooked)
+	m.Incomplete = cmp.Or(m.Incomplete, other.Incomplete)
 }
 
 // maxLooks limits the number of different catalogs per server that are examined. A hostile
@@ -201,8 +201,8 @@ type catalogs map[string]map[[sha256.Size]byte]looked
 
 // looked is the result of examining a catalog.
 type looked struct {
-	tools []tool
-	marks *Marks
+	tools    []tool
+	findings *Findings
 }
 
 // look returns the listed tools of each server of a trial, and adds the findings to the
@@ -213,7 +213,7 @@ func (c catalogs) look(reports []ServerReport, listed []evidence.Catalog) map[st
 		for i := range reports {
 			if reports[i].Name == catalog.Server {
 				one := c.of(catalog)
-				reports[i].Marks, tools[catalog.Server] = one.marks, one.tools
+				reports[i].Findings, tools[catalog.Server] = one.findings, one.tools
 			}
 		}
 	}
@@ -237,24 +237,24 @@ func (c catalogs) of(listed evidence.Catalog) looked {
 	}
 	one := looked{tools: definitions(listed)}
 	if len(c[listed.Server]) == maxLooks {
-		one.marks = &Marks{Places: []finding.Finding{}, Unlooked: fmt.Sprintf("of its different catalogs the first %d were looked at", maxLooks)}
+		one.findings = &Findings{Places: []finding.Finding{}, Incomplete: fmt.Sprintf("of its different catalogs the first %d were looked at", maxLooks)}
 		return one
 	}
-	one.marks = marksOf(tools)
+	one.findings = findingsOf(tools)
 	c[listed.Server][key] = one
 	return one
 }
 
 func byName(a, b evidence.Tool) int { return cmp.Compare(a.Name, b.Name) }
 
-func marksOf(tools catalog.List) *Marks {
+func findingsOf(tools catalog.List) *Findings {
 	found := finding.InCatalogBriefly(catalog.Catalog{Lists: []catalog.List{tools}})
-	if len(found.Places) == 0 && found.Unlooked == "" {
+	if len(found.Places) == 0 && found.Incomplete == "" {
 		return nil
 	}
-	marks := &Marks{Places: []finding.Finding{}}
-	marks.add(Marks{Places: found.Places, Unlooked: found.Unlooked})
-	return marks
+	findings := &Findings{Places: []finding.Finding{}}
+	findings.add(Findings{Places: found.Places, Incomplete: found.Incomplete})
+	return findings
 }
 
 // said returns the recorded definition of a tool by its server.

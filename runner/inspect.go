@@ -168,11 +168,11 @@ func (i *inspector) inspectAll(ctx context.Context, backend Backend) error {
 		_, images := describe(backend)
 		i.identify(&found, s, images)
 		if pin := i.lock.Pin(found.Name); pin != nil && found.Failed == "" {
-			found.Pin = &inspection.PinCheck{Lock: LockPath(i.Eval), Differences: pin.Differences(found.Offer)}
+			found.Pin = &inspection.PinCheck{Lock: LockPath(i.Eval), Differences: pin.Differences(found.Catalog)}
 		}
 		i.report.Servers = append(i.report.Servers, found)
 	}
-	i.report.Mark()
+	i.report.Find()
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (i *inspector) pin() error {
 	}
 	var errs []error
 	for n, found := range i.report.Servers {
-		pin, err := found.Offer.Pin()
+		pin, err := found.Catalog.Pin()
 		switch {
 		case found.Failed != "":
 			err = errors.New("it could not be inspected")
@@ -262,7 +262,7 @@ func gather(f *inspection.Server, dir evidence.Dir, trial evidence.Trial) error 
 	}
 	f.Guarantees = trial.Guarantees
 	for _, report := range all.Reports() {
-		f.Did, f.Ends = report.Conduct, report.Ends
+		f.Did, f.Ends = report.Activity, report.Ends
 		if report.Catalog != nil {
 			f.Tokens = report.Catalog.Tokens
 		}

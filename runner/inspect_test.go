@@ -46,7 +46,7 @@ func TestInspect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(found.Offer.Of(catalog.Tools).Entries[0].Raw); got != `{"name":"add","description":"[REDACTED]"}` {
+	if got := string(found.Catalog.Of(catalog.Tools).Entries[0].Raw); got != `{"name":"add","description":"[REDACTED]"}` {
 		t.Error(got)
 	}
 	if len(found.Drift) != 1 || found.Drift[0].String() != `tool "add" changed` {

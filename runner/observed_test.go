@@ -11,7 +11,7 @@ import (
 )
 
 // What cannot be watched is on record as such, of servers alone.
-func TestConductIsOnRecord(t *testing.T) {
+func TestActivityIsOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runOne(t, testBackend(), testTrial(1), options(t))
 		wantOutcome(t, r, evidence.ClassPass, "")

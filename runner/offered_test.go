@@ -73,7 +73,7 @@ func inspectWith(t *testing.T, secret string, served program) inspection.Server 
 func TestInspectIndiscreet(t *testing.T) {
 	const secret = "correcthorse"
 	found := inspectWith(t, secret, indiscreet(secret, true))
-	o := found.Offer
+	o := found.Catalog
 	if want := (catalog.Server{Name: redact.Mark, Version: "1-" + redact.Mark, Protocol: "2025-11-25"}); o.Server != want || o.Instructions != "Say "+redact.Mark+"." {
 		t.Errorf("%+v says %q", o.Server, o.Instructions)
 	}
@@ -86,7 +86,7 @@ func TestInspectIndiscreet(t *testing.T) {
 	if e := o.Of(catalog.Prompts).Entries[0]; e.Key != redact.Mark {
 		t.Errorf("prompt %+v", e)
 	}
-	if len(found.Answers) != 1 || len(found.Answers[0].Marks.Places) == 0 {
+	if len(found.Answers) != 1 || len(found.Answers[0].Findings.Places) == 0 {
 		t.Errorf("answers %+v", found.Answers)
 	}
 	if _, err := o.Pin(); err == nil || strings.Contains(err.Error(), secret) {
@@ -107,7 +107,7 @@ func TestPinTellsNothingOfSecrets(t *testing.T) {
 	pins := make([]catalog.Pin, 2)
 	for i, secret := range []string{"pin-0001", "pin-0002"} {
 		var err error
-		if pins[i], err = inspectWith(t, secret, indiscreet(secret, false)).Offer.Pin(); err != nil {
+		if pins[i], err = inspectWith(t, secret, indiscreet(secret, false)).Catalog.Pin(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -178,7 +178,7 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 		return t, err
 	}
 	t.Events = slices.DeleteFunc(t.Events, func(e evidence.Event) bool { return !results.OfServers(e) })
-	if err := readConduct(d, &t); err != nil {
+	if err := readActivity(d, &t); err != nil {
 		return t, err
 	}
 	if t.Steps, err = d.Steps(); err != nil {
@@ -203,8 +203,8 @@ func readRecorded(d evidence.Dir, t results.Trial) (results.Trial, error) {
 	return t, nil
 }
 
-// readConduct reads what a trial's servers did apart from answering.
-func readConduct(d evidence.Dir, t *results.Trial) (err error) {
+// readActivity reads what a trial's servers did apart from answering.
+func readActivity(d evidence.Dir, t *results.Trial) (err error) {
 	if t.Observed, err = d.Observed(); err != nil {
 		return err
 	}

@@ -200,7 +200,7 @@ func exploreRealServers(t *testing.T, p *project) {
 // checkCalm checks that a server did nothing but its work, and was watched.
 func checkCalm(t *testing.T, s results.ServerCard) {
 	t.Helper()
-	c := s.Conduct
+	c := s.Activity
 	if c == nil || len(c.Unseen) > 0 || len(c.Connections) > 0 || len(c.Names) > 0 || len(c.Programs) == 0 || c.MemoryPeak == nil || c.CPUSeconds == nil {
 		t.Errorf("server %s: %+v", s.Name, c)
 		return

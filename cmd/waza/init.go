@@ -496,7 +496,7 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 		default:
 			made = "no call gave an answer to check; add tasks with waza new task NAME --tool TOOL"
 		}
-		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(found.Offer.Of(catalog.Tools).Entries), "tool"), made))
+		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(found.Catalog.Of(catalog.Tools).Entries), "tool"), made))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil

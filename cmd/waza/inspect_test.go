@@ -65,7 +65,7 @@ func TestInspect(t *testing.T) {
 		"cycle": {2, "the server sent the same cursor twice"},
 	}
 	for name, tt := range tests {
-		l := found[name].Offer.Of(catalog.Tools)
+		l := found[name].Catalog.Of(catalog.Tools)
 		if found[name].Failed != "" || len(l.Entries) != tt.tools || l.Partial != tt.partial {
 			t.Errorf("%s: %d tools, partial %q, failed %q", name, len(l.Entries), l.Partial, found[name].Failed)
 		}
@@ -77,12 +77,12 @@ func TestInspect(t *testing.T) {
 		t.Errorf("a server that is not there: %q", found["absent"].Failed)
 	}
 	for _, real := range []string{"everything", "files", "honest"} {
-		if marks := found[real].Marks.Places; len(marks) > 0 {
-			t.Errorf("%s is marked: %v", real, marks)
+		if found := found[real].Findings.Places; len(found) > 0 {
+			t.Errorf("%s is marked: %v", real, found)
 		}
 	}
 	marked := map[string]bool{}
-	for _, m := range found["poisoned"].Marks.Places {
+	for _, m := range found["poisoned"].Findings.Places {
 		marked[string(m.Kind)] = true
 	}
 	for _, kind := range []string{"terminal", "hidden", "poses", "orders", "files", "secrecy"} {

@@ -290,9 +290,9 @@ func (s *Session) get(ctx context.Context, method string, given params, argument
 	return Reply{Result: m.Result, Error: m.Error}, nil
 }
 
-// Offer returns the server's description of itself from the start of the conversation,
+// Catalog returns the server's description of itself from the start of the conversation,
 // without lists.
-func (s *Session) Offer() catalog.Catalog {
+func (s *Session) Catalog() catalog.Catalog {
 	return catalog.Catalog{
 		Server:       catalog.Server{Name: s.info.Name, Version: s.info.Version, Protocol: s.info.ProtocolVersion},
 		Instructions: jsontext.Text(jsontext.Member(s.hello, "instructions")),

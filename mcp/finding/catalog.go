@@ -13,11 +13,11 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 )
 
-// Findings are the findings in a server's texts. Unlooked says why some texts were not
+// Findings are the findings in a server's texts. Incomplete says why some texts were not
 // read; it is empty if all were.
 type Findings struct {
-	Places   []Finding `json:"places"`
-	Unlooked string    `json:"unlooked,omitempty"`
+	Places     []Finding `json:"places"`
+	Incomplete string    `json:"incomplete,omitempty"`
 }
 
 // InCatalog inspects what a server lists: its instructions, every text of every entry, and
@@ -75,7 +75,7 @@ func (r *reader) done() Findings {
 	if r.more > 0 {
 		why = append(why, strconv.Itoa(r.more)+" more places were found")
 	}
-	m.Unlooked = strings.Join(why, "; ")
+	m.Incomplete = strings.Join(why, "; ")
 	return m
 }
 

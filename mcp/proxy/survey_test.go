@@ -76,7 +76,7 @@ func TestSurvey(t *testing.T) {
 		}
 		return "", false
 	}).ServeHTTP)})
-	if o := q.Offer(); o.Instructions != "read me" || o.Server != (catalog.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}) || string(o.Capabilities) != `{"tools":{}}` {
+	if o := q.Catalog(); o.Instructions != "read me" || o.Server != (catalog.Server{Name: "l", Version: "1", Protocol: "2025-11-25"}) || string(o.Capabilities) != `{"tools":{}}` {
 		t.Errorf("%+v", o)
 	}
 	var got []string

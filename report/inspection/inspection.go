@@ -83,24 +83,24 @@ type Server struct {
 	Evidence string `json:"evidence"`
 
 	// Failed is why the server could not be inspected; it then has no lists.
-	Failed string          `json:"failed,omitempty"`
-	Offer  catalog.Catalog `json:"offer"`
+	Failed  string          `json:"failed,omitempty"`
+	Catalog catalog.Catalog `json:"catalog"`
 	// Tokens is the estimated number of tokens that the tools take in a model's context, as
 	// in [results.Listed].
-	Tokens  int                  `json:"tokens_estimate"`
-	Marks   finding.Findings     `json:"marks"`
-	Pin     *PinCheck            `json:"pin,omitempty"`     // nil if the lock has none
-	Drift   []catalog.Difference `json:"drift,omitempty"`   // between the first and the last list
-	Asked   map[string]int       `json:"asked,omitempty"`   // requests from the server to its client by method; all were rejected
-	Answers []Answered           `json:"answers,omitempty"` // responses to exercises
-	Ended   string               `json:"ended,omitempty"`   // how it ended before it was asked to
-	Conduct
+	Tokens   int                  `json:"tokens_estimate"`
+	Findings finding.Findings     `json:"findings"`
+	Pin      *PinCheck            `json:"pin,omitempty"`     // nil if the lock has none
+	Drift    []catalog.Difference `json:"drift,omitempty"`   // between the first and the last list
+	Asked    map[string]int       `json:"asked,omitempty"`   // requests from the server to its client by method; all were rejected
+	Answers  []Answered           `json:"answers,omitempty"` // responses to exercises
+	Ended    string               `json:"ended,omitempty"`   // how it ended before it was asked to
+	Activity
 	Guarantees *evidence.Guarantees `json:"guarantees,omitempty"`
 }
 
-// Conduct is what a server did apart from responding.
-type Conduct struct {
-	Did    *results.Conduct   `json:"conduct,omitempty"` // nil if nothing could be observed
+// Activity is what a server did apart from responding.
+type Activity struct {
+	Did    *results.Activity  `json:"activity,omitempty"` // nil if nothing could be observed
 	Used   *evidence.Resource `json:"used,omitempty"`
 	Ends   []string           `json:"ends,omitempty"`
 	Stderr string             `json:"stderr_tail,omitempty"`
@@ -144,14 +144,14 @@ type Exercise struct {
 // Answered is the result of an exercise.
 type Answered struct {
 	Exercise
-	Outcome evidence.Outcome `json:"outcome"`
-	Answer  json.RawMessage  `json:"answer,omitempty"` // result or error, as sent by the server
-	Message string           `json:"message,omitempty"`
-	Marks   finding.Findings `json:"marks"`
+	Outcome  evidence.Outcome `json:"outcome"`
+	Answer   json.RawMessage  `json:"answer,omitempty"` // result or error, as sent by the server
+	Message  string           `json:"message,omitempty"`
+	Findings finding.Findings `json:"findings"`
 }
 
-// Mark searches the servers' texts for findings, including names of other servers' tools.
-func (r *Report) Mark() {
+// Find searches the servers' texts for findings, including names of other servers' tools.
+func (r *Report) Find() {
 	for i := range r.Servers {
 		var others []string
 		for j, other := range r.Servers {
@@ -159,13 +159,13 @@ func (r *Report) Mark() {
 				others = append(others, other.tools()...)
 			}
 		}
-		r.Servers[i].Marks = finding.InCatalog(r.Servers[i].Offer, others)
+		r.Servers[i].Findings = finding.InCatalog(r.Servers[i].Catalog, others)
 	}
 }
 
 // tools returns the names of the tools that a server lists.
 func (s Server) tools() (names []string) {
-	for _, l := range s.Offer.Lists {
+	for _, l := range s.Catalog.Lists {
 		if l.Kind == catalog.Tools {
 			for _, e := range l.Entries {
 				names = append(names, e.Key)

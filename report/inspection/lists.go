@@ -152,14 +152,14 @@ func hints(e catalog.Entry) (all []string) {
 	return all
 }
 
-// marks writes the findings.
-func (p *page) marks(s Server) {
-	if len(s.Marks.Places) == 0 {
-		p.section("marked places in what it says: none, which is no promise")
+// findings writes the findings in the server's texts.
+func (p *page) findings(s Server) {
+	if len(s.Findings.Places) == 0 {
+		p.section("findings in its texts: none, which proves nothing")
 	} else {
-		p.section("%s in what it says, marked and not judged: read them, and decide", text.Count(len(s.Marks.Places), "place"))
+		p.section("%s in its texts, which are no verdict: read them and decide", text.Count(len(s.Findings.Places), "finding"))
 	}
-	p.places(s.Marks)
+	p.places(s.Findings)
 }
 
 func (p *page) places(m finding.Findings) {
@@ -167,17 +167,17 @@ func (p *page) places(m finding.Findings) {
 	if !p.Full {
 		shown = shown[:min(len(shown), maxRows)]
 	}
-	for _, mark := range shown {
-		p.line("%s%-13s %s", indent, mark.Kind, place(mark))
-		for _, line := range wrap("“"+text.Visible(mark.Excerpt)+"”", p.width()-8) {
+	for _, found := range shown {
+		p.line("%s%-13s %s", indent, found.Kind, place(found))
+		for _, line := range wrap("“"+text.Visible(found.Excerpt)+"”", p.width()-8) {
 			p.line("%s%s%s", indent, indent+indent, line)
 		}
 	}
 	if more := len(m.Places) - len(shown); more > 0 {
 		p.line("%sand %d more (all with --full)", indent, more)
 	}
-	if m.Unlooked != "" {
-		p.line("%snot all of it: %s", indent, m.Unlooked)
+	if m.Incomplete != "" {
+		p.line("%snot all of it: %s", indent, m.Incomplete)
 	}
 }
 
@@ -227,6 +227,6 @@ func (p *page) answers(s Server) {
 		if a.Answer != nil {
 			p.text(string(a.Answer))
 		}
-		p.places(a.Marks)
+		p.places(a.Findings)
 	}
 }

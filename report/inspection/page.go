@@ -74,18 +74,18 @@ func (p *page) server(r Report, s Server) {
 		}
 		p.firstLines(failed, math.MaxInt)
 	} else {
-		if s.Offer.Instructions != "" {
+		if s.Catalog.Instructions != "" {
 			p.section("instructions to the model")
-			p.text(s.Offer.Instructions)
+			p.text(s.Catalog.Instructions)
 		}
-		for _, l := range s.Offer.Lists {
+		for _, l := range s.Catalog.Lists {
 			p.list(s, l)
 		}
-		p.marks(s)
+		p.findings(s)
 		p.pin(s)
 		p.answers(s)
 	}
-	p.conduct(s)
+	p.activity(s)
 	p.unseen(s)
 }
 
@@ -122,7 +122,7 @@ func (p *page) identity(s Server) {
 	name := s.Name
 	p.line("%s", name)
 	if s.Failed == "" {
-		p.label("says it is", "%s, %s", who(s.Offer.Server), spoken(s))
+		p.label("says it is", "%s, %s", who(s.Catalog.Server), spoken(s))
 	}
 	p.label("from", "%s", text.Visible(source(s)))
 	if s.Package != nil {
@@ -149,7 +149,7 @@ func who(s catalog.Server) string {
 }
 
 func spoken(s Server) string {
-	return fmt.Sprintf("protocol %s over %s", text.Line(s.Offer.Server.Protocol, 40), s.Transport)
+	return fmt.Sprintf("protocol %s over %s", text.Line(s.Catalog.Server.Protocol, 40), s.Transport)
 }
 
 // source returns what was started, as declared in the configuration.

@@ -123,7 +123,7 @@ func rules() []rule {
 		{rulePin, "error", "A server does not list what waza.lock has pinned."},
 		{ruleDrift, "error", "A server listed something else a moment later."},
 		{ruleEnded, "warning", "A server ended before it was asked to."},
-		{"secrets", "error", "A server said a secret."},
+		{"secrets", "error", "A server wrote a secret that it was given."},
 		{"connections", "warning", "A server tried to connect to an address outside."},
 		{"names", "warning", "A server asked for a name that has no answer."},
 		{"egress", "warning", "A server was refused egress to a host."},
@@ -155,9 +155,9 @@ func SARIF(run view.Run) ([]byte, error) {
 	r := Report{Waza: run.Waza, Source: run.Eval, Started: run.Started, Ended: run.Ended}
 	var all []sarifResult
 	for _, card := range run.Results.Servers {
-		s := Server{Name: card.Name, Conduct: Conduct{Did: card.Conduct}}
-		if card.Marks != nil {
-			s.Marks.Places = card.Marks.Places
+		s := Server{Name: card.Name, Activity: Activity{Did: card.Activity}}
+		if card.Findings != nil {
+			s.Findings.Places = card.Findings.Places
 		}
 		all = append(all, r.resultsOf(s)...)
 	}
@@ -211,7 +211,7 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	add := func(id, where, format string, args ...any) {
 		all = append(all, r.result(s, id, where, said(format, args...)))
 	}
-	marked := func(places []finding.Finding) {
+	addFindings := func(places []finding.Finding) {
 		for _, m := range places {
 			at := strings.TrimSpace(m.Of + " " + m.Key)
 			if m.At != "" {
@@ -220,9 +220,9 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 			add(string(m.Kind), m.Of+"/"+m.Key, "Server %s, %s: %s", s.Name, at, m.Excerpt)
 		}
 	}
-	marked(s.Marks.Places)
+	addFindings(s.Findings.Places)
 	for _, answer := range s.Answers {
-		marked(answer.Marks.Places)
+		addFindings(answer.Findings.Places)
 	}
 	if s.Pin != nil {
 		for _, d := range s.Pin.Differences {
@@ -241,7 +241,7 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	return all
 }
 
-func notable(did *results.Conduct) []view.Act {
+func notable(did *results.Activity) []view.Act {
 	return slices.DeleteFunc(view.Acts(did), func(a view.Act) bool { return !a.Notable })
 }
 

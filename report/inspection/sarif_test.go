@@ -101,8 +101,8 @@ func TestSARIFSays(t *testing.T) {
 			}
 		}
 		Servers []struct {
-			Name  string
-			Marks struct {
+			Name     string
+			Findings struct {
 				Places []struct{ Kind, Of, Key, Excerpt string }
 			}
 		}
@@ -123,7 +123,7 @@ func TestSARIFSays(t *testing.T) {
 		}
 	}
 	for _, s := range said.Servers {
-		for _, m := range s.Marks.Places {
+		for _, m := range s.Findings.Places {
 			says(m.Kind, "warning", s.Name, m.Of+"/"+m.Key, m.Excerpt)
 		}
 	}
@@ -146,7 +146,7 @@ func runOf(said string) view.Run {
 	s := reportOf(said).Servers[0]
 	trial := results.RunResult{Servers: []results.ServerReport{{Name: s.Name, Unpinned: []string{said}, RugPulls: []string{said}, Ends: []string{said}}}}
 	return view.Run{Eval: said, Waza: said, Results: results.Results{
-		Servers: []results.ServerCard{{Name: s.Name, Marks: &results.Marks{Places: s.Marks.Places}, Conduct: s.Did}},
+		Servers: []results.ServerCard{{Name: s.Name, Findings: &results.Findings{Places: s.Findings.Places}, Activity: s.Did}},
 		Tasks:   []results.Task{{Runs: []results.RunResult{trial, trial}}},
 	}}
 }

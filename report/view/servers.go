@@ -12,7 +12,7 @@ import (
 
 // Act is something that a server did apart from responding.
 type Act struct {
-	List    string // JSON name of a list in [results.Conduct]
+	List    string // JSON name of a list in [results.Activity]
 	What    string // what it did
 	Which   string // object of the action; untrusted
 	How     string
@@ -21,7 +21,7 @@ type Act struct {
 
 // Acts returns the acts of a server. What it starts and writes inside its container is not
 // notable. c may be nil.
-func Acts(c *results.Conduct) (all []Act) {
+func Acts(c *results.Activity) (all []Act) {
 	if c == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func ServerRemarks(s results.ServerCard) (all []ServerRemark) {
 		}
 	}
 	in(s.Failed, "exited before it answered")
-	for _, act := range Acts(s.Conduct) {
+	for _, act := range Acts(s.Activity) {
 		if !act.Notable {
 			continue
 		}
@@ -104,8 +104,8 @@ func ServerRemarks(s results.ServerCard) (all []ServerRemark) {
 		}
 		all[i].Which = append(all[i].Which, act.Which)
 	}
-	if s.Marks != nil && s.Marks.Count() > 0 {
-		all = append(all, ServerRemark{What: text.Count(s.Marks.Count(), "marked place") + " in what it says of its tools"})
+	if s.Findings != nil && s.Findings.Count() > 0 {
+		all = append(all, ServerRemark{What: text.Count(s.Findings.Count(), "finding") + " in the texts of its tools"})
 	}
 	in(s.RugPulls, "changed its tools")
 	in(s.Unpinned, "not as pinned")

@@ -45,7 +45,7 @@ func Inspect(ctx context.Context, backend Backend, t *plan.Trial, dir evidence.D
 	s := t.Servers[0]
 	l := &serverInspection{InspectOptions: o, found: inspection.Server{
 		Name: s.Name, Config: s.Config, Transport: s.Transport, Remote: s.Remote,
-		Offer: catalog.Catalog{Lists: []catalog.List{}},
+		Catalog: catalog.Catalog{Lists: []catalog.List{}},
 	}}
 	var down teardown
 	err = errors.Join(l.inspect(ctx, r, &down), down.run(ctx), rec.Close())
@@ -99,7 +99,7 @@ func (l *serverInspection) inspect(ctx context.Context, r *recording, down *tear
 // readCatalog reads the server's catalog, makes the exercises, and reads the catalog again.
 func (l *serverInspection) readCatalog(ctx context.Context, q *client.Session) {
 	o := l.clean().ask(ctx, q, l.Patience)
-	l.found.Offer = o
+	l.found.Catalog = o
 	exercises := l.Exercises
 	if l.Try != nil {
 		exercises = append(slices.Clone(exercises), l.Try(o)...)
@@ -151,7 +151,7 @@ func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e in
 	a.Outcome, a.Message = outcomeOf(ctx, reply, err)
 	a.Message = l.clean().text(a.Message)
 	if len(a.Answer) > 0 { // empty if the server did not answer
-		a.Marks = finding.InResult(e.What, e.Name, a.Answer)
+		a.Findings = finding.InResult(e.What, e.Name, a.Answer)
 	}
 	if len(a.Answer) > maxAnswer || jsontext.Depth(a.Answer) > maxDepth {
 		a.Message, a.Answer = fmt.Sprintf("its %d bytes are in frames.jsonl", len(a.Answer)), nil

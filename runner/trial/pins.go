@@ -132,7 +132,7 @@ type cleaner struct{ secrets *redact.Set }
 
 // ask reads a server's catalog and removes secrets. Each list may take as long as patience.
 func (c cleaner) ask(ctx context.Context, q *client.Session, patience time.Duration) catalog.Catalog {
-	o := q.Offer()
+	o := q.Catalog()
 	for _, text := range []*string{&o.Server.Name, &o.Server.Version, &o.Server.Protocol, &o.Instructions} {
 		*text = c.text(*text)
 	}

@@ -14,8 +14,8 @@ import (
 // maxLines is the number of lines shown of each list, unless everything is requested.
 const maxLines = 8
 
-// conduct writes what a server did.
-func (p *page) conduct(s Server) {
+// activity writes what a server did.
+func (p *page) activity(s Server) {
 	if s.Remote {
 		return
 	}

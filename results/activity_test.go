@@ -63,13 +63,13 @@ func strange(t *testing.T, number int) Trial {
 }
 
 func TestConduct(t *testing.T) {
-	got := strange(t, 1).Reports()[0].Conduct
+	got := strange(t, 1).Reports()[0].Activity
 	if len(got.Files) != maxConduct || got.More["files"] != 2 {
 		t.Errorf("%d files, more %v", len(got.Files), got.More)
 	}
 	got.Files = nil
 	cpu := 1.5
-	want := &Conduct{
+	want := &Activity{
 		Programs: []evidence.Program{{Path: "/bin/sh", Args: []string{"sh", "-c", "true"}, Count: 2}},
 		Connections: []evidence.Connection{
 			{Network: "ip", Address: "169.254.169.254:80", Count: 1}, {Network: "ip", Address: "192.0.2.1:80", Count: 5}, {Network: "unknown", Address: "hidden by its program", Count: 1},
@@ -94,7 +94,7 @@ func strangeRun(t *testing.T) Results {
 // A card has what its trials have, once.
 func TestConductOfRun(t *testing.T) {
 	r := strangeRun(t)
-	c := r.Servers[0].Conduct
+	c := r.Servers[0].Activity
 	if len(c.Files) != maxConduct || c.Files[0].Size != 2 || c.More["files"] != 5 || c.More["programs"] != 14 {
 		t.Errorf("%d files, %+v, more %v", len(c.Files), c.Files[0], c.More)
 	}

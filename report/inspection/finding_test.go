@@ -14,18 +14,18 @@ func TestMark(t *testing.T) {
 	t.Parallel()
 	listing := func(name, description string) Server {
 		raw := []byte(`{"name":"` + name + `","description":"` + description + `"}`)
-		return Server{Name: name, Offer: catalog.Catalog{Lists: []catalog.List{{Kind: catalog.Tools, Entries: []catalog.Entry{catalog.NewEntry(catalog.Tools, raw)}}}}}
+		return Server{Name: name, Catalog: catalog.Catalog{Lists: []catalog.List{{Kind: catalog.Tools, Entries: []catalog.Entry{catalog.NewEntry(catalog.Tools, raw)}}}}}
 	}
 	r := Report{Servers: []Server{
 		listing("send_mail", "Sends mail; send_mail takes an address."),
 		listing("lookup", "Looks up; see send_mail."),
 	}}
-	r.Mark()
-	if marks := r.Servers[0].Marks.Places; len(marks) != 0 {
-		t.Errorf("its own: %v", marks)
+	r.Find()
+	if found := r.Servers[0].Findings.Places; len(found) != 0 {
+		t.Errorf("its own: %v", found)
 	}
-	if marks := r.Servers[1].Marks.Places; len(marks) != 1 || marks[0].Kind != finding.Others {
-		t.Errorf("another's: %v", marks)
+	if found := r.Servers[1].Findings.Places; len(found) != 1 || found[0].Kind != finding.Others {
+		t.Errorf("another's: %v", found)
 	}
 }
 
@@ -36,8 +36,8 @@ func TestMarkOfDuplicate(t *testing.T) {
 	for _, description := range []string{"Adds.", "Removes."} {
 		l.Entries = append(l.Entries, catalog.NewEntry(l.Kind, []byte(`{"name":"change","description":"`+description+`"}`)))
 	}
-	r := Report{Servers: []Server{{Name: "s", Remote: true, Offer: catalog.Catalog{Lists: []catalog.List{l}}}}}
-	r.Mark()
+	r := Report{Servers: []Server{{Name: "s", Remote: true, Catalog: catalog.Catalog{Lists: []catalog.List{l}}}}}
+	r.Find()
 	var page strings.Builder
 	if err := Print(&page, r, Options{}); err != nil {
 		t.Fatal(err)

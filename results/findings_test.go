@@ -34,14 +34,14 @@ func TestMarks(t *testing.T) {
 	mark := func(key, at string) finding.Finding {
 		return finding.Finding{Of: "tool", Key: key, At: at, Kind: finding.Secrecy, Excerpt: secretive}
 	}
-	all := &Marks{Places: []finding.Finding{mark("b", "inputSchema.properties.x.description"), mark("c", "annotations.title")}}
+	all := &Findings{Places: []finding.Finding{mark("b", "inputSchema.properties.x.description"), mark("c", "annotations.title")}}
 	runs := r.Tasks[0].Runs
-	for i, want := range []*Marks{nil, {Places: all.Places[:1]}, all} {
-		if diff := cmp.Diff(want, runs[i].Servers[0].Marks); diff != "" || runs[i].Servers[1].Marks != nil {
+	for i, want := range []*Findings{nil, {Places: all.Places[:1]}, all} {
+		if diff := cmp.Diff(want, runs[i].Servers[0].Findings); diff != "" || runs[i].Servers[1].Findings != nil {
 			t.Errorf("trial %d: -want +got\n%s", i+1, diff)
 		}
 	}
-	if diff := cmp.Diff(all, r.Servers[0].Marks); diff != "" || r.Servers[1].Marks != nil {
+	if diff := cmp.Diff(all, r.Servers[0].Findings); diff != "" || r.Servers[1].Findings != nil {
 		t.Errorf("-want +got\n%s", diff)
 	}
 }
@@ -50,7 +50,9 @@ func TestMarks(t *testing.T) {
 // differs in each trial.
 func TestLooksAreBounded(t *testing.T) {
 	m := catalogs{}
-	of := func(tools ...evidence.Tool) *Marks { return m.of(evidence.Catalog{Server: "s", Tools: tools}).marks }
+	of := func(tools ...evidence.Tool) *Findings {
+		return m.of(evidence.Catalog{Server: "s", Tools: tools}).findings
+	}
 	bad, good := evidence.Tool{Name: "bad", Description: secretive}, evidence.Tool{Name: "good"}
 	if one, other := of(bad, good), of(good, bad); one == nil || one != other || len(m["s"]) != 1 {
 		t.Errorf("%v, %v: looked at %d", one, other, len(m["s"]))
@@ -59,10 +61,10 @@ func TestLooksAreBounded(t *testing.T) {
 		of(bad, evidence.Tool{Name: fmt.Sprint(i)})
 	}
 	last := of(bad, evidence.Tool{Name: "last"})
-	if len(m["s"]) != maxLooks || len(last.Places) != 0 || last.Unlooked == "" {
+	if len(m["s"]) != maxLooks || len(last.Places) != 0 || last.Incomplete == "" {
 		t.Errorf("looked at %d, %+v", len(m["s"]), last)
 	}
-	if m.of(evidence.Catalog{Server: "another", Tools: []evidence.Tool{bad}}).marks.Count() != 1 {
+	if m.of(evidence.Catalog{Server: "another", Tools: []evidence.Tool{bad}}).findings.Count() != 1 {
 		t.Error("one server's catalogs keep another's from being looked at")
 	}
 	if marks := of(bad, good); marks.Count() != 1 {
@@ -78,17 +80,17 @@ func TestMarksAreBounded(t *testing.T) {
 		tools = append(tools, evidence.Tool{Name: fmt.Sprintf("t%02d", i), Description: secretive})
 	}
 	r := gather(t, Run{Isolated: true, Tasks: []TaskInfo{{ID: "a"}}}, listing(1, tools...), listing(2, tools[3:]...))
-	first := r.Tasks[0].Runs[0].Servers[0].Marks
+	first := r.Tasks[0].Runs[0].Servers[0].Findings
 	if len(first.Places) != maxConduct || first.More != 5 {
 		t.Errorf("%d places, %d more", len(first.Places), first.More)
 	}
-	if all := r.Servers[0].Marks; !slices.Equal(all.Places, first.Places) {
+	if all := r.Servers[0].Findings; !slices.Equal(all.Places, first.Places) {
 		t.Errorf("%+v", all)
 	}
 	long := catalogs{}.of(evidence.Catalog{Tools: []evidence.Tool{
 		{Name: "a", Description: strings.Repeat("a ", 1<<16)}, {Name: "b", Description: strings.Repeat("b ", 1<<16)}, {Name: "c", Description: secretive},
-	}}).marks
-	if len(long.Places) != 0 || !strings.Contains(long.Unlooked, "not inspected") {
+	}}).findings
+	if len(long.Places) != 0 || !strings.Contains(long.Incomplete, "not inspected") {
 		t.Errorf("%+v", long)
 	}
 }
