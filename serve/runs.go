@@ -97,6 +97,9 @@ func (x *runs) find(id string) (view.ListedRun, error) {
 		return view.ListedRun{}, err
 	}
 	r := x.read(id, dir)
+	if _, err := x.at(id); err != nil { // removed while it was read, so that it looks interrupted
+		return view.ListedRun{}, err
+	}
 	if r.State == view.StateEnded {
 		x.mu.Lock()
 		delete(x.trackers, id)
