@@ -30,8 +30,8 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// probeTimeout bounds a probe, which takes some seconds.
-const probeTimeout = 2 * time.Minute
+// probeTimeout bounds a probe, which takes seconds, and on a cluster also pulls its images.
+const probeTimeout = 10 * time.Minute
 
 // KindOf returns the kind of sandbox of a trial.
 func KindOf(t *plan.Trial) evidence.SandboxKind {
