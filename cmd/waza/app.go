@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"os/signal"
 	"slices"
@@ -67,6 +68,26 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// anyNumber is a most for [takes] that no command line exceeds.
+const anyNumber = math.MaxInt
+
+// takes returns an error that names what a command takes, unless it has from least to most
+// arguments.
+func takes(c *cli.Context, least, most int, what string) error {
+	given, wrong := c.Args().Slice(), ""
+	switch n := len(given); {
+	case n > most:
+		wrong = fmt.Sprintf("remove %q", given[most])
+	case n >= least:
+		return nil
+	case n == 0:
+		wrong = "nothing was given"
+	default:
+		wrong = fmt.Sprintf("only %q was given", strings.Join(given, " "))
+	}
+	return usage("%s takes %s; %s; see %s --help", strings.TrimPrefix(c.Command.HelpName, "waza "), what, wrong, c.Command.HelpName)
 }
 
 // withExitCode returns err with its own exit code, or with exitInfra if it has none. Errors
@@ -266,8 +287,8 @@ func (s versionCommand) command() *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "Print the version", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usage("version takes no arguments")
+			if err := takes(c, 0, 0, "no arguments"); err != nil {
+				return err
 			}
 			_, err := fmt.Fprintln(s.stdout, "waza", s.version)
 			return err
@@ -295,10 +316,14 @@ func (s schemaCommand) command() *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
+			const what = "eval, task or results"
+			if err := takes(c, 1, 1, what); err != nil {
+				return err
+			}
 			documents := map[string][]byte{"eval": schemas.Eval(), "task": schemas.Task(), "results": schemas.Results()}
 			document, ok := documents[c.Args().First()]
-			if !ok || c.NArg() != 1 {
-				return usage("schema takes eval, task or results; see waza schema --help")
+			if !ok {
+				return usage("schema takes %s, not %q", what, c.Args().First())
 			}
 			_, err := s.stdout.Write(document)
 			return err

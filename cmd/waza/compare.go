@@ -21,8 +21,8 @@ func (s compareCommand) command() *cli.Command {
 		OnUsageError: usageError,
 		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
 		Action: func(c *cli.Context) error {
-			if c.NArg() < 2 {
-				return usage("compare takes two runs or more; see waza compare --help")
+			if err := takes(c, 2, anyNumber, "two runs or more"); err != nil {
+				return err
 			}
 			var entries []results.Entry
 			paths, err := runsNamed(c.Args().Slice())

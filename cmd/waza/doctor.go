@@ -36,8 +36,8 @@ func (s doctorCommand) command() *cli.Command {
 		}, clusterFlags()...),
 		OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usage("doctor takes no arguments")
+			if err := takes(c, 0, 0, "no arguments"); err != nil {
+				return err
 			}
 			on, err := readOn(s.state, c)
 			if err != nil {

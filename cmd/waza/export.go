@@ -38,8 +38,8 @@ func (s exportCommand) command() *cli.Command {
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write to `FILE`", DefaultText: "stdout"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() < 1 || c.NArg() > 3 {
-				return usage("export takes a run directory, and the trials to export; see waza export --help")
+			if err := takes(c, 1, 3, "a run directory, and the trials to export"); err != nil {
+				return err
 			}
 			f := formatOf(c)
 			if f == "" {

@@ -25,8 +25,8 @@ func (s gcCommand) command() *cli.Command {
 		OnUsageError: usageError,
 		Flags:        append([]cli.Flag{onFlag()}, clusterFlags()...),
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 0 {
-				return usage("gc takes no arguments")
+			if err := takes(c, 0, 0, "no arguments"); err != nil {
+				return err
 			}
 			if on, err := readOn(s.state, c); err != nil || on != "" {
 				if err == nil {

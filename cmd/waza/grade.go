@@ -33,8 +33,8 @@ func (s gradeCommand) command() *cli.Command {
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, judgeFlags("--judge or --judge-again")...),
 		Action: func(c *cli.Context) error {
-			if c.NArg() != 1 {
-				return usage("grade takes one run directory; see waza grade --help")
+			if err := takes(c, 1, 1, "one run directory"); err != nil {
+				return err
 			}
 			if !asksJudges(c) && (c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv)) {
 				return usage("--%s and --%s are about asking the judge: give --judge or --judge-again too", judgeURL, judgeKeyEnv)

@@ -42,8 +42,8 @@ func (s imagesCommand) command() *cli.Command {
 				Name: "list", Usage: "List built images, and the agents that images can be built for",
 				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
 				Action: func(c *cli.Context) error {
-					if c.NArg() > 0 {
-						return usage("images list takes no arguments")
+					if err := takes(c, 0, 0, "no arguments"); err != nil {
+						return err
 					}
 					return s.listImages(c.Context, c.String("base"))
 				},
@@ -57,8 +57,8 @@ func (s imagesCommand) command() *cli.Command {
 				Name: "save", Usage: "Write the images of an eval to an archive, and their list to waza.images.json", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
-					if c.NArg() < 1 || c.NArg() > 2 {
-						return usage("images save takes a file to write and one eval; see waza images save --help")
+					if err := takes(c, 1, 2, "a file to write and one eval"); err != nil {
+						return err
 					}
 					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						file, err := os.Create(c.Args().First())
@@ -73,8 +73,8 @@ func (s imagesCommand) command() *cli.Command {
 				Name: "push", Usage: "Push the images of an eval to a registry, and write their list to waza.images.json", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
-					if c.NArg() < 1 || c.NArg() > 2 {
-						return usage("images push takes a registry and one eval; see waza images push --help")
+					if err := takes(c, 1, 2, "a registry and one eval"); err != nil {
+						return err
 					}
 					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
@@ -86,8 +86,8 @@ func (s imagesCommand) command() *cli.Command {
 				Description:  "Nothing is removed during a run, which may be one of another version.",
 				OnUsageError: usageError,
 				Action: func(c *cli.Context) error {
-					if c.NArg() > 0 {
-						return usage("images prune takes no arguments")
+					if err := takes(c, 0, 0, "no arguments"); err != nil {
+						return err
 					}
 					return s.pruneImages(c.Context)
 				},

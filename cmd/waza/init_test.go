@@ -60,6 +60,7 @@ func TestInitRefuses(t *testing.T) {
 		"init nowhere":                           "nowhere is not a directory, a file or a URL that begins with http:// or https://",
 		"init https://":                          "https:// is not the URL of a server",
 		"init -- ruby server.rb":                 "name an image that contains it with --image",
+		"init here.ts":                           "here.ts is TypeScript; name the program that runs it, as in waza init -- tsx here.ts",
 		"init -- npx tsx here.ts":                "npx tsx here.ts starts a package, which runs without the files here",
 		"init -- npm start":                      "npm start runs a script of package.json; name the program that it starts",
 		"init -- node serv.js":                   "there is no serv.js in .; correct its path",

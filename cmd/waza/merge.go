@@ -27,8 +27,8 @@ func (s mergeCommand) command() *cli.Command {
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() == 0 {
-				return usage("merge takes the run directories of all shards; see waza merge --help")
+			if err := takes(c, 1, anyNumber, "the run directories of all shards"); err != nil {
+				return err
 			}
 			dirs, err := runsNamed(c.Args().Slice())
 			if err != nil {

@@ -70,8 +70,8 @@ type evalEdit struct {
 // there are more than most arguments.
 func (s newCommand) name(c *cli.Context, most int) (string, error) {
 	name := c.Args().First()
-	if c.NArg() < 1 || c.NArg() > most {
-		return "", usage("new %[1]s takes a name; see waza new %[1]s --help", c.Command.Name)
+	if err := takes(c, 1, most, "a name"); err != nil {
+		return "", err
 	}
 	if err := mcpconfig.CheckName(name); err != nil {
 		return "", usage("%q cannot be a name here: use letters, digits, - and _", text.Inert(name))

@@ -37,11 +37,10 @@ func (s reportCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
-			dirs := c.Args().Slice()
-			if len(dirs) == 0 {
-				return usage("report takes run directories; see waza report --help")
+			if err := takes(c, 1, anyNumber, "run directories"); err != nil {
+				return err
 			}
-			dirs, err := runsNamed(dirs)
+			dirs, err := runsNamed(c.Args().Slice())
 			if err != nil {
 				return err
 			}

@@ -38,8 +38,8 @@ func (s rerunCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() < 1 || c.NArg() > 2 {
-				return usage("rerun takes one run directory; see waza rerun --help")
+			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
+				return err
 			}
 			return rerunCommand{s.onScreen()}.rerun(c)
 		},

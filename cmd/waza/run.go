@@ -327,11 +327,11 @@ func checkShards(c *cli.Context, o runOptions) error {
 	case o.Shard != nil:
 		return usage("--shards runs all parts in the cluster and --shard one of them: give one of the two")
 	case c.Bool("keep"):
-		return usage("--keep keeps a sandbox of this process, and with --shards it has none; leave out one of them")
+		return usage("--keep keeps a sandbox of this process, and with --shards it has none; remove one of them")
 	case o.UpdateSnapshots:
 		return usage("--update-snapshots writes next to the eval, which runners of --shards do not have; remove one of them")
 	case o.HostHooks:
-		return usage("--allow-host-hooks runs hooks on this machine, and with --shards trials are not run from here; leave out one of them")
+		return usage("--allow-host-hooks runs hooks on this machine, and with --shards trials are not run from here; remove one of them")
 	}
 	return nil
 }
@@ -416,7 +416,7 @@ func readVariants(c *cli.Context) ([]runner.Variant, error) {
 		}
 		meant := runner.Variant{Executor: adapter.Meant(v.Executor), Model: v.Model}
 		if seen[meant] {
-			return nil, usage("--executor %s is %s, which is named too; leave out one of them", v.Executor, meant.Executor)
+			return nil, usage("--executor %s is %s, which is named too; remove one of them", v.Executor, meant.Executor)
 		}
 		seen[meant] = true
 	}

@@ -38,8 +38,8 @@ func (s serveCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: otherMachines, Usage: "Allow --listen to use an address that other machines can reach"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() > 1 {
-				return usage("serve takes one directory; see waza serve --help")
+			if err := takes(c, 0, 1, "one directory"); err != nil {
+				return err
 			}
 			dir, err := dirToServe(c.Args().First())
 			if err != nil {

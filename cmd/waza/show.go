@@ -28,8 +28,8 @@ func (s showCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "Do not shorten texts"},
 		},
 		Action: func(c *cli.Context) error {
-			if c.NArg() < 1 || c.NArg() > 3 {
-				return usage("show takes a run directory, and the trial to show; see waza show --help")
+			if err := takes(c, 1, 3, "a run directory, and the trial to show"); err != nil {
+				return err
 			}
 			dir, err := runNamed(c.Args().First())
 			if err != nil {

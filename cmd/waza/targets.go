@@ -18,8 +18,8 @@ import (
 
 // targets returns the eval files that the command line names.
 func targets(c *cli.Context) ([]string, error) {
-	if c.NArg() > 1 {
-		return nil, usage("%[1]s takes one eval, directory or skill; see waza %[1]s --help", c.Command.Name)
+	if err := takes(c, 0, 1, "one eval, directory or skill"); err != nil {
+		return nil, err
 	}
 	if c.Bool("discover") {
 		return discover(c, cmp.Or(c.Args().First(), "."))
