@@ -274,16 +274,21 @@ func (l *loader) rows(yield func(*Task) bool) {
 		doc.Problemf(at, "tasks_from %q %v", e.TasksFrom, err)
 		return
 	}
+	file := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom))
 	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
-	if err != nil || len(rows) < 2 {
-		doc.Problemf(at, "tasks_from %q must be CSV with a header line and at least one row%s", e.TasksFrom, behind(err))
+	if broken, ok := errors.AsType[*csv.ParseError](err); ok {
+		l.fail(strictyaml.Errors{{File: file, Position: strictyaml.Position{Line: broken.Line, Column: broken.Column}, Message: fmt.Sprintf("this is not valid CSV: %s; correct it", broken.Err), Class: strictyaml.ErrInvalid}})
+		return
+	}
+	if len(rows) < 2 {
+		doc.Problemf(at, "tasks_from %q must have a header line and at least one row", e.TasksFrom)
 		return
 	}
 	if !slices.Contains(rows[0], "prompt") {
 		doc.Problemf(at, "tasks_from %q has no column prompt; it has %q", e.TasksFrom, rows[0])
 		return
 	}
-	file, read := filepath.Join(e.Dir(), filepath.FromSlash(e.TasksFrom)), 0
+	read := 0
 	for i, cells := range rows[1:] {
 		number := i + 1
 		if to > 0 && (number < from || number > to) {
@@ -299,13 +304,6 @@ func (l *loader) rows(yield func(*Task) bool) {
 	if read == 0 && len(l.errs) == 0 {
 		doc.Problemf(strictyaml.Path{"range"}, "range leaves none of the %d rows of %s", len(rows)-1, e.TasksFrom)
 	}
-}
-
-func behind(err error) string {
-	if err == nil {
-		return ""
-	}
-	return ": " + flat(err)
 }
 
 // row returns the task of one row, or nil if it cannot be read.

@@ -47,7 +47,7 @@ tasks: [task.yaml]
 		{"[2, 3]", "[3, 2]"}:              "range must be the first and the last row",
 		{"[2, 3]", "[7, 9]"}:              "range leaves none of the 4 rows",
 		{"rows.csv", "../rows.csv"}:       "must be a relative path that does not lead out",
-		{"rows.csv", "task.yaml"}:         "must be CSV with a header line",
+		{"rows.csv", "task.yaml"}:         "this is not valid CSV",
 		{"tasks_from: rows.csv", "x: {}"}: "range is of the rows of tasks_from",
 	} {
 		p.write("eval.yaml", strings.Replace(eval, change[0], change[1], 1))
