@@ -49,7 +49,7 @@ func (f *findings) kind(s Server) {
 	case s.URL != "":
 		f.remote(s)
 	case s.Command == "" && s.Image == "" && s.Build == nil:
-		f.invalid("", "add a command, an image or a url")
+		f.invalid("", "it has no command, image or url; add one of them")
 	default:
 		f.local(s)
 	}

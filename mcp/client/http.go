@@ -258,7 +258,7 @@ func (o *options) failure(ctx context.Context, err error) error {
 		if errors.Is(err, late) || errors.Is(err, ctx.Err()) {
 			return o.fail(ErrNoAnswer, late)
 		}
-		advice := "check its url"
+		advice := "start it, or check its url"
 		if !up.Remote {
 			advice = fmt.Sprintf("check that it listens on port %s", up.URL.Port())
 		}
