@@ -114,7 +114,7 @@ func (b Batch) load(ctx context.Context, eval string) (jobs []*Job, err error) {
 			continue
 		}
 		if j.Request.UpdateSnapshots {
-			return nil, mistake("--update-snapshots takes snapshots of one run, and a baseline makes it two; leave out one of them")
+			return nil, mistake("--update-snapshots takes snapshots of one run, and a baseline makes it two; remove one of them")
 		}
 		if !slices.ContainsFunc(j.Trials, func(t *plan.Trial) bool { return len(t.Skills) > 0 }) {
 			b.Announce("no task has a skill, so there is nothing to compare; running without a baseline")

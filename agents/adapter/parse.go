@@ -99,7 +99,7 @@ func (c checker) command(at strictyaml.Path, command []string, prompt string) {
 	if prompt == "stdin" || prompt == "file" {
 		for i, arg := range command {
 			if uses(arg, Prompt) {
-				c.problem(append(at, i), "holds {{prompt}}, and prompt hands it over by %s; leave out one of them", prompt)
+				c.problem(append(at, i), "holds {{prompt}}, and prompt hands it over by %s; remove one of them", prompt)
 			}
 		}
 	}
