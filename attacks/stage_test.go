@@ -30,7 +30,7 @@ import (
 )
 
 // runLimit is more than any run takes.
-const runLimit = 6 * time.Minute
+const runLimit = 15 * time.Minute
 
 const (
 	pollEvery = 100 * time.Millisecond

@@ -92,7 +92,7 @@ func recordInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	dockertest.Await(t, time.Minute, "a trial has been graded", func() bool {
+	dockertest.Await(t, 3*time.Minute, "a trial has been graded", func() bool {
 		graded, _ := filepath.Glob(filepath.Join(dir, "trials", "*", "*", "verdicts.json"))
 		return len(graded) > 0
 	})

@@ -124,7 +124,7 @@ func TestManyPods(t *testing.T) {
 			errs <- err
 		}()
 	}
-	dockertest.Await(t, time.Minute, "as many pods wait as may", func() bool { return seen.now() == mostPending })
+	dockertest.Await(t, 3*time.Minute, "as many pods wait as may", func() bool { return seen.now() == mostPending })
 	time.Sleep(pendingPatience + time.Second)
 	if asked := counts.take(); asked["POST pods"] != mostPending {
 		t.Errorf("while there is no node, %v is asked, want %d pods created", asked, mostPending)

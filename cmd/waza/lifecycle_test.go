@@ -47,7 +47,7 @@ func (p *project) await(c *command, elem ...string) {
 // await waits for a condition while waza is running.
 func (c *command) await(what string, done func() bool) {
 	c.t.Helper()
-	dockertest.Await(c.t, time.Minute, what, func() bool {
+	dockertest.Await(c.t, 3*time.Minute, what, func() bool {
 		select {
 		case <-c.ended:
 			c.t.Fatalf("waza ended with code %d before this was so: %s\n%s%s", c.code, what, c.stdout.String(), c.stderr.String())
@@ -194,7 +194,7 @@ tasks: [task.yaml]
 			c := p.startRun()
 			after := rand.N(2 * time.Second)
 			if i%2 == 0 {
-				dockertest.Await(t, time.Minute, "the run has something on the engine", func() bool {
+				dockertest.Await(t, 3*time.Minute, "the run has something on the engine", func() bool {
 					return len(dockertest.Runs(t, engine, p.name)) > 0
 				})
 			}

@@ -51,7 +51,7 @@ func TestLiveView(t *testing.T) {
 	p := newProgress(ctx, s, environment("TERM", "xterm"), normal, 9, 3)
 	shows := func(what string) {
 		t.Helper()
-		dockertest.Await(t, time.Minute, "the terminal shows "+what, func() bool { return strings.Contains(pty.Text(), what) })
+		dockertest.Await(t, 3*time.Minute, "the terminal shows "+what, func() bool { return strings.Contains(pty.Text(), what) })
 	}
 
 	// A terminal that changes its size between a look at it and a drawing shows remains.

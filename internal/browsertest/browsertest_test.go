@@ -50,7 +50,7 @@ func TestNoted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := b.Open(t, write(t, c.tail), browsertest.View{})
-			dockertest.Await(t, time.Minute, "a note of "+c.want, func() bool { return strings.Contains(strings.Join(p.Notes(), "\n"), c.want) })
+			dockertest.Await(t, 3*time.Minute, "a note of "+c.want, func() bool { return strings.Contains(strings.Join(p.Notes(), "\n"), c.want) })
 		})
 	}
 }
