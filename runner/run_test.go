@@ -142,18 +142,3 @@ func TestHold(t *testing.T) {
 		})
 	}
 }
-
-func TestRunRefusesIncompleteOptions(t *testing.T) {
-	for name, change := range map[string]func(*Options){
-		"workers":   func(o *Options) { o.Workers = 0 },
-		"directory": func(o *Options) { o.Dir = "" },
-		"secrets":   func(o *Options) { o.Secrets = nil },
-		"progress":  func(o *Options) { o.Progress = nil },
-	} {
-		o := options(t)
-		change(&o)
-		if _, err := RunTrials(t.Context(), testBackend(), nil, o); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-	}
-}

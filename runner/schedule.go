@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -61,14 +60,8 @@ type Options struct {
 	Wall func() time.Time
 }
 
-// complete returns the options with defaults. It fails if a required one is missing.
-func (o Options) complete(trials []*plan.Trial) (Options, error) {
-	if o.Workers < 1 || o.Dir == "" || o.Secrets == nil || o.Progress == nil || o.InfraRetries < 0 {
-		return o, errors.New("runner: incomplete options")
-	}
-	if o.Connect == nil && slices.ContainsFunc(trials, func(t *plan.Trial) bool { return t.Judge != nil }) {
-		return o, errors.New("runner: no judge to connect to")
-	}
+// withDefaults returns the options with defaults for those that are not required.
+func (o Options) withDefaults() Options {
 	if o.Free == nil {
 		o.Free = func() (int64, bool) { return freeBelow(o.Dir) }
 	}
@@ -81,7 +74,7 @@ func (o Options) complete(trials []*plan.Trial) (Options, error) {
 	if o.Warn == nil {
 		o.Warn = func(error) {}
 	}
-	return o, nil
+	return o
 }
 
 const trialsDir = "trials"
@@ -109,10 +102,7 @@ type run struct {
 // started. RunTrials takes ownership of the plans: it sets elements of trials to nil when they
 // have completed.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {
-	o, err := o.complete(trials)
-	if err != nil {
-		return nil, err
-	}
+	o = o.withDefaults()
 	budget, err := newBudget(o.Free, trials, o.Workers)
 	if err != nil {
 		return nil, err

@@ -67,9 +67,6 @@ type Choices struct {
 
 // Plan plans every trial of an eval, in order. It starts nothing.
 func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) {
-	if c.Lookup == nil || c.Secrets == nil || c.Trials < 0 || c.Timeout < 0 {
-		return nil, errors.New("plan: incomplete choices")
-	}
 	if hook := e.Hooks.OnHost(); hook != "" && !c.HostHooks {
 		return nil, fmt.Errorf("%s runs on this machine with your permissions (host: true): read it, then allow it with --allow-host-hooks", hook)
 	}
@@ -213,9 +210,6 @@ const DefaultImagesFile = "waza.images.json"
 // PlanInspections plans the inspections of an eval's servers, each in its own sandbox without
 // an agent, in the order of names. It starts nothing.
 func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) {
-	if c.Lookup == nil || c.Secrets == nil {
-		return nil, errors.New("plan: incomplete choices")
-	}
 	c.sources = map[string]*images.Source{}
 	limits, err := planEgressLimits(e.Config.Isolation.EgressLimits)
 	if err != nil {

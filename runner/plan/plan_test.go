@@ -117,9 +117,6 @@ func TestPlanRefuses(t *testing.T) {
 		change func(*eval.Eval, *eval.ResolvedTask, *Choices)
 		want   string
 	}{
-		{"no lookup", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = nil }, "incomplete choices"},
-		{"no secrets", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Secrets = nil }, "incomplete choices"},
-		{"negative trials", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Trials = -1 }, "incomplete choices"},
 		{"missing variable", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, "task buy: server \"stock\""},
 		{"agent's size", func(e *eval.Eval, _ *eval.ResolvedTask, _ *Choices) { e.Config.Isolation.Agent.Memory = "much" }, "task buy: "},
 		{"context", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
