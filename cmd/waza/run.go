@@ -33,7 +33,7 @@ func (s runCommand) command() *cli.Command {
 		Name:         "run",
 		Usage:        "Run an eval",
 		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --prepare, --output, --format, --otel-exporter, -v and -q, --allow-host-hooks if the eval needs it,\nand --judge-url and --judge-key-env if a judge has yet to be asked.",
+		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --parallel and --prepare, the options that say what is printed, written and exported,\n--allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
 		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
