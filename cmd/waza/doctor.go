@@ -14,6 +14,7 @@ import (
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/sandbox/selftest"
 )
@@ -105,22 +106,13 @@ func (s doctorCommand) printChecks(f format, all containers.Checks) error {
 // checkIndent is the width of a check's status and name, in columns.
 const checkIndent = 20
 
-// printWrapped prints head and text, wrapped to the given number of columns. All lines but the first
+// printWrapped prints head and said, wrapped to the given number of columns. All lines but the first
 // are indented by checkIndent.
-func printWrapped(w io.Writer, columns int, head, text string) {
-	line := head
-	for i, word := range strings.Fields(text) {
-		switch {
-		case i > 0 && len([]rune(line))+1+len([]rune(word)) > columns:
-			fmt.Fprintln(w, line)
-			line = strings.Repeat(" ", checkIndent) + word
-		case i > 0:
-			line += " " + word
-		default:
-			line += word
-		}
+func printWrapped(w io.Writer, columns int, head, said string) {
+	for _, line := range text.Wrap(said, columns-checkIndent) {
+		fmt.Fprintln(w, head+line)
+		head = strings.Repeat(" ", checkIndent)
 	}
-	fmt.Fprintln(w, line)
 }
 
 // probeSandboxes attacks a sandbox on each kind of network, as every run does, and ignores

@@ -36,7 +36,7 @@ func (s showCommand) command() *cli.Command {
 				return err
 			}
 			which := strings.Join(c.Args().Slice()[1:], "/")
-			return s.showTrial(dir, which, terminal.Shown{Full: c.Bool("full"), Style: s.styleOf(s.stdout)})
+			return s.showTrial(dir, which, terminal.Shown{Full: c.Bool("full"), Width: width(s.stdout), Style: s.styleOf(s.stdout)})
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -78,6 +79,37 @@ func Lines(s string, most int) (shown string, isCut bool) {
 	beginning, more := Beginning(s, most)
 	shown, hidden := Beginning(VisibleLines(beginning), most)
 	return shown, more || hidden
+}
+
+// Wrap breaks a text of one line between words into lines of at most width columns. Longer words
+// are broken too. Spaces at its beginning stay.
+func Wrap(s string, width int) (lines []string) {
+	width = max(width, 4)
+	lead := len(s) - len(strings.TrimLeft(s, " "))
+	words := strings.Split(s[lead:], " ")
+	words[0] = s[:lead] + words[0]
+	line, used := "", 0
+	for _, word := range words {
+		head, isCut := Beginning(word, 8*width)
+		for isCut || Columns(head) > width {
+			if line != "" {
+				lines, line, used = append(lines, line), "", 0
+			}
+			// Of a character with too many combining marks nothing fits.
+			head = cmp.Or(strings.TrimSuffix(Fit(head, width), Ellipsis), head)
+			lines, word = append(lines, head), word[len(head):]
+			head, isCut = Beginning(word, 8*width)
+		}
+		switch columns := Columns(word); {
+		case line == "":
+			line, used = word, columns
+		case used+1+columns <= width:
+			line, used = line+" "+word, used+1+columns
+		default:
+			lines, line, used = append(lines, line), word, columns
+		}
+	}
+	return append(lines, line)
 }
 
 // isPlain reports whether s is printable ASCII, where each byte takes one column.

@@ -89,3 +89,35 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	marked := "a" + strings.Repeat("\u0301", 200)
+	for in, want := range map[string]string{
+		"":                        "",
+		"one two three":           "one two|three",
+		"  indented, and more":    "  indented,|and more",
+		"a word thatislongerthan": "a word|thatislonge|rthan",
+		"世界世界世界世界":                "世界世界世|界世界",
+		marked:                    marked[:95] + "|" + marked[95:191] + "|" + marked[191:287] + "|" + marked[287:383] + "|" + marked[383:],
+	} {
+		if got := strings.Join(Wrap(in, 12), "|"); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func FuzzWrap(f *testing.F) {
+	f.Add("one two  three", 7)
+	f.Add("\xff\u0301\u200d👩‍👩‍👧"+strings.Repeat("x", 50), 5)
+	f.Fuzz(func(t *testing.T, s string, width int) {
+		if width < 4 || width > 1000 {
+			t.Skip()
+		}
+		squeezed := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+		lines := Wrap(s, width)
+		if squeezed(strings.Join(lines, "")) != squeezed(s) {
+			t.Errorf("%q becomes %q", s, lines)
+		}
+	})
+}

@@ -136,8 +136,8 @@ func (p *page) unseen(s Server) {
 	}
 }
 
-func (p *page) bullet(text string) {
-	for i, line := range wrap(text, p.width()-2*len(indent)) {
+func (p *page) bullet(said string) {
+	for i, line := range text.Wrap(said, p.width()-2*len(indent)) {
 		mark := "- "
 		if i > 0 {
 			mark = indent

@@ -169,7 +169,7 @@ func (p *page) places(m finding.Findings) {
 	}
 	for _, found := range shown {
 		p.line("%s%-13s %s", indent, found.Kind, place(found))
-		for _, line := range wrap("“"+text.Visible(found.Excerpt)+"”", p.width()-8) {
+		for _, line := range text.Wrap("“"+text.Visible(found.Excerpt)+"”", p.width()-8) {
 			p.line("%s%s%s", indent, indent+indent, line)
 		}
 	}

@@ -45,7 +45,7 @@ func (p *page) line(format string, args ...any) {
 // label writes a label with its text, on as many lines as necessary.
 func (p *page) label(label, format string, args ...any) {
 	room := p.width() - len(indent) - labelWidth - 1
-	for i, line := range wrap(fmt.Sprintf(format, args...), room) {
+	for i, line := range text.Wrap(fmt.Sprintf(format, args...), room) {
 		if i > 0 {
 			label = ""
 		}
@@ -107,7 +107,7 @@ func (p *page) text(s string) {
 func (p *page) firstLines(s string, most int) {
 	shown := 0
 	for line := range strings.SplitSeq(strings.TrimRight(text.VisibleLines(s), "\n"), "\n") {
-		for _, part := range wrap(line, p.width()-2*len(indent)) {
+		for _, part := range text.Wrap(line, p.width()-2*len(indent)) {
 			if shown == most {
 				p.line("%s…  (--full shows all)", indent)
 				return
@@ -185,33 +185,6 @@ func (p *page) isolation(r Report, s Server) {
 			p.label("NOT in force", "%s", text.Visible(strings.Join(g.Missing, "; ")))
 		}
 	}
-}
-
-// wrap breaks a text between words into lines of at most width columns. Longer words are
-// broken too.
-func wrap(s string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Split(s, " ") {
-		for text.Columns(word) > width {
-			if line != "" {
-				lines, line = append(lines, line), ""
-			}
-			head := strings.TrimSuffix(text.Fit(word, width), "…")
-			if head == "" {
-				break
-			}
-			lines, word = append(lines, head), word[len(head):]
-		}
-		switch {
-		case line == "":
-			line = word
-		case text.Columns(line)+1+text.Columns(word) <= width:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	return append(lines, line)
 }
 
 // columns pads each column of rows, except the last, to its widest cell, within the limits.

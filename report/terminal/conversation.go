@@ -20,14 +20,42 @@ import (
 // Shown configures how a conversation is shown.
 type Shown struct {
 	Full  bool // do not shorten anything
+	Width int  // of lines, in columns; 0 for no limit
 	Style Style
 }
 
 // Conversation writes the course of a trial.
 func Conversation(w io.Writer, c view.Conversation, how Shown) error {
 	s := shown{Shown: how}
-	_, err := w.Write(s.conversation(c))
+	out := s.conversation(c)
+	if how.Width > 0 {
+		out = wrapped(out, how.Width)
+	}
+	_, err := w.Write(out)
 	return err
+}
+
+// wrapped breaks lines that are longer than width, and indents what continues them: a terminal
+// would continue them at its edge, where untrusted text looks like output of waza.
+func wrapped(lines []byte, width int) []byte {
+	const further = "    "
+	var out bytes.Buffer
+	for line := range strings.Lines(string(lines)) {
+		line = strings.TrimSuffix(line, "\n")
+		if text.Columns(line) <= width {
+			out.WriteString(line + "\n")
+			continue
+		}
+		rest := strings.TrimLeft(line, " ")
+		indent := line[:min(len(line)-len(rest), width/2)]
+		for i, part := range text.Wrap(rest, width-len(indent)-len(further)) {
+			if i == 1 {
+				indent += further
+			}
+			out.WriteString(indent + part + "\n")
+		}
+	}
+	return out.Bytes()
 }
 
 // shown formats a conversation. Untrusted text is indented, so that it cannot look like
