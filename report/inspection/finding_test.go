@@ -8,9 +8,9 @@ import (
 	"github.com/waza-isolate/waza/mcp/finding"
 )
 
-// A server that speaks of another's tool is marked for it, and none for speaking of its
+// A server that speaks of another's tool has a finding, and none for speaking of its
 // own.
-func TestMark(t *testing.T) {
+func TestFindOthersTools(t *testing.T) {
 	t.Parallel()
 	listing := func(name, description string) Server {
 		raw := []byte(`{"name":"` + name + `","description":"` + description + `"}`)
@@ -29,8 +29,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// A tool that is listed twice is marked in the page and in the document.
-func TestMarkOfDuplicate(t *testing.T) {
+// A tool that is listed twice is a finding in the page and in the document.
+func TestFindDuplicate(t *testing.T) {
 	t.Parallel()
 	l := catalog.List{Kind: catalog.Tools}
 	for _, description := range []string{"Adds.", "Removes."} {

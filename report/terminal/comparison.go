@@ -28,7 +28,7 @@ func Comparison(w io.Writer, c results.Comparison, width int) error {
 	var out strings.Builder
 	out.WriteString(tableOf(columns))
 	if hidden && len(marks) > 0 {
-		fmt.Fprintf(&out, "%d tasks have no room here; --format json has them\n", len(marks))
+		fmt.Fprintf(&out, "the columns of %s are left out; --format json has them\n", text.Count(len(marks), "task"))
 	}
 	for _, r := range c.Runs {
 		out.WriteString(notes(r))
