@@ -32,12 +32,7 @@ import (
 // runLimit is more than any run takes.
 const runLimit = 15 * time.Minute
 
-const (
-	pollEvery = 100 * time.Millisecond
-	// dying is how long containers may outlive a runner that was killed: some of its
-	// guests' keepalives, and the engine's time to remove them.
-	dying = 30 * time.Second
-)
+const pollEvery = 100 * time.Millisecond
 
 // stage is what runs of attacks share: the executable, the image of the hostile program, and
 // listeners outside of all sandboxes.
@@ -330,7 +325,7 @@ func lingering(t *testing.T, nonce string) []string {
 // end by themselves.
 func (r *Run) look(t *testing.T, on engine, eval string) {
 	t.Helper()
-	for until := time.Now().Add(dying); ; time.Sleep(pollEvery) {
+	for until := time.Now().Add(dockertest.Dying); ; time.Sleep(pollEvery) {
 		r.Left, r.Alive = on.left(t, r, eval), lingering(t, r.ID)
 		dead := len(r.Alive) == 0 && !slices.ContainsFunc(r.Left, isContainer)
 		if !r.Killed || dead || time.Now().After(until) {

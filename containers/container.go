@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	startTimeout = 60 * time.Second
+	startTimeout = 2 * time.Minute
 	// endGrace is how long to wait for process 1 to exit after its stdin is closed.
 	endGrace = 5 * time.Second
 	// usageTimeout bounds a request to a guest that may be frozen.

@@ -219,7 +219,7 @@ func testComposeKilled(t *testing.T, image string) {
 		t.Errorf("a gc on the host left %q of %q, containers of a live run", after, before)
 	}
 	c.kill("KILL")
-	dockertest.AwaitNoContainers(t, engine, id, 10*time.Second)
+	dockertest.AwaitNoContainers(t, engine, id)
 	select {
 	case <-run.ended:
 	case <-time.After(runLimit):

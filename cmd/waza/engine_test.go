@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/filters"
 	"github.com/docker/docker/api/types/image"
@@ -27,12 +26,6 @@ tasks: [tasks/*.yaml]
 -- tasks/3.yaml --
 {id: slow-2, inputs: {prompt: x}, script: [{loop: {times: 30, steps: [{call: {server: stock, tool: stock_report}}, {sleep: 200ms}]}}, {say: done}]}
 `
-
-const (
-	// guestsEnd is how long a guest may take to end without the engine: its keepalive
-	// is some seconds.
-	guestsEnd = 30 * time.Second
-)
 
 // privateProject returns a project on its own engine, with running agents.
 func privateProject(t *testing.T) (*project, *dockertest.Private, *command) {
@@ -70,7 +63,7 @@ func TestFaults_EngineKilledAndStartedAgain(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Kill()
-	dockertest.Await(t, guestsEnd, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
+	dockertest.Await(t, dockertest.Dying, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
 	engine.Start()
 	c.wait(exitOK)
 	p.rerun(evidence.ReasonEngine, "slow-1", "slow-2")
@@ -136,7 +129,7 @@ func TestFaults_EngineFrozen(t *testing.T) {
 	t.Parallel()
 	p, engine, c := privateProject(t)
 	engine.Freeze()
-	dockertest.Await(t, guestsEnd, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
+	dockertest.Await(t, dockertest.Dying, "no process of a container is left", func() bool { return len(engine.Guests()) == 0 })
 	engine.Thaw()
 	c.wait(exitOK)
 	p.rerun(evidence.ReasonEngine, "slow-1", "slow-2")
@@ -158,7 +151,7 @@ func TestFaults_EngineFrozenForGood(t *testing.T) {
 	}
 	engine.Thaw()
 	// Until the engine has noticed that the lease ended, gc takes the run for alive.
-	dockertest.AwaitNoContainers(t, engine.Client(), p.runID(), guestsEnd)
+	dockertest.AwaitNoContainers(t, engine.Client(), p.runID())
 	p.start("gc").wait(exitOK)
 	dockertest.NoObjects(t, engine.Client(), p.runID())
 }

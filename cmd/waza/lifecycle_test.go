@@ -77,7 +77,7 @@ func TestFaults_RunnerKilledWithTrialsInFlight(t *testing.T) {
 		t.Fatalf("%d containers stand with 4 trials in flight", n)
 	}
 	c.signal(syscall.SIGKILL)
-	dockertest.AwaitNoContainers(t, engine, run, 10*time.Second)
+	dockertest.AwaitNoContainers(t, engine, run)
 	if left := dockertest.Objects(t, engine, run); len(left) == 0 {
 		t.Error("nothing is left for gc: does this test test anything?")
 	}

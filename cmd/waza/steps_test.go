@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -239,7 +238,7 @@ tasks: [task.yaml]
 		return false
 	})
 	c.signal(syscall.SIGKILL)
-	dockertest.AwaitNoContainers(t, engine, run, 10*time.Second)
+	dockertest.AwaitNoContainers(t, engine, run)
 	if p.exists("run", "trials", "x", "1", evidence.TrialFile) {
 		t.Fatal("the trial had ended before")
 	}

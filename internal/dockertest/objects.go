@@ -116,10 +116,14 @@ func Remove(t testing.TB, c *client.Client, run string) {
 	}
 }
 
-// AwaitNoContainers waits until the run has no containers, and fails the test after within.
-func AwaitNoContainers(t testing.TB, c *client.Client, run string, within time.Duration) {
+// Dying is how long containers may outlive a runner that was killed: some of the keepalives of
+// their guests, and the engine's time to remove them.
+const Dying = 30 * time.Second
+
+// AwaitNoContainers waits until the run has no containers.
+func AwaitNoContainers(t testing.TB, c *client.Client, run string) {
 	t.Helper()
-	Await(t, within, "run "+run+" has no container", func() bool { return len(Containers(t, c, run)) == 0 })
+	Await(t, Dying, "run "+run+" has no container", func() bool { return len(Containers(t, c, run)) == 0 })
 }
 
 // Await polls until done returns true, and fails the test after within.
