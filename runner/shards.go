@@ -402,7 +402,7 @@ func gatherShards(j *Job, record Record) (Record, error) {
 		if first == nil {
 			first = &shard
 			record.Waza, record.Build, record.Engine, record.Images = shard.Waza, shard.Build, shard.Engine, evidence.ImageRecords{}
-			record.Certificate, record.Workers, record.Governed = shard.Certificate, shard.Workers, shard.Governed
+			record.Workers, record.Governed = shard.Workers, shard.Governed
 		}
 		key, err := differingKey(*first, shard)
 		switch {
