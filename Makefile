@@ -57,7 +57,7 @@ golden: ## Write the golden files anew, to read the diff
 	@scripts/golden
 
 test-all: ## Run every suite
-	@scripts/test base attacks agents faults pages compat kubernetes bench
+	@scripts/test base attacks agents faults pages kubernetes compat bench
 
 bench: ## Measure what isolation costs beside the bare engine; writes bench.json
 	@scripts/setup go engine compose
