@@ -7,9 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,23 +140,22 @@ func hostAddrs(t *testing.T) []string {
 // attacker is the program that attacks, as a tar to put into a container.
 func attacker(t *testing.T) []byte { return program(t, "attacker") }
 
-// program is a program of testdata, as a tar to put into a container, built with more
-// variables.
-func program(t *testing.T, name string, environ ...string) []byte {
+// program is a program of testdata, as a tar to put into a container.
+func program(t *testing.T, name string) []byte {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	build := exec.Command("go", "build", "-o", path, "./testdata/"+name)
-	build.Env = slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, environ)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", name, err, out)
-	}
+	return archive(t, dockertest.Program(t, "containers/testdata/"+name, name))
+}
+
+// archive returns a tar archive with a file, which can be executed.
+func archive(t *testing.T, path string) []byte {
+	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
-	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: filepath.Base(path), Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Write(content); err != nil {

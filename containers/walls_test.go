@@ -215,13 +215,17 @@ func TestAttacks_ProgramOf32Bits(t *testing.T) {
 	}
 	b := openRun(t)
 	s, _ := stand(t, b, trialOf(b, networkAirtight, debian))
-	if err := s.Put(within(t), sandbox.Agent, "/tmp", bytes.NewReader(program(t, "echo", "GOARCH=386"))); err != nil {
+	echo := filepath.Join(t.TempDir(), "echo")
+	compile := exec.Command("go", "build", "-o", echo, "./testdata/echo")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=386")
+	if out, err := compile.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := s.Put(within(t), sandbox.Agent, "/tmp", bytes.NewReader(archive(t, echo))); err != nil {
 		t.Fatal(err)
 	}
 	code := 128 + int(unix.SIGSYS)
-	here := exec.Command("go", "run", "./testdata/echo")
-	here.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH=386")
-	if out, err := here.CombinedOutput(); err != nil && bytes.Contains(out, []byte("exec format error")) {
+	if err := exec.Command(echo).Run(); errors.Is(err, unix.ENOEXEC) {
 		code = 126 // what sh makes of that error
 	}
 	e := sh(t, s, sandbox.Agent, "/tmp/echo; echo ended with $?")
