@@ -30,8 +30,12 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// probeTimeout bounds a probe, which takes seconds, and on a cluster also pulls its images.
-const probeTimeout = 10 * time.Minute
+const (
+	// probeTimeout bounds a probe, which takes seconds, and on a cluster also pulls its images.
+	probeTimeout = 10 * time.Minute
+	// closeTimeout bounds taking its sandboxes down.
+	closeTimeout = 2 * time.Minute
+)
 
 // KindOf returns the kind of sandbox of a trial.
 func KindOf(t *plan.Trial) evidence.SandboxKind {
@@ -224,7 +228,7 @@ func (b *testbed) aims(nonce string) probe.Aims {
 
 // close closes everything, with its own timeout.
 func (b *testbed) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	for _, p := range []*listener{b.host, b.neighbour, b.sibling} {
 		p.end()
