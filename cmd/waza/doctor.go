@@ -109,7 +109,7 @@ const checkIndent = 20
 // printWrapped prints head and said, wrapped to the given number of columns. All lines but the first
 // are indented by checkIndent.
 func printWrapped(w io.Writer, columns int, head, said string) {
-	for _, line := range text.Wrap(said, columns-checkIndent) {
+	for _, line := range text.Wrap(strings.Join(strings.Fields(said), " "), columns-checkIndent) {
 		fmt.Fprintln(w, head+line)
 		head = strings.Repeat(" ", checkIndent)
 	}

@@ -133,7 +133,7 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 		return b.setCommand(target, command)
 	case isFile(target) && scaffold.CommandOf(target) != nil:
 		return b.setCommand(".", scaffold.CommandOf(target))
-	case isFile(target) && strings.HasSuffix(target, ".ts"):
+	case isFile(target) && scaffold.IsProgram(target):
 		return usage("%[1]s is TypeScript; name the program that runs it, as in waza init -- tsx %[1]s", text.Inert(target))
 	case isFile(target):
 		return s.setClients(b, target)

@@ -198,8 +198,7 @@ var killChains = []killChain{
 const minimumPoints = 25
 
 // A runner that is killed at any moment leaves no container that stands for long,
-// and nothing after gc; and its run, resumed, comes to what an
-// undisturbed one does.
+// and nothing after gc; and its run, resumed, comes to what an undisturbed one does.
 func TestFaults_RunnerKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
