@@ -249,16 +249,19 @@ func resources(b sandbox.Container) container.Resources {
 	}
 }
 
-// bufferBytes is the maximum buffer of one side of a TCP connection in each direction. With
-// cgroup v1 it is not accounted. Larger buffers do not improve speed over a loopback or a
-// bridge.
-const bufferBytes = 32 << 10
-
-// tcpBuffers returns the sysctls that limit TCP buffers. Programs cannot raise them: the
-// seccomp filter ignores SO_RCVBUF and SO_SNDBUF.
+// tcpBuffers returns the sysctls that limit TCP buffers, which cgroup v1 does not account to a
+// container. Programs cannot raise them: the seccomp filter ignores SO_RCVBUF and SO_SNDBUF.
+//
+// A receiver offers a window for 32 KiB and no more, but may store 256 KiB, since a short segment
+// takes far more memory than its data. Linux 6.17 drops what does not fit and then closes its
+// window. If both ends do so at the same time, neither takes the other's updates, and the
+// connection is stuck; see commit 1d2fbaad7cd8 in Linux, "tcp: stronger sk_rcvbuf checks".
 func tcpBuffers() map[string]string {
-	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
-	return map[string]string{"net.ipv4.tcp_rmem": sizes, "net.ipv4.tcp_wmem": sizes}
+	return map[string]string{
+		"net.ipv4.tcp_rmem":            "4096 32768 262144",
+		"net.ipv4.tcp_moderate_rcvbuf": "0",
+		"net.ipv4.tcp_wmem":            "4096 16384 32768",
+	}
 }
 
 // addWorkspace adds the workspace to the agent's container.

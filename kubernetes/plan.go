@@ -37,9 +37,6 @@ const (
 	mcpVolume     = "mcp"
 	// endGrace is how many seconds process 1 may take to end once its pod is deleted.
 	endGrace = 2
-	// bufferBytes is the most that one side of a TCP connection holds in each direction: it may
-	// count as nobody's memory.
-	bufferBytes = 32 << 10
 )
 
 // podPlan is one container of a trial as a pod.
@@ -180,7 +177,6 @@ func (in planInput) plan(t *plan.Trial, container, role string, c sandbox.Contai
 // spec returns the part of a pod that all have in common.
 func (in planInput) spec(image string) corev1.PodSpec {
 	no, yes, grace := false, true, int64(endGrace)
-	sizes := fmt.Sprintf("4096 16384 %d", bufferBytes)
 	runtime := (*string)(nil)
 	if in.config.RuntimeClass != "" {
 		runtime = &in.config.RuntimeClass
@@ -198,10 +194,7 @@ func (in planInput) spec(image string) corev1.PodSpec {
 		Tolerations:                   tolerations(in.config.Tolerations),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			Sysctls: []corev1.Sysctl{
-				{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}, // the guest accepts on 53 and 80
-				{Name: "net.ipv4.tcp_rmem", Value: sizes}, {Name: "net.ipv4.tcp_wmem", Value: sizes},
-			},
+			Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}, // the guest accepts on 53 and 80
 		},
 		Containers: []corev1.Container{{
 			Name: containerName, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
