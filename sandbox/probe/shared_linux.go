@@ -113,8 +113,9 @@ func sharedUser() result {
 }
 
 const (
-	// bufferConns is how many connections are filled. bufferMost is how many bytes each may
-	// buffer per direction: waza's limit and what the kernel adds.
+	// bufferConns is how many connections are filled. bufferMost is how many bytes of data each
+	// may buffer per direction: the window and the send buffer that waza allows, and what the
+	// kernel adds.
 	bufferConns = 8
 	bufferMost  = 128 << 10
 )
