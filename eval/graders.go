@@ -2,9 +2,11 @@ package eval
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/grading"
@@ -105,7 +107,7 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	}
 	if judge, ok := config.(grading.Validated); ok && fits {
 		if err := judge.Validate(); err != nil {
-			g.doc.Problemf(at, "%s: %s", at, flat(err))
+			g.wrong(at, err)
 			return nil
 		}
 	}
@@ -114,7 +116,7 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 	}
 	if about, ok := config.(grading.Served); ok && fits {
 		for _, name := range about.Servers() {
-			g.servers = append(g.servers, serverName{name, one.Name, at})
+			g.servers = append(g.servers, serverName{name, one.Name, at.With("server")})
 		}
 	}
 	if about, ok := config.(grading.Planted); ok && fits {
@@ -124,6 +126,22 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 		return g.files(names, at)
 	}
 	return nil
+}
+
+// wrong reports what is wrong with the config at a path: each line at the value that it begins
+// with, if there is one.
+func (g *graders) wrong(at strictyaml.Path, err error) {
+	var rest []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if value := g.doc.Named(at, line); len(value) > len(at) {
+			g.doc.Problemf(value, "%s: %s", at, line)
+		} else {
+			rest = append(rest, errors.New(line))
+		}
+	}
+	if len(rest) > 0 {
+		g.doc.Problemf(at, "%s: %s", at, flat(errors.Join(rest...)))
+	}
 }
 
 // checkPlanted checks that the canaries which a grader names are planted.

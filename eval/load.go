@@ -57,6 +57,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if l.doc, err = l.open(path); err != nil {
 		return nil, nil, err
 	}
+	e.doc, e.overlay = l.doc, opts.Overlay
 	project, err := FindProject(cmp.Or(opts.Start, "."))
 	if err != nil {
 		return nil, nil, err

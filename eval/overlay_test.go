@@ -99,7 +99,7 @@ func TestOverlayErrors(t *testing.T) {
 		got = append(got, one.Error())
 	}
 	want := []string{
-		`eval.yaml:11:37: grader "g" names the MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
+		`eval.yaml:11:54: grader "g" names the MCP server "added", which is not declared; known here: Proxy, old, shop, stock`,
 		`mcp.json:2:3: server "shop" has a command and no image to run it in; set its image or build (on the command line: --image), or config.isolation.server_image for all servers`,
 		`mcp.json:2:58: server "shop": cwd must be an absolute path in the server's container`,
 		`mcp.json:3:3: server "Proxy": the name is reserved; choose another`,

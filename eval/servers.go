@@ -159,13 +159,42 @@ func (s servers) report(err error) {
 		return
 	}
 	for _, one := range all {
-		at := s.within(s.place(one.Server, one.Field, ""), one.Key)
+		at := s.at(one)
 		if errors.Is(one.Class, mcpconfig.ErrNotSupported) {
 			s.doc.NotSupported(at, strings.TrimPrefix(one.Error(), "not supported yet: "))
 			continue
 		}
 		s.doc.Problemf(at, "%v", one)
 	}
+}
+
+func (s servers) at(e *mcpconfig.Error) strictyaml.Path {
+	return s.within(s.place(e.Server, e.Field, ""), e.Key)
+}
+
+// Locate adds to an error found after Load where it is in the eval's file: at the fields of the
+// eval's servers that it is about, at the value of config that its message begins with, or else at
+// path.
+func (e *Eval) Locate(err error, path ...any) error {
+	if err == nil || e.doc == nil {
+		return err
+	}
+	var ofServers mcpconfig.Errors
+	if !errors.As(err, &ofServers) {
+		if at := e.doc.Named(nil, err.Error()); len(at) > 0 {
+			path = at
+		}
+		return strictyaml.Errors{e.doc.Error(path, err)}
+	}
+	var located strictyaml.Errors
+	for _, one := range ofServers {
+		s := servers{doc: e.doc, place: under(e.doc, "config", "mcp_servers")}
+		if e.overlay != nil && e.overlay.Servers[one.Server] != nil {
+			s = servers{doc: e.overlay.Document(), place: e.overlay.Place}
+		}
+		located = append(located, s.doc.Error(s.at(one), one))
+	}
+	return located
 }
 
 // within returns the path of an item of a map or list if the file has it, else the path of the
@@ -186,7 +215,7 @@ func (s servers) within(at strictyaml.Path, key string) strictyaml.Path {
 // OfClient returns an eval with the servers of a client's file and no tasks, for inspections.
 // Commands without an image run in image, unless that is empty. Errors are those of [Load].
 func OfClient(file *mcpconfig.ClientFile, image string) (*Eval, error) {
-	e := &Eval{Path: file.Name}
+	e := &Eval{Path: file.Name, doc: file.Document(), overlay: file}
 	e.Config.MCPServers = maps.Clone(file.Servers)
 	e.Config.Isolation.ServerImage = image
 	servers{doc: file.Document(), place: file.Place, eval: e}.checkDeclared(file.Servers)

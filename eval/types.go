@@ -65,6 +65,9 @@ type Eval struct {
 	commands []cmdmock.Command // of Commands, with their fixtures
 	files    []string          // that were read: the eval's own and its tasks'
 
+	doc     *strictyaml.Document  // the eval's file
+	overlay *mcpconfig.ClientFile // over its servers, or nil
+
 	start string // directory where waza was started; empty unless the eval is below it
 }
 

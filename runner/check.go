@@ -95,7 +95,7 @@ func Check(ctx context.Context, q Checking) Checked {
 		c.lock, err = ReadLock(c.eval)
 	}
 	if err != nil {
-		c.fail(err)
+		c.report(SeverityError, err)
 		return c.found
 	}
 	c.inFiles(SeverityWarning, c.eval.Warnings)
@@ -137,19 +137,19 @@ func (c *checker) inFiles(s Severity, all []*strictyaml.Error) {
 	}
 }
 
-// fail adds an error for each line or file error of err.
-func (c *checker) fail(err error) {
+// report adds a finding for each line or file error of err.
+func (c *checker) report(s Severity, err error) {
 	var inFiles strictyaml.Errors
 	if errors.As(err, &inFiles) {
-		c.inFiles(SeverityError, inFiles)
+		c.inFiles(s, inFiles)
 		return
 	}
 	if file, ok := errors.AsType[*eval.UnreadableError](err); ok {
-		c.add(Finding{Severity: SeverityError, File: file.Path, Message: file.Err.Error()})
+		c.add(Finding{Severity: s, File: file.Path, Message: file.Err.Error()})
 		return
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		c.add(Finding{Severity: SeverityError, File: c.Eval, Message: ofTask.ReplaceAllString(line, "")})
+		c.add(Finding{Severity: s, File: c.Eval, Message: ofTask.ReplaceAllString(line, "")})
 	}
 }
 
@@ -221,12 +221,10 @@ func (c *checker) plan() []*plan.Trial {
 	choices.Keyless = true
 	trials, err := plan.Plan(c.eval, c.tasks, choices)
 	if err != nil {
-		c.fail(err)
+		c.report(SeverityError, err)
 		return nil
 	}
-	for line := range strings.SplitSeq(withKeys.Error(), "\n") {
-		c.warn(c.Eval, "%s", ofTask.ReplaceAllString(line, ""))
-	}
+	c.report(SeverityWarning, withKeys)
 	return trials
 }
 

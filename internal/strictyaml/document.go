@@ -256,9 +256,26 @@ func (d *Document) fail(pos Position, class error, message string) {
 		d.dropped++
 		return
 	}
-	d.problems = append(d.problems, &Error{
-		File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos),
-	})
+	d.problems = append(d.problems, d.error(pos, class, message))
+}
+
+func (d *Document) error(pos Position, class error, message string) *Error {
+	return &Error{File: d.file, Position: pos, Message: message, Class: class, Excerpt: excerpt(d.lines, pos)}
+}
+
+// Error returns err as a problem with the value at path, without reporting it.
+func (d *Document) Error(path Path, err error) *Error {
+	return d.error(d.place(path), err, err.Error())
+}
+
+// Named returns the path of the value below at that a message begins with, as in
+// "regex_match[0] must be …", or at if the file has no such value.
+func (d *Document) Named(at Path, message string) Path {
+	name := message[:len(message)-len(strings.TrimLeft(message, "abcdefghijklmnopqrstuvwxyz0123456789_-.[]"))]
+	if path := at.With(ParsePath(name)...); d.Has(path...) {
+		return path
+	}
+	return at
 }
 
 // Err returns [Errors] with all problems in the order of the file, or nil.

@@ -33,7 +33,7 @@ type Error struct {
 	Position Position
 	Message  string // one sentence: what is wrong and how to fix it
 	Excerpt  string // lines around the position with a caret, or empty
-	Class    error  // ErrInvalid or ErrNotSupported
+	Class    error  // ErrInvalid, ErrNotSupported, or the error of Document.Error
 }
 
 // Error returns "file:line:column: message" followed by the excerpt.

@@ -76,9 +76,10 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 		err = models.forLLM(e.Config.Executor)
 	}
 	if err != nil {
-		return nil, err
+		return nil, e.Locate(err, "config", "executor")
 	}
 	var trials []*Trial
+	var located strictyaml.Errors // each once, however many tasks it stops
 	var errs []error
 	var declared *declaration
 	for _, task := range tasks {
@@ -87,6 +88,12 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			declared.plan(e, c)
 		}
 		t, err := planTask(e, task, declared, models, c)
+		if inFile := (strictyaml.Errors{}); errors.As(err, &inFile) {
+			if !slices.ContainsFunc(located, func(other *strictyaml.Error) bool { return other.Error() == inFile[0].Error() }) {
+				located = append(located, inFile...)
+			}
+			continue
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("task %s: %w", task.ID, err))
 			continue
@@ -107,7 +114,13 @@ func Plan(e *eval.Eval, tasks []eval.ResolvedTask, c Choices) ([]*Trial, error) 
 			trials = append(trials, &trial)
 		}
 	}
-	return trials, errors.Join(errs...)
+	if len(located) == 0 {
+		return trials, errors.Join(errs...)
+	}
+	for _, err := range errs {
+		located = append(located, &strictyaml.Error{File: e.Path, Message: err.Error(), Class: err})
+	}
+	return trials, located
 }
 
 // planTask plans what all trials of a task share.
@@ -220,7 +233,7 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 	for _, name := range names {
 		server, err := planServer(e, name, *e.Config.MCPServers[name], c)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, e.Locate(err, "config", "mcp_servers", name))
 			continue
 		}
 		server.Shared = false

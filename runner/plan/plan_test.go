@@ -117,7 +117,7 @@ func TestPlanRefuses(t *testing.T) {
 		change func(*eval.Eval, *eval.ResolvedTask, *Choices)
 		want   string
 	}{
-		{"missing variable", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, "task buy: server \"stock\""},
+		{"missing variable", func(_ *eval.Eval, _ *eval.ResolvedTask, c *Choices) { c.Lookup = lookup(nil) }, `testdata/shop/eval.yaml:23:21: server "stock"`},
 		{"agent's size", func(e *eval.Eval, _ *eval.ResolvedTask, _ *Choices) { e.Config.Isolation.Agent.Memory = "much" }, "task buy: "},
 		{"context", func(_ *eval.Eval, task *eval.ResolvedTask, _ *Choices) {
 			task.Context = map[string]any{"f": func() {}}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -184,6 +185,9 @@ func (d *declaration) plan(e *eval.Eval, c Choices) {
 func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) (all []Server, unenforced []string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		server, err := planServer(e, name, declared[name], c)
+		if of := e.Config.MCPServers[name]; err != nil && of != nil && reflect.DeepEqual(*of, declared[name]) {
+			err = e.Locate(err, "config", "mcp_servers", name)
+		}
 		if err == nil && e.Local {
 			unenforced = append(unenforced, notEnforcedOf(server)...)
 			server, err = server.onThisMachine(e.Dir())
