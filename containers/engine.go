@@ -128,8 +128,9 @@ func (e *engine) limits() map[string]bool {
 		"the swap":                e.info.SwapLimit,
 		"the CPU time":            e.info.CPUCfsQuota,
 		"the number of processes": e.info.PidsLimit,
-		// cgroup v1 accounts it separately, and the engine sets no limit for that.
-		"the memory of TCP connections (up to 128 KiB each)": e.info.CgroupVersion == "2",
+		// cgroup v1 accounts it separately, and the engine sets no limit for that. A connection
+		// has a receive and a send buffer in each direction; see tcpBuffers.
+		"the memory of TCP connections (up to 576 KiB each)": e.info.CgroupVersion == "2",
 	}
 }
 
