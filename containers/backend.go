@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	b := &Backend{
 		starter: s, builder: &builder{e, o.Run, o.Network, o.Redact}, engine: e, run: o.Run,
 		images: newImageStore(e, o.Run, o.Guest), lease: &lease{starter: s, run: o.Run},
-		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]bool{}},
+		networks: networks{e, o.Run, newSubnetPool()}, leftovers: leftovers{engine: e, run: o.Run, trials: map[string]func(){}},
 		dirs: newPool(strconv.Itoa), seccomp: sync.OnceValues(seccompProfile),
 	}
 	if err := b.open(ctx, o); err != nil {

@@ -272,16 +272,16 @@ type leftovers struct {
 	run    string
 
 	mu     sync.Mutex
-	trials map[string]bool // labels of trials; guarded by mu
-	more   bool            // the engine may still execute an abandoned create request; guarded by mu
+	trials map[string]func() // by the label of a trial, gives back what it has; guarded by mu
+	more   bool              // the engine may still execute an abandoned create request; guarded by mu
 }
 
-// add records a trial that could not be removed.
-func (l *leftovers) add(trial string) {
+// add records a trial that could not be removed. release is called when it is.
+func (l *leftovers) add(trial string, release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if defence.EndingContainers {
-		l.trials[trial] = true
+		l.trials[trial] = release
 	}
 }
 
@@ -311,8 +311,12 @@ func (l *leftovers) remove(ctx context.Context) error {
 			return fmt.Errorf("trial %s: %w", trial, err)
 		}
 		l.mu.Lock()
-		defer l.mu.Unlock()
+		release := l.trials[trial]
 		delete(l.trials, trial)
+		l.mu.Unlock()
+		if release != nil { // not removed by somebody else in the meantime
+			release()
+		}
 		return nil
 	})
 }

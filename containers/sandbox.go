@@ -34,6 +34,8 @@ type trialSandbox struct {
 var _ interface {
 	sandbox.Hinter
 	sandbox.Finder
+	sandbox.Meter
+	sandbox.Monitor
 	sandbox.Observer
 	sandbox.Outlet
 	sandbox.Services
@@ -54,7 +56,7 @@ func (s *trialSandbox) container(name string) (*startedContainer, error) {
 	return c, nil
 }
 
-// Usage implements sandbox.Sandbox.
+// Usage implements sandbox.Meter.
 func (s *trialSandbox) Usage(ctx context.Context, name string) (evidence.Usage, error) {
 	c, err := s.container(name)
 	if err != nil {
@@ -160,12 +162,15 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	}
 	s.Wait() // relays end with the containers
 	s.network.giveBack()
+	release := func() {
+		s.plan.releaseUsers(s.lease.users)
+		s.backend.dirs.put(s.dir)
+	}
 	if err != nil {
-		s.backend.leftovers.add(s.plan.trial)
+		s.backend.leftovers.add(s.plan.trial, release)
 		return err
 	}
-	s.plan.releaseUsers(s.lease.users)
-	s.backend.dirs.put(s.dir)
+	release()
 	return nil
 }
 

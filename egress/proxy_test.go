@@ -339,6 +339,8 @@ func TestRefused(t *testing.T) {
 	for _, url := range []string{"http://evil.example/", "https://api.example/", "/", "ftp://api.example/", "http://api.example:22/"} {
 		if got := b.say("", "GET "+url+" HTTP/1.1\r\nHost: api.example\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 4") {
 			t.Errorf("%s of the proxy: %q", url, got)
+		} else if url == "ftp://api.example/" && !strings.Contains(got, "the proxy takes an http:// URL, or CONNECT") {
+			t.Errorf("%s is refused with %q", url, got)
 		}
 	}
 	for _, e := range b.stop() {

@@ -115,7 +115,7 @@ func (cl *client) target(r *http.Request) (ask asked, why string) {
 	case connect && !proxy:
 		return ask, "CONNECT is for the proxy"
 	case proxy && !connect && r.URL.Scheme != "http":
-		return ask, "// URL, or CONNECT"
+		return ask, "the proxy takes an http:// URL, or CONNECT"
 	}
 	ask.name = name
 	if defence.HostsAsConnected && !proxy && (!covers(cl.place.Host, name) || ask.port != int(cl.place.At.Port())) {

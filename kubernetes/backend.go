@@ -335,7 +335,9 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	p.pod.Spec.SecurityContext.Sysctls = nil // they would be the node's
 	started, err := b.start(ctx, p, &share{alone: true})
 	if err != nil {
-		b.giveBack(p)
+		if !errors.Is(err, errLeft) {
+			b.giveBack(p)
+		}
 		return nil, fmt.Errorf("host probe: %w", err)
 	}
 	return hostProbe{started}, nil
@@ -348,8 +350,11 @@ func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Proces
 
 // Close implements sandbox.HostProbe.
 func (p hostProbe) Close(ctx context.Context) error {
-	defer p.backend.giveBack(p.plan)
-	return p.close(ctx)
+	err := p.close(ctx)
+	if err == nil {
+		p.backend.giveBack(p.plan)
+	}
+	return err
 }
 
 // giveBack gives back the user of a pod that is gone.

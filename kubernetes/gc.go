@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"errors"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,10 +25,14 @@ func GC(ctx context.Context, c eval.Kubernetes) (g Garbage, err error) {
 	if err != nil {
 		return g, err
 	}
+	clock := newLease(client, namespace, "")
+	if err := clock.setClock(ctx); err != nil {
+		return g, err
+	}
 	var errs []error
 	for _, found := range leases.Items {
 		run := found.Labels[labelRun]
-		if alive(&found, time.Now()) {
+		if alive(&found, clock.now()) {
 			g.Live = append(g.Live, run)
 			continue
 		}

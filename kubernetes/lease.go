@@ -31,6 +31,7 @@ type lease struct {
 	pods   corev1client.PodInterface
 	name   string
 	owner  metav1.OwnerReference // of pods
+	ahead  time.Duration         // what the API's clock is ahead of this machine's
 	stop   context.CancelFunc
 	ended  sync.WaitGroup
 }
@@ -50,8 +51,11 @@ func takeLease(ctx context.Context, client kubernetes.Interface, namespace, run 
 			return nil, err
 		}
 	}
+	if err := l.setClock(ctx); err != nil {
+		return nil, err
+	}
 	host, _ := os.Hostname()
-	now, seconds, holder := metav1.NowMicro(), int32(leaseSeconds), fmt.Sprintf("%s/%d", host, os.Getpid())
+	now, seconds, holder := metav1.NewMicroTime(l.now()), int32(leaseSeconds), fmt.Sprintf("%s/%d", host, os.Getpid())
 	made, err := l.client.Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: l.name, Labels: map[string]string{labelRun: run, labelRole: "lease"}},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
@@ -76,11 +80,28 @@ func (l *lease) takeOver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lease of the run: %w", err)
 	}
-	if alive(found, time.Now()) {
+	if err := l.setClock(ctx); err != nil {
+		return err
+	}
+	if alive(found, l.now()) {
 		return fmt.Errorf("%w: %s renewed its lease less than %d s ago", sandbox.ErrAlive, holderOf(found), leaseSeconds)
 	}
 	return l.remove(ctx, found)
 }
+
+// setClock learns the API's time, to a second, from a lease that it is asked to make but not to
+// keep. Times of leases are the API's, as clocks of the machines that read and renew them differ.
+func (l *lease) setClock(ctx context.Context) error {
+	would, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "waza-clock-"}},
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return fmt.Errorf("time of the API: %w; waza doctor --on kubernetes says what is missing", err)
+	}
+	l.ahead = time.Until(would.CreationTimestamp.Time)
+	return nil
+}
+
+func (l *lease) now() time.Time { return time.Now().Add(l.ahead) }
 
 // remove deletes the lease if it is still as found, and returns when it and everything that it
 // owns is gone.
@@ -122,7 +143,7 @@ func holderOf(l *coordinationv1.Lease) string {
 // `waza gc` away too.
 func (l *lease) renew(ctx context.Context) {
 	for retry.Sleep(ctx, renewEvery) == nil {
-		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.owner.UID, time.Now().UTC().Format(metav1.RFC3339Micro))
+		patch := fmt.Sprintf(`{"metadata":{"uid":%q},"spec":{"renewTime":%q}}`, l.owner.UID, l.now().UTC().Format(metav1.RFC3339Micro))
 		asked, cancel := context.WithTimeout(ctx, askTimeout)
 		_, _ = l.client.Patch(asked, l.name, mergePatch, []byte(patch), metav1.PatchOptions{})
 		cancel()

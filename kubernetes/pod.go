@@ -49,13 +49,19 @@ type startedPod struct {
 	stderr   *bounded.Ends
 }
 
+// errLeft is wrapped by errors of pods that may be running still.
+var errLeft = errors.New("the pod could not be deleted")
+
 // start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
-// attaches. On error nothing is left.
+// attaches. On error nothing is left, unless it is an errLeft.
 func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
 	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name), stderr: &bounded.Ends{Tail: tailSize}}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+		if err == nil {
+			return
+		}
+		if left := c.close(context.WithoutCancel(ctx)); left != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", errLeft, left))
 		}
 	}()
 	if err := ctx.Err(); err != nil {

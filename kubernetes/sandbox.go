@@ -31,6 +31,7 @@ type trialSandbox struct {
 	plan    []podPlan
 	observe func(evidence.Event)
 	pods    map[string]*startedPod // complete before the sandbox is handed out
+	left    []string               // containers whose pods failed to start and may be left
 
 	mu     sync.Mutex
 	opened string // why the network is open, because of which the pods were ended; guarded by mu
@@ -52,17 +53,20 @@ var _ interface {
 // apply starts all pods in parallel, and checks their walls from the inside before anything
 // foreign runs there.
 func (s *trialSandbox) apply(ctx context.Context, room *share) error {
-	started := make([]*startedPod, len(s.plan))
+	started, errs := make([]*startedPod, len(s.plan)), make([]error, len(s.plan))
 	group, gctx := errgroup.WithContext(ctx)
 	for i, p := range s.plan {
-		group.Go(func() (err error) {
-			started[i], err = s.backend.start(gctx, p, room)
-			return err
+		group.Go(func() error {
+			started[i], errs[i] = s.backend.start(gctx, p, room)
+			return errs[i]
 		})
 	}
 	err := group.Wait()
 	for i, p := range s.plan {
 		if started[i] == nil {
+			if errors.Is(errs[i], errLeft) {
+				s.left = append(s.left, p.container)
+			}
 			continue
 		}
 		s.pods[p.container] = started[i]
@@ -289,7 +293,7 @@ func (s *trialSandbox) close(ctx context.Context) error {
 			if c := s.pods[p.container]; c != nil {
 				errs[i] = c.close(ctx)
 			}
-			if errs[i] == nil {
+			if errs[i] == nil && !slices.Contains(s.left, p.container) {
 				s.backend.giveBack(p)
 			}
 		})

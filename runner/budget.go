@@ -35,7 +35,7 @@ type budget struct {
 	pending int64                        // bytes that results and reports of completed trials may need; guarded by mu
 }
 
-// checkDisk returns errNoRoom if the disk of dir, which may not exist yet, has too little space
+// checkDisk returns errNoSpace if the disk of dir, which may not exist yet, has too little space
 // for workers trials at once.
 func checkDisk(dir string, trials []*plan.Trial, workers int) error {
 	_, err := newBudget(func() (int64, bool) { return freeBelow(dir) }, trials, workers)

@@ -110,11 +110,11 @@ func (r Regrading) gradeTrials(ctx context.Context, record Record, snapshots *Sn
 			asked, err := r.Consulting.Ask(ctx, dir, trial)
 			put += asked
 			if asked > 0 {
-				_, failed := grade(dir, trial)
-				err = errors.Join(err, record.renew(r.Dir, dir, evidence.StepsFile), failed)
+				err = errors.Join(err, record.renew(r.Dir, dir, evidence.StepsFile))
 			}
 			if err != nil {
-				return nil, err
+				_, failed := grade(dir, trial) // by the answers so far
+				return nil, errors.Join(err, failed)
 			}
 		}
 		if snapshots != nil {

@@ -98,7 +98,7 @@ type run struct {
 
 // RunTrials runs trials, at most Workers at once, and grades each. When ctx is done, or the
 // backend is lost, no further trial is started, running trials are stopped, and the results of
-// completed ones are returned. The error is never that of a trial. With errNoRoom no trial was
+// completed ones are returned. The error is never that of a trial. With errNoSpace no trial was
 // started. RunTrials takes ownership of the plans: it sets elements of trials to nil when they
 // have completed.
 func RunTrials(ctx context.Context, backend trial.Backend, trials []*plan.Trial, o Options) ([]Result, error) {

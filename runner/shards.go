@@ -374,7 +374,11 @@ func runShards(ctx context.Context, j *Job) (Outcome, error) {
 		record, err = gatherShards(j, record)
 	}
 	if err != nil {
-		return Outcome{}, errors.Join(err, os.RemoveAll(filepath.Join(j.Dir, shardsDir)), made.abandon())
+		err = errors.Join(err, os.RemoveAll(filepath.Join(j.Dir, shardsDir)))
+		if trials, _ := Trials(j.Dir); len(trials) > 0 { // their evidence is kept
+			return Outcome{Dir: j.Dir, Record: record}, err
+		}
+		return Outcome{}, errors.Join(err, made.abandon())
 	}
 	shards, err := filepath.Glob(filepath.Join(j.Dir, shardsDir, "*"))
 	if err == nil {

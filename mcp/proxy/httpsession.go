@@ -13,7 +13,7 @@ import (
 // sessions, or requests without a session.
 type httpSession struct {
 	conn string
-	id   string // the server's session id; empty without a session
+	id   string // the server's session id; empty without a session. Set before others join
 
 	open   map[string][]*asked // unanswered requests by id key, oldest first; guarded by httpSessions.mu
 	active int                 // requests that wait for a response; guarded by httpSessions.mu
@@ -70,11 +70,11 @@ func (hs *httpSessions) join(id string, env envelope) (*httpSession, []*asked, e
 }
 
 func (hs *httpSessions) find(id string, env envelope) (*httpSession, error) {
-	if session := hs.sessions[id]; session != nil {
-		return session, nil
-	}
 	if len(env.messages) > 0 && env.isInitialize() {
 		return hs.begin() // learn sets its id from the response
+	}
+	if session := hs.sessions[id]; session != nil {
+		return session, nil
 	}
 	free := func(session *httpSession) bool {
 		return !slices.ContainsFunc(env.of(request), func(m message) bool { return len(session.open[m.id.Key]) > 0 })

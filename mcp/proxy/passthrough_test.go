@@ -356,6 +356,33 @@ func TestConversations(t *testing.T) {
 	}
 }
 
+// An initialize request opens a conversation of its own, also in a session that is known.
+func TestInitializeInASession(t *testing.T) {
+	t.Parallel()
+	b := upstreamBench(t, proxy.Limits{Launches: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
+		if opens := r.Header.Get("X-Opens"); opens != "" {
+			w.Header().Set("Mcp-Session-Id", opens)
+		}
+		rpc(w, r, "{}")
+	})
+	b.do("POST", "s", initialize, "X-Opens", "a")
+	b.do("POST", "s", initialize, "X-Opens", "b", "Mcp-Session-Id", "a")
+	b.do("POST", "s", ping, "Mcp-Session-Id", "a")
+	b.do("POST", "s", ping, "Mcp-Session-Id", "b")
+	if r := b.do("POST", "s", initialize, "X-Opens", "c", "Mcp-Session-Id", "b"); r.status != http.StatusServiceUnavailable {
+		t.Errorf("the third conversation is answered %d", r.status)
+	}
+	var conns []string
+	for _, f := range b.rec.all() {
+		if f.Dir == evidence.ToServer && len(conns) < 4 {
+			conns = append(conns, f.Conn)
+		}
+	}
+	if diff := cmp.Diff([]string{"s/1", "s/2", "s/1", "s/2"}, conns); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // An id that is in flight twice without a session is two conversations.
 func TestOneIDTwiceAtOnce(t *testing.T) {
 	t.Parallel()

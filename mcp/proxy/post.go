@@ -5,12 +5,13 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/mcp/transport"
 )
 
 // post handles a POST with one message from the agent, or a batch.
 func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	if web.IsEncoded(r.Header) {
 		http.Error(w, "Content-Encoding is not supported.", http.StatusUnsupportedMediaType)
 		return
 	}

@@ -303,8 +303,15 @@ type commands struct {
 func (c *commands) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in, err := cmdmock.ReadInvocation(r.Body)
 	i := slices.IndexFunc(c.plan.Commands, func(mock cmdmock.Command) bool { return mock.Name == in.Command })
-	if err != nil || i < 0 || r.Method != http.MethodPost {
+	switch {
+	case r.Method != http.MethodPost:
+		http.Error(w, "only POST is answered", http.StatusMethodNotAllowed)
+		return
+	case err != nil:
 		http.Error(w, fmt.Sprintf("cannot be answered: %v", err), http.StatusBadRequest)
+		return
+	case i < 0:
+		http.Error(w, "no such command is mocked", http.StatusNotFound)
 		return
 	}
 	answer := c.plan.Commands[i].Answer(in, c.workspace)

@@ -38,10 +38,16 @@ func (o observer) Frame(f evidence.Frame) int64 {
 // Event implements proxy.Recorder. Events that a container can cause in any number count
 // towards the share of its author, and are dropped beyond it.
 func (o observer) Event(e evidence.Event) {
-	if !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || o.shareOf(e.Where).Take(2*evidence.CostOf([]byte(e.Message))) {
+	if fits(e, o.shareOf(e.Where)) {
 		o.Recorder.Event(e)
 	}
 	o.canaries.event(e)
+}
+
+// fits takes the cost of an event that a container can cause in any number from a share, and
+// reports whether there was room.
+func fits(e evidence.Event, share *bounded.Budget) bool {
+	return !slices.Contains([]string{"dns", "egress", "stdout_noise"}, e.Kind) || share.Take(2*evidence.CostOf([]byte(e.Message)))
 }
 
 // shareOf returns the share that a container's evidence counts towards, or nil if it is

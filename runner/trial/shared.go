@@ -252,26 +252,31 @@ func (i *instance) Frame(evidence.Frame) int64 { return 0 }
 
 // Event implements proxy.Recorder.
 func (i *instance) Event(e evidence.Event) {
-	i.forUsers(func(rec eventRecorder, l *canaryScanner) {
-		rec.Event(e)
-		l.event(e)
-	})
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for user := range i.users {
+		user.observer().Event(e)
+	}
+	if len(i.users) == 0 {
+		i.idle.Event(e)
+		i.idle.canaries.event(e)
+	}
 }
 
 // Named implements outsideRecorder.
 func (i *instance) Named(container, host string) {
-	i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.hostName(container, evidence.ByEgress, host) })
+	i.forUsers(func(l *canaryScanner) { l.hostName(container, evidence.ByEgress, host) })
 }
 
-// forUsers calls one for every running trial, or once for the idle recorder.
-func (i *instance) forUsers(one func(eventRecorder, *canaryScanner)) {
+// forUsers calls one for the scanner of every running trial, or once for that of the idle recorder.
+func (i *instance) forUsers(one func(*canaryScanner)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for user := range i.users {
-		one(user.rec, user.canaries)
+		one(user.canaries)
 	}
 	if len(i.users) == 0 {
-		one(&i.idle, i.idle.canaries)
+		one(i.idle.canaries)
 	}
 }
 
@@ -282,7 +287,7 @@ func (i *instance) Tap(container, host string) io.Writer {
 		return io.Discard
 	}
 	return &sharedTap{instance: i, through: i.canaries.Writer(func(found scan.Found) {
-		i.forUsers(func(_ eventRecorder, l *canaryScanner) { l.sent(container, host, found) })
+		i.forUsers(func(l *canaryScanner) { l.sent(container, host, found) })
 	})}
 }
 

@@ -198,9 +198,12 @@ func (s *Sandbox) Gone(name string) <-chan struct{} {
 // Expose makes a server's guest accept connections for one of its services.
 func (s *Sandbox) Expose(ctx context.Context, server, service string) error {
 	at, ok := serviceAddresses(s.Trial, server)[service]
+	if !ok {
+		return fmt.Errorf("server %q has no service %q", server, service)
+	}
 	c, err := s.Container(server)
-	if err != nil || !ok {
-		return errors.Join(err, fmt.Errorf("server %q has no service %q", server, service))
+	if err != nil {
+		return err
 	}
 	to, err := s.Container(sandbox.ServiceName(server, service))
 	if err != nil {

@@ -166,11 +166,11 @@ func (c *claim) remember(pid int) (forget func(), err error) {
 // release removes the directory with the lock. The last run also removes the directory of all
 // runs.
 func (c *claim) release() error {
-	err := errors.Join(removeTree(c.dir), c.lock.Close())
-	base, all, lockErr := lockBase(c.base)
-	if lockErr != nil {
-		return errors.Join(err, lockErr)
+	base, all, err := lockBase(c.base) // so that no gc finds a part of the directory
+	if err != nil {
+		return errors.Join(err, removeTree(c.dir), c.lock.Close())
 	}
+	err = errors.Join(removeTree(c.dir), c.lock.Close())
 	if entries, readErr := os.ReadDir(base); readErr == nil && len(entries) == 1 {
 		err = errors.Join(err, os.Remove(filepath.Join(base, lockFile)), os.Remove(base))
 	}
@@ -271,6 +271,7 @@ func judge(base string) (g Garbage, dead []*claim, err error) {
 		switch {
 		case errors.Is(err, unix.EWOULDBLOCK):
 			g.Live = append(g.Live, entry.Name())
+		case errors.Is(err, fs.ErrNotExist): // removed by another gc
 		case err != nil:
 			return g, dead, err
 		default:
