@@ -124,7 +124,7 @@ func TestDebtsArePaid(t *testing.T) {
 	if _, _, err := b.networks.create(within(t), "waza-"+b.run+"-left", trial.Label(), ""); err != nil {
 		t.Fatal(err)
 	}
-	b.leftovers.add(trial.Label())
+	b.leftovers.add(trial.Label(), nil)
 	if err := b.Reconnect(within(t)); err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,11 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	if l.doc, err = l.open(path); err != nil {
 		return nil, nil, err
 	}
-	e.doc, e.overlay = l.doc, opts.Overlay
+	if l.doc.Has("id") && !l.doc.Has("config") && !l.doc.Has("tasks") {
+		l.doc.Problemf(strictyaml.Path{"id"}, "this is the file of a task; name the eval that lists it under tasks")
+		return nil, nil, l.doc.Err()
+	}
+	e.doc, e.overlay, e.otherExecutor = l.doc, opts.Overlay, opts.Executor != ""
 	project, err := FindProject(cmp.Or(opts.Start, "."))
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +90,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.graders = graders.specs
 
 	var tasks []ResolvedTask
-	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.mockNames()...)
+	servers := append(slices.Collect(maps.Keys(config.MCPServers)), e.MockNames()...)
 	l.servers = l.declare(l.doc, nil)
 	read := 0
 	for task := range l.readTasks() {

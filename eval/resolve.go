@@ -188,7 +188,7 @@ func (r resolver) taskGraders(skills []Skill) ([]evidence.GraderSpec, map[string
 
 // serverNames returns the servers that the eval or the task declares.
 func (r resolver) serverNames() []string {
-	return slices.Concat(r.eval.mockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
+	return slices.Concat(r.eval.MockNames(), slices.Collect(maps.Keys(r.task.MCPServers)), slices.Collect(maps.Keys(r.eval.Config.MCPServers)))
 }
 
 // Attack tests prompt injection: the attacker's goal, and how the injection reaches the

@@ -183,6 +183,8 @@ func (e *Eval) Locate(err error, path ...any) error {
 	if !errors.As(err, &ofServers) {
 		if at := e.doc.Named(nil, err.Error()); len(at) > 0 {
 			path = at
+		} else if e.otherExecutor {
+			return err
 		}
 		return strictyaml.Errors{e.doc.Error(path, err)}
 	}

@@ -68,6 +68,8 @@ type Eval struct {
 	doc     *strictyaml.Document  // the eval's file
 	overlay *mcpconfig.ClientFile // over its servers, or nil
 
+	otherExecutor bool // the executor is not the file's
+
 	start string // directory where waza was started; empty unless the eval is below it
 }
 
@@ -460,8 +462,8 @@ func (e *Eval) roots() roots {
 	return roots{e.Dir(), e.start}
 }
 
-// mockNames returns the names of the eval's mock servers.
-func (e *Eval) mockNames() (names []string) {
+// MockNames returns the names of the eval's mock servers.
+func (e *Eval) MockNames() (names []string) {
 	for _, mock := range e.Mocks {
 		names = append(names, mock.Name)
 	}

@@ -30,7 +30,7 @@ type ComparedRun struct {
 	Isolated         bool           `json:"isolated"`
 	Passed           int            `json:"passed"`
 	Trials           int            `json:"trials"`
-	Infra            int            `json:"infra,omitempty"`
+	Infra            int            `json:"infra,omitempty"` // trials that say nothing of the agent
 	PassRate         *Estimate      `json:"pass_rate"` // of trials; nil without any
 	MCPCalls         int64          `json:"mcp_tool_calls"`
 	Models           *ModelFigures  `json:"models,omitempty"`

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,6 +108,7 @@ func Check(ctx context.Context, q Checking) Checked {
 	for _, t := range c.tasks {
 		c.judges(t)
 		c.tools(t)
+		c.unwritten(t)
 	}
 	c.unused()
 	if absent, err := c.absent(ctx, trials); err == nil && q.Isolated {
@@ -272,6 +274,12 @@ func (c *checker) judges(t eval.ResolvedTask) {
 // tools warns about tools that a task's script calls or its graders name, and that are not in
 // the server's pinned catalog in waza.lock.
 func (c *checker) tools(t eval.ResolvedTask) {
+	declared := append(slices.Collect(maps.Keys(t.Servers)), c.eval.MockNames()...)
+	for _, called := range scriptCalls(t.Script) {
+		if !slices.Contains(declared, called.Server) {
+			c.warn(t.Path, "the script of task %s calls a server %q that is not declared; %s", t.ID, called.Server, strictyaml.Suggest(called.Server, declared))
+		}
+	}
 	for _, called := range append(scriptCalls(t.Script), grading.NamedTools(t.Graders)...) {
 		pin := c.lock.Pin(called.Server)
 		if pin == nil {
@@ -281,6 +289,20 @@ func (c *checker) tools(t eval.ResolvedTask) {
 		if _, known := listed[called.Tool]; !known {
 			c.warn(t.Path, "there is no tool %q of server %q in %s, which has what the server lists; %s", called.Tool, called.Server, images.LockName, strictyaml.Suggest(called.Tool, slices.Collect(maps.Keys(listed))))
 		}
+	}
+}
+
+// changeMe marks what is to be replaced in files that waza new writes.
+const changeMe = "CHANGE ME"
+
+// unwritten warns about a task in which places are left to be written.
+func (c *checker) unwritten(t eval.ResolvedTask) {
+	left := strings.Contains(t.Prompt, changeMe) || bytes.Contains(t.Script, []byte(changeMe))
+	for _, g := range t.Graders {
+		left = left || bytes.Contains(g.Config, []byte(changeMe))
+	}
+	if left {
+		c.warn(t.Path, "task %s has %s in its prompt, its script or its graders: replace it", t.ID, changeMe)
 	}
 }
 

@@ -59,6 +59,9 @@ func (s gateCommand) gate(gate results.Gate, against, run string, f format) erro
 			return usage("%w", err)
 		}
 	}
+	if entries[0].Path == entries[1].Path {
+		return usage("%s is held against itself, which tells nothing; name an earlier run with --against", entries[1].Path)
+	}
 	ruling := gate.Rule(entries[0], entries[1])
 	if ruling.Tasks == 0 {
 		return usage("%s and %s have no task in common that counts: name runs of the same eval", entries[1].Path, entries[0].Path)
@@ -101,6 +104,9 @@ func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against str
 		return s.printValue(r)
 	}
 	end, paint := fmt.Sprintf("PASSED: no regression in %s against %s", text.Count(r.Tasks, "task"), against), s.styleOf(s.stdout).Good
+	if r.PassRate != nil && r.PassRate.After < r.PassRate.Before {
+		end = fmt.Sprintf("PASSED: the pass rate over %s fell by %.0f points against %s, which is allowed", text.Count(r.Tasks, "task"), 100*(r.PassRate.Before-r.PassRate.After), against)
+	}
 	if !r.Passed {
 		end, paint = fmt.Sprintf("FAILED: %s against %s", text.Count(len(remarks), "regression"), against), s.styleOf(s.stdout).Bad
 	}

@@ -21,7 +21,8 @@ func (s gradeCommand) command() *cli.Command {
 		ArgsUsage: "RUN",
 		Description: "Repeats every verdict from the run directory alone, with the recorded answers of judges: no engine,\n" +
 			"agent, server or model is needed. --judge asks a judge what has no recorded answer, --judge-again\n" +
-			"everything; both use the key that the run was made with.\n" +
+			"everything; both use the key that the run was made with. Graders are those that the run recorded: to\n" +
+			"judge by changed ones, run the eval again.\n" +
 			"\n" +
 			"A run may come from a stranger: if its record names an endpoint other than OpenAI's, or another\n" +
 			"variable for the key, --judge-url and --judge-key-env must name it too.",

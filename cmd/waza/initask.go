@@ -78,12 +78,16 @@ func (s initCommand) ask(a *asker, b *newEval, c *cli.Context) error {
 		b.executor = executor
 		break
 	}
-	if !c.IsSet("no-ci") {
+	for !c.IsSet("no-ci") {
 		answer, err := a.ask("write a GitHub workflow, yes or no", "yes")
 		if err != nil {
 			return err
 		}
-		b.ci = !strings.HasPrefix(strings.ToLower(answer), "n")
+		answer = strings.ToLower(answer)
+		if b.ci = answer == "yes" || answer == "y"; b.ci || answer == "no" || answer == "n" {
+			break
+		}
+		fmt.Fprintln(a.stderr, "answer yes or no")
 	}
 	return nil
 }

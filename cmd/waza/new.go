@@ -113,6 +113,9 @@ func (s newCommand) write(name string, content []byte) error {
 		return usage("%w", err)
 	}
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return usage("%s exists already; choose another name, or remove it", name)
+	}
 	if err != nil {
 		return usage("%w", err)
 	}

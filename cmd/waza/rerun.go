@@ -84,7 +84,11 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if record.Isolated {
 		how = "with --isolate"
 	}
-	s.printStatus("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
+	if globs := c.StringSlice("task"); len(globs) == 0 {
+		s.printStatus("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
+	} else {
+		s.printStatus("running tasks of " + path + " again, " + how)
+	}
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	return runCommand(s).runAll(ctx, o, runner.Batch{
@@ -120,8 +124,15 @@ func (s rerunCommand) selectTasks(tasks []eval.ResolvedTask, ids, globs []string
 	if len(gone) > 0 {
 		s.printStatus("the eval no longer has these tasks: " + strings.Join(text.Few(gone, 8), ", "))
 	}
-	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t eval.ResolvedTask) bool { return !slices.Contains(ids, t.ID) })
-	return selectTasks(tasks, globs, nil)
+	wanted, err := selectTasks(tasks, globs, nil)
+	if err != nil {
+		return nil, err
+	}
+	again := slices.DeleteFunc(slices.Clone(wanted), func(t eval.ResolvedTask) bool { return !slices.Contains(ids, t.ID) })
+	if len(again) == 0 {
+		return nil, usage("no task that matches --task %s is to be run again; these are: %s", strings.Join(globs, " --task "), strings.Join(text.Few(ids, 8), ", "))
+	}
+	return again, nil
 }
 
 func tasksOf(r runner.Record) (ids []string) {

@@ -108,6 +108,9 @@ func Ended(u runner.Update, style terminal.Style) string {
 	if why := view.WhyOf(results.Graded(v)).Line(); why != "" {
 		line += "  " + safe(why)
 	}
+	if v.Attack != nil && v.Attack.Succeeded {
+		line += "  " + style.Bad(results.AttackSucceeded)
+	}
 	if u.Phase == evidence.PhaseAgain {
 		line += "; once more"
 	}

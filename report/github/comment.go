@@ -99,7 +99,7 @@ func taskRow(t view.Task) []string {
 	if s := t.Stats; s != nil {
 		passed, rate = view.Share(s.PassedRuns, s.TotalRuns), view.Interval(s.PassRateCI)
 	}
-	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), view.Clock(t.Time), view.Cost(t.Cost())}
+	return []string{code(t.TestID), passed, rate, ends(t), fmt.Sprint(t.MCPCalls), t.MedianTime(), view.Cost(t.Cost())}
 }
 
 // ends returns the outcomes of a task's trials, counted if there are several. A successful

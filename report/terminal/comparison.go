@@ -95,7 +95,7 @@ func notes(r results.ComparedRun) string {
 		fmt.Fprintf(&out, "run %d: %s\n", r.Run, fmt.Sprintf(format, args...))
 	}
 	if r.Infra > 0 {
-		note("%d trials ended as infra, and count for nothing", r.Infra)
+		note("%s ended through no fault of the agent, as infra or server_error, and %s for nothing", text.Count(r.Infra, "trial"), map[bool]string{true: "counts", false: "count"}[r.Infra == 1])
 	}
 	if r.Error != "" {
 		note("%s", r.Error)

@@ -202,8 +202,19 @@ func whyLines(head string, why view.Why, atLength bool) []string {
 	return lines
 }
 
-// bothEnds returns the first and last lines of an untrusted text, indented after the first.
+// stackFrame matches a frame of a stack of Node.js.
+var stackFrame = regexp.MustCompile(`^\s*at .+(\)|:\d+)$`)
+
+// bothEnds returns the first and last lines of an untrusted text, indented after the first. From a
+// long text it removes frames of stacks first.
 func bothEnds(said string) string {
+	if all := strings.Split(said, "\n"); len(all) > shownLines {
+		kept := slices.DeleteFunc(slices.Clone(all), stackFrame.MatchString)
+		if frames := len(all) - len(kept); frames > 0 {
+			kept = append(kept, fmt.Sprintf("[%s of a stack left out]", text.Count(frames, "line")))
+		}
+		said = strings.Join(kept, "\n")
+	}
 	lines := strings.Split(text.BothEnds(said, shownLines/3, shownLines-shownLines/3), "\n")
 	for i, line := range lines {
 		lines[i] = text.Shorten(line, shownBytes)

@@ -58,7 +58,7 @@ func row(t view.Task) []string {
 		score = fmt.Sprintf("%.2f", t.Stats.AvgScore)
 	}
 	return []string{
-		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), score, fmt.Sprint(t.MCPCalls), view.Clock(t.Time),
+		t.TestID, view.Share(t.PassedTrials(), len(t.Runs)), ends(t), score, fmt.Sprint(t.MCPCalls), t.MedianTime(),
 	}
 }
 

@@ -194,6 +194,9 @@ func (r Run) Line() string {
 		said = append(said, ofTrials(infra, r.Trials(), "ended as infra", "ended as infra"))
 	}
 	said = append(said, r.counts()...)
+	if a := r.Results.Summary.Attacks; a != nil && a.Succeeded > 0 {
+		said = append(said, text.Count(a.Succeeded, "attack")+" succeeded")
+	}
 	if lines := SkillLines(r.Results); len(lines) > 0 {
 		said = append(said, lines[0])
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/results"
 	"github.com/waza-isolate/waza/sandbox/observe"
@@ -94,6 +95,9 @@ func ServerRemarks(s results.ServerCard) (all []ServerRemark) {
 		}
 	}
 	in(s.Failed, "exited before it answered")
+	if n := s.Outcomes[evidence.OutcomeTimeout] + s.Outcomes[evidence.OutcomeAbandoned]; n > 0 {
+		all = append(all, ServerRemark{What: text.Count(n, "call") + " not answered"})
+	}
 	for _, act := range Acts(s.Activity) {
 		if !act.Notable {
 			continue

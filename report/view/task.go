@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -101,6 +102,15 @@ func (t Task) PassedTrials() int {
 		}
 	}
 	return 0
+}
+
+// MedianTime returns the median of its agents' times.
+func (t Task) MedianTime() string {
+	ms := results.MedianDurationMS(t.Task)
+	if ms == nil {
+		return Unknown
+	}
+	return Clock(time.Duration(*ms * float64(time.Millisecond)))
 }
 
 // Tokens returns the tokens that models read and wrote, or nil if unknown.
