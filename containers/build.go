@@ -73,6 +73,11 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 			return err
 		}
 	}
+	if s, ok := i.(*images.Source); ok && s.Packages != nil {
+		if err := b.EnsureImage(ctx, s.Packages, say); err != nil {
+			return err
+		}
+	}
 	content, err := i.Context(b.network)
 	if err != nil {
 		return err

@@ -33,7 +33,13 @@ type Source struct {
 	recipe Recipe
 	base   string   // empty with a Dockerfile
 	omit   []string // absolute paths to omit
+	only   []string // if not empty, the only files to take
 	digest string   // of the files
+
+	// Packages is the image with the packages that a Node.js project gets from a registry, on which
+	// its own is built, so that a change of other files does not fetch them again. It is nil if there
+	// are none, or if some are in the directory.
+	Packages *Source
 }
 
 // Recipe is a way to build an image from a directory.
@@ -45,13 +51,17 @@ const (
 	ByNode       Recipe = "node"
 	ByGo         Recipe = "go"
 	ByPython     Recipe = "python"
+
+	byPackages Recipe = "node-packages" // for Source.Packages
 )
 
 // files returns the names of the recipe's helper files.
 func (r Recipe) files() []string {
 	switch r {
 	case ByNode:
-		return []string{"source/start.js", "npm/rebuild.js"}
+		return []string{"source/fetch.sh", "source/start.js", "npm/rebuild.js"}
+	case byPackages:
+		return []string{"source/fetch.sh"}
 	case ByGo:
 		return []string{"source/build.sh"}
 	case ByPython:
@@ -141,12 +151,50 @@ func ReadSource(dir string, b mcpconfig.Build, bases Bases, omit []string) (*Sou
 	if b.Target != "" && s.recipe != ByDockerfile {
 		return nil, fmt.Errorf("target is a stage of a Dockerfile, and %s has none", dir)
 	}
-	s.digest, err = s.pack(tar.NewWriter(io.Discard))
+	if s.recipe == ByNode {
+		s.Packages = s.packages()
+	}
+	for _, source := range []*Source{s, s.Packages} {
+		if source != nil && err == nil {
+			source.digest, err = source.pack(tar.NewWriter(io.Discard))
+		}
+	}
 	return s, err
 }
 
+// packages returns the image of a Node.js project's packages, or nil.
+func (s *Source) packages() *Source {
+	var project struct {
+		Workspaces                                          any
+		Dependencies, DevDependencies, OptionalDependencies map[string]string
+	}
+	data, err := os.ReadFile(filepath.Join(s.dir, "package.json"))
+	if err != nil || json.Unmarshal(data, &project) != nil || project.Workspaces != nil {
+		return nil
+	}
+	wanted := 0
+	for _, versions := range []map[string]string{project.Dependencies, project.DevDependencies, project.OptionalDependencies} {
+		for _, version := range versions {
+			if wanted++; strings.ContainsAny(version, ":/") && !strings.HasPrefix(version, "npm:") { // such as file:../other
+				return nil
+			}
+		}
+	}
+	if wanted == 0 {
+		return nil
+	}
+	p := *s
+	p.recipe, p.only = byPackages, []string{"package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"}
+	return &p
+}
+
 // String returns a phrase that names the directory.
-func (s *Source) String() string { return "the source in " + s.name }
+func (s *Source) String() string {
+	if s.recipe == byPackages {
+		return "the npm packages of the source in " + s.name
+	}
+	return "the source in " + s.name
+}
 
 // How returns a phrase that describes how the image is built.
 func (s *Source) How() string {
@@ -173,7 +221,11 @@ func (s *Source) Tag() string {
 
 // Labels returns the labels of the image. It does not belong to a run.
 func (s *Source) Labels() map[string]string {
-	return map[string]string{"waza.image": "source", "waza.run": "", LabelContent: strings.TrimSpace(filepath.Join(s.dir, s.build.Dockerfile) + " " + s.build.Target)}
+	content := filepath.Join(s.dir, s.build.Dockerfile) + " " + s.build.Target
+	if s.recipe == byPackages {
+		content += "npm packages"
+	}
+	return map[string]string{"waza.image": "source", "waza.run": "", LabelContent: strings.TrimSpace(content)}
 }
 
 // files returns the files of the recipe.
@@ -208,6 +260,12 @@ func (s *Source) Context(n Network) (Context, error) {
 		maps.Copy(c.Args, s.build.Args)
 	} else {
 		c = newContext(s.base, s.files(), n, files)
+	}
+	if s.recipe == ByNode {
+		c.Args["PACKAGES"] = s.base
+		if s.Packages != nil {
+			c.Args["PACKAGES"] = s.Packages.Tag()
+		}
 	}
 	c.Labels = s.Labels()
 	return c, nil

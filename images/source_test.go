@@ -154,6 +154,41 @@ func TestSource_Tag(t *testing.T) {
 	}
 }
 
+// TestSource_Packages holds which projects have an image of their packages, and that it is of them
+// alone.
+func TestSource_Packages(t *testing.T) {
+	of := func(files map[string]string) *images.Source {
+		return source(t, project(t, files), mcpconfig.Build{}).Packages
+	}
+	for _, manifest := range []string{
+		`{}`, `[]`, `{"dependencies": {}}`, `{"dependencies": {"a": "1", "b": "file:../b"}}`, `{"dependencies": {"b": "./b"}}`,
+		`{"devDependencies": {"b": "workspace:*"}}`, `{"workspaces": ["b"], "dependencies": {"a": "1"}}`, `{"dependencies": {"b": "of/github"}}`,
+	} {
+		if p := of(map[string]string{"package.json": manifest}); p != nil {
+			t.Errorf("%s has an image of packages", manifest)
+		}
+	}
+	files := map[string]string{"package.json": `{"dependencies": {"a": "^1", "b": "npm:c@2"}}`, "package-lock.json": "{}", ".npmrc": "", "a.js": "1", "sub/package.json": "{}"}
+	p := of(files)
+	if got := slices.Sorted(maps.Keys(unpack(t, must(p.Context(images.Network{}))))); !slices.Equal(got, []string{
+		"Dockerfile", "args", "fetch.sh", "network/ca.pem", "network/env", "source/.npmrc", "source/package-lock.json", "source/package.json",
+	}) {
+		t.Errorf("it is made of %q", got)
+	}
+	files["a.js"] = "2"
+	if again := of(files); again.Tag() != p.Tag() {
+		t.Error("another file gives it another tag")
+	}
+	files["package-lock.json"] = `{"lockfileVersion": 3}`
+	if other := of(files); other.Tag() == p.Tag() {
+		t.Error("another lock gives it the same tag")
+	}
+	own := source(t, project(t, files), mcpconfig.Build{})
+	if c := must(own.Context(images.Network{})); c.Args["PACKAGES"] != own.Packages.Tag() || c.Args["BASE"] != images.DefaultNPM {
+		t.Errorf("arguments %v", c.Args)
+	}
+}
+
 // TestSource_Args holds that variables of a build are text to the shell that sets them, and what
 // a Dockerfile has as arguments.
 func TestSource_Args(t *testing.T) {

@@ -71,7 +71,7 @@ func (s *Source) pack(w *tar.Writer) (digest string, err error) {
 	}
 	p := &sourcePacker{source: s, root: root, out: w, digest: sha256.New()}
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || name == "." {
+		if err != nil || name == "." || len(s.only) > 0 && !slices.Contains(s.only, name) {
 			return err
 		}
 		omitted := slices.Contains(s.omit, filepath.Join(s.dir, name))

@@ -1,21 +1,20 @@
-# A Node.js project by npm: what its lock has, its install scripts, and its script build.
+# A Node.js project by npm: what its lock has, its install scripts, and its script build. The
+# image PACKAGES may have its packages already.
 #
 # What network/ brings stays in the first two stages, which are thrown away; of it, scripts
 # see the certificates alone.
 
 ARG BASE
-FROM ${BASE} AS fetch
+ARG PACKAGES
+FROM ${PACKAGES} AS fetch
 ARG RUN
 LABEL waza.run=${RUN}
 USER 0
 COPY network /network
-COPY args /network/
+COPY args fetch.sh /network/
 COPY source /opt/server
 WORKDIR /opt/server
-RUN . /network/env && . /network/args \
- && if [ -e package-lock.json ] || [ -e npm-shrinkwrap.json ]; \
-    then npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error; \
-    else npm install --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error && rm package-lock.json; fi
+RUN . /network/env && . /network/args && { [ -e node_modules ] || . /network/fetch.sh; }
 
 FROM ${BASE} AS install
 ARG RUN
