@@ -107,7 +107,7 @@ func TestFaults_RunnerKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := func(c container.Summary) bool { return c.State != "created" }
-	dockertest.Await(t, 10*time.Second, "every started container is gone", func() bool {
+	dockertest.Await(t, dockertest.Dying, "every started container is gone", func() bool {
 		return !slices.ContainsFunc(dockertest.Containers(t, engine, run), started)
 	})
 	gc(t)
