@@ -31,7 +31,7 @@ type ComparedRun struct {
 	Passed           int            `json:"passed"`
 	Trials           int            `json:"trials"`
 	Infra            int            `json:"infra,omitempty"` // trials that say nothing of the agent
-	PassRate         *Estimate      `json:"pass_rate"` // of trials; nil without any
+	PassRate         *Estimate      `json:"pass_rate"`       // of trials; nil without any
 	MCPCalls         int64          `json:"mcp_tool_calls"`
 	Models           *ModelFigures  `json:"models,omitempty"`
 	MedianDurationMS *float64       `json:"median_duration_ms,omitempty"` // of agents' times
