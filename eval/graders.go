@@ -2,7 +2,6 @@ package eval
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -131,16 +130,16 @@ func (g *graders) checkConfig(one *Grader, at strictyaml.Path) map[string][]byte
 // wrong reports what is wrong with the config at a path: each line at the value that it begins
 // with, if there is one.
 func (g *graders) wrong(at strictyaml.Path, err error) {
-	var rest []error
+	var rest []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if value := g.doc.Named(at, line); len(value) > len(at) {
 			g.doc.Problemf(value, "%s: %s", at, line)
-		} else {
-			rest = append(rest, errors.New(line))
+		} else if line != "" {
+			rest = append(rest, line)
 		}
 	}
 	if len(rest) > 0 {
-		g.doc.Problemf(at, "%s: %s", at, flat(errors.Join(rest...)))
+		g.doc.Problemf(at, "%s: %s", at, strings.Join(rest, "; "))
 	}
 }
 

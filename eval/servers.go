@@ -172,28 +172,36 @@ func (s servers) at(e *mcpconfig.Error) strictyaml.Path {
 	return s.within(s.place(e.Server, e.Field, ""), e.Key)
 }
 
-// Locate adds to an error found after Load where it is in the eval's file: at the fields of the
-// eval's servers that it is about, at the value of config that its message begins with, or else at
-// path.
+// Locate adds to an error found after Load where it is in the eval's file: at the value of config
+// that its message begins with, or else at path.
 func (e *Eval) Locate(err error, path ...any) error {
 	if err == nil || e.doc == nil {
 		return err
 	}
-	var ofServers mcpconfig.Errors
-	if !errors.As(err, &ofServers) {
-		if at := e.doc.Named(nil, err.Error()); len(at) > 0 {
-			path = at
-		} else if e.otherExecutor {
-			return err
-		}
-		return strictyaml.Errors{e.doc.Error(path, err)}
+	if at := e.doc.Named(nil, err.Error()); len(at) > 0 {
+		path = at
+	} else if e.otherExecutor {
+		return err
+	}
+	return strictyaml.Errors{e.doc.Error(path, err)}
+}
+
+// LocateServer adds to an error about one of the eval's servers, found after Load, where it is in
+// the file that has the server: at the fields that it is about, or else at the server.
+func (e *Eval) LocateServer(name string, err error) error {
+	if err == nil || e.doc == nil {
+		return err
+	}
+	s := servers{doc: e.doc, place: under(e.doc, "config", "mcp_servers")}
+	if e.overlay != nil && e.overlay.Servers[name] != nil {
+		s = servers{doc: e.overlay.Document(), place: e.overlay.Place}
+	}
+	var ofFields mcpconfig.Errors
+	if !errors.As(err, &ofFields) {
+		return strictyaml.Errors{s.doc.Error(s.place(name, "", ""), err)}
 	}
 	var located strictyaml.Errors
-	for _, one := range ofServers {
-		s := servers{doc: e.doc, place: under(e.doc, "config", "mcp_servers")}
-		if e.overlay != nil && e.overlay.Servers[one.Server] != nil {
-			s = servers{doc: e.overlay.Document(), place: e.overlay.Place}
-		}
+	for _, one := range ofFields {
 		located = append(located, s.doc.Error(s.at(one), one))
 	}
 	return located

@@ -84,11 +84,11 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 	if record.Isolated {
 		how = "with --isolate"
 	}
-	if globs := c.StringSlice("task"); len(globs) == 0 {
-		s.printStatus("running " + text.Count(len(ids), "task") + " of " + path + " again, " + how)
-	} else {
-		s.printStatus("running tasks of " + path + " again, " + how)
+	which := text.Count(len(ids), "task")
+	if c.IsSet("task") {
+		which = "tasks"
 	}
+	s.printStatus("running " + which + " of " + path + " again, " + how)
 	ctx, stop := interruptible(c.Context, s.stderr)
 	defer stop()
 	return runCommand(s).runAll(ctx, o, runner.Batch{

@@ -233,7 +233,7 @@ func PlanInspections(e *eval.Eval, names []string, c Choices) ([]*Trial, error) 
 	for _, name := range names {
 		server, err := planServer(e, name, *e.Config.MCPServers[name], c)
 		if err != nil {
-			errs = append(errs, e.Locate(err, "config", "mcp_servers", name))
+			errs = append(errs, e.LocateServer(name, err))
 			continue
 		}
 		server.Shared = false

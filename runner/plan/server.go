@@ -186,7 +186,7 @@ func planServers(e *eval.Eval, declared map[string]mcpconfig.Server, c Choices) 
 	for _, name := range slices.Sorted(maps.Keys(declared)) {
 		server, err := planServer(e, name, declared[name], c)
 		if of := e.Config.MCPServers[name]; err != nil && of != nil && reflect.DeepEqual(*of, declared[name]) {
-			err = e.Locate(err, "config", "mcp_servers", name)
+			err = e.LocateServer(name, err)
 		}
 		if err == nil && e.Local {
 			unenforced = append(unenforced, notEnforcedOf(server)...)
