@@ -68,13 +68,8 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 	if !errdefs.IsNotFound(err) {
 		return err
 	}
-	if p, ok := i.(images.Image); ok && p.Source != nil {
-		if err := b.EnsureImage(ctx, p.Source, say); err != nil {
-			return err
-		}
-	}
-	if s, ok := i.(*images.Source); ok && s.Packages != nil {
-		if err := b.EnsureImage(ctx, s.Packages, say); err != nil {
+	if below := i.Below(); below != nil {
+		if err := b.EnsureImage(ctx, below, say); err != nil {
 			return err
 		}
 	}
@@ -96,8 +91,8 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 // Resolve resolves a package and its dependencies to their current versions in the registry, in
 // a build. Versions that lock has for another platform are kept.
 func (b *builder) Resolve(ctx context.Context, i images.Image, lock *images.Lock) (images.Entry, error) {
-	if i.Source != nil {
-		if err := b.EnsureImage(ctx, i.Source, func(string) {}); err != nil {
+	if below := i.Below(); below != nil {
+		if err := b.EnsureImage(ctx, below, func(string) {}); err != nil {
 			return images.Entry{}, err
 		}
 	}

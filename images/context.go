@@ -47,6 +47,24 @@ type Buildable interface {
 	fmt.Stringer
 	Tag() string
 	Context(Network) (Context, error)
+	// Below returns the image that it is built on and that has to be built first, or nil.
+	Below() Buildable
+}
+
+// Below implements [Buildable].
+func (i Image) Below() Buildable {
+	if i.Source == nil {
+		return nil
+	}
+	return i.Source
+}
+
+// Below implements [Buildable].
+func (s *Source) Below() Buildable {
+	if s.Packages == nil {
+		return nil
+	}
+	return s.Packages
 }
 
 // ManifestPath is the file with the resolved versions in an image built from
