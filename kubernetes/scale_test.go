@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,7 +26,9 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/dockertest"
+	"github.com/waza-isolate/waza/internal/kubetest"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -55,7 +60,7 @@ func countAPI(t testing.TB) *counter {
 		c.count(r)
 		forward.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
+	t.Cleanup(func() { server.Close(); utilnet.CloseIdleConnectionsFor(transport) })
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"counted": {Server: server.URL}},
@@ -97,9 +102,10 @@ func (c *counter) take() map[string]int {
 }
 
 // Of 500 pods that are asked for at once few wait for a node at any time, and each is written to
-// twice. Their node is an object without a machine; the test ends its pods as a kubelet would.
+// twice. Their node is kwok's: its pods run as far as the API knows, and there is nothing to attach to.
 func TestManyPods(t *testing.T) {
 	const pods = 500
+	kwok := kubetest.Command(t, "WAZA_KUBERNETES_KWOK")
 	program := suiteProgram(t)
 	_, direct, _, err := connect(eval.Kubernetes{})
 	if err != nil {
@@ -132,16 +138,16 @@ func TestManyPods(t *testing.T) {
 		counts.add(asked)
 	}
 	grown := heapInUse() - heap
-	if err := addNode(ctx, direct, "waza-test-scale", label); err != nil {
+	runKwok(t, kwok)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "waza-test-scale", Labels: label, Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"}}}
+	if _, err := direct.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = direct.CoreV1().Nodes().Delete(context.Background(), "waza-test-scale", metav1.DeleteOptions{})
-	})
+	t.Cleanup(func() { _ = direct.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}) })
 	began := time.Now()
 	for range pods {
-		if err := <-errs; err == nil || !strings.Contains(err.Error(), "it ended before it was used") {
-			t.Fatalf("a pod of a node that ends all pods: %v", err)
+		if err := <-errs; err == nil || !strings.Contains(err.Error(), "attach to pod") {
+			t.Fatalf("a pod that runs on kwok's node: %v, want that nothing answers", err)
 		}
 	}
 	asked := counts.take()
@@ -149,11 +155,11 @@ func TestManyPods(t *testing.T) {
 	if most := seen.most(); most > mostPending {
 		t.Errorf("%d pods were pending at once, want at most %d", most, mostPending)
 	}
-	if asked["POST pods"] != pods || asked["DELETE pods"] > pods {
-		t.Errorf("asked %v; want each of %d pods to be created and deleted once", asked, pods)
+	if asked["POST pods"] != pods || asked["GET pods/attach"] != pods || asked["DELETE pods"] > pods {
+		t.Errorf("asked %v; want each of %d pods to be created, attached to and deleted once", asked, pods)
 	}
 	for what, n := range asked {
-		if strings.Contains(what, "list of") || n > 20 && !strings.HasSuffix(what, " pods") && what != "GET /readyz" {
+		if strings.Contains(what, "list of") || n > 20 && !strings.HasSuffix(what, " pods") && what != "GET pods/attach" && what != "GET /readyz" {
 			t.Errorf("%d times: %s", n, what)
 		}
 	}
@@ -187,7 +193,7 @@ type pending struct {
 func (p *pending) now() int  { p.mu.Lock(); defer p.mu.Unlock(); return len(p.waiting) }
 func (p *pending) most() int { p.mu.Lock(); defer p.mu.Unlock(); return p.largest }
 
-// watchPending watches the pods of a namespace, and has those that have a node fail there.
+// watchPending watches the pods of a namespace.
 func watchPending(ctx context.Context, t *testing.T, client kubernetes.Interface, namespace string) *pending {
 	t.Helper()
 	w, err := client.CoreV1().Pods(namespace).Watch(ctx, metav1.ListOptions{})
@@ -201,28 +207,30 @@ func watchPending(ctx context.Context, t *testing.T, client kubernetes.Interface
 			if !ok {
 				continue
 			}
-			waits := event.Type != "DELETED" && pod.Spec.NodeName == ""
 			p.mu.Lock()
-			if delete(p.waiting, pod.Name); waits {
+			if delete(p.waiting, pod.Name); event.Type != "DELETED" && pod.Spec.NodeName == "" {
 				p.waiting[pod.Name] = true
 			}
 			p.largest = max(p.largest, len(p.waiting))
 			p.mu.Unlock()
-			if event.Type != "DELETED" && !waits && !over(pod) {
-				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Message: "there is no machine"}
-				_, _ = client.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-			}
 		}
 	}()
 	return p
 }
 
-// addNode adds a node without a machine, with room for all.
-func addNode(ctx context.Context, client kubernetes.Interface, name string, labels map[string]string) error {
-	if _, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
-		return err
+// runKwok plays the kubelet of kwok's nodes until the test ends.
+func runKwok(t *testing.T, words []string) {
+	t.Helper()
+	output := &bounded.Ends{Tail: tailSize}
+	kwok := exec.Command(words[0], words[1:]...)
+	kwok.Stdout, kwok.Stderr = output, output
+	if err := kwok.Start(); err != nil {
+		t.Fatal(err)
 	}
-	const room = `{"cpu":"1000","memory":"1000Gi","pods":"1000"}`
-	_, err := client.CoreV1().Nodes().Patch(ctx, name, mergePatch, []byte(`{"status":{"capacity":`+room+`,"allocatable":`+room+`}}`), metav1.PatchOptions{}, "status")
-	return err
+	t.Cleanup(func() {
+		_ = kwok.Process.Signal(os.Interrupt)
+		if err := kwok.Wait(); t.Failed() {
+			t.Logf("kwok: %v%s", err, output.Suffix())
+		}
+	})
 }
