@@ -95,7 +95,7 @@ func (l *lease) setClock(ctx context.Context) error {
 	would, err := l.client.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{GenerateName: "waza-clock-"}},
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
-		return fmt.Errorf("time of the API: %w; waza doctor --on kubernetes says what is missing", err)
+		return fmt.Errorf("%w; waza doctor --on kubernetes says what is missing, and --print what to apply", err)
 	}
 	l.ahead = time.Until(would.CreationTimestamp.Time)
 	return nil

@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -55,7 +57,7 @@ func hostTCP(ctx context.Context, a Aims) result {
 		return untried("nothing of ours listens on the host")
 	}
 	aims := append(a.Host.over(4), "127.0.0.1") // 127.0.0.1 is the host's own if we share its network
-	return a.dialAll(ctx, HostTCP, withPorts(aims, a.Host.TCP4), connectionCounts, nil)
+	return a.dialAll(ctx, HostTCP, withPorts(aims, a.Host.TCP4), listenerCounts, nil)
 }
 
 // hostIPv6 connects to the host's addresses, and to link-local addresses on every interface,
@@ -98,7 +100,7 @@ func neighbour(ctx context.Context, a Aims) result {
 	own := ownAddrs()
 	aims = slices.Compact(slices.DeleteFunc(aims, func(aim string) bool { return slices.Contains(own, aim) }))
 	targets := append(withPorts(aims, a.Neighbour.TCP4), withPorts(aims[1:], 80)...)
-	r := a.dialAll(ctx, Neighbour, targets, connectionCounts, nil)
+	r := a.dialAll(ctx, Neighbour, targets, listenerCounts, nil)
 	if r.state == Refused && len(aims) == 1 {
 		r.detail = "the other trial has no address; " + r.detail
 	}
@@ -130,7 +132,7 @@ func otherServer(ctx context.Context, a Aims) result {
 		return untried("there is no other server")
 	}
 	aims := append([]string{a.SiblingAt, "127.0.0.1", "127.0.1.1", "127.0.2.1"}, a.Sibling.over(4)...)
-	return a.dialAll(ctx, OtherServer, withPorts(aims, a.Sibling.TCP4), connectionCounts, nil)
+	return a.dialAll(ctx, OtherServer, withPorts(aims, a.Sibling.TCP4), listenerCounts, nil)
 }
 
 // verdict says which responses to a connection request count as a way out.
@@ -139,6 +141,9 @@ type verdict int
 const (
 	connectionCounts verdict = iota // only a connection
 	answerCounts                    // also a refusal, since nobody should be there
+	// listenerCounts is for the port of a listener of ours: only a connection, and one to loopback
+	// only if that listener has it, as a program of this container may listen on the same port.
+	listenerCounts
 )
 
 // dialAll connects to all addresses in parallel and reports the first one that is a way out. It
@@ -160,7 +165,7 @@ func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts v
 		dialling.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = a.dial(ctx, dialer, name, addr)
+			errs[i] = a.dial(ctx, dialer, name, addr, counts)
 		})
 	}
 	dialling.Wait()
@@ -175,7 +180,7 @@ func (a Aims) dialAll(ctx context.Context, name string, addrs []string, counts v
 	return result{Refused, summary(errs)}
 }
 
-func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string) error {
+func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string, counts verdict) error {
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
@@ -183,7 +188,13 @@ func (a Aims) dial(ctx context.Context, dialer net.Dialer, name, addr string) er
 	defer func() { _ = conn.Close() }()
 	host, _, _ := net.SplitHostPort(addr)
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	_, err = conn.Write([]byte(Payload(a, name, host)))
+	payload := Payload(a, name, host)
+	_, err = conn.Write([]byte(payload))
+	if counts == listenerCounts && net.ParseIP(host).IsLoopback() {
+		if answer, _ := bufio.NewReader(io.LimitReader(conn, maxPayload)).ReadString('\n'); answer != payload {
+			return errors.New("only a program of this container listens there")
+		}
+	}
 	return err
 }
 

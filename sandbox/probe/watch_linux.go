@@ -36,7 +36,7 @@ func readPayload(line, over string) (Arrival, bool) {
 }
 
 // watch listens on every address, over TCP and, if that is possible, UDP, and reports arrivals
-// until stdin ends.
+// until stdin ends. What it gets over TCP it sends back.
 func watch(stdin io.Reader, stdout io.Writer) error {
 	mark()
 	w := &watcher{out: json.NewEncoder(stdout), open: make(chan struct{}, maxOpen)}
@@ -104,6 +104,7 @@ func (w *watcher) stream(network string) int {
 				_ = conn.SetDeadline(time.Now().Add(patience))
 				line, _ := bufio.NewReader(io.LimitReader(conn, maxPayload)).ReadString('\n')
 				w.tell(line, network)
+				_, _ = io.WriteString(conn, line)
 			})
 		}
 	})
