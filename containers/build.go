@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -22,10 +23,11 @@ import (
 	"github.com/waza-isolate/waza/sandbox/hint"
 )
 
-// Limits of one image build.
+// What holds for one image build.
 const (
 	buildTimeout = 20 * time.Minute
 	buildMemory  = 4 << 30
+	stillEvery   = 20 * time.Second // how often a build that takes long is said to go on
 )
 
 // builder builds images on the engine.
@@ -77,8 +79,9 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 	if err != nil {
 		return err
 	}
-	say("building image for " + i.String())
+	built := sayBuilding(i, say)
 	id, err := b.build(ctx, content)
+	built()
 	if err != nil {
 		return fmt.Errorf("the image for %s cannot be built: %w", i, err)
 	}
@@ -86,6 +89,26 @@ func (b *builder) EnsureImage(ctx context.Context, i images.Buildable, say func(
 		return b.engine.dropImage(ctx, id)
 	}
 	return b.engine.ImageTag(ctx, id, tag)
+}
+
+// sayBuilding says that an image is being built, and again every stillEvery until built is called.
+func sayBuilding(i images.Buildable, say func(string)) (built func()) {
+	say("building image for " + i.String())
+	began, ended := time.Now(), make(chan struct{})
+	var saying sync.WaitGroup
+	saying.Go(func() {
+		tick := time.NewTicker(stillEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				say(fmt.Sprintf("the image for %s is still being built, after %s", i, time.Since(began).Round(time.Second)))
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() { close(ended); saying.Wait() }
 }
 
 // Resolve resolves a package and its dependencies to their current versions in the registry, in

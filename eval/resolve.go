@@ -17,6 +17,7 @@ import (
 	"github.com/waza-isolate/waza/grading"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/runner/cmdmock"
 )
@@ -297,7 +298,7 @@ func (r resolver) checkpoints() []ResolvedCheckpoint {
 		case slices.ContainsFunc(all, func(other ResolvedCheckpoint) bool { return other.AfterTurn == c.AfterTurn }):
 			r.doc.Problemf(at, "there is a checkpoint after turn %d already; add its graders to that", c.AfterTurn)
 		case c.AfterTurn > turns:
-			r.doc.Problemf(at, "%s is %d, and the conversation has %d turn(s)", at, c.AfterTurn, turns)
+			r.doc.Problemf(at, "%s is %d, and the conversation has %s", at, c.AfterTurn, text.Count(turns, "turn"))
 		}
 		g := r.newGraders(r.doc)
 		g.add(c.Graders, strictyaml.Path{"checkpoints", i, "graders"}, "")

@@ -66,7 +66,7 @@ func ReadJSON(dir, name string, v any) error {
 		return fmt.Errorf("%s has more than %d values", filepath.Join(dir, name), jsontext.MaxValues)
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+		return fmt.Errorf("%s is damaged: %w", filepath.Join(dir, name), err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/runner/trial"
 )
@@ -70,8 +71,8 @@ func newBudget(free func() (int64, bool), trials []*plan.Trial, workers int) (*b
 	}
 	atOnce := int64(min(workers, len(trials)))
 	if room < atOnce*least {
-		return nil, fmt.Errorf("%w of the run directory: %s are free, and %d trial(s) at once need %s; free some, name another disk with --run-dir, or run fewer at once with --workers",
-			errNoSpace, mebibytes(there), atOnce, mebibytes(there-room+atOnce*least))
+		return nil, fmt.Errorf("%w of the run directory: %s are free, and %s at once need %s; free some, name another disk with --run-dir, or run fewer at once with --workers",
+			errNoSpace, mebibytes(there), text.Count(int(atOnce), "trial"), mebibytes(there-room+atOnce*least))
 	}
 	parts := min(int64(len(trials)), max(atOnce, fairParts), room/least)
 	b.each = room / max(atOnce, parts)

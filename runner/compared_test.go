@@ -44,7 +44,7 @@ func TestReadEntry(t *testing.T) {
 		for _, u := range results.Compare([]results.Entry{before, read(t, dir)}).Pairs[0].Unlike {
 			what = append(what, u.What)
 		}
-		if diff := cmp.Diff([]string{"eval file", "files of the eval", "waza", "image debian:bookworm-slim"}, what); diff != "" {
+		if diff := cmp.Diff([]string{"eval file", "waza", "file tasks/buy.yaml", "image debian:bookworm-slim"}, what); diff != "" {
 			t.Error(diff)
 		}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner/plan"
 )
 
@@ -88,7 +89,7 @@ func (g *governor) decide() {
 		}
 	}
 	if g.ended == 0 {
-		lower(2*g.cpus, fmt.Sprintf("twice the %.0f processor(s), until one has ended", g.cpus))
+		lower(2*g.cpus, "twice the number of processors, until one has ended")
 	} else if g.busy > 0 {
 		lower(g.cpus/g.busy, fmt.Sprintf("a trial keeps %.2f of %.0f processors busy", g.busy, g.cpus))
 	}
@@ -97,7 +98,7 @@ func (g *governor) decide() {
 	}
 	lower(g.models, "models refuse more requests (429)")
 	if int(limit) != g.limit && int(limit) < g.most {
-		g.report(fmt.Sprintf("up to %.0f trial(s) at once: %s", limit, reason))
+		g.report(fmt.Sprintf("up to %s at once: %s", text.Count(int(limit), "trial"), reason))
 	}
 	g.limit, g.reason = int(limit), reason
 	g.changed.Broadcast()

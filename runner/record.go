@@ -164,7 +164,7 @@ func ReadRecord(dir string) (Record, error) {
 		return r, fmt.Errorf("%s is not a run directory: it has no %s; runs are in .waza/runs, unless --run-dir named another place", dir, RunFile)
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
-		err = fmt.Errorf("%w; the file is damaged, so nothing can be done with the run", err)
+		err = fmt.Errorf("%w; nothing can be done with the run", err)
 	}
 	if err != nil {
 		return r, err
@@ -288,11 +288,13 @@ func (r Record) info() results.Run {
 func (r Record) Settings() []results.Setting {
 	all := []results.Setting{
 		{Name: "eval file", Value: shortDigest(r.Eval.SHA256)},
-		{Name: "files of the eval", Value: digestOf(r.Inputs)},
 		{Name: "waza", Value: strings.TrimSpace(r.Waza + " " + r.Build)},
 		{Name: "network", Value: r.Network},
 		{Name: "skills left out", Value: map[bool]string{true: "yes", false: "no"}[r.NoSkills]},
 		{Name: "engine", Value: r.Engine["version"]},
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.Inputs)) {
+		all = append(all, results.Setting{Name: "file " + path, Value: shortDigest(r.Inputs[path])})
 	}
 	if r.MCP != nil {
 		all = append(all, results.Setting{Name: "servers laid over", Value: shortDigest(r.MCP.SHA256)})
@@ -339,18 +341,6 @@ func (r Record) NotPassed(dir string) (ids []string, err error) {
 		}
 	}
 	return ids, nil
-}
-
-// digestOf returns a digest of digests by file name, or "" if there are none.
-func digestOf(files map[string]string) string {
-	if len(files) == 0 {
-		return ""
-	}
-	sum := sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		_, _ = fmt.Fprintf(sum, "%q %q\n", name, files[name]) // writing to a hash never fails
-	}
-	return shortDigest(hex.EncodeToString(sum.Sum(nil)))
 }
 
 // shortDigest returns the beginning of a digest.

@@ -73,7 +73,7 @@ func TestCheckpoints(t *testing.T) {
 		t.Error(said)
 	}
 	for wrong, want := range map[string]string{
-		"after_turn: 4":                  "checkpoints[0].after_turn is 4, and the conversation has 3 turn(s)",
+		"after_turn: 4":                  "checkpoints[0].after_turn is 4, and the conversation has 3 turns",
 		"after_turn: 2, on_failure: bad": "must be continue or stop",
 		"after_turn: 1":                  "there is a checkpoint after turn 1 already",
 		"after_turn: 0":                  "at least 1",

@@ -19,6 +19,7 @@ import (
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/kubernetes"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
@@ -182,7 +183,7 @@ func sweepCluster(ctx context.Context, dead runner.Record) error {
 // gcCluster removes what interrupted runs left in a namespace of a cluster.
 func gcCluster(ctx context.Context, s *state, c eval.Kubernetes) error {
 	g, err := kubernetes.GC(ctx, c)
-	fmt.Fprintf(s.stdout, "removed the pods of %d dead run(s) on the cluster; %d live run(s)\n", len(g.Runs), len(g.Live))
+	fmt.Fprintf(s.stdout, "removed the pods of %s on the cluster; %s\n", text.Count(len(g.Runs), "dead run"), text.Count(len(g.Live), "live run"))
 	return err
 }
 

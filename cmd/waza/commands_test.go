@@ -105,7 +105,7 @@ func checkPlayed(t *testing.T, p *project, flags ...string) {
 	if said := `plays/1 mock of command "az": no response matches ["group" "show" "UPPER"]`; !strings.Contains(c.stdout.String(), said) {
 		t.Errorf("it does not say %q:\n%s", said, c.stdout.String())
 	}
-	if once.Outcome != evidence.ClassFail || once.Message != `command "az" was called 1 time(s), and is expected to be called 4 time(s)` {
+	if once.Outcome != evidence.ClassFail || once.Message != `command "az" was called 1 time, and is expected to be called 4 times` {
 		t.Errorf("%s: %s", once.Outcome, once.Message)
 	}
 	if own.Outcome != evidence.ClassPass || len(own.Commands) != 1 {

@@ -223,7 +223,7 @@ tasks: [task.yaml]
 	p.smallDisk("4m")
 	p.fillDisk()
 	c := p.start("run", "--isolate", "eval.yaml", "--run-dir", filepath.Join("run", "new")).wait(exitUsage)
-	if !strings.Contains(c.stderr.String(), "not enough room on the disk of the run directory: 0.0 MiB are free, and 1 trial(s) at once need 12.2 MiB; free some") {
+	if !strings.Contains(c.stderr.String(), "not enough room on the disk of the run directory: 0.0 MiB are free, and 1 trial at once need 12.2 MiB; free some") {
 		t.Errorf("stderr: %s", c.stderr.String())
 	}
 	if p.exists("run", "new") {

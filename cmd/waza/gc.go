@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/waza-isolate/waza/containers"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/sandbox/local"
 )
 
@@ -46,10 +47,10 @@ func (s gcCommand) command() *cli.Command {
 func (s gcCommand) gcLocal(ctx context.Context) error {
 	g, err := local.GC(ctx, "")
 	if len(g.Runs) == 0 {
-		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %d live run(s)\n", len(g.Live))
+		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %s\n", text.Count(len(g.Live), "live run"))
 	} else {
-		fmt.Fprintf(s.stdout, "ended %d process(es) and removed the directories of %d dead run(s) without --isolate; %d live run(s)\n",
-			g.Processes, len(g.Runs), len(g.Live))
+		fmt.Fprintf(s.stdout, "ended %s and removed the directories of %s without --isolate; %s\n",
+			text.Count(g.Processes, "program"), text.Count(len(g.Runs), "dead run"), text.Count(len(g.Live), "live run"))
 	}
 	if err != nil {
 		s.printError(err)
@@ -64,13 +65,13 @@ func (s gcCommand) gcEngine(ctx context.Context) error {
 		return &exitError{exitInfra, fmt.Errorf("cannot look for containers: %w", err)}
 	}
 	if g.Guests > 0 {
-		fmt.Fprintf(s.stdout, "removed %d guest image(s) of old builds\n", g.Guests)
+		fmt.Fprintf(s.stdout, "removed %s of old builds\n", text.Count(g.Guests, "guest image"))
 	}
 	if len(g.Runs) == 0 && g.Images == 0 {
-		fmt.Fprintf(s.stdout, "nothing to remove on the engine; %d live run(s)\n", len(g.Live))
+		fmt.Fprintf(s.stdout, "nothing to remove on the engine; %s\n", text.Count(len(g.Live), "live run"))
 		return nil
 	}
-	fmt.Fprintf(s.stdout, "removed %d container(s), %d network(s), %d volume(s), %d unnamed image(s) of %d dead run(s); %d live run(s)\n",
-		g.Containers, g.Networks, g.Volumes, g.Images, len(g.Runs), len(g.Live))
+	fmt.Fprintf(s.stdout, "removed %s, %s, %s and %s of %s; %s\n", text.Count(g.Containers, "container"), text.Count(g.Networks, "network"),
+		text.Count(g.Volumes, "volume"), text.Count(g.Images, "unnamed image"), text.Count(len(g.Runs), "dead run"), text.Count(len(g.Live), "live run"))
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/strictyaml"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox/guests"
@@ -193,7 +194,7 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	case err != nil:
 		return withExitCode(err)
 	case live > 0:
-		return withExitCode(fmt.Errorf("nothing was removed: %d live run(s) may need these images; wait until they have ended", live))
+		return withExitCode(fmt.Errorf("nothing was removed: %s may need these images; wait until the end", text.Count(live, "live run")))
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}
@@ -239,6 +240,6 @@ func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context,
 	if err := evidence.WriteFile(at, data); err != nil {
 		return withExitCode(err)
 	}
-	fmt.Fprintf(s.stdout, "%s lists %d image(s)\n", at, len(list.Images))
+	fmt.Fprintf(s.stdout, "%s lists %s\n", at, text.Count(len(list.Images), "image"))
 	return nil
 }

@@ -136,7 +136,7 @@ tasks: [task.yaml]
 		return len(up) == 1
 	})
 	live := p.start("gc").wait(exitInfra) // for want of an engine
-	if said := live.stdout.String(); said != "nothing to remove on this machine; 1 live run(s)\n" {
+	if said := live.stdout.String(); said != "nothing to remove on this machine; 1 live run\n" {
 		t.Errorf("gc beside a live run says %q", said)
 	}
 	c.signal(syscall.SIGKILL)
@@ -149,7 +149,7 @@ tasks: [task.yaml]
 		t.Errorf("%q are left for gc: does this test test anything?", left)
 	}
 	gc := p.start("gc").wait(exitInfra)
-	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 process(es) and removed the directories of 1 dead run(s)") {
+	if said := gc.stdout.String(); !strings.Contains(said, "ended 2 programs and removed the directories of 1 dead run") {
 		t.Errorf("gc says %q", said)
 	}
 	if said := gc.stderr.String(); !strings.Contains(said, "cannot look for containers: no Docker engine answers") {

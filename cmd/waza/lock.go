@@ -8,6 +8,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
 )
 
@@ -75,6 +76,6 @@ func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.Resolv
 		fmt.Fprintf(s.stdout, "no task of %s needs a package\n", e.Path)
 		return nil
 	}
-	fmt.Fprintf(s.stdout, "%s holds %d package(s)\n", runner.LockPath(e), lock.Len())
+	fmt.Fprintf(s.stdout, "%s holds %s\n", runner.LockPath(e), text.Count(lock.Len(), "package"))
 	return nil
 }

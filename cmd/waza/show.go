@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -87,11 +88,12 @@ func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 }
 
 // listTrials prints a line for each trial, with the command that shows it.
-func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
+func (s showCommand) listTrials(dir string, trials []evidence.Dir) (damaged error) {
 	for _, d := range trials {
 		trial, err := d.Trial()
 		if err != nil {
-			return err
+			damaged = errors.Join(damaged, err)
+			continue
 		}
 		verdicts, err := d.Verdicts()
 		if err != nil { // not graded, or unreadable
@@ -104,5 +106,5 @@ func (s showCommand) listTrials(dir string, trials []evidence.Dir) error {
 			return err
 		}
 	}
-	return nil
+	return damaged
 }

@@ -129,6 +129,9 @@ func Pairs(w io.Writer, c results.Comparison, width int) error {
 	return err
 }
 
+// mostUnlike is how many settings that differ between two runs are listed.
+const mostUnlike = 20
+
 func pairHead(p results.Pair) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %d against run %d: %s in both\n", p.Run, p.Against, text.Count(p.Tasks, "task"))
@@ -137,8 +140,10 @@ func pairHead(p results.Pair) string {
 			fmt.Fprintf(&out, "left out: %s that only run %d has\n", text.Count(only.tasks, "task"), only.run)
 		}
 	}
-	for _, u := range p.Unlike {
-		fmt.Fprintf(&out, "not alike: %s: %s, in run %d %s\n", u.What, u.After, p.Against, u.Before)
+	for _, unlike := range text.Some(p.Unlike, mostUnlike, func(u results.Unlike) string {
+		return fmt.Sprintf("%s: %s, in run %d %s", u.What, u.After, p.Against, u.Before)
+	}) {
+		fmt.Fprintf(&out, "not alike: %s\n", unlike)
 	}
 	return out.String()
 }

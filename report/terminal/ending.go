@@ -245,7 +245,11 @@ func (e Ending) places() (lines []string) {
 	}
 	lines = append(lines, "run directory: "+e.Run.Dir)
 	if e.Resumable {
-		lines = append(lines, "to complete it: waza run --resume "+text.ShellWord(e.Run.Dir))
+		when := ""
+		if e.Run.Missing() == 0 { // all that lack a verdict ended as infra
+			when = ", once the cause is mended"
+		}
+		lines = append(lines, "to complete it"+when+": waza run --resume "+text.ShellWord(e.Run.Dir))
 	}
 	return lines
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/sandbox"
 )
@@ -59,10 +60,10 @@ func (t *Trial) String() string {
 			p.line("and %d more", len(t.Skills)-i)
 			break
 		}
-		p.entry("skill", "%s, %d file(s), at %s/%s", s.Name, len(s.Files), t.Agent.SkillsAt, s.Name)
+		p.entry("skill", "%s, %s, at %s/%s", s.Name, text.Count(len(s.Files), "file"), t.Agent.SkillsAt, s.Name)
 	}
 	for _, c := range t.Commands {
-		p.entry("command", "%s, a mock with %d response(s)", c.Name, len(c.Responses))
+		p.entry("command", "%s, a mock with %s", c.Name, text.Count(len(c.Responses), "response"))
 	}
 	for _, s := range t.Servers {
 		p.server(s, t.Isolated())
@@ -128,14 +129,14 @@ func (p *printer) agent(t *Trial) {
 		p.line("transcript from %s, format %s", from.From, from.Format)
 	}
 	if !t.Isolated() {
-		p.line("a process of this machine; workspace in a temporary directory, %d file(s)", len(t.Files))
+		p.line("a process of this machine; workspace in a temporary directory, %s", text.Count(len(t.Files), "file"))
 		return
 	}
 	p.line("%s", a.Container)
 	for _, d := range a.Egress {
 		p.line("egress %s", d)
 	}
-	p.line("workspace %s on %s, %d file(s)", sandbox.WorkspaceDir, t.Workspace, len(t.Files))
+	p.line("workspace %s on %s, %s", sandbox.WorkspaceDir, t.Workspace, text.Count(len(t.Files), "file"))
 }
 
 // toBeBuilt is printed for an image that has no name yet.

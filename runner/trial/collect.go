@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/defence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/runner/plan"
 	"github.com/waza-isolate/waza/sandbox"
@@ -292,7 +293,7 @@ func (c collector) recordReading(source transcript.Source, r transcript.Report) 
 		c.rec.Event(evidence.Event{Kind: kind, Where: sandbox.Agent, Message: message})
 	}
 	if r.Ignored > 0 {
-		event("transcript_noise", "%d line(s) are no JSON objects", r.Ignored)
+		event("transcript_noise", "%s without a JSON object", text.Count(r.Ignored, "line"))
 	}
 	if r.Torn {
 		event("gap", "the last line is cut off")
@@ -301,7 +302,7 @@ func (c collector) recordReading(source transcript.Source, r transcript.Report) 
 		event("gap", "%s", why)
 	}
 	if r.Unread > 0 {
-		return fmt.Errorf("%d line(s) cannot be read, the first: %s", r.Unread, r.Why[0])
+		return fmt.Errorf("%s cannot be read, the first: %s", text.Count(r.Unread, "line"), r.Why[0])
 	}
 	return nil
 }

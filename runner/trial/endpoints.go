@@ -16,6 +16,7 @@ import (
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
+	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/mcp/proxy"
 	"github.com/waza-isolate/waza/mcpconfig"
 	"github.com/waza-isolate/waza/model/gateway"
@@ -355,7 +356,7 @@ func (c *commands) finish() {
 			}
 		}
 		if mock.ExpectCalls != nil && count != *mock.ExpectCalls && c.record.Miscalled == "" {
-			c.record.Miscalled = fmt.Sprintf("command %q was called %d time(s), and is expected to be called %d time(s)", mock.Name, count, *mock.ExpectCalls)
+			c.record.Miscalled = fmt.Sprintf("command %q was called %s, and is expected to be called %s", mock.Name, text.Count(count, "time"), text.Count(*mock.ExpectCalls, "time"))
 		}
 	}
 }
