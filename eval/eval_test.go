@@ -37,11 +37,10 @@ func unpack(t *testing.T, archive *txtar.Archive) {
 	t.Chdir(dir)
 }
 
-func refuseScript(steps json.RawMessage) error {
-	if strings.Contains(string(steps), "refuse") {
-		return errors.New("step 1: refuse is not a step")
+func refuseScript(doc *strictyaml.Document, at ...any) {
+	if step := append(at, 0, "refuse"); doc.Has(step...) {
+		doc.KeyProblemf(step, "refuse is not a step")
 	}
-	return nil
 }
 
 // TestMessages loads the eval of each archive in testdata/bad and compares what

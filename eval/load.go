@@ -2,7 +2,6 @@ package eval
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -25,9 +24,9 @@ type Options struct {
 	Egress []string
 	// Executor, Model and JudgeModel take the place of the eval's; empty leaves them.
 	Executor, Model, JudgeModel string
-	// CheckScript validates the steps of a task's script. If it is nil, they only have to
-	// be a list.
-	CheckScript func(json.RawMessage) error
+	// CheckScript checks the script at a path of a task's document, and reports mistakes to the
+	// document. If it is nil, scripts are not checked.
+	CheckScript func(doc *strictyaml.Document, at ...any)
 	// CheckModelScript validates the script of a model, given its file name and content. If
 	// it is nil, scripts are not read.
 	CheckModelScript func(file string, data []byte) error

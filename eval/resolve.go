@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -140,33 +139,12 @@ func (r resolver) checkID() string {
 // checkScript checks the script of a task for any executor, since the next run may use
 // executor script.
 func (r resolver) checkScript() {
-	at, steps := strictyaml.Path{"script"}, bytes.TrimSpace(r.task.Script)
-	switch {
-	case steps == nil:
-		if r.eval.Config.Executor == evidence.ExecutorScript {
-			r.doc.Problemf(at, `missing key "script"; add the steps that executor script plays`)
-		}
-	case steps[0] != '[' || string(steps) == "[]":
-		r.doc.Problemf(at, "script must be a list of steps")
-	case r.opts.CheckScript != nil:
-		r.scriptProblems(r.opts.CheckScript(steps))
-	}
-}
-
-// scriptProblems reports each error in a script at its position.
-func (r resolver) scriptProblems(err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, one := range joined.Unwrap() {
-			r.scriptProblems(one)
-		}
-		return
-	}
 	at := strictyaml.Path{"script"}
-	if placed, ok := err.(interface{ Place() string }); ok {
-		at = strictyaml.ParsePath(placed.Place())
-	}
-	if err != nil {
-		r.doc.Problemf(at, "%s", flat(err))
+	switch has := r.doc.Has(at...); {
+	case !has && r.eval.Config.Executor == evidence.ExecutorScript:
+		r.doc.Problemf(at, `missing key "script"; add the steps that executor script plays`)
+	case has && r.opts.CheckScript != nil:
+		r.opts.CheckScript(r.doc, at...)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -91,7 +90,7 @@ type Host struct {
 	Certificates selftest.Cache
 
 	// CheckScript, CheckModelScript and ModelScript parse scripts of agents and models.
-	CheckScript      func(json.RawMessage) error
+	CheckScript      func(doc *strictyaml.Document, at ...any)
 	CheckModelScript func(file string, data []byte) error
 	ModelScript      func(file string, data []byte) (plan.ModelScript, error)
 

@@ -3,7 +3,6 @@ package runner
 import (
 	"archive/tar"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -141,7 +140,7 @@ func TestParcelIsRefused(t *testing.T) {
 			j, err := Load(Request{
 				Eval: "eval.yaml", Choices: Choices{Isolated: true, On: eval.OnKubernetes}, Shards: 1, Start: dir,
 				Host: Host{
-					Lookup: func(string) (string, bool) { return "", false }, CheckScript: func(json.RawMessage) error { return nil },
+					Lookup: func(string) (string, bool) { return "", false }, CheckScript: func(*strictyaml.Document, ...any) {},
 					Notice: func([]*strictyaml.Error) {}, Host: trial.Host{Secrets: &redact.Set{}},
 				},
 			})

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/golden"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -106,7 +107,7 @@ func load(t *testing.T, files map[string][]byte) error {
 			t.Fatal(err)
 		}
 	}
-	_, _, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{StrictKeys: true})
+	_, _, err := eval.Load(filepath.Join(dir, "eval.yaml"), eval.Options{StrictKeys: true, CheckScript: script.Check})
 	return err
 }
 

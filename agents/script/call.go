@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,101 +14,67 @@ import (
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
 )
 
 // defaultTimeout is the default timeout of one step's request.
-const defaultTimeout = 5 * time.Minute
+const defaultTimeout = strictyaml.Duration(5 * time.Minute)
 
 // expectAny accepts every outcome.
 const expectAny evidence.Outcome = "any"
 
-func expectations() []string {
-	return []string{
-		string(evidence.OutcomeOK), string(evidence.OutcomeToolError), string(evidence.OutcomeProtocolError),
-		string(evidence.OutcomeTransportError), string(evidence.OutcomeTimeout), string(expectAny),
-	}
-}
-
 // callStep calls a tool.
 type callStep struct {
-	server, tool text
-	arguments    any
-	expect       evidence.Outcome
-	timeout      time.Duration
-	hidden       bool // not recorded in the transcript
+	Server    text                `json:"server"`
+	Tool      text                `json:"tool"`
+	Arguments json.RawMessage     `json:"arguments,omitempty"`
+	Expect    evidence.Outcome    `json:"expect,omitempty" enum:"ok tool_error protocol_error transport_error timeout any"`
+	Timeout   strictyaml.Duration `json:"timeout,omitempty"`
+	Tell      *bool               `json:"tell,omitempty"` // record it in the transcript
+
+	arguments any
 }
 
-func (p *parser) call(n node) action {
-	f := p.fields(n, "server", "tool", "arguments", "expect", "timeout", "tell")
-	return callStep{
-		server:    p.filledText(f.need("server")),
-		tool:      p.filledText(f.need("tool")),
-		arguments: p.arguments(f),
-		expect:    p.expect(f),
-		timeout:   p.timeout(f),
-		hidden:    !p.tell(f),
-	}
-}
-
-// tell returns whether a call is recorded in the transcript, by default true.
-func (p *parser) tell(f fields) bool {
-	tell := true
-	if f.has("tell") {
-		p.decode(f.get("tell"), &tell, "true or false")
-	}
-	return tell
+func (s *callStep) compile(c *compiler, at strictyaml.Path) {
+	c.filled(at.With("server"), &s.Server)
+	c.filled(at.With("tool"), &s.Tool)
+	s.arguments = c.arguments(at.With("arguments"), s.Arguments)
+	s.Expect = cmp.Or(s.Expect, evidence.OutcomeOK)
+	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
 }
 
 // arguments reads an object, or an expression for one; {} by default.
-func (p *parser) arguments(f fields) any {
-	if !f.has("arguments") {
+func (c *compiler) arguments(at strictyaml.Path, raw json.RawMessage) any {
+	if raw == nil {
 		return map[string]any{}
 	}
-	return valueOf[map[string]any](p, f.get("arguments"), "must be an object")
+	return valueOf[map[string]any](c, at, raw, "a mapping")
 }
 
-func (p *parser) expect(f fields) evidence.Outcome {
-	if !f.has("expect") {
-		return evidence.OutcomeOK
-	}
-	n := f.get("expect")
-	expect := p.plainString(n)
-	if expect != "" && !slices.Contains(expectations(), expect) {
-		p.failf(n.path, "must be one of %s%s", strings.Join(expectations(), ", "), suggestion(expect, expectations()))
-	}
-	return evidence.Outcome(expect)
-}
-
-func (p *parser) timeout(f fields) time.Duration {
-	if !f.has("timeout") {
-		return defaultTimeout
-	}
-	return p.duration(f.get("timeout"))
-}
-
-func (s callStep) run(ctx context.Context, r *runner) (any, error) {
-	target, err := r.target(s.server, s.tool, s.arguments)
+func (s *callStep) run(ctx context.Context, r *runner) (any, error) {
+	target, err := r.target(s.Server, s.Tool, s.arguments)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.known(target.server); err != nil {
 		return nil, err
 	}
+	visible := s.Tell == nil || *s.Tell
 	var reported transcript.Call
-	if !s.hidden {
+	if visible {
 		reported = r.transcript.Start(target.name(), target.arguments)
 	}
-	a := answer{r.servers.Call(ctx, session.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, s.timeout)}
-	if !s.hidden {
+	a := answer{r.servers.Call(ctx, session.Call{Server: target.server, Tool: target.tool, Arguments: target.arguments}, time.Duration(s.Timeout))}
+	if visible {
 		reported.Complete(a.Outcome == evidence.OutcomeOK, a.report())
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if s.expect != expectAny && s.expect != a.Outcome {
+	if s.Expect != expectAny && s.Expect != a.Outcome {
 		return nil, fmt.Errorf("%w: expected %s of %s on %s, got %s: %s",
-			ErrUnexpected, s.expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
+			ErrUnexpected, s.Expect, target.tool, target.server, a.Outcome, excerpt(a.text()))
 	}
 	return a.value(), nil
 }
@@ -155,17 +122,17 @@ func (r *runner) known(server string) error {
 
 // toolsStep lists a server's tools.
 type toolsStep struct {
-	server  text
-	timeout time.Duration
+	Server  text                `json:"server"`
+	Timeout strictyaml.Duration `json:"timeout,omitempty"`
 }
 
-func (p *parser) tools(n node) action {
-	f := p.fields(n, "server", "timeout")
-	return toolsStep{server: p.filledText(f.need("server")), timeout: p.timeout(f)}
+func (s *toolsStep) compile(c *compiler, at strictyaml.Path) {
+	c.filled(at.With("server"), &s.Server)
+	s.Timeout = cmp.Or(s.Timeout, defaultTimeout)
 }
 
-func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
-	server, err := s.server.String(r.variables)
+func (s *toolsStep) run(ctx context.Context, r *runner) (any, error) {
+	server, err := s.Server.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +140,7 @@ func (s toolsStep) run(ctx context.Context, r *runner) (any, error) {
 		return nil, err
 	}
 	return r.builtin("list_tools", map[string]any{"server": server}, func() (any, error) {
-		tools, err := r.tools(ctx, server, s.timeout)
+		tools, err := r.tools(ctx, server, time.Duration(s.Timeout))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -197,24 +164,23 @@ func (r *runner) tools(ctx context.Context, server string, timeout time.Duration
 
 // claimStep records a call in the transcript that was not made.
 type claimStep struct {
-	server    text // empty for a tool without server
-	tool      text
-	arguments any
-	result    any
+	Server    text            `json:"server,omitempty"` // empty for a tool without server
+	Tool      text            `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+
+	arguments, result any
 }
 
-func (p *parser) claim(n node) action {
-	f := p.fields(n, "server", "tool", "arguments", "result")
-	return claimStep{
-		server:    p.text(f.get("server")),
-		tool:      p.filledText(f.need("tool")),
-		arguments: p.arguments(f),
-		result:    p.value(f.get("result")),
-	}
+func (s *claimStep) compile(c *compiler, at strictyaml.Path) {
+	c.text(at.With("server"), &s.Server)
+	c.filled(at.With("tool"), &s.Tool)
+	s.arguments = c.arguments(at.With("arguments"), s.Arguments)
+	s.result = c.value(at.With("result"), s.Result)
 }
 
-func (s claimStep) run(_ context.Context, r *runner) (any, error) {
-	target, err := r.target(s.server, s.tool, s.arguments)
+func (s *claimStep) run(_ context.Context, r *runner) (any, error) {
+	target, err := r.target(s.Server, s.Tool, s.arguments)
 	if err != nil {
 		return nil, err
 	}

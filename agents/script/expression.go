@@ -18,6 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/jsontext"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 )
 
 // expression is the text between {{ and }}. A plain path, such as stock.json.items[0].id, is
@@ -61,6 +62,23 @@ func compileOptions(names []string) []expr.Option {
 		options = append(options, expr.DisableBuiltin(builtin))
 	}
 	return options
+}
+
+// suggestion returns ` (did you mean "x"?)` for the candidate closest to word, or "".
+func suggestion(word string, candidates []string) string {
+	near := strictyaml.Nearest(word, candidates)
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", near)
+}
+
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = fmt.Sprintf("%q", word)
+	}
+	return strings.Join(quoted, ", ")
 }
 
 func unknownName(name string, names []string) error {

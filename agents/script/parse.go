@@ -1,309 +1,213 @@
 package script
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// Parse parses and checks a task's script: its steps, their keys, their expressions and the
-// names in them. The error joins a [*SyntaxError] for every mistake.
+// Check checks the script at a path of a document: its steps, their keys, their expressions and
+// the names in them. It reports mistakes to the document.
+func Check(doc *strictyaml.Document, at ...any) { read(doc, at) }
+
+// Parse parses a script and checks it as [Check] does.
 func Parse(raw json.RawMessage) (Script, error) {
-	if raw == nil {
-		raw = json.RawMessage("null")
-	}
-	p := &parser{names: []string{"context", "prompt"}}
-	steps := p.steps(node{path: "script", raw: raw})
-	if err := errors.Join(p.errs...); err != nil {
+	doc, err := strictyaml.FromJSON("script", raw)
+	if err != nil {
 		return Script{}, err
 	}
-	return Script{steps: steps}, nil
+	steps := read(doc, strictyaml.Path{"script"})
+	if err := doc.Err(); err != nil {
+		return Script{}, err
+	}
+	return Script{steps}, nil
 }
 
-// parser parses a script and collects mistakes.
-type parser struct {
-	names []string // names that expressions may use here
-	errs  []error
+func read(doc *strictyaml.Document, at strictyaml.Path) []step {
+	var steps []step
+	// What follows from a mistake in a key, such as a name that is unknown, is not reported too.
+	if doc.DecodeAt(&steps, at...) {
+		c := compiler{doc, []string{"context", "prompt"}}
+		c.steps(at, steps)
+	}
+	return steps
 }
 
-// node is a JSON value of the script with its path. raw is nil if the value is missing, which
-// was already reported.
-type node struct {
-	path  string
-	raw   json.RawMessage
-	named bool // for a step: `as` names its value
+// step is one item of a list of steps: one action, and the name of its value.
+type step struct {
+	As    *text      `json:"as,omitempty"`
+	Call  *callStep  `json:"call,omitempty"`
+	Tools *toolsStep `json:"tools,omitempty"`
+	Read  *readStep  `json:"read,omitempty"`
+	Write *writeStep `json:"write,omitempty"`
+	Run   *runStep   `json:"run,omitempty"`
+	Say   *sayStep   `json:"say,omitempty"`
+	Claim *claimStep `json:"claim,omitempty"`
+	Sleep *sleepStep `json:"sleep,omitempty"`
+	Await *awaitStep `json:"await,omitempty" enum:"prompt"`
+	Loop  *loopStep  `json:"loop,omitempty"`
+	Fail  *failStep  `json:"fail,omitempty"`
+
+	path   string // such as script[3].loop.steps[0].call
+	action action
+}
+
+// action is what a step does.
+type action interface {
+	// compile checks the fields that were decoded, and sets the others.
+	compile(*compiler, strictyaml.Path)
+	// run returns a JSON value; see variables.
+	run(context.Context, *runner) (any, error)
 }
 
 // kind is a kind of step.
 type kind struct {
 	name   string
-	valued bool // has a value that `as` can name
-	parse  func(*parser, node) action
+	action action // a nil pointer unless the step is of the kind
+	valued bool   // has a value that `as` can name
 }
 
-func kinds() []kind {
+func (s *step) kinds() []kind {
 	return []kind{
-		{"call", true, (*parser).call},
-		{"tools", true, (*parser).tools},
-		{"read", true, (*parser).read},
-		{"write", false, (*parser).write},
-		{"run", true, (*parser).command},
-		{"say", false, (*parser).say},
-		{"claim", false, (*parser).claim},
-		{"sleep", false, (*parser).sleep},
-		{"await", true, (*parser).await},
-		{"loop", true, (*parser).loop},
-		{"fail", false, (*parser).fail},
+		{"call", s.Call, true},
+		{"tools", s.Tools, true},
+		{"read", s.Read, true},
+		{"write", s.Write, false},
+		{"run", s.Run, true},
+		{"say", s.Say, false},
+		{"claim", s.Claim, false},
+		{"sleep", s.Sleep, false},
+		{"await", s.Await, true},
+		{"loop", s.Loop, true},
+		{"fail", s.Fail, false},
 	}
 }
 
-func kindNames() []string {
+// compiler checks what the tags of steps cannot say, and compiles expressions.
+type compiler struct {
+	doc   *strictyaml.Document
+	names []string // that expressions may use here
+}
+
+func (c *compiler) steps(at strictyaml.Path, steps []step) {
+	if len(steps) == 0 {
+		c.doc.Problemf(at, "%s needs at least one step", at)
+	}
+	for i := range steps {
+		c.step(at.With(i), &steps[i])
+	}
+}
+
+func (c *compiler) step(at strictyaml.Path, s *step) {
 	var names []string
-	for _, k := range kinds() {
-		names = append(names, k.name)
-	}
-	return names
-}
-
-// suggestion returns ` (did you mean "x"?)` for the candidate closest to word, or "".
-func suggestion(word string, candidates []string) string {
-	near := strictyaml.Nearest(word, candidates)
-	if near == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", near)
-}
-
-func quoteAll(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = fmt.Sprintf("%q", word)
-	}
-	return strings.Join(quoted, ", ")
-}
-
-func (p *parser) failf(path, format string, args ...any) {
-	p.errs = append(p.errs, &SyntaxError{Path: path, Message: fmt.Sprintf(format, args...)})
-}
-
-func (p *parser) steps(n node) []step {
-	items := p.list(n)
-	if items != nil && len(items) == 0 {
-		p.failf(n.path, "needs at least one step")
-	}
-	steps := make([]step, 0, len(items))
-	for _, item := range items {
-		steps = append(steps, p.step(item))
-	}
-	return steps
-}
-
-func (p *parser) step(n node) step {
-	fields := p.anyFields(n)
-	if fields == nil {
-		return step{}
-	}
 	var found []kind
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name == "as" {
-			continue
+	for _, k := range s.kinds() {
+		names = append(names, k.name)
+		if c.doc.Has(at.With(k.name)...) {
+			found = append(found, k)
 		}
-		i := slices.IndexFunc(kinds(), func(k kind) bool { return k.name == name })
-		if i < 0 {
-			p.failf(n.path, "unknown step %q; %s", name, strictyaml.Suggest(name, kindNames()))
-			return step{}
-		}
-		found = append(found, kinds()[i])
 	}
 	if len(found) != 1 {
-		p.failf(n.path, "needs exactly one of %s", strings.Join(kindNames(), ", "))
-		return step{}
+		c.doc.Problemf(at, "%s needs exactly one of %s", at, strings.Join(names, ", "))
+		return
 	}
 	k := found[0]
-	s := step{path: n.path + "." + k.name}
-	as, named := fields["as"]
-	s.action = k.parse(p, node{path: s.path, raw: fields[k.name], named: named})
-	if named {
-		s.as = p.as(node{path: n.path + ".as", raw: as}, k)
+	s.path, s.action = at.With(k.name).String(), k.action
+	s.action.compile(c, at.With(k.name))
+	if s.Loop != nil {
+		s.Loop.named = s.As != nil
 	}
-	return s
-}
-
-func (p *parser) as(n node, k kind) string {
-	if !k.valued {
-		p.failf(n.path, "%s gives no value to name", k.name)
-		return ""
-	}
-	return p.newName(n)
-}
-
-// newName reads a name that following steps may use.
-func (p *parser) newName(n node) string {
-	name := p.plainString(n)
-	switch {
-	case name == "":
-		return ""
-	case !isName(name):
-		p.failf(n.path, "%q is not a name: letters, digits and _, no leading digit, no word of the expression language", name)
-		return ""
-	case slices.Contains(p.names, name):
-		p.failf(n.path, "the name %q is taken", name)
-		return ""
-	}
-	p.names = append(p.names, name)
-	return name
-}
-
-// fields is an object of the script, with keys from a fixed set.
-type fields struct {
-	parser *parser
-	node   node
-	values map[string]json.RawMessage
-}
-
-// fields reads an object, and reports keys other than the given ones.
-func (p *parser) fields(n node, keys ...string) fields {
-	values := p.anyFields(n)
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(keys, key) {
-			p.failf(n.path+"."+key, "unknown key%s", suggestion(key, keys))
-		}
-	}
-	return fields{parser: p, node: n, values: values}
-}
-
-func (f fields) has(key string) bool { return f.values[key] != nil }
-
-// get returns the node at key. Its raw is nil if there is none.
-func (f fields) get(key string) node {
-	return node{path: f.node.path + "." + key, raw: f.values[key]}
-}
-
-// need returns the node at key, and reports a missing key.
-func (f fields) need(key string) node {
-	if f.values != nil && !f.has(key) {
-		f.parser.failf(f.node.path, "needs the key %q", key)
-	}
-	return f.get(key)
-}
-
-// decode decodes a value, and reports a value of another type. It returns false for that, and
-// for a missing value.
-func (p *parser) decode(n node, into any, what string) bool {
-	if n.raw == nil {
-		return false
-	}
-	if isNull(n.raw) || json.Unmarshal(n.raw, into) != nil {
-		p.failf(n.path, "must be %s", what)
-		return false
-	}
-	return true
-}
-
-func isNull(raw json.RawMessage) bool {
-	trimmed := bytes.TrimSpace(raw)
-	return len(trimmed) == 0 || bytes.Equal(trimmed, []byte("null"))
-}
-
-func (p *parser) anyFields(n node) map[string]json.RawMessage {
-	var values map[string]json.RawMessage
-	if !p.decode(n, &values, "an object") {
-		return nil
-	}
-	return values
-}
-
-func (p *parser) list(n node) []node {
-	var items []json.RawMessage
-	if !p.decode(n, &items, "a list") {
-		return nil
-	}
-	nodes := make([]node, len(items))
-	for i, raw := range items {
-		nodes[i] = node{path: fmt.Sprintf("%s[%d]", n.path, i), raw: raw}
-	}
-	return nodes
-}
-
-// plainString reads a string without expressions.
-func (p *parser) plainString(n node) string {
-	var s string
-	if p.decode(n, &s, "a string") && s == "" {
-		p.failf(n.path, "must not be empty")
-	}
-	return s
-}
-
-// text reads a string that may contain expressions.
-func (p *parser) text(n node) text {
-	var s string
-	if !p.decode(n, &s, "a string") {
-		return nil
-	}
-	t, err := parseText(s, p.names)
-	if err != nil {
-		p.failf(n.path, "%v", err)
-	}
-	return t
-}
-
-// filledText reads a text that must not be empty.
-func (p *parser) filledText(n node) text {
-	t := p.text(n)
-	if string(bytes.TrimSpace(n.raw)) == `""` {
-		p.failf(n.path, "must not be empty")
-	}
-	return t
-}
-
-// duration reads a positive duration, such as "100ms".
-func (p *parser) duration(n node) time.Duration {
-	var s string
-	if !p.decode(n, &s, `a length of time such as "100ms"`) {
-		return 0
-	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d <= 0 {
-		p.failf(n.path, `must be a length of time such as "100ms" or "2s"`)
-	}
-	return d
-}
-
-// value reads any JSON value. Its strings may contain expressions.
-func (p *parser) value(n node) any {
-	if n.raw == nil {
-		return nil
-	}
-	decoded, err := jsontext.Parse(n.raw)
-	if err != nil {
-		p.failf(n.path, "%v", err)
-		return nil
-	}
-	return template.Read(strictyaml.Path{n.path}, decoded, func(at strictyaml.Path, s string) text {
-		t, err := parseText(s, p.names)
-		if err != nil {
-			p.failf(at.String(), "%v", err)
-		}
-		return t
-	})
-}
-
-// valueOf reads a JSON value of one type, or an expression for it.
-func valueOf[T any](p *parser, n node, message string) any {
-	v := p.value(n)
-	switch v.(type) {
-	case T, text:
+	switch as := at.With("as"); {
+	case s.As == nil:
+	case !k.valued:
+		c.doc.Problemf(as, "%s: %s gives no value to name", as, k.name)
 	default:
-		p.failf(n.path, "%s", message)
+		c.name(as, *s.As)
+	}
+}
+
+// name declares a name that following steps may use.
+func (c *compiler) name(at strictyaml.Path, name text) {
+	switch {
+	case !isName(name.written):
+		c.doc.Problemf(at, "%s: %q is not a name: letters, digits and _, no leading digit, no word of the expression language", at, name.written)
+	case slices.Contains(c.names, name.written):
+		c.doc.Problemf(at, "%s: the name %q is taken", at, name.written)
+	default:
+		c.names = append(c.names, name.written)
+	}
+}
+
+// text is a string of a script, which may contain expressions.
+type text struct {
+	written string
+	compiled
+}
+
+// UnmarshalJSON takes strings only, since a number could be written in several ways.
+func (t *text) UnmarshalJSON(b []byte) error {
+	if b[0] != '"' {
+		return errors.New("must be a string")
+	}
+	return jsontext.Unmarshal(b, &t.written)
+}
+
+func (c *compiler) text(at strictyaml.Path, t *text) { t.compiled = c.expressions(at, t.written) }
+
+// filled is like text for a text that must not be empty.
+func (c *compiler) filled(at strictyaml.Path, t *text) {
+	if t.written == "" {
+		c.doc.Problemf(at, "%s must not be empty", at)
+	}
+	c.text(at, t)
+}
+
+func (c *compiler) expressions(at strictyaml.Path, written string) compiled {
+	made, err := parseText(written, c.names)
+	if err != nil {
+		c.doc.Problemf(at, "%s: %v", at, err)
+	}
+	return made
+}
+
+// value compiles the strings of a JSON value. The value is nil if raw is.
+func (c *compiler) value(at strictyaml.Path, raw json.RawMessage) any {
+	if raw == nil {
+		return nil
+	}
+	return template.Read(at, jsontext.Decode(raw), c.expressions)
+}
+
+// valueOf is like value for a value of one type, or an expression for it.
+func valueOf[T any](c *compiler, at strictyaml.Path, raw json.RawMessage, what string) any {
+	v := c.value(at, raw)
+	switch v.(type) {
+	case T, compiled:
+	default:
+		c.doc.Problemf(at, "%s must be %s, or an expression for one", at, what)
 	}
 	return v
+}
+
+// exitCode is the exit code that a program must have, or any.
+type exitCode struct {
+	any  bool
+	code int
+}
+
+// UnmarshalJSON takes a code or "any".
+func (e *exitCode) UnmarshalJSON(b []byte) error {
+	if e.any = string(b) == `"any"`; e.any {
+		return nil
+	}
+	if err := jsontext.Unmarshal(b, &e.code); err != nil || string(b) == "null" || e.code < 0 || e.code > 255 {
+		return errors.New(`must be an exit code from 0 to 255, or "any"`)
+	}
+	return nil
 }

@@ -75,6 +75,7 @@
 package script
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -180,7 +181,7 @@ func newRunner(o Options) (*runner, error) {
 }
 
 func contextValue(raw json.RawMessage) (any, error) {
-	if isNull(raw) {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
 	}
 	value, err := jsontext.Parse(raw)
@@ -220,8 +221,8 @@ func (r *runner) step(ctx context.Context, s step) (any, error) {
 		}
 		return nil, &StepError{Path: s.path, Err: err}
 	}
-	if s.as != "" {
-		r.variables.bind(s.as, value)
+	if s.As != nil {
+		r.variables.bind(s.As.written, value)
 	}
 	return value, nil
 }
@@ -234,29 +235,6 @@ const maxIterations = 10_000
 type Script struct {
 	steps []step
 }
-
-// step is one item of a list of steps.
-type step struct {
-	path   string // such as script[3].loop.steps[0].call
-	as     string // name of its value; may be empty
-	action action
-}
-
-// action is what a step does. It returns a JSON value; see variables.
-type action interface {
-	run(context.Context, *runner) (any, error)
-}
-
-// SyntaxError is a mistake in a script.
-type SyntaxError struct {
-	Path    string // such as script[3].loop.steps[0].call.server
-	Message string
-}
-
-func (e *SyntaxError) Error() string { return e.Path + ": " + e.Message }
-
-// Place returns the path.
-func (e *SyntaxError) Place() string { return e.Path }
 
 // StepError is the error of a step.
 type StepError struct {

@@ -1,8 +1,8 @@
 package script
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,16 +15,17 @@ import (
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/proc"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/internal/template"
 )
 
 // sayStep writes a message of the assistant.
-type sayStep struct{ text text }
+type sayStep struct{ text }
 
-func (p *parser) say(n node) action { return sayStep{p.text(n)} }
+func (s *sayStep) compile(c *compiler, at strictyaml.Path) { c.text(at, &s.text) }
 
-func (s sayStep) run(_ context.Context, r *runner) (any, error) {
-	said, err := s.text.String(r.variables)
+func (s *sayStep) run(_ context.Context, r *runner) (any, error) {
+	said, err := s.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +35,12 @@ func (s sayStep) run(_ context.Context, r *runner) (any, error) {
 }
 
 // failStep ends the run with an error.
-type failStep struct{ message text }
+type failStep struct{ text }
 
-func (p *parser) fail(n node) action { return failStep{p.filledText(n)} }
+func (s *failStep) compile(c *compiler, at strictyaml.Path) { c.filled(at, &s.text) }
 
-func (s failStep) run(_ context.Context, r *runner) (any, error) {
-	message, err := s.message.String(r.variables)
+func (s *failStep) run(_ context.Context, r *runner) (any, error) {
+	message, err := s.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -47,28 +48,23 @@ func (s failStep) run(_ context.Context, r *runner) (any, error) {
 }
 
 // sleepStep waits.
-type sleepStep struct{ duration time.Duration }
+type sleepStep struct{ strictyaml.Duration }
 
-func (p *parser) sleep(n node) action { return sleepStep{p.duration(n)} }
+func (*sleepStep) compile(*compiler, strictyaml.Path) {}
 
-func (s sleepStep) run(ctx context.Context, _ *runner) (any, error) {
-	return nil, retry.Sleep(ctx, s.duration)
+func (s *sleepStep) run(ctx context.Context, _ *runner) (any, error) {
+	return nil, retry.Sleep(ctx, time.Duration(s.Duration))
 }
 
 // awaitStep ends a turn and waits for the next prompt.
-type awaitStep struct{}
+type awaitStep string
 
-func (p *parser) await(n node) action {
-	if what := p.plainString(n); what != "prompt" && what != "" {
-		p.failf(n.path, `must be "prompt", the one thing that can be waited for`)
-	}
-	return awaitStep{}
-}
+func (*awaitStep) compile(*compiler, strictyaml.Path) {}
 
 // errOver means that there is no further prompt, which ends the run without a failure.
 var errOver = errors.New("the conversation is over")
 
-func (awaitStep) run(_ context.Context, r *runner) (any, error) {
+func (*awaitStep) run(_ context.Context, r *runner) (any, error) {
 	if r.next == nil {
 		return nil, errOver
 	}
@@ -94,45 +90,33 @@ func (r *runner) endTurn() error {
 
 // loopStep repeats steps: a number of times, or for each element of a list.
 type loopStep struct {
-	times int
-	over  any // nil if times is used
-	as    string
-	steps []step
+	Times *int            `json:"times,omitempty" min:"0" max:"10000"`
+	Over  json.RawMessage `json:"over,omitempty"`
+	As    *text           `json:"as,omitempty"`
+	Steps []step          `json:"steps"`
+
+	over  any
 	named bool // return the values of the iterations
 }
 
-func (p *parser) loop(n node) action {
-	f := p.fields(n, "times", "over", "as", "steps")
-	s := loopStep{named: n.named}
+func (s *loopStep) compile(c *compiler, at strictyaml.Path) {
 	switch {
-	case f.values == nil:
-	case f.has("times") == f.has("over"):
-		p.failf(n.path, `needs exactly one of "times" and "over"`)
-	case f.has("times"):
-		s.times = p.times(f.get("times"))
-	default:
-		s.over = valueOf[[]any](p, f.get("over"), "must be a list or an expression")
+	case (s.Times == nil) == (s.Over == nil):
+		c.doc.Problemf(at, `%s needs exactly one of "times" and "over"`, at)
+	case s.Over != nil:
+		s.over = valueOf[[]any](c, at.With("over"), s.Over, "a list")
 	}
-	mark := len(p.names)
-	if f.has("as") {
-		s.as = p.newName(f.get("as"))
+	mark := len(c.names)
+	if s.As != nil {
+		c.name(at.With("as"), *s.As)
 	}
-	s.steps = p.steps(f.need("steps"))
-	p.names = p.names[:mark]
-	return s
-}
-
-func (p *parser) times(n node) int {
-	var times int
-	if p.decode(n, &times, "a whole number") && (times < 0 || times > maxIterations) {
-		p.failf(n.path, "must be from 0 to %d", maxIterations)
-	}
-	return times
+	c.steps(at.With("steps"), s.Steps)
+	c.names = c.names[:mark]
 }
 
 // run returns the list of the values of each iteration's last step if the loop has a name, and
 // otherwise an empty list, so that a long loop does not keep all values.
-func (s loopStep) run(ctx context.Context, r *runner) (any, error) {
+func (s *loopStep) run(ctx context.Context, r *runner) (any, error) {
 	items, err := s.items(r.variables)
 	if err != nil {
 		return nil, err
@@ -150,9 +134,9 @@ func (s loopStep) run(ctx context.Context, r *runner) (any, error) {
 	return results, nil
 }
 
-func (s loopStep) items(v *variables) ([]any, error) {
-	if s.over == nil {
-		return countTo(s.times), nil
+func (s *loopStep) items(v *variables) ([]any, error) {
+	if s.Times != nil {
+		return countTo(*s.Times), nil
 	}
 	value, err := template.Fill(s.over, v)
 	if err != nil {
@@ -169,56 +153,35 @@ func countTo(n int) []any {
 	return numbers
 }
 
-func (s loopStep) iterate(ctx context.Context, r *runner, item any) (any, error) {
+func (s *loopStep) iterate(ctx context.Context, r *runner, item any) (any, error) {
 	if r.iterations++; r.iterations > maxIterations {
 		return nil, fmt.Errorf("more than %d iterations in all", maxIterations)
 	}
 	mark := r.variables.mark()
 	defer r.variables.release(mark)
-	if s.as != "" {
-		r.variables.bind(s.as, item)
+	if s.As != nil {
+		r.variables.bind(s.As.written, item)
 	}
-	return r.steps(ctx, s.steps)
+	return r.steps(ctx, s.Steps)
 }
 
-// commandStep runs a program in the workspace.
-type commandStep struct {
-	command []text
-	anyExit bool
-	exit    int // expected code, unless anyExit
+// runStep runs a program in the workspace.
+type runStep struct {
+	Command []text   `json:"command"`
+	Exit    exitCode `json:"expect_exit,omitzero"`
 }
 
-func (p *parser) command(n node) action {
-	f := p.fields(n, "command", "expect_exit")
-	var s commandStep
-	command := f.need("command")
-	for i, item := range p.list(command) {
-		if i == 0 {
-			s.command = append(s.command, p.filledText(item))
-			continue
-		}
-		s.command = append(s.command, p.text(item))
+func (s *runStep) compile(c *compiler, at strictyaml.Path) {
+	check := c.filled
+	for i := range s.Command {
+		check(at.With("command", i), &s.Command[i])
+		check = c.text // arguments may be empty
 	}
-	if len(s.command) == 0 && command.raw != nil {
-		p.failf(command.path, "must be a list of a program and its arguments")
-	}
-	s.anyExit, s.exit = p.exit(f.get("expect_exit"))
-	return s
 }
 
-func (p *parser) exit(n node) (anyExit bool, code int) {
-	if string(bytes.TrimSpace(n.raw)) == `"any"` {
-		return true, 0
-	}
-	if p.decode(n, &code, `an exit code or "any"`) && (code < 0 || code > 255) {
-		p.failf(n.path, "must be from 0 to 255")
-	}
-	return false, code
-}
-
-func (s commandStep) run(ctx context.Context, r *runner) (any, error) {
-	argv := make([]string, len(s.command))
-	for i, arg := range s.command {
+func (s *runStep) run(ctx context.Context, r *runner) (any, error) {
+	argv := make([]string, len(s.Command))
+	for i, arg := range s.Command {
 		var err error
 		if argv[i], err = arg.String(r.variables); err != nil {
 			return nil, err
@@ -228,13 +191,13 @@ func (s commandStep) run(ctx context.Context, r *runner) (any, error) {
 	return r.builtin("run_command", arguments, func() (any, error) { return s.execute(ctx, r, argv) })
 }
 
-func (s commandStep) execute(ctx context.Context, r *runner, argv []string) (any, error) {
+func (s *runStep) execute(ctx context.Context, r *runner, argv []string) (any, error) {
 	stdout, stderr, code, err := r.execute(ctx, argv)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", argv[0], err)
 	}
-	if !s.anyExit && code != s.exit {
-		return nil, fmt.Errorf("%w: expected exit code %d of %s, got %d: %s", ErrUnexpected, s.exit, argv[0], code, excerpt(stderr))
+	if !s.Exit.any && code != s.Exit.code {
+		return nil, fmt.Errorf("%w: expected exit code %d of %s, got %d: %s", ErrUnexpected, s.Exit.code, argv[0], code, excerpt(stderr))
 	}
 	fields := map[string]any{"stdout": stdout, "stderr": stderr, "exit_code": number(code)}
 	return withJSON(fields, stdout), nil
@@ -286,15 +249,14 @@ var (
 )
 
 // readStep reads a file of the workspace.
-type readStep struct{ path text }
-
-func (p *parser) read(n node) action {
-	f := p.fields(n, "path")
-	return readStep{p.filledText(f.need("path"))}
+type readStep struct {
+	Path text `json:"path"`
 }
 
-func (s readStep) run(_ context.Context, r *runner) (any, error) {
-	path, err := s.path.String(r.variables)
+func (s *readStep) compile(c *compiler, at strictyaml.Path) { c.filled(at.With("path"), &s.Path) }
+
+func (s *readStep) run(_ context.Context, r *runner) (any, error) {
+	path, err := s.Path.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
@@ -336,19 +298,22 @@ func plainText(content []byte) (string, error) {
 }
 
 // writeStep writes a file of the workspace, and creates its directory.
-type writeStep struct{ path, content text }
-
-func (p *parser) write(n node) action {
-	f := p.fields(n, "path", "content")
-	return writeStep{p.filledText(f.need("path")), p.text(f.need("content"))}
+type writeStep struct {
+	Path    text `json:"path"`
+	Content text `json:"content"`
 }
 
-func (s writeStep) run(_ context.Context, r *runner) (any, error) {
-	path, err := s.path.String(r.variables)
+func (s *writeStep) compile(c *compiler, at strictyaml.Path) {
+	c.filled(at.With("path"), &s.Path)
+	c.text(at.With("content"), &s.Content)
+}
+
+func (s *writeStep) run(_ context.Context, r *runner) (any, error) {
+	path, err := s.Path.String(r.variables)
 	if err != nil {
 		return nil, err
 	}
-	content, err := s.content.String(r.variables)
+	content, err := s.Content.String(r.variables)
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/waza-isolate/waza/internal/template"
 )
 
-// text is a string of a script, which may contain expressions. A value of a script is JSON with
-// a text for each string.
-type text = template.Text[*variables]
+// compiled is a text whose expressions are compiled. A value of a script is JSON with one for each
+// string.
+type compiled = template.Text[*variables]
 
 // parseText parses a text whose expressions may use names.
-func parseText(s string, names []string) (text, error) {
+func parseText(s string, names []string) (compiled, error) {
 	made, err := template.Parse(s, func(source string) (template.Expression[*variables], error) {
 		if source == "" {
 			return nil, errors.New("an empty expression")

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -43,7 +42,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 	h := runner.Host{
 		Host: trial.Host{Secrets: secrets, Connect: newJudges(s, secrets).connect},
 		Waza: s.version, Build: s.buildID, Lookup: s.lookup, Certificates: certificateCache(),
-		CheckScript: checkScript, CheckModelScript: checkModelScript,
+		CheckScript: script.Check, CheckModelScript: checkModelScript,
 		Notice: s.warnOnce, Warn: s.warn,
 		Say: func(what string) {
 			if l != quiet {
@@ -259,11 +258,6 @@ func certificates(lookup func(string) (string, bool)) []byte {
 		return content
 	}
 	return all.Bytes()
-}
-
-func checkScript(steps json.RawMessage) error {
-	_, err := script.Parse(steps)
-	return err
 }
 
 // certificateCache returns the user's cache of sandbox certificates.

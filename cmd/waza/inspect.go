@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -227,7 +228,7 @@ func (s inspectCommand) fileTarget(file string, servers []string, image string) 
 }
 
 func (s inspectCommand) evalTarget(file string) (target, error) {
-	e, _, err := eval.Load(file, eval.Options{CheckScript: checkScript, CheckModelScript: checkModelScript})
+	e, _, err := eval.Load(file, eval.Options{CheckScript: script.Check, CheckModelScript: checkModelScript})
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/text"
@@ -44,7 +45,7 @@ func (s lockCommand) command() *cli.Command {
 			defer stop()
 			for _, path := range evals {
 				e, tasks, err := eval.Load(path, eval.Options{
-					ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: checkScript,
+					ContextDir: c.String("context-dir"), Overlay: overlay, CheckScript: script.Check,
 				})
 				if err != nil {
 					return &exitError{exitUsage, err}

@@ -16,6 +16,7 @@ type decoder struct{ doc *Document }
 func (d decoder) value(n *node, v reflect.Value, path Path, lim Limits) {
 	if n.kind == broken {
 		d.doc.bad[path.String()] = true
+		d.doc.broken++
 		return
 	}
 	if v.Type() == reflect.TypeFor[json.RawMessage]() {

@@ -37,6 +37,7 @@ type Document struct {
 	problems []*Error
 	bad      map[string]bool // paths with a reported problem
 	dropped  int             // number of problems beyond maxProblems
+	broken   int             // number of broken values that were to be decoded
 	private  bool            // do not show strings from the file
 	strict   bool            // report all unknown keys as problems
 	warnings []*Error
@@ -110,9 +111,9 @@ func (d *Document) DecodeAt(v any, path ...any) bool {
 	if !found {
 		n = &node{kind: mapping}
 	}
-	before := len(d.problems) + d.dropped
+	before := len(d.problems) + d.dropped + d.broken
 	decoder{d}.value(n, reflect.ValueOf(v).Elem(), path, Limits{})
-	return len(d.problems)+d.dropped == before
+	return len(d.problems)+d.dropped+d.broken == before
 }
 
 // Strict makes all unknown keys problems.

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,13 +18,26 @@ import (
 // Such files may contain tokens in unexpected places, so their problems show neither lines
 // of the file nor strings from it, except keys and single characters.
 func ParseJSON(file string, data []byte) (*Document, error) {
+	if len(data) > MaxBytes {
+		return nil, Errors{{File: file, Message: fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10), Class: ErrInvalid}}
+	}
+	return parseJSON(file, data)
+}
+
+// FromJSON returns a document that has value under key. Value must be valid JSON, and may be of
+// any size: it is not a file, but part of one that was decoded before.
+func FromJSON(key string, value json.RawMessage) (*Document, error) {
+	data, err := json.Marshal(map[string]json.RawMessage{key: value})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return parseJSON(key, data)
+}
+
+func parseJSON(file string, data []byte) (*Document, error) {
 	d := &Document{file: file, private: true, bad: map[string]bool{}}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	switch {
-	case len(data) > MaxBytes:
-		d.fail(Position{}, ErrInvalid, fmt.Sprintf("the file is larger than %d KiB", MaxBytes>>10))
-		return nil, d.Err()
-	case !utf8.Valid(data):
+	if !utf8.Valid(data) {
 		d.fail(Position{}, ErrInvalid, "the file is not UTF-8 text")
 		return nil, d.Err()
 	}

@@ -10,8 +10,6 @@ package stub
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -51,15 +49,15 @@ type aside struct {
 
 // turnEntry is an answer, or what happens in place of one.
 type turnEntry struct {
-	Say   *string     `json:"say,omitempty"`
-	Call  *callEntry  `json:"call,omitempty"`
-	Calls []callEntry `json:"calls,omitempty"`
-	Usage *usageEntry `json:"usage,omitempty"`
-	Delay duration    `json:"delay,omitempty"`
+	Say   *string             `json:"say,omitempty"`
+	Call  *callEntry          `json:"call,omitempty"`
+	Calls []callEntry         `json:"calls,omitempty"`
+	Usage *usageEntry         `json:"usage,omitempty"`
+	Delay strictyaml.Duration `json:"delay,omitempty"`
 
-	Fail  *failure `json:"fail,omitempty"`
-	Stall duration `json:"stall,omitempty"`
-	Cut   string   `json:"cut,omitempty" enum:"reset half"`
+	Fail  *failure            `json:"fail,omitempty"`
+	Stall strictyaml.Duration `json:"stall,omitempty"`
+	Cut   string              `json:"cut,omitempty" enum:"reset half"`
 }
 
 type callEntry struct {
@@ -79,23 +77,6 @@ type failure struct {
 	Status     int      `json:"status" min:"400" max:"599"`
 	Message    string   `json:"message,omitempty"`
 	RetryAfter *float64 `json:"retry_after,omitempty" min:"0" max:"3600"` // seconds
-}
-
-// duration is a time such as 500ms.
-type duration time.Duration
-
-// UnmarshalJSON takes a string that time.ParseDuration takes.
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var text string
-	if err := jsontext.Unmarshal(b, &text); err != nil {
-		return errors.New("must be a time such as 500ms")
-	}
-	parsed, err := time.ParseDuration(text)
-	if err != nil || parsed <= 0 {
-		return fmt.Errorf("must be a time such as 500ms, above 0, not %q", text)
-	}
-	*d = duration(parsed)
-	return nil
 }
 
 // Parse reads a script. Errors call the file by its name and have the place of every mistake.
