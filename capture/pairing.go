@@ -11,10 +11,10 @@ import (
 )
 
 // Pairing matches the tool uses that an agent reports with the calls that were captured. Both
-// are lists of the same calls; to compare calls with expected ones is for package
-// grading/match. Pairing maximizes the number of pairs, then of pairs with equal arguments, then with equal outcomes and results;
-// remaining candidates are paired in order. So the result does not depend on the order in
-// which a transcript lists parallel calls.
+// are lists of the same calls; package grading/match compares calls with expected ones. Pairing
+// maximizes the number of pairs, then of pairs with equal arguments, then with equal outcomes and
+// results; remaining candidates are paired in order. So the result does not depend on the order
+// in which a transcript lists parallel calls.
 type Pairing struct {
 	tools    map[string][]string
 	reported []reportedUse

@@ -1,8 +1,8 @@
 // Package containers is the Docker backend. It gives every trial a task network and a container
 // for the agent and for each server, and removes all of it afterwards.
 //
-// Decisions are made in pure code (plan.go) and then executed (apply.go). The package does not
-// know about evals, MCP or grading, and no other package uses the engine.
+// Decisions are made in pure code (plan.go) and then carried out (apply.go). Only this package uses
+// the engine.
 package containers
 
 import (

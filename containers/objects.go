@@ -66,7 +66,7 @@ const (
 	roleServer    = "server"
 	roleService   = "service"
 	roleWorkspace = "workspace"
-	roleHostProbe = "outpost"
+	roleHostProbe = "host-probe"
 )
 
 func labels(run, trial, role string) map[string]string {

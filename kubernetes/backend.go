@@ -59,8 +59,8 @@ type Options struct {
 	Say       func(string) // is called with what a person should know; nil for nobody
 }
 
-// Backend runs trials on a cluster. It implements runner.Backend, and the optional interfaces of
-// a backend's that a cluster can.
+// Backend runs trials on a cluster. It implements runner.Backend, and those of its optional
+// interfaces that a cluster can.
 type Backend struct {
 	run       string
 	config    eval.Kubernetes
@@ -225,14 +225,17 @@ func (b *Backend) Open(ctx context.Context, t *plan.Trial, observe func(evidence
 
 func (b *Backend) openPods(ctx context.Context, t *plan.Trial, observe func(evidence.Event), room *share) (sandbox.Sandbox, error) {
 	pods, err := planTrial(t, b.planInput())
+	if err != nil {
+		for _, p := range pods {
+			b.giveBack(p)
+		}
+		return nil, err
+	}
 	s := &trialSandbox{
 		Sandbox: guests.Sandbox{Trial: t, Running: map[string]*guests.Container{}, Servers: guests.Airtight},
 		backend: b, plan: pods, observe: observe, pods: map[string]*startedPod{},
 	}
-	if err == nil {
-		err = s.apply(ctx, room)
-	}
-	if err != nil {
+	if err := s.apply(ctx, room); err != nil {
 		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)))
 		if ctx.Err() == nil && b.answers(ctx) != nil {
 			err = fmt.Errorf("%w: %w", sandbox.ErrEngineGone, err)
@@ -335,9 +338,6 @@ func (b *Backend) HostProbe(ctx context.Context) (sandbox.HostProbe, error) {
 	p.pod.Spec.SecurityContext.Sysctls = nil // they would be the node's
 	started, err := b.start(ctx, p, &share{alone: true})
 	if err != nil {
-		if !errors.Is(err, errLeft) {
-			b.giveBack(p)
-		}
 		return nil, fmt.Errorf("host probe: %w", err)
 	}
 	return hostProbe{started}, nil
@@ -349,13 +349,7 @@ func (p hostProbe) Start(ctx context.Context, spec process.Spec) (process.Proces
 }
 
 // Close implements sandbox.HostProbe.
-func (p hostProbe) Close(ctx context.Context) error {
-	err := p.close(ctx)
-	if err == nil {
-		p.backend.giveBack(p.plan)
-	}
-	return err
-}
+func (p hostProbe) Close(ctx context.Context) error { return p.close(ctx) }
 
 // giveBack gives back the user of a pod that is gone.
 func (b *Backend) giveBack(p podPlan) {

@@ -39,7 +39,7 @@ func namespaceOf(c eval.Kubernetes) *corev1.Namespace {
 	}
 }
 
-// launcherRights are what who starts runners of shards may do in their namespace, and needs.
+// launcherRights returns the rights that starting runners of shards needs in their namespace.
 func launcherRights() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"create", "delete", "patch"}},

@@ -294,8 +294,8 @@ func aliases(hosts []guests.Host) (all []corev1.HostAlias) {
 	return all
 }
 
-// tolerations returns those of an eval, and unless they say otherwise has the cluster give up
-// a node that it cannot reach sooner than the five minutes that are usual.
+// tolerations returns those of an eval. Unless they say otherwise, a pod tolerates a node that the
+// cluster cannot reach for less than the usual five minutes.
 func tolerations(from []eval.Toleration) (all []corev1.Toleration) {
 	for _, t := range from {
 		all = append(all, corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOperator(t.Operator), Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})

@@ -49,20 +49,15 @@ type startedPod struct {
 	stderr   *bounded.Ends
 }
 
-// errLeft is wrapped by errors of pods that may be running still.
-var errLeft = errors.New("the pod could not be deleted")
-
 // start creates a pod, waits until it runs, and attaches to its guest, which ends where nobody
-// attaches. On error nothing is left, unless it is an errLeft.
+// attaches. On error nothing is left, unless the pod could not be deleted.
 func (b *Backend) start(ctx context.Context, p podPlan, room *share) (_ *startedPod, err error) {
 	c := &startedPod{backend: b, plan: p, followed: b.watch.follow(p.pod.Name), stderr: &bounded.Ends{Tail: tailSize}}
 	defer func() {
 		if err == nil {
 			return
 		}
-		if left := c.close(context.WithoutCancel(ctx)); left != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %w", errLeft, left))
-		}
+		err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -210,7 +205,7 @@ func describe(pod *corev1.Pod) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// close ends the pod and returns when it is gone.
+// close ends the pod, and returns when it is gone and its user is given back.
 func (c *startedPod) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
@@ -221,7 +216,11 @@ func (c *startedPod) close(ctx context.Context) error {
 	case c.pipe != nil:
 		_ = c.pipe.Close()
 	}
-	return c.backend.deletePod(ctx, c.followed)
+	err := c.backend.deletePod(ctx, c.followed)
+	if err == nil {
+		c.backend.giveBack(c.plan)
+	}
+	return err
 }
 
 // uncountedQuota is how the API refuses a pod while it does not know what of a quota is used.

@@ -23,15 +23,14 @@ import (
 	"github.com/waza-isolate/waza/sandbox/process"
 )
 
-// trialSandbox is one trial's pods. It implements sandbox.Sandbox and the optional interfaces of
-// a sandbox's that pods can.
+// trialSandbox is one trial's pods. It implements sandbox.Sandbox and those of its optional
+// interfaces that pods can.
 type trialSandbox struct {
 	guests.Sandbox
 	backend *Backend
 	plan    []podPlan
 	observe func(evidence.Event)
 	pods    map[string]*startedPod // complete before the sandbox is handed out
-	left    []string               // containers whose pods failed to start and may be left
 
 	mu     sync.Mutex
 	opened string // why the network is open, because of which the pods were ended; guarded by mu
@@ -50,23 +49,20 @@ var _ interface {
 	sandbox.Services
 } = (*trialSandbox)(nil)
 
-// apply starts all pods in parallel, and checks their walls from the inside before anything
-// foreign runs there.
+// apply starts all pods in parallel, and checks their walls from the inside before any foreign
+// program runs there.
 func (s *trialSandbox) apply(ctx context.Context, room *share) error {
-	started, errs := make([]*startedPod, len(s.plan)), make([]error, len(s.plan))
+	started := make([]*startedPod, len(s.plan))
 	group, gctx := errgroup.WithContext(ctx)
 	for i, p := range s.plan {
-		group.Go(func() error {
-			started[i], errs[i] = s.backend.start(gctx, p, room)
-			return errs[i]
+		group.Go(func() (err error) {
+			started[i], err = s.backend.start(gctx, p, room)
+			return err
 		})
 	}
 	err := group.Wait()
 	for i, p := range s.plan {
 		if started[i] == nil {
-			if errors.Is(errs[i], errLeft) {
-				s.left = append(s.left, p.container)
-			}
 			continue
 		}
 		s.pods[p.container] = started[i]
@@ -286,22 +282,17 @@ func (s *trialSandbox) close(ctx context.Context) error {
 	wasOpen := s.backend.live[s]
 	delete(s.backend.live, s)
 	s.backend.mu.Unlock()
-	errs := make([]error, len(s.plan))
-	var all sync.WaitGroup
-	for i, p := range s.plan {
-		all.Go(func() {
-			if c := s.pods[p.container]; c != nil {
-				errs[i] = c.close(ctx)
-			}
-			if errs[i] == nil && !slices.Contains(s.left, p.container) {
-				s.backend.giveBack(p)
-			}
-		})
+	errs := make(chan error, len(s.pods))
+	for _, c := range s.pods {
+		go func() { errs <- c.close(ctx) }()
 	}
-	all.Wait()
+	var err error
+	for range s.pods {
+		err = errors.Join(err, <-errs)
+	}
 	if wasOpen {
 		s.backend.room.closed()
 	}
 	s.Wait()
-	return errors.Join(errs...)
+	return err
 }

@@ -74,8 +74,8 @@ func ShortRun(run string) string {
 	return run[:second] + run[len(run)-random:]
 }
 
-// RunShards runs the shards, and returns for each why it did not run to its end. The end of ctx
-// has the runners end. When RunShards returns, the Job is deleted. If this process dies, its
+// RunShards runs the shards, and returns why each did not complete; nil for one that did. Runners
+// end when ctx does. When RunShards returns, the Job is deleted. If this process dies, its
 // runners end with their stdin, and the cluster deletes the Job: it has a deadline, which is
 // moved while this process lives.
 func RunShards(ctx context.Context, s Shards) ([]error, error) {

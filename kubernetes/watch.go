@@ -31,7 +31,7 @@ type followed struct {
 
 	pod     *corev1.Pod   // the last word; nil before the first; guarded by the watch's mu
 	gone    bool          // it is deleted; guarded by the watch's mu
-	changed chan struct{} // closed and replaced at each word; guarded by the watch's mu
+	changed chan struct{} // closed and replaced at each event; guarded by the watch's mu
 }
 
 // watchPatience is how long a watch may take to begin. It tries again and again if the API refuses it.
@@ -66,7 +66,7 @@ func startWatch(ctx context.Context, client kubernetes.Interface, namespace, run
 	return w, nil
 }
 
-// inform calls take with each word on objects of a kind until ctx ends. The result reports
+// inform calls take with each event of objects of a kind until ctx ends. The result reports
 // whether all objects that were there in the beginning have been seen.
 func (w *watch) inform(ctx context.Context, from cache.ListerWatcher, kind runtime.Object, take func(store cache.Store, object any, gone bool)) cache.InformerSynced {
 	var store cache.Store

@@ -28,8 +28,7 @@ func (t *TrialProgress) Done() bool { return t.Phase == evidence.PhaseDone }
 
 // Progress is the state of a run, computed from its events: running trials, outcomes of completed
 // ones, and an estimate of the remaining time. Times come from the events and from the caller. The
-// zero value is that of a run without events. It is not safe
-// for concurrent use.
+// zero value is that of a run without events. It is not safe for concurrent use.
 type Progress struct {
 	trials   []*TrialProgress // in the order of their start
 	byID     map[plan.TrialID]*TrialProgress

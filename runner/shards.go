@@ -45,7 +45,8 @@ const (
 	maxParcel = 1 << 30
 )
 
-// WriteParcel writes what runners of a job's shards need to w, as tar. Variables are those of the environment that the job depends on.
+// WriteParcel writes what runners of a job's shards need to w, as tar. Variables are those of the
+// environment that the job depends on.
 func WriteParcel(w io.Writer, j *Job, variables map[string]string) error {
 	q := j.Request
 	p := Parcel{

@@ -48,7 +48,7 @@ func (p *program) Wait() (process.Exit, error) {
 	return process.Exit{Code: -1, Signal: string(p.endsBy)}, nil
 }
 
-func TestAttend(t *testing.T) {
+func TestCommunicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProgram(process.Terminate)
 		var stdout, stderr strings.Builder
