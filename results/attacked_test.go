@@ -10,7 +10,7 @@ import (
 // A task that passes as before is a difference where an attack succeeds on it that did not.
 func TestNowAttacked(t *testing.T) {
 	trial := func(outcome evidence.Class, attack evidence.AttackOutcome) TrialOutline {
-		return TrialOutline{Outcome: outcome, Attack: attack}
+		return TrialOutline{Outcome: outcome, Attack: AttackOutline{attack}}
 	}
 	pass, fail := evidence.ClassPass, evidence.ClassFail
 	before := Outline{Tasks: []TaskOutline{

@@ -133,16 +133,16 @@ func compared(number int, e Entry) ComparedRun {
 		r.Tasks = append(r.Tasks, comparedTask(t))
 		passes = append(passes, passValues(passed, counted))
 		for _, trial := range t.Trials {
-			switch trial.Attack {
+			switch trial.Attack.Result {
 			case evidence.AttackSucceeded:
 				succeeded++
 			case evidence.AttackResisted:
 				resisted++
 			}
 			r.MCPCalls += trial.MCPCalls
-			r.Models = r.Models.plus(trial.Models)
+			r.Models = r.Models.plus(trial.Models())
 			if trial.Outcome.OfAgent() {
-				took = append(took, trial.Duration)
+				took = append(took, time.Duration(trial.DurationMS)*time.Millisecond)
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func comparedTask(t TaskOutline) ComparedTask {
 		if !trial.Outcome.OfAgent() {
 			continue
 		}
-		took = append(took, trial.Duration)
-		if m := trial.Models; m != nil {
+		took = append(took, time.Duration(trial.DurationMS)*time.Millisecond)
+		if m := trial.Models(); m != nil {
 			tokens = append(tokens, float64(m.InputTokens+m.OutputTokens))
 			if m.Cost != nil {
 				costs = append(costs, *m.Cost)
@@ -210,7 +210,7 @@ func (t TaskOutline) mark() string {
 }
 
 func (t TaskOutline) attacked() bool {
-	return slices.ContainsFunc(t.Trials, func(trial TrialOutline) bool { return trial.Attack == evidence.AttackSucceeded })
+	return slices.ContainsFunc(t.Trials, func(trial TrialOutline) bool { return trial.Attack.Result == evidence.AttackSucceeded })
 }
 
 func endsOf(t TaskOutline) string {
@@ -265,8 +265,14 @@ func (e Entry) settings() []Setting {
 		{"judge", e.Judge},
 		{"attacks left out", yes(e.NoAttacks)},
 	}
-	for _, server := range slices.Sorted(maps.Keys(e.Catalogs)) {
-		all = append(all, Setting{"tools of " + server, strings.Join(slices.Sorted(slices.Values(e.Catalogs[server])), ", ")})
+	tools := map[string][]string{} // the beginnings of catalogs' digests, by server
+	for _, server := range e.Servers {
+		for _, c := range server.Catalogs {
+			tools[server.Name] = append(tools[server.Name], fmt.Sprintf("%.12s", c.SHA256))
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(tools)) {
+		all = append(all, Setting{"tools of " + server, strings.Join(slices.Sorted(slices.Values(tools[server])), ", ")})
 	}
 	return append(all, e.Made...)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,8 +53,8 @@ func sample(t *testing.T) results.Comparison {
 	t.Helper()
 	cost := 0.0123
 	asked := outline(t, of("claude", "small", false), trials(map[string]int{"second": 3, "third": 2})...)
-	asked.Tasks[0].Trials[0].Models = &results.ModelFigures{InputTokens: 1200, OutputTokens: 34, Cost: &cost}
-	asked.Tasks[0].Trials[1].Models = &results.ModelFigures{InputTokens: 100}
+	asked.Tasks[0].Trials[0].Usage = &results.ModelFigures{InputTokens: 1200, OutputTokens: 34, Cost: &cost}
+	asked.Tasks[0].Trials[1].Usage = &results.ModelFigures{InputTokens: 100}
 	asked.Tasks[0].Trials[2].MCPCalls = 4
 	other := of("codex", "large", true)
 	other.EvalName = "another"
@@ -64,7 +63,7 @@ func sample(t *testing.T) results.Comparison {
 		{Outline: outline(t, of("script", "", true), trials(map[string]int{"first": 3, "third": 3})...), Path: "runs/1"},
 		{Outline: asked, Path: "runs/2"},
 		{Outline: outline(t, other, infra, trial("second", 1, 1, evidence.ClassPass)), Path: "runs/3/results.json"},
-		{Outline: results.Outline{EvalName: "demo", Agent: "gemini", Isolated: true}, Error: "no such image"},
+		{Outline: results.Outline{EvalName: "demo", OutlineConfig: results.OutlineConfig{Agent: "gemini", Isolated: true}}, Error: "no such image"},
 	})
 }
 
@@ -181,7 +180,7 @@ func TestModelFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 		cost := 0.5
-		if diff := cmp.Diff(&results.ModelFigures{InputTokens: 10, OutputTokens: 5, Cost: &cost}, got.Tasks[0].Trials[0].Models); diff != "" {
+		if diff := cmp.Diff(&results.ModelFigures{InputTokens: 10, OutputTokens: 5, Cost: &cost}, got.Tasks[0].Trials[0].Models()); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -201,9 +200,9 @@ func TestOutlineOfUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := results.Outline{EvalName: "demo", Agent: "copilot-sdk", Model: "gpt", Tasks: []results.TaskOutline{{ID: "a", Trials: []results.TrialOutline{
-		{Outcome: evidence.ClassPass, Duration: 1500 * time.Millisecond, Models: &results.ModelFigures{InputTokens: 10, OutputTokens: 5}},
-		{Outcome: evidence.ClassError, Duration: 20 * time.Millisecond},
+	want := results.Outline{EvalName: "demo", OutlineConfig: results.OutlineConfig{Agent: "copilot-sdk", Model: "gpt"}, Tasks: []results.TaskOutline{{ID: "a", Trials: []results.TrialOutline{
+		{Outcome: evidence.ClassPass, Status: results.StatusPassed, DurationMS: 1500, SessionOutline: results.SessionOutline{Usage: &results.ModelFigures{InputTokens: 10, OutputTokens: 5}}},
+		{Outcome: evidence.ClassError, Status: results.StatusError, DurationMS: 20},
 	}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -16,7 +16,7 @@ func entryOf(tasks string) Entry {
 		t := TaskOutline{ID: id}
 		for end := range strings.SplitSeq(ends, ",") {
 			outcome, attack, _ := strings.Cut(end, "/")
-			t.Trials = append(t.Trials, TrialOutline{Outcome: evidence.Class(outcome), Attack: evidence.AttackOutcome(attack)})
+			t.Trials = append(t.Trials, TrialOutline{Outcome: evidence.Class(outcome), Attack: AttackOutline{evidence.AttackOutcome(attack)}})
 		}
 		e.Tasks = append(e.Tasks, t)
 	}

@@ -2,40 +2,74 @@ package results
 
 import (
 	"cmp"
-	"fmt"
-	"time"
 
 	"github.com/waza-isolate/waza/evidence"
 )
 
-// Outline is a summary of a results.json: the run, and how each trial ended. The file may
-// come from upstream waza.
+// Outline is the part of a results.json that runs are compared by: the run, and how each
+// trial ended. The file may come from upstream waza.
 type Outline struct {
-	EvalName string
-	Agent    string // the executor
-	Model    string
-	Isolated bool
-	Tasks    []TaskOutline
+	EvalName      string `json:"eval_name"`
+	OutlineConfig `json:"config"`
+	Servers       []ServerOutline `json:"servers"`
+	Tasks         []TaskOutline   `json:"tasks"`
+}
 
-	TimeoutSec int64
-	Judge      string
-	NoAttacks  bool
-	Catalogs   map[string][]string // the beginnings of their digests, by server
+// OutlineConfig is how the run was made.
+type OutlineConfig struct {
+	Agent      string `json:"engine_type"` // the executor
+	Model      string `json:"model_id"`
+	Isolated   bool   `json:"isolated"`
+	TimeoutSec int64  `json:"timeout_sec"`
+	Judge      string `json:"judge_model"`
+	NoAttacks  bool   `json:"no_attacks"`
+}
+
+// ServerOutline is a server and the catalogs that it had.
+type ServerOutline struct {
+	Name     string           `json:"name"`
+	Catalogs []CatalogOutline `json:"catalogs"`
+}
+
+// CatalogOutline identifies a catalog.
+type CatalogOutline struct {
+	SHA256 string `json:"sha256"`
 }
 
 // TaskOutline is a task and its trials.
 type TaskOutline struct {
-	ID     string
-	Trials []TrialOutline
+	ID     string         `json:"test_id"`
+	Trials []TrialOutline `json:"runs"`
 }
 
 // TrialOutline is one trial.
 type TrialOutline struct {
-	Outcome  evidence.Class
-	Duration time.Duration
-	MCPCalls int64
-	Models   *ModelFigures          // nil if not known
-	Attack   evidence.AttackOutcome // empty without an attack
+	Outcome        evidence.Class `json:"outcome"`
+	Status         Status         `json:"status"` // stands for the outcome in a file of upstream's
+	DurationMS     int64          `json:"duration_ms"`
+	SessionOutline `json:"session_digest"`
+	Gateway        *GatewayOutline `json:"models"`
+	Attack         AttackOutline   `json:"attack"`
+}
+
+// SessionOutline is what the agent used.
+type SessionOutline struct {
+	MCPCalls int64         `json:"mcp_tool_calls"`
+	Usage    *ModelFigures `json:"usage"` // by the agent's account, which upstream has
+}
+
+// GatewayOutline is what model calls took by the gateway's account.
+type GatewayOutline struct {
+	Tokens struct {
+		Input  int64 `json:"input"`
+		Output int64 `json:"output"`
+	} `json:"tokens"`
+	Cost *float64 `json:"cost"`
+}
+
+// AttackOutline is how an attack ended; empty without one.
+type AttackOutline struct {
+	Result evidence.AttackOutcome `json:"result"`
 }
 
 // ModelFigures is what model calls took.
@@ -47,14 +81,16 @@ type ModelFigures struct {
 
 // Outline returns what [ReadOutline] reads of the file that r is written to.
 func (r Results) Outline() Outline {
-	o := Outline{
-		EvalName: r.EvalName, Agent: r.Config.EngineType, Model: r.Config.ModelID, Isolated: r.Config.Isolated,
+	o := Outline{EvalName: r.EvalName, OutlineConfig: OutlineConfig{
+		Agent: r.Config.EngineType, Model: r.Config.ModelID, Isolated: r.Config.Isolated,
 		TimeoutSec: int64(r.Config.TimeoutSec), Judge: r.Config.JudgeModel, NoAttacks: r.Config.NoAttacks,
-	}
-	for _, server := range r.Servers {
-		for _, c := range server.Catalogs {
-			o.addCatalog(server.Name, c.SHA256)
+	}}
+	for _, card := range r.Servers {
+		server := ServerOutline{Name: card.Name}
+		for _, c := range card.Catalogs {
+			server.Catalogs = append(server.Catalogs, CatalogOutline{c.SHA256})
 		}
+		o.Servers = append(o.Servers, server)
 	}
 	for _, t := range r.Tasks {
 		task := TaskOutline{ID: t.TestID}
@@ -67,25 +103,27 @@ func (r Results) Outline() Outline {
 }
 
 func (r RunResult) outline() TrialOutline {
-	t := TrialOutline{
-		Outcome: r.Outcome, Duration: time.Duration(r.DurationMS) * time.Millisecond, MCPCalls: int64(r.SessionDigest.MCPToolCalls),
+	t := TrialOutline{Outcome: r.Outcome, Status: r.Status, DurationMS: r.DurationMS}
+	t.MCPCalls = int64(r.SessionDigest.MCPToolCalls)
+	if u := r.SessionDigest.Usage; u != nil {
+		t.Usage = &ModelFigures{InputTokens: u.Input, OutputTokens: u.Output}
 	}
-	if r.Models != nil {
-		t.Models = &ModelFigures{InputTokens: r.Models.Tokens.Input, OutputTokens: r.Models.Tokens.Output, Cost: r.Models.Cost}
+	if m := r.Models; m != nil {
+		t.Gateway = &GatewayOutline{Cost: m.Cost}
+		t.Gateway.Tokens.Input, t.Gateway.Tokens.Output = m.Tokens.Input, m.Tokens.Output
 	}
 	if r.Attack != nil {
-		t.Attack = r.Attack.Result
+		t.Attack.Result = r.Attack.Result
 	}
 	return t
 }
 
-// addCatalog adds the digest of a catalog that a server had, shortened to what identifies
-// it.
-func (o *Outline) addCatalog(server, digest string) {
-	if o.Catalogs == nil {
-		o.Catalogs = map[string][]string{}
+// Models returns what model calls took by the best account, or nil if there is none.
+func (t TrialOutline) Models() *ModelFigures {
+	if g := t.Gateway; g != nil {
+		return &ModelFigures{InputTokens: g.Tokens.Input, OutputTokens: g.Tokens.Output, Cost: g.Cost}
 	}
-	o.Catalogs[server] = append(o.Catalogs[server], fmt.Sprintf("%.12s", digest))
+	return t.Usage
 }
 
 // plus returns the sum of known figures, or nil if there are none.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -74,7 +73,7 @@ func TestPairedRatio(t *testing.T) {
 	var before, after Entry
 	for i, v := range [][2]int64{{1, 2}, {2, 3}, {3, 5}} {
 		trial := func(tokens int64) []TrialOutline {
-			return []TrialOutline{{Outcome: evidence.ClassPass, Models: &ModelFigures{InputTokens: tokens}, Duration: time.Duration(tokens) * time.Second}}
+			return []TrialOutline{{Outcome: evidence.ClassPass, SessionOutline: SessionOutline{Usage: &ModelFigures{InputTokens: tokens}}, DurationMS: 1000 * tokens}}
 		}
 		before.Tasks = append(before.Tasks, TaskOutline{ID: fmt.Sprint(i), Trials: trial(v[0])})
 		after.Tasks = append(after.Tasks, TaskOutline{ID: fmt.Sprint(i), Trials: trial(v[1])})
@@ -98,7 +97,7 @@ func TestRatioBeyondMeasure(t *testing.T) {
 		e := shares(1, 1, 1)
 		for i := range e.Tasks {
 			cost := of * float64(i+1)
-			e.Tasks[i].Trials[0].Models = &ModelFigures{Cost: &cost}
+			e.Tasks[i].Trials[0].Usage = &ModelFigures{Cost: &cost}
 		}
 		return e
 	}
@@ -207,10 +206,10 @@ func TestCoverage(t *testing.T) {
 func anyRun(t *rapid.T, name string) Entry {
 	class := rapid.SampledFrom([]evidence.Class{evidence.ClassPass, evidence.ClassPass, evidence.ClassFail, evidence.ClassInfra})
 	trial := rapid.Custom(func(t *rapid.T) TrialOutline {
-		o := TrialOutline{Outcome: class.Draw(t, "outcome"), Duration: time.Duration(rapid.IntRange(0, 5000).Draw(t, "ms")) * time.Millisecond}
+		o := TrialOutline{Outcome: class.Draw(t, "outcome"), DurationMS: int64(rapid.IntRange(0, 5000).Draw(t, "ms"))}
 		if rapid.Bool().Draw(t, "models") {
 			cost := rapid.Float64Range(0, 3).Draw(t, "cost")
-			o.Models = &ModelFigures{InputTokens: int64(rapid.IntRange(0, 9000).Draw(t, "tokens")), Cost: &cost}
+			o.Usage = &ModelFigures{InputTokens: int64(rapid.IntRange(0, 9000).Draw(t, "tokens")), Cost: &cost}
 		}
 		return o
 	})
@@ -323,11 +322,11 @@ func TestOrderOfDifferences(t *testing.T) {
 
 func TestUnlike(t *testing.T) {
 	a := Entry{
-		Outline: Outline{EvalName: "demo", Isolated: true, TimeoutSec: 300, Tasks: shares(3, 1).Tasks, Catalogs: map[string][]string{"web": {"a", "b"}, "db": {"c"}}},
+		Outline: Outline{EvalName: "demo", OutlineConfig: OutlineConfig{Isolated: true, TimeoutSec: 300}, Tasks: shares(3, 1).Tasks, Servers: []ServerOutline{{"web", []CatalogOutline{{"a"}, {"b"}}}, {"db", []CatalogOutline{{"c"}}}}},
 		Made:    []Setting{{"eval file", "123"}, {"waza", "1"}, {"network", "per_task"}},
 	}
 	b := Entry{
-		Outline: Outline{EvalName: "demo", TimeoutSec: 60, Tasks: shares(5, 1, 2).Tasks, NoAttacks: true, Catalogs: map[string][]string{"web": {"b", "a"}, "db": {"d"}}},
+		Outline: Outline{EvalName: "demo", OutlineConfig: OutlineConfig{TimeoutSec: 60, NoAttacks: true}, Tasks: shares(5, 1, 2).Tasks, Servers: []ServerOutline{{"web", []CatalogOutline{{"b"}, {"a"}}}, {"db", []CatalogOutline{{"d"}}}}},
 		Made:    []Setting{{"eval file", "456"}, {"waza", "1"}},
 	}
 	want := []Unlike{

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -28,62 +27,6 @@ const (
 
 // lenient allows duplicate names, for JSON of other programs.
 var lenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
-// fileOutline is the part of a results.json that a comparison reads.
-type fileOutline struct {
-	EvalName label `json:"eval_name"`
-	Config   struct {
-		Agent      label `json:"engine_type"`
-		Model      label `json:"model_id"`
-		Isolated   bool  `json:"isolated"`
-		TimeoutSec int64 `json:"timeout_sec"`
-		Judge      label `json:"judge_model"`
-		NoAttacks  bool  `json:"no_attacks"`
-	} `json:"config"`
-	Servers []struct {
-		Name     label `json:"name"`
-		Catalogs []struct {
-			SHA256 label `json:"sha256"`
-		} `json:"catalogs"`
-	} `json:"servers"`
-	Tasks []fileTask `json:"tasks"`
-}
-
-type fileTask struct {
-	ID   label       `json:"test_id"`
-	Runs []fileTrial `json:"runs"`
-}
-
-type fileTrial struct {
-	Status     label `json:"status"`
-	Outcome    label `json:"outcome"`
-	DurationMS int64 `json:"duration_ms"`
-	Session    struct {
-		MCPCalls int64         `json:"mcp_tool_calls"`
-		Usage    *ModelFigures `json:"usage"` // by the agent's account, which upstream has
-	} `json:"session_digest"`
-	Models *struct { // by the gateway's account
-		Tokens struct {
-			Input  int64 `json:"input"`
-			Output int64 `json:"output"`
-		} `json:"tokens"`
-		Cost *float64 `json:"cost"`
-	} `json:"models"`
-	Attack struct {
-		Result label `json:"result"`
-	} `json:"attack"`
-}
-
-// label is a name for display, without control characters and limited in length.
-type label string
-
-// UnmarshalJSONFrom implements [jsonv2.UnmarshalerFrom].
-func (l *label) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	var s string
-	err := jsonv2.UnmarshalDecode(dec, &s)
-	*l = label(name(s))
-	return err
-}
 
 // name returns untrusted text without characters that are not printable, cut to the maximum
 // length of a name.
@@ -131,18 +74,17 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 // and missing values are left empty. It returns an error if the input is not a
 // results.json.
 func ReadOutline(r io.Reader) (Outline, error) {
-	file, err := readOutline(r)
-	var outline Outline
+	o, err := readOutline(r)
 	if err == nil {
-		outline, err = file.outline()
+		err = o.settle()
 	}
 	if err != nil {
 		return Outline{}, fmt.Errorf("this is not the results.json of a run: %w", err)
 	}
-	return outline, nil
+	return o, nil
 }
 
-func readOutline(r io.Reader) (file fileOutline, err error) {
+func readOutline(r io.Reader) (o Outline, err error) {
 	in := &limitedReader{r: r}
 	in.dec = jsontext.NewDecoder(in, lenient)
 	hasTasks, listed := false, 0
@@ -152,31 +94,44 @@ func readOutline(r io.Reader) (file fileOutline, err error) {
 		}
 		return jsonv2.SkipFunc
 	}
-	err = jsonv2.UnmarshalDecode(in.dec, &file, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
-		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]fileTask) error { hasTasks = true; return jsonv2.SkipFunc }),
-		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *fileTask) error { return count() }),
-		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *fileTrial) error { return count() }),
+	err = jsonv2.UnmarshalDecode(in.dec, &o, lenient, jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
+		jsonv2.UnmarshalFromFunc(readName),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *[]TaskOutline) error { hasTasks = true; return jsonv2.SkipFunc }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TaskOutline) error { return count() }),
+		jsonv2.UnmarshalFromFunc(func(*jsontext.Decoder, *TrialOutline) error { return count() }),
 	)))
 	var other *jsonv2.SemanticError
 	switch {
 	case errors.Is(err, errLong):
-		return file, errLong
+		return o, errLong
 	case errors.Is(err, errMany):
-		return file, errMany
+		return o, errMany
 	case errors.As(err, &other):
 		value := shorten(cmp.Or(string(other.JSONValue), other.JSONKind.String()), 40)
-		return file, fmt.Errorf("found %s instead of %s at %s/", value, wanted(other.GoType), other.JSONPointer)
+		return o, fmt.Errorf("found %s instead of %s at %s/", value, wanted(other.GoType), other.JSONPointer)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return file, io.ErrUnexpectedEOF
+		return o, io.ErrUnexpectedEOF
 	case err != nil:
-		return file, err
+		return o, err
 	case !hasTasks:
-		return file, errors.New("it names no tasks")
+		return o, errors.New("it names no tasks")
 	}
 	if _, err := in.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return file, errors.New("unexpected data after its end")
+		return o, errors.New("unexpected data after its end")
 	}
-	return file, nil
+	return o, nil
+}
+
+// readName reads a text as a name.
+func readName(dec *jsontext.Decoder, s *string) error {
+	if dec.PeekKind() != '"' {
+		return jsonv2.SkipFunc
+	}
+	text, err := dec.ReadToken()
+	if err == nil {
+		*s = name(text.String())
+	}
+	return err
 }
 
 // wanted describes the values that can be decoded into a type.
@@ -199,62 +154,47 @@ func wanted(t reflect.Type) string {
 	return "an object"
 }
 
-func (f fileOutline) outline() (Outline, error) {
-	o := Outline{
-		EvalName: string(f.EvalName), Agent: string(f.Config.Agent), Model: string(f.Config.Model), Isolated: f.Config.Isolated,
-		TimeoutSec: f.Config.TimeoutSec, Judge: string(f.Config.Judge), NoAttacks: f.Config.NoAttacks,
-	}
-	for _, s := range f.Servers {
-		for _, c := range s.Catalogs {
-			if s.Name != "" {
-				o.addCatalog(string(s.Name), string(c.SHA256))
-			}
-		}
-	}
-	known := map[label]bool{}
-	for _, t := range f.Tasks {
+// settle checks an outline that was read from a file, and completes the outcomes of its
+// trials.
+func (o *Outline) settle() error {
+	known := map[string]bool{}
+	for _, t := range o.Tasks {
 		switch {
 		case t.ID == "":
-			return o, errors.New("a task has no test_id")
+			return errors.New("a task has no test_id")
 		case known[t.ID]:
-			return o, fmt.Errorf("two tasks are called %s", t.ID)
+			return fmt.Errorf("two tasks are called %s", t.ID)
 		}
 		known[t.ID] = true
-		task := TaskOutline{ID: string(t.ID)}
-		for _, run := range t.Runs {
-			trial, err := run.outline()
-			if err != nil {
-				return o, err
+		for i := range t.Trials {
+			if err := t.Trials[i].settle(); err != nil {
+				return err
 			}
-			task.Trials = append(task.Trials, trial)
 		}
-		o.Tasks = append(o.Tasks, task)
 	}
-	return o, countable(f.Config.TimeoutSec)
+	return countable(o.TimeoutSec)
 }
 
-func (f fileTrial) outline() (t TrialOutline, err error) {
-	t.Models = f.Session.Usage
-	if m := f.Models; m != nil {
-		t.Models = &ModelFigures{InputTokens: m.Tokens.Input, OutputTokens: m.Tokens.Output, Cost: m.Cost}
-	}
-	t.MCPCalls = f.Session.MCPCalls
-	err = countable(f.DurationMS, t.MCPCalls)
-	if m := t.Models; m != nil && err == nil {
+func (t *TrialOutline) settle() error {
+	err := countable(t.DurationMS, t.MCPCalls)
+	if m := t.Models(); m != nil && err == nil {
 		err = countable(m.InputTokens, m.OutputTokens)
 		if m.Cost != nil && !(*m.Cost >= 0 && *m.Cost <= maxFigure) {
 			err = fmt.Errorf("%g is not an amount", *m.Cost)
 		}
 	}
 	if err != nil {
-		return t, err
+		return err
 	}
-	t.Duration = time.Duration(f.DurationMS) * time.Millisecond
-	if t.Outcome, err = classOf(string(f.Outcome), Status(f.Status)); err != nil {
-		return t, err
+	if t.Outcome, err = classOf(t.Outcome, t.Status); err != nil {
+		return err
 	}
-	t.Attack, err = readAttackOutcome(string(f.Attack.Result))
-	return t, err
+	switch end := t.Attack.Result; end {
+	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
+		return nil
+	default:
+		return fmt.Errorf("%q is not the outcome of an attack", name(string(end)))
+	}
 }
 
 // countable fails for numbers that count nothing.
@@ -267,19 +207,10 @@ func countable(all ...int64) error {
 	return nil
 }
 
-// readAttackOutcome validates the outcome of a trial's attack; empty means no attack.
-func readAttackOutcome(said string) (evidence.AttackOutcome, error) {
-	switch end := evidence.AttackOutcome(said); end {
-	case "", evidence.AttackSucceeded, evidence.AttackResisted, evidence.AttackNotDelivered, evidence.AttackUnknown:
-		return end, nil
-	}
-	return "", fmt.Errorf("%q is not the outcome of an attack", said)
-}
-
 // classOf returns how a trial ended: by our key or, in a file of upstream's, by its status.
-func classOf(outcome string, status Status) (evidence.Class, error) {
-	if class := evidence.Class(outcome); slices.Contains(evidence.Classes(), class) {
-		return class, nil
+func classOf(outcome evidence.Class, status Status) (evidence.Class, error) {
+	if slices.Contains(evidence.Classes(), outcome) {
+		return outcome, nil
 	}
 	if outcome == "" {
 		switch status {
@@ -291,7 +222,7 @@ func classOf(outcome string, status Status) (evidence.Class, error) {
 			return evidence.ClassError, nil
 		}
 	}
-	return "", fmt.Errorf("%q is not the outcome of a trial", cmp.Or(outcome, string(status)))
+	return "", fmt.Errorf("%q is not the outcome of a trial", name(cmp.Or(string(outcome), string(status))))
 }
 
 // ReadHead reads the start of a results.json written by waza-isolate: the summary of the

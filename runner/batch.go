@@ -258,7 +258,7 @@ func (b Batch) runAfter(ctx context.Context, j *Job, baseline *Outcome) (Outcome
 // entry returns a run's entry in a comparison. err is the run's error.
 func (j *Job) entry(out Outcome, err error) results.Entry {
 	config := j.Eval.Config
-	entry := results.Entry{Outline: results.Outline{EvalName: j.Eval.Name, Agent: config.Executor, Model: config.Model, Isolated: j.Request.Isolated}}
+	entry := results.Entry{Outline: results.Outline{EvalName: j.Eval.Name, OutlineConfig: results.OutlineConfig{Agent: config.Executor, Model: config.Model, Isolated: j.Request.Isolated}}}
 	switch {
 	case !out.Results.Timestamp.IsZero():
 		entry = results.Entry{Outline: out.Results.Outline(), Path: out.Dir, Made: out.Record.Settings()}

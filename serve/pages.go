@@ -261,7 +261,7 @@ func (s *Server) compare(ids []string) (c results.Comparison, shown []view.Run, 
 // outline returns a run's figures. Without results it returns only what the run's record
 // has.
 func (s *Server) outline(run view.ListedRun) (results.Outline, error) {
-	empty := results.Outline{EvalName: run.Eval, Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}
+	empty := results.Outline{EvalName: run.Eval, OutlineConfig: results.OutlineConfig{Agent: run.Agent, Model: run.Model, Isolated: run.Isolated}}
 	file, err := s.runs.open(run.ID, runner.ResultsFile)
 	if err != nil {
 		return empty, err

@@ -118,7 +118,7 @@ func TestComparison(t *testing.T) {
 				if n < passed[task] {
 					class = evidence.ClassPass
 				}
-				of.Trials = append(of.Trials, results.TrialOutline{Outcome: class, Duration: 1500 * time.Millisecond, MCPCalls: 2})
+				of.Trials = append(of.Trials, results.TrialOutline{Outcome: class, DurationMS: 1500, SessionOutline: results.SessionOutline{MCPCalls: 2}})
 			}
 			o.Tasks = append(o.Tasks, of)
 		}
