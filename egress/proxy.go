@@ -19,7 +19,6 @@ package egress
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"net"
@@ -73,10 +72,7 @@ type Proxy struct {
 }
 
 // New returns a proxy. It accepts connections after [Proxy.Serve].
-func New(o Options) (*Proxy, error) {
-	if o.Container == "" || o.Record == nil {
-		return nil, errors.New("egress: incomplete options")
-	}
+func New(o Options) *Proxy {
 	if o.Resolve == nil {
 		o.Resolve = lookup
 	}
@@ -93,7 +89,7 @@ func New(o Options) (*Proxy, error) {
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.web = p.newWeb()
-	return p, nil
+	return p
 }
 
 // lookup resolves an absolute name with this machine's resolver, without search domains.

@@ -274,13 +274,10 @@ func TestAttemptsAreReported(t *testing.T) {
 func TestEveryAttemptIsNamed(t *testing.T) {
 	var named []string
 	reported := 0
-	c, err := New(Options{
+	c := New(Options{
 		Container: "container", Record: func(evidence.Event) { reported++ },
 		Named: func(container, host string) { named = append(named, container+" "+host) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range maxEvents {
 		c.refuse(asked{name: "decoy.example", port: 443, by: byTLS}, "no")
 	}

@@ -56,6 +56,7 @@ func TestValidate(t *testing.T) {
 		"url with a proxy":         {mcpconfig.Server{URL: "https://h/mcp?key=k", Proxy: "http://u:p@proxy:3128"}, ""},
 		"url without scheme":       {mcpconfig.Server{URL: "h/mcp"}, "url must be a URL that begins with http://"},
 		"url of a file":            {mcpconfig.Server{URL: "file:///etc/passwd"}, "url must be a URL that begins with http://"},
+		"url without a host":       {mcpconfig.Server{URL: "http:///mcp"}, "names a host"},
 		"url with a user":          {mcpconfig.Server{URL: "https://u:p@h/mcp"}, "url must not hold a user or password; set headers.Authorization"},
 		"url with a fragment":      {mcpconfig.Server{URL: "https://h/mcp#x"}, "url must not hold a fragment"},
 		"proxy of another kind":    {mcpconfig.Server{URL: "https://h", Proxy: "socks5://p"}, "proxy must be a URL that begins with http://"},

@@ -73,10 +73,7 @@ func (e *Error) Unwrap() []error {
 // that start with it. Probe opens a session as [Open] does and closes it before it returns.
 // It records messages as events of kind "health".
 func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (ServerInfo, error) {
-	o, err := newOptions(s, rec)
-	if err != nil {
-		return ServerInfo{}, err
-	}
+	o := newOptions(s, rec)
 	o.log = healthLog{o.events}
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()

@@ -75,24 +75,17 @@ const (
 
 // Open opens a session with a server, in a new process or over HTTP. If the server rejects
 // initialize, Open tries server/discover in another process. s.Start limits the time until
-// the first response. Errors are of type [*Error], unless s is invalid. The caller must
-// close the session. Nothing is recorded, since the session is not part of what the agent
-// did.
+// the first response. Errors are of type [*Error]. The caller must close the session.
+// Nothing is recorded, since the session is not part of what the agent did.
 func Open(ctx context.Context, s transport.Server) (*Session, error) {
-	o, err := newOptions(s, nil)
-	if err != nil {
-		return nil, err
-	}
+	o := newOptions(s, nil)
 	o.refusal = agentHasStopped
 	return o.open(ctx)
 }
 
 // Continue takes over a conversation that someone else began with a process of the server.
 func Continue(ctx context.Context, s transport.Server, proc process.Process, era Era) (*Session, error) {
-	o, err := newOptions(s, nil)
-	if err != nil {
-		return nil, err
-	}
+	o := newOptions(s, nil)
 	o.refusal = agentHasStopped
 	c, err := openLines(ctx, o, func(context.Context) (process.Process, error) { return proc, nil })
 	if err != nil {
@@ -104,10 +97,7 @@ func Continue(ctx context.Context, s transport.Server, proc process.Process, era
 // Inspect opens a session as [Open] does and records every message as a frame. The limits
 // on the server's messages are those of a trial.
 func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
-	o, err := newOptions(s, rec)
-	if err != nil {
-		return nil, err
-	}
+	o := newOptions(s, rec)
 	o.refusal = nobodyAnswers
 	o.log = &frameLog{rec: rec, events: o.events, server: o.server}
 	return o.open(ctx)
@@ -127,17 +117,14 @@ type options struct {
 // Tool lists are far smaller.
 const maxMessage = 16 << 20
 
-func newOptions(s transport.Server, rec transport.EventRecorder) (*options, error) {
-	s, err := s.WithDefaults()
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
+func newOptions(s transport.Server, rec transport.EventRecorder) *options {
+	s = s.WithDefaults()
 	s.Message = min(s.Message, maxMessage)
 	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}, stray: &bounded.Ends{Head: 512, Tail: 512}}
 	if s.Upstream != nil && s.Upstream.Process != nil {
 		o.program = &s.Upstream.Process.Program
 	}
-	return o, nil
+	return o
 }
 
 func (o *options) open(ctx context.Context) (*Session, error) {

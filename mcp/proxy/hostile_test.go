@@ -287,22 +287,3 @@ func TestInitializeThatFailsLeavesNoSession(t *testing.T) {
 	}
 	b.rec.event(t, "server_exit")
 }
-
-func TestNewRefusesBadInput(t *testing.T) {
-	launch := func(context.Context) (process.Process, error) { return nil, nil }
-	tests := map[string]struct {
-		limits  proxy.Limits
-		servers []proxy.Server
-	}{
-		"no name":       {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Launch: launch}}}},
-		"no host name":  {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a/b", Launch: launch}}}},
-		"no launcher":   {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a"}}}},
-		"same name":     {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a", Launch: launch}}, {Server: transport.Server{Name: "A", Launch: launch}}}},
-		"negative time": {proxy.Limits{}, []proxy.Server{{Server: transport.Server{Name: "a", Launch: launch, Timeout: -1}}}},
-	}
-	for name, tt := range tests {
-		if _, err := proxy.New(newRecorder(), tt.limits, tt.servers...); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-	}
-}

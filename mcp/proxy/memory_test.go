@@ -59,10 +59,7 @@ func victim(ready func(string), stop <-chan struct{}) {
 		return cmd
 	})
 	limits := proxy.Limits{Write: 5 * time.Second, Grace: 100 * time.Millisecond} // a shorter attack
-	made, err := proxy.New(rec, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: stdio}}, proxy.Server{Server: transport.Server{Name: "web", Upstream: web}}, proxy.Server{Server: transport.Server{Name: "old", Upstream: &old}})
-	if err != nil {
-		panic(err)
-	}
+	made := proxy.New(rec, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: stdio}}, proxy.Server{Server: transport.Server{Name: "web", Upstream: web}}, proxy.Server{Server: transport.Server{Name: "old", Upstream: &old}})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)

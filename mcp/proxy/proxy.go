@@ -48,13 +48,12 @@ type Server struct {
 }
 
 // withDefaults fills unset limits of the server from those of the proxy.
-func (s Server) withDefaults(l Limits) (Server, error) {
+func (s Server) withDefaults(l Limits) Server {
 	s.Message = cmp.Or(s.Message, l.Message)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
 	s.Grace, s.StderrLimit = cmp.Or(s.Grace, l.Grace), cmp.Or(s.StderrLimit, l.Stderr)
-	var err error
-	s.Server, err = s.Server.WithDefaults()
-	return s, err
+	s.Server = s.Server.WithDefaults()
+	return s
 }
 
 // hostKey returns the server's host name in lower case.
@@ -88,12 +87,9 @@ type Proxy struct {
 	once     sync.Once
 }
 
-// New returns a proxy for servers. Servers are started on demand. The caller must call
-// [Proxy.Close] to end their processes.
-func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
-	if rec == nil {
-		return nil, errors.New("proxy: no recorder")
-	}
+// New returns a proxy for servers with different host names. Servers are started on demand.
+// The caller must call [Proxy.Close] to end their processes.
+func New(rec Recorder, limits Limits, servers ...Server) *Proxy {
 	p := &Proxy{
 		limits:   limits.withDefaults(),
 		rec:      rec,
@@ -105,19 +101,11 @@ func New(rec Recorder, limits Limits, servers ...Server) (*Proxy, error) {
 	p.memory = bounded.NewBudget(p.limits.Memory)
 	p.replay = bounded.NewBudget(p.limits.Replay)
 	for _, s := range servers {
-		s, err := s.withDefaults(p.limits)
-		if err != nil {
-			return nil, fmt.Errorf("proxy: %w", err)
-		}
-		key := s.hostKey()
-		if p.servers[key] != nil {
-			return nil, fmt.Errorf("proxy: two servers are called %q", s.Name)
-		}
-		p.servers[key] = newServer(p, s)
+		p.servers[s.hostKey()] = newServer(p, s.withDefaults(p.limits))
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.serving, p.shut = context.WithCancel(p.ctx)
-	return p, nil
+	return p
 }
 
 // begin reports whether the proxy is open. If so, the caller must call p.handlers.Done when

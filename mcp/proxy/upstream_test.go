@@ -151,20 +151,6 @@ func TestRedirectWithinAContainer(t *testing.T) {
 	}
 }
 
-func TestUpstreamsThatAreRefused(t *testing.T) {
-	for _, raw := range []string{"ftp://h/", "http:///x", "http://u:p@h/", "/mcp"} {
-		where, _ := url.Parse(raw)
-		if _, err := proxy.New(newRecorder(), proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: &transport.Upstream{URL: where, Transport: http.DefaultTransport}}}); err == nil {
-			t.Errorf("%s is taken", raw)
-		}
-	}
-	where, _ := url.Parse("http://h/")
-	up := &transport.Upstream{URL: where, Transport: http.DefaultTransport}
-	if _, err := proxy.New(newRecorder(), proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Launch: launching(t, "scripted")}}); err == nil {
-		t.Error("two ways to one server are taken")
-	}
-}
-
 func TestProbeOverHTTP(t *testing.T) {
 	t.Parallel()
 	var deleted atomic.Int32

@@ -115,10 +115,7 @@ type Resident struct {
 // its stdout and stderr to s.Stderr. It records the end as an event. The caller must call
 // [Resident.Stop].
 func StartResident(ctx context.Context, rec EventRecorder, s Server) (*Resident, error) {
-	s, err := s.WithDefaults()
-	if err != nil {
-		return nil, err
-	}
+	s = s.WithDefaults()
 	proc, err := s.Launch(ctx)
 	if err != nil {
 		return nil, err

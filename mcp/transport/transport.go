@@ -41,7 +41,8 @@ const (
 	DefaultTraffic = 256 << 20
 )
 
-// Server configures how to connect to an MCP server, and its limits.
+// Server configures how to connect to an MCP server, and its limits. Package mcpconfig has
+// validated its name and URL.
 type Server struct {
 	Name     string    // as the agent knows it
 	Launch   Launcher  // starts a process that communicates over stdio
@@ -62,28 +63,15 @@ type Server struct {
 	StderrLimit int64
 }
 
-// WithDefaults returns s with zero fields set to their defaults. It returns an error if s
-// is invalid.
-func (s Server) WithDefaults() (Server, error) {
-	switch {
-	case s.Name == "" || strings.ContainsAny(s.Name, "/:@ \t\r\n"):
-		return s, fmt.Errorf("%q is not a valid server name", s.Name)
-	case (s.Launch == nil) == (s.Upstream == nil):
-		return s, fmt.Errorf("server %q needs a launcher or an upstream", s.Name)
-	case min(int64(s.Start), int64(s.Timeout), int64(s.Grace), s.Message, s.Frames, s.Traffic, s.StderrLimit) < 0:
-		return s, fmt.Errorf("server %q has a negative limit", s.Name)
-	case s.Upstream != nil:
-		if err := s.Upstream.validate(); err != nil {
-			return s, fmt.Errorf("server %q: %w", s.Name, err)
-		}
-	}
+// WithDefaults returns s with zero fields set to their defaults.
+func (s Server) WithDefaults() Server {
 	s.Start = cmp.Or(s.Start, 30*time.Second)
 	s.Timeout = cmp.Or(s.Timeout, 300*time.Second)
 	s.Grace = cmp.Or(s.Grace, 2*time.Second)
 	s.Message = cmp.Or(s.Message, DefaultMessage)
 	s.Frames, s.Traffic = cmp.Or(s.Frames, DefaultFrames), cmp.Or(s.Traffic, DefaultTraffic)
 	s.StderrLimit = cmp.Or(s.StderrLimit, 16<<20)
-	return s, nil
+	return s
 }
 
 // Streamable reports whether the server speaks streamable HTTP.

@@ -41,18 +41,6 @@ func (b *Barred) Error() string { return b.Err.Error() }
 
 func (b *Barred) Unwrap() error { return b.Err }
 
-func (u *Upstream) validate() error {
-	switch {
-	case u.URL == nil || u.Transport == nil:
-		return errors.New("no URL or no transport")
-	case u.URL.Scheme != "http" && u.URL.Scheme != "https", u.URL.Host == "":
-		return errors.New("its URL is not http or https")
-	case u.URL.User != nil:
-		return errors.New("its URL contains credentials; use headers instead")
-	}
-	return nil
-}
-
 // Origin returns the scheme, host and port of a URL; RFC 6454.
 func Origin(u *url.URL) string {
 	host := strings.ToLower(u.Host)

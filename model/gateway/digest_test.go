@@ -30,10 +30,7 @@ func TestDigestTellsNoSecret(t *testing.T) {
 	rec := &cleanRecord{record: &record{}}
 	rec.secrets.Add("pin-0427")
 	rec.secrets.Add("pin-9999")
-	g, err := New(rec, eval.ModelLimits{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := New(rec, eval.ModelLimits{})
 	defer g.Close()
 	plain := func(pin, filler string) []byte {
 		return []byte(`{"model":"m","messages":[{"content":"the pin is ` + pin + `"},"` + filler + `"]}`)

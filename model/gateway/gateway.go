@@ -77,11 +77,8 @@ type Gateway struct {
 
 var errClosed = errors.New("the trial is over")
 
-// New returns a gateway to providers. Close must be called.
-func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway, error) {
-	if rec == nil {
-		return nil, errors.New("gateway: no recorder")
-	}
+// New returns a gateway to providers with different names. Close must be called.
+func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway {
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
 		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}),
@@ -92,12 +89,6 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway
 	}
 	g.exhaust = sync.OnceFunc(func() { close(g.exhausted) })
 	for _, p := range providers {
-		if err := p.validate(); err != nil {
-			return nil, err
-		}
-		if _, ok := g.providers[p.Name]; ok {
-			return nil, fmt.Errorf("gateway: two providers are called %q", p.Name)
-		}
 		if p.Silence == 0 {
 			p.Silence = defaultSilence
 		}
@@ -107,7 +98,7 @@ func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) (*Gateway
 		}
 	}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
-	return g, nil
+	return g
 }
 
 // Close ends the calls under way, returns when all are recorded, and keeps no connection.

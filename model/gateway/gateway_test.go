@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -291,22 +290,5 @@ func TestClose(t *testing.T) {
 	answer, _, err := s.post(t, chat, question)
 	if err != nil || answer.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("%v, %v", answer, err)
-	}
-}
-
-func TestNewRefuses(t *testing.T) {
-	t.Parallel()
-	if _, err := New(nil, eval.ModelLimits{}); err == nil {
-		t.Error("no recorder")
-	}
-	if _, err := New(&record{}, eval.ModelLimits{}, Provider{Name: "a/b"}); err == nil {
-		t.Error("a name with a slash")
-	}
-	if _, err := New(&record{}, eval.ModelLimits{}, Provider{Name: "a"}); err == nil {
-		t.Error("no URL")
-	}
-	s := over(t, say(""), func(p *Provider, _ *eval.ModelLimits) { p.Silence = time.Second })
-	if _, err := New(&record{}, eval.ModelLimits{}, s.gateway.providers["p"], s.gateway.providers["p"]); err == nil {
-		t.Error("two of a name")
 	}
 }

@@ -83,9 +83,7 @@ func over(t testing.TB, h http.HandlerFunc, settings ...setting) *stand {
 	for _, set := range settings {
 		set(&p, &limits)
 	}
-	if s.gateway, err = New(s.record, limits, p); err != nil {
-		t.Fatal(err)
-	}
+	s.gateway = New(s.record, limits, p)
 	front := httptest.NewServer(s.gateway)
 	s.url = front.URL
 	agents := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 256}

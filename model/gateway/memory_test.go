@@ -21,10 +21,7 @@ const gatewayRole = "gateway"
 func roles() map[string]memtest.Role {
 	return map[string]memtest.Role{gatewayRole: func(ready func(string), stop <-chan struct{}) {
 		provider := Provider{Name: "p", BaseURL: &url.URL{Scheme: "http", Host: "model"}, Transport: InProcess(say(answered))}
-		g, err := New(&record{}, eval.ModelLimits{}, provider)
-		if err != nil {
-			panic(err)
-		}
+		g := New(&record{}, eval.ModelLimits{}, provider)
 		front := httptest.NewServer(g)
 		ready(front.URL)
 		<-stop

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 
 // Provider is where models are asked.
 type Provider struct {
-	Name    string   // the first segment of its paths
+	Name    string   // the first segment of its paths, as package eval has validated it
 	Kind    string   // API, one of eval.ModelKinds
 	BaseURL *url.URL // what its paths are below
 	// Transport sends it requests; required.
@@ -40,18 +39,6 @@ type Provider struct {
 
 // defaultSilence is long, since a model that thinks may say nothing meanwhile.
 const defaultSilence = 10 * time.Minute
-
-func (p Provider) validate() error {
-	switch {
-	case p.Name == "" || strings.ContainsAny(p.Name, "/%?# "):
-		return fmt.Errorf("gateway: %q is not the name of a provider", p.Name)
-	case p.BaseURL == nil || p.Transport == nil:
-		return fmt.Errorf("gateway: provider %q has no URL or no transport", p.Name)
-	case p.Silence < 0:
-		return errors.New("gateway: a limit is negative")
-	}
-	return nil
-}
 
 // InProcess returns a transport on which h answers, without any port: each request has a pipe of
 // its own, which ends with the answer.

@@ -194,10 +194,7 @@ func ask(t *testing.T, rec *record, limits eval.ModelLimits, provider http.Handl
 		_, _ = io.Copy(io.Discard, r.Body) // a server notices that its client has gone once it has read the request
 		provider(w, r)
 	})
-	g, err := New(rec, limits, Provider{Name: "p", BaseURL: &url.URL{Scheme: "http", Host: "model"}, Transport: InProcess(patient)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := New(rec, limits, Provider{Name: "p", BaseURL: &url.URL{Scheme: "http", Host: "model"}, Transport: InProcess(patient)})
 	defer g.Close()
 	began := time.Now()
 	defer func() {

@@ -26,9 +26,9 @@ import (
 )
 
 // openGateway returns the handler for [sandbox.ModelHost], or nil if the trial has no models.
-func openGateway(m *plan.Models, rec gateway.Recorder) (*gateway.Gateway, error) {
+func openGateway(m *plan.Models, rec gateway.Recorder) *gateway.Gateway {
 	if m == nil {
-		return nil, nil
+		return nil
 	}
 	var providers []gateway.Provider
 	for _, p := range m.Providers {
@@ -82,14 +82,9 @@ func openEndpoints(ctx context.Context, s *stage, rec recorder, models *plan.Mod
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
 	}
-	var err error
-	if e.proxy, err = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...); err != nil {
-		return nil, err
-	}
-	if e.models, err = openGateway(models, rec); err == nil {
-		err = e.open(ctx, s.sandbox, rec, allowed)
-	}
-	if err != nil {
+	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...)
+	e.models = openGateway(models, rec)
+	if err := e.open(ctx, s.sandbox, rec, allowed); err != nil {
 		return nil, errors.Join(err, e.drain(ctx))
 	}
 	return e, nil
@@ -261,12 +256,9 @@ func openOutlet(ctx context.Context, sb sandbox.Sandbox, container string, allow
 	if !ok {
 		return nil, errors.New("egress cannot be had of this backend; run with --isolate")
 	}
-	forwarder, err := egress.New(egress.Options{
+	forwarder := egress.New(egress.Options{
 		Container: container, Allowed: allowed, Limits: limits, Record: rec.Event, Named: rec.Named, Tap: rec.Tap,
 	})
-	if err != nil {
-		return nil, err
-	}
 	for _, place := range egress.Places(allowed) {
 		ln, err := outlet.ListenAt(ctx, container, place.At)
 		if err != nil {

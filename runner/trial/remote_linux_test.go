@@ -190,10 +190,7 @@ func rebind(t *testing.T, scheme string, redirect bool) {
 	if scheme == "https" {
 		dialer.TLSClientConfig = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	}
-	proxy, err := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "far", Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy := proxy.New(rec, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "far", Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true}}})
 	defer func() { _ = proxy.Close(context.Background()) }()
 	ask := func(method string) int {
 		r := httptest.NewRequest(http.MethodPost, "http://far/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`"}`))
