@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -18,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestRunByName(t *testing.T) {
-	in := agents.Input{
+	in := input.Input{
 		Prompt: "count the bolts", Context: json.RawMessage(`{"serial":9007199254740993}`), Files: 2, Workspace: t.TempDir(),
 		Script: json.RawMessage(`[{"say":"{{ prompt }}: {{ context.serial }}"}]`),
 	}
@@ -50,7 +51,7 @@ func TestRunFails(t *testing.T) {
 		{"no script", evidence.ExecutorScript, ``, "script"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			in := agents.Input{Script: json.RawMessage(test.script), Workspace: t.TempDir()}
+			in := input.Input{Script: json.RawMessage(test.script), Workspace: t.TempDir()}
 			err := agents.Run(t.Context(), test.agent, in, &stdout, io.Discard, &transcript)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want …%s…", err, test.want)
@@ -66,7 +67,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var stdout, transcript strings.Builder
-	in := agents.Input{Script: json.RawMessage(`[{"sleep":"1h"}]`), Workspace: t.TempDir()}
+	in := input.Input{Script: json.RawMessage(`[{"sleep":"1h"}]`), Workspace: t.TempDir()}
 	err := agents.Run(ctx, evidence.ExecutorScript, in, &stdout, io.Discard, &transcript)
 	var step *script.StepError
 	if !errors.As(err, &step) {

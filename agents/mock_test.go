@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/waza-isolate/waza/agents"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -21,7 +22,7 @@ func TestMock(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, events strings.Builder
-			in := agents.Input{Prompt: "count the bolts", Files: test.files}
+			in := input.Input{Prompt: "count the bolts", Files: test.files}
 			err := agents.Run(t.Context(), evidence.ExecutorMock, in, &stdout, io.Discard, &events)
 			if err != nil {
 				t.Fatal(err)
@@ -45,10 +46,10 @@ func (b brokenWriter) Write([]byte) (int, error) { return 0, b.err }
 func TestMockReportsFailedWrites(t *testing.T) {
 	gone := errors.New("gone")
 	var ok strings.Builder
-	if err := agents.Run(t.Context(), evidence.ExecutorMock, agents.Input{}, brokenWriter{gone}, io.Discard, &ok); !errors.Is(err, gone) {
+	if err := agents.Run(t.Context(), evidence.ExecutorMock, input.Input{}, brokenWriter{gone}, io.Discard, &ok); !errors.Is(err, gone) {
 		t.Errorf("stdout: %v", err)
 	}
-	if err := agents.Run(t.Context(), evidence.ExecutorMock, agents.Input{}, &ok, io.Discard, brokenWriter{gone}); !errors.Is(err, gone) {
+	if err := agents.Run(t.Context(), evidence.ExecutorMock, input.Input{}, &ok, io.Discard, brokenWriter{gone}); !errors.Is(err, gone) {
 		t.Errorf("transcript: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
@@ -187,7 +188,7 @@ func (c checker) measures(tasks []ResolvedTask) {
 }
 
 // toolKinds are the values of LLM.Tools.
-func toolKinds() []string { return []string{"mcp", "files", "shell"} }
+func toolKinds() []string { return []string{input.ToolsMCP, input.ToolsFiles, input.ToolsShell} }
 
 // llm checks config.llm.
 func (c checker) llm(config Config) {

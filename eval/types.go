@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/waza-isolate/waza/agents/adapter"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -152,7 +153,7 @@ type Config struct {
 	MCPServerLifetime string                       `json:"mcp_server_lifetime,omitempty" enum:"per_task per_benchmark" jsonschema:"lifetime of servers: per_task starts them for each trial, per_benchmark once for the run; default per_task with --isolate, otherwise per_benchmark"`
 	Isolation         Isolation                    `json:"isolation,omitzero" jsonschema:"settings of the sandbox; only with --isolate"`
 	Agent             *Agent                       `json:"agent,omitempty" jsonschema:"program to run as the agent, for executor command"`
-	LLM               *LLM                         `json:"llm,omitempty" jsonschema:"settings of executor llm"`
+	LLM               *input.LLM                   `json:"llm,omitempty" jsonschema:"settings of executor llm"`
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills for all tasks, relative to the eval; each is a skill with a SKILL.md, or contains skills"`
 	InjectSkillBody   bool                         `json:"inject_skill_body,omitempty" jsonschema:"also put the instructions of the skill under evaluation before the prompt; default false"`
 	SkillRouting      bool                         `json:"trigger_skill_routing,omitempty" jsonschema:"tell the agent in every prompt to invoke the skill under evaluation if it fits the task; no effect with inject_skill_body"`
@@ -246,15 +247,6 @@ type Agent struct {
 
 	Transcript *transcript.Source `json:"transcript,omitempty" jsonschema:"where the agent writes its transcript, and how to read it"`
 	Adapter    string             `json:"adapter,omitempty" jsonschema:"adapter file, instead of the other keys; relative to the eval"`
-}
-
-// LLM configures the loop of executor llm.
-type LLM struct {
-	MaxTurns    int      `json:"max_turns,omitempty" min:"1" max:"10000" jsonschema:"limit of model responses; default 50"`
-	System      string   `json:"system,omitempty" jsonschema:"text to append to the system prompt"`
-	Tools       []string `json:"tools,omitempty" jsonschema:"kinds of tools to offer, in addition to those for skills: mcp, files, shell; default all that are possible"`
-	Temperature *float64 `json:"temperature,omitempty" min:"0" max:"2" jsonschema:"sampling temperature; default the endpoint's"`
-	MaxTokens   int      `json:"max_tokens,omitempty" min:"1" max:"10000000" jsonschema:"limit of tokens of each response; default the endpoint's"`
 }
 
 // Model is a provider of models, or a script that answers in place of one.

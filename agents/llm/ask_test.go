@@ -10,15 +10,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waza-isolate/waza/agents/input"
 )
 
 // ask asks once for an answer of an endpoint, and notes the waits instead of waiting.
-func ask(t *testing.T, o Options, handle http.HandlerFunc) (answer, []time.Duration, error) {
+func ask(t *testing.T, o input.LLM, handle http.HandlerFunc) (answer, []time.Duration, error) {
 	t.Helper()
 	endpoint := httptest.NewServer(handle)
 	defer endpoint.Close()
-	o.ModelURL = endpoint.URL + "/"
-	m := newModel(o, nil)
+	m := newModel(input.Input{LLM: &o, ModelURL: endpoint.URL + "/"}, nil)
 	defer m.close()
 	var waits []time.Duration
 	m.retry.Wait = func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }
@@ -66,7 +67,7 @@ func TestTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
-			_, waits, err := ask(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			_, waits, err := ask(t, input.LLM{}, func(w http.ResponseWriter, r *http.Request) {
 				if n++; n <= test.times {
 					test.fails(w, r)
 					return
@@ -86,7 +87,7 @@ func TestTriedAgain(t *testing.T) {
 // Newer models take a limit of tokens under another name.
 func TestLimitOfTokens(t *testing.T) {
 	var bodies []string
-	_, _, err := ask(t, Options{Settings: Settings{MaxTokens: 50}}, func(w http.ResponseWriter, r *http.Request) {
+	_, _, err := ask(t, input.LLM{MaxTokens: 50}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		bodies = append(bodies, string(body))
 		if strings.Contains(string(body), `"max_tokens"`) {
@@ -112,7 +113,7 @@ func FuzzReadAnswer(f *testing.F) {
 		if len(a.Calls) > maxCalls {
 			t.Errorf("%d calls", len(a.Calls))
 		}
-		m := newModel(Options{}, nil)
+		m := newModel(input.Input{LLM: &input.LLM{}}, nil)
 		m.add(&a)
 		for _, call := range a.Calls {
 			if call.ID == "" || len(call.Function.Arguments.reported()) == 0 {

@@ -9,15 +9,14 @@
 package llm
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
 )
@@ -28,51 +27,16 @@ var ErrTurns = errors.New("the model is not done")
 // defaultTurns is the default maximum of the model's answers.
 const defaultTurns = 50
 
-// Kinds of tools, as Settings.Tools names them.
-const (
-	ToolsMCP   = "mcp"
-	ToolsFiles = "files"
-	ToolsShell = "shell"
-)
-
-// Settings configures the loop.
-type Settings struct {
-	MaxTurns    int      `json:"max_turns,omitempty"` // maximum number of the model's answers; 0 for defaultTurns
-	System      string   `json:"system,omitempty"`    // appended to the system prompt
-	Tools       []string `json:"tools,omitempty"`     // kinds of tools; nil for all
-	Temperature *float64 `json:"temperature,omitempty"`
-	MaxTokens   int      `json:"max_tokens,omitempty"` // per answer; 0 for the model's own limit
-}
-
-// Options configures a run. All fields except Effort, Next, Context, Skills, Dir and Settings
-// are required; the prompt may be empty.
-type Options struct {
-	Settings
-	ModelURL   string // base URL of the endpoint, without /chat/completions
-	Model      string
-	Effort     string // reasoning effort; empty for the model's default
-	Prompt     string
-	Next       func() (string, error) // returns the next prompt, or io.EOF; nil if there is only one
-	Context    json.RawMessage        // the task's context, an object; may be empty
-	Workspace  string                 // directory that file tools are confined to
-	Dir        string                 // directory that paths are relative to; empty for the workspace
-	ConfigPath string                 // mcp.json
-	Early      []string               // servers in ConfigPath that do not support server/discover
-	Skills     []Skill
-	Stdout     io.Writer // receives the final output: all of the model's texts
-	Transcript io.Writer // receives events as they happen, one per line
-	Log        io.Writer // receives messages for people, one per line
-}
-
-// Run asks the model until it has finished, and writes the final output, also after a failure.
-// Errors wrap [ErrTurns], [ErrModel] or [session.ErrConfig], or are ctx's error.
-func Run(ctx context.Context, o Options) error {
-	a, err := newAgent(ctx, o)
+// Run asks the model until it has finished, and writes the final output, all of the model's
+// texts, also after a failure. It writes messages for people to log, one per line, and events
+// as they happen. Errors wrap [ErrTurns], [ErrModel] or [session.ErrConfig], or are ctx's error.
+func Run(ctx context.Context, o input.Input, stdout, log, events io.Writer) error {
+	a, err := newAgent(ctx, o, log, events)
 	if err != nil {
 		return err
 	}
 	a.transcript.Prompt(o.Prompt)
-	err = a.turn(ctx, o.Stdout)
+	err = a.turn(ctx, stdout)
 	for err == nil && o.Next != nil {
 		prompt, ended := o.Next()
 		if errors.Is(ended, io.EOF) {
@@ -81,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 		if err = ended; err == nil {
 			a.transcript.Prompt(prompt)
 			a.model.request.Messages = append(a.model.request.Messages, message{Role: "user", Content: prompt})
-			err = a.turn(ctx, o.Stdout)
+			err = a.turn(ctx, stdout)
 		}
 	}
 	return errors.Join(err, a.transcript.Err(), a.close())
@@ -102,24 +66,19 @@ type agent struct {
 	servers    *session.Servers
 	workspace  *os.Root
 	transcript *transcript.Writer
-	turns      int      // maximum number of the model's answers
-	texts      []string // texts of this turn
+	log        io.Writer // messages for people
+	turns      int       // maximum number of the model's answers
+	texts      []string  // texts of this turn
 }
 
-func newAgent(ctx context.Context, o Options) (*agent, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	workspace, err := openWorkspace(o.Workspace, o.start())
+func newAgent(ctx context.Context, o input.Input, log, events io.Writer) (*agent, error) {
+	workspace, err := openWorkspace(o.Workspace, start(o))
 	if err != nil {
 		return nil, err
 	}
 	a := &agent{
-		workspace: workspace.root, servers: session.New(o.ConfigPath, "waza-llm", o.Early),
-		transcript: transcript.NewWriter(o.Transcript), turns: o.MaxTurns,
-	}
-	if a.turns == 0 {
-		a.turns = defaultTurns
+		workspace: workspace.root, servers: session.New(o.MCPConfig, "waza-llm", o.Early),
+		log: log, transcript: transcript.NewWriter(events), turns: cmp.Or(o.MaxTurns, defaultTurns),
 	}
 	if a.tools, err = a.toolbox(ctx, o, workspace); err != nil {
 		return nil, errors.Join(err, a.close())
@@ -127,21 +86,6 @@ func newAgent(ctx context.Context, o Options) (*agent, error) {
 	a.model = newModel(o, a.tools.definitions())
 	return a, nil
 }
-
-func (o Options) check() error {
-	if o.ModelURL == "" || o.Model == "" || o.Stdout == nil || o.Transcript == nil || o.Log == nil {
-		return errors.New("llm agent: ModelURL, Model, Stdout, Transcript and Log are required")
-	}
-	for _, kind := range o.Tools {
-		if !slices.Contains([]string{ToolsMCP, ToolsFiles, ToolsShell}, kind) {
-			return fmt.Errorf("llm agent: no tools are called %q", kind)
-		}
-	}
-	return nil
-}
-
-// has reports whether tools of a kind are enabled.
-func (s Settings) has(kind string) bool { return s.Tools == nil || slices.Contains(s.Tools, kind) }
 
 func (a *agent) close() error {
 	a.servers.Close()

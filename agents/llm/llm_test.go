@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/llm"
 )
 
@@ -32,7 +33,7 @@ func TestRun(t *testing.T) {
 		says("There are 7."))
 	d := newDesk(t, model)
 	cool := 0.0
-	d.options.Temperature, d.options.System, d.options.Context = &cool, "Be brief.", json.RawMessage(`{"shelf":"A"}`)
+	d.input.Temperature, d.input.System, d.input.Context = &cool, "Be brief.", json.RawMessage(`{"shelf":"A"}`)
 	o := d.mustRun(t)
 	if o.output != "There are 7." || o.log != "" {
 		t.Errorf("said %q, logged %q", o.output, o.log)
@@ -45,7 +46,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("asked %+v", first)
 	}
 	system := first.results("system")[0]
-	for _, want := range []string{"Be brief.", `{"shelf":"A"}`, d.options.Workspace} {
+	for _, want := range []string{"Be brief.", `{"shelf":"A"}`, d.input.Workspace} {
 		if !strings.Contains(system, want) {
 			t.Errorf("the system prompt lacks %q: %s", want, system)
 		}
@@ -185,7 +186,7 @@ func TestMistakes(t *testing.T) {
 func TestTurns(t *testing.T) {
 	model := newModel(t, asks(use{"", "mcp__stock__refuse", "{}"}))
 	d := newDesk(t, model)
-	d.options.MaxTurns = 3
+	d.input.MaxTurns = 3
 	o := d.run(t)
 	if !errors.Is(o.err, llm.ErrTurns) || o.err.Error() != "the model is not done: it has had its 3 turns (config.llm.max_turns) and asks for tools again" {
 		t.Error(o.err)
@@ -204,7 +205,7 @@ func TestBrokenServer(t *testing.T) {
 	if o := d.mustRun(t); !strings.HasPrefix(o.log, "server gone: its tools cannot be used: ") || strings.Count(o.log, "\n") != 1 {
 		t.Errorf("logged %q", o.log)
 	}
-	d.options.Tools = []string{llm.ToolsFiles}
+	d.input.Tools = []string{input.ToolsFiles}
 	if o := d.mustRun(t); o.log != "" {
 		t.Errorf("logged %q", o.log)
 	}
@@ -230,7 +231,7 @@ func TestSkills(t *testing.T) {
 		use{"5", "read_skill_file", `{"skill":"tides","path":"out"}`},
 	), says("done"))
 	d := newDesk(t, model)
-	d.options.Skills = []llm.Skill{{Name: "tides", Description: "When the\ntide is high.", Dir: dir}}
+	d.input.Skills = []input.Skill{{Name: "tides", Description: "When the\ntide is high.", Dir: dir}}
 	o := d.mustRun(t)
 	if system := model.last().results("system")[0]; !strings.Contains(system, "- tides: When the tide is high.") {
 		t.Errorf("the system prompt is %q", system)

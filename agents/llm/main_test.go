@@ -18,6 +18,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/llm"
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -150,8 +151,8 @@ func fails(status int, body string, header ...string) http.HandlerFunc {
 
 // desk is a place for an agent to work at.
 type desk struct {
-	options llm.Options
-	calls   *callLog
+	input input.Input
+	calls *callLog
 }
 
 // callLog is what the server stock was called with.
@@ -177,9 +178,10 @@ func newDesk(t *testing.T, model *scripted) *desk {
 	d := &desk{calls: &callLog{}}
 	stock := httptest.NewServer(server.NewStreamableHTTPServer(stockServer(d.calls)))
 	t.Cleanup(stock.Close)
-	d.options = llm.Options{
+	d.input = input.Input{
+		LLM:      &input.LLM{},
 		ModelURL: model.URL + "/v1", Model: "m-1", Prompt: "count the bolts",
-		Workspace: t.TempDir(), ConfigPath: filepath.Join(t.TempDir(), "mcp.json"),
+		Workspace: t.TempDir(), MCPConfig: filepath.Join(t.TempDir(), "mcp.json"),
 	}
 	d.servers(t, map[string]string{"stock": stock.URL + "/mcp"})
 	return d
@@ -195,7 +197,7 @@ func (d *desk) servers(t *testing.T, urls map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(d.options.ConfigPath, data, 0o644); err != nil {
+	if err := os.WriteFile(d.input.MCPConfig, data, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -249,8 +251,7 @@ type outcome struct {
 func (d *desk) run(t *testing.T) outcome {
 	t.Helper()
 	var stdout, transcript, log bytes.Buffer
-	d.options.Stdout, d.options.Transcript, d.options.Log = &stdout, &transcript, &log
-	o := outcome{err: llm.Run(t.Context(), d.options)}
+	o := outcome{err: llm.Run(t.Context(), d.input, &stdout, &log, &transcript)}
 	o.output, o.log = stdout.String(), log.String()
 	for lines := json.NewDecoder(&transcript); lines.More(); {
 		var event evidence.TranscriptEvent

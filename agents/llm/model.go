@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
 )
@@ -36,7 +37,7 @@ type model struct {
 	retry    retry.Policy
 }
 
-func newModel(o Options, tools []definition) *model {
+func newModel(o input.Input, tools []definition) *model {
 	return &model{
 		url: strings.TrimSuffix(o.ModelURL, "/") + "/chat/completions",
 		request: request{

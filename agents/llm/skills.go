@@ -8,15 +8,9 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// Skill is a directory with a SKILL.md, which contains instructions, and the files that it
-// refers to.
-type Skill struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Dir         string `json:"dir"`
-}
+	"github.com/waza-isolate/waza/agents/input"
+)
 
 // skillFile is the file with a skill's instructions.
 const skillFile = "SKILL.md"
@@ -32,7 +26,7 @@ type skillFileArguments struct {
 
 // skillTools returns the tools that read skills, if there are skills. Graders count a use of
 // the first tool as an invocation of the skill.
-func skillTools(skills []Skill) []*tool {
+func skillTools(skills []input.Skill) []*tool {
 	if len(skills) == 0 {
 		return nil
 	}
@@ -40,12 +34,12 @@ func skillTools(skills []Skill) []*tool {
 		local("skill", "Reads the instructions of a skill.",
 			`{"type":"object","properties":{"skill":{"type":"string","description":"the skill's name"}},"required":["skill"]}`,
 			func(_ context.Context, a skillArguments) result {
-				return inSkill(skills, a.Skill, func(s Skill, root *os.Root) result { return s.instructions(root) })
+				return inSkill(skills, a.Skill, func(s input.Skill, root *os.Root) result { return instructions(s, root) })
 			}),
 		local("read_skill_file", "Reads a text file that belongs to a skill.",
 			`{"type":"object","properties":{"skill":{"type":"string","description":"the skill's name"},"path":{"type":"string","description":"path in the skill's directory"}},"required":["skill","path"]}`,
 			func(_ context.Context, a skillFileArguments) result {
-				return inSkill(skills, a.Skill, func(_ Skill, root *os.Root) result {
+				return inSkill(skills, a.Skill, func(_ input.Skill, root *os.Root) result {
 					text, err := readText(root, a.Path)
 					if err != nil {
 						return failure(err.Error())
@@ -57,8 +51,8 @@ func skillTools(skills []Skill) []*tool {
 }
 
 // inSkill calls do with a skill and its directory.
-func inSkill(skills []Skill, name string, do func(Skill, *os.Root) result) result {
-	i := slices.IndexFunc(skills, func(s Skill) bool { return s.Name == name })
+func inSkill(skills []input.Skill, name string, do func(input.Skill, *os.Root) result) result {
+	i := slices.IndexFunc(skills, func(s input.Skill) bool { return s.Name == name })
 	if i < 0 {
 		return failure(fmt.Sprintf("there is no skill %s", quote(name)))
 	}
@@ -71,7 +65,7 @@ func inSkill(skills []Skill, name string, do func(Skill, *os.Root) result) resul
 }
 
 // instructions returns the skill's SKILL.md and the names of its other files.
-func (s Skill) instructions(root *os.Root) result {
+func instructions(s input.Skill, root *os.Root) result {
 	text, err := readText(root, skillFile)
 	if err != nil {
 		return failure(err.Error())

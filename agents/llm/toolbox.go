@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
@@ -49,22 +50,22 @@ func (b *toolbox) add(tools ...*tool) {
 }
 
 // toolbox returns the tools that are enabled and available.
-func (a *agent) toolbox(ctx context.Context, o Options, w workspace) (toolbox, error) {
+func (a *agent) toolbox(ctx context.Context, o input.Input, w workspace) (toolbox, error) {
 	container := toolbox{byName: map[string]*tool{}}
-	if o.has(ToolsFiles) {
+	if o.Has(input.ToolsFiles) {
 		container.add(w.tools()...)
 	}
-	if o.has(ToolsShell) {
+	if o.Has(input.ToolsShell) {
 		shell, err := exec.LookPath("sh")
 		if err == nil {
 			container.add(shellTool(shell, w.path))
 		} else if o.Tools != nil {
-			return container, fmt.Errorf("config.llm.tools has %s, and the agent's image has no sh", ToolsShell)
+			return container, fmt.Errorf("config.llm.tools has %s, and the agent's image has no sh", input.ToolsShell)
 		}
 	}
 	container.add(skillTools(o.Skills)...)
-	if o.has(ToolsMCP) {
-		if err := a.addServers(ctx, &container, o); err != nil {
+	if o.Has(input.ToolsMCP) {
+		if err := a.addServers(ctx, &container); err != nil {
 			return container, err
 		}
 	}
@@ -103,7 +104,7 @@ const serverTimeout = 5 * time.Minute
 
 // addServers adds the tools of all servers. A server whose tools cannot be listed is skipped
 // and logged.
-func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) error {
+func (a *agent) addServers(ctx context.Context, container *toolbox) error {
 	names, err := a.servers.Names()
 	if err != nil {
 		return err
@@ -114,12 +115,12 @@ func (a *agent) addServers(ctx context.Context, container *toolbox, o Options) e
 			return ctx.Err()
 		}
 		if err != nil {
-			_, _ = fmt.Fprintf(o.Log, "server %s: its tools cannot be used: %s\n", server, quote(err.Error()))
+			_, _ = fmt.Fprintf(a.log, "server %s: its tools cannot be used: %s\n", server, quote(err.Error()))
 			continue
 		}
 		for _, t := range listed {
 			if len(t.InputSchema) > maxSchema || len(t.Name) > maxName {
-				_, _ = fmt.Fprintf(o.Log, "server %s: tool %s is omitted: its definition is too long\n", server, quote(t.Name))
+				_, _ = fmt.Fprintf(a.log, "server %s: tool %s is omitted: its definition is too long\n", server, quote(t.Name))
 				continue
 			}
 			container.add(a.remote(server, t, container.free(server, t.Name)))

@@ -1,11 +1,13 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -131,10 +133,10 @@ func encode(value any) json.RawMessage {
 }
 
 // systemPrompt returns the system prompt.
-func systemPrompt(o Options) string {
+func systemPrompt(o input.Input) string {
 	parts := []string{"You are an agent. Do what the user asks, with the tools that you have. Nobody answers questions on the way: decide yourself. When you are done, say the result and use no tool."}
-	if o.has(ToolsFiles) || o.has(ToolsShell) {
-		parts = append(parts, "Your workspace is "+o.Workspace+"; paths are relative to "+o.start()+".")
+	if o.Has(input.ToolsFiles) || o.Has(input.ToolsShell) {
+		parts = append(parts, "Your workspace is "+o.Workspace+"; paths are relative to "+start(o)+".")
 	}
 	if len(o.Context) > 0 {
 		parts = append(parts, "The task's context, as JSON:\n"+string(o.Context))
@@ -153,9 +155,4 @@ func systemPrompt(o Options) string {
 }
 
 // start returns the directory that paths are relative to.
-func (o Options) start() string {
-	if o.Dir != "" {
-		return o.Dir
-	}
-	return o.Workspace
-}
+func start(o input.Input) string { return cmp.Or(o.Dir, o.Workspace) }

@@ -31,11 +31,11 @@ func results(t *testing.T, setup func(d *desk), uses ...use) ([]string, *desk) {
 func TestFiles(t *testing.T) {
 	var deep string
 	got, d := results(t, func(d *desk) {
-		deep = filepath.Join(d.options.Workspace, "sub")
+		deep = filepath.Join(d.input.Workspace, "sub")
 		if err := os.Mkdir(deep, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		d.options.Dir = deep
+		d.input.Dir = deep
 	},
 		use{"", "write_file", `{"path":"a/b.txt","file_text":"one\ntwo\nthree\n"}`},
 		use{"", "edit_file", `{"path":"a/b.txt","old_text":"two","new_text":"2"}`},
@@ -66,7 +66,7 @@ func TestFilesStayInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, d := results(t, func(d *desk) {
-		w := d.options.Workspace
+		w := d.input.Workspace
 		err := errors.Join(os.Symlink(secret, filepath.Join(w, "link")), os.Symlink(outside, filepath.Join(w, "dir")),
 			syscall.Mkfifo(filepath.Join(w, "pipe"), 0o600), os.WriteFile(filepath.Join(w, "binary"), []byte{0xff, 0}, 0o600),
 			os.WriteFile(filepath.Join(w, "here"), []byte("inside"), 0o600))
@@ -93,8 +93,8 @@ func TestFilesStayInside(t *testing.T) {
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
 		t.Errorf("outside there is %v, %v", entries, err)
 	}
-	absolute, _ := results(t, func(o *desk) { o.options.Workspace = d.options.Workspace },
-		use{"", "read_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(d.options.Workspace, "here"))})
+	absolute, _ := results(t, func(o *desk) { o.input.Workspace = d.input.Workspace },
+		use{"", "read_file", fmt.Sprintf(`{"path":%q}`, filepath.Join(d.input.Workspace, "here"))})
 	if absolute[0] != "inside" {
 		t.Errorf("by its absolute path a file is %q", absolute[0])
 	}
@@ -107,7 +107,7 @@ func TestCommands(t *testing.T) {
 		use{"", "run_command", `{"command":"echo begun; exec sleep 600","timeout_seconds":1}`},
 		use{"", "run_command", `{"command":"printf '\\377'"}`},
 	)
-	if want := fmt.Sprintf("Error: %s\n[stderr]\nbad\n[exit code 3]", d.options.Workspace); got[0] != want {
+	if want := fmt.Sprintf("Error: %s\n[stderr]\nbad\n[exit code 3]", d.input.Workspace); got[0] != want {
 		t.Errorf("got %q, want %q", got[0], want)
 	}
 	if len(got[1]) > 70<<10 || !strings.Contains(got[1], "[134464 more bytes are left out]") {
@@ -127,7 +127,7 @@ func TestKilledCommandLeavesNothing(t *testing.T) {
 	if !strings.Contains(got[0], "was killed") {
 		t.Fatal(got)
 	}
-	content, err := os.ReadFile(filepath.Join(d.options.Workspace, "child"))
+	content, err := os.ReadFile(filepath.Join(d.input.Workspace, "child"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestNoShell(t *testing.T) {
 	if _, _, ok := model.last().tool("run_command"); ok {
 		t.Error("run_command is offered")
 	}
-	d.options.Tools = []string{"shell"}
+	d.input.Tools = []string{"shell"}
 	if o := d.run(t); o.err == nil || o.err.Error() != "config.llm.tools has shell, and the agent's image has no sh" {
 		t.Error(o.err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"go.uber.org/goleak"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/evidence"
 )
@@ -141,17 +142,17 @@ func parseYAML(t testing.TB, text string) (script.Script, error) {
 
 func (d *desk) run(ctx context.Context, t *testing.T, text string) outcome {
 	t.Helper()
-	parsed, err := parseYAML(t, text)
+	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("COLOUR", "red")
 	var stdout, transcript bytes.Buffer
 	var o outcome
-	o.err = script.Run(ctx, script.Options{
-		Script: parsed, ConfigPath: d.config, Early: d.early, Workspace: d.workspace,
+	o.err = script.Run(ctx, input.Input{
+		Script: raw, MCPConfig: d.config, Early: d.early, Workspace: d.workspace,
 		Prompt: "count the bolts", Context: json.RawMessage(`{"shelf":"A","serial":9007199254740993}`),
-		Env: []string{"PATH=" + os.Getenv("PATH"), "COLOUR=red"}, Stdout: &stdout, Transcript: &transcript,
-	})
+	}, &stdout, &transcript)
 	o.output = stdout.String()
 	for lines := json.NewDecoder(&transcript); lines.More(); {
 		var event evidence.TranscriptEvent

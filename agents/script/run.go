@@ -83,6 +83,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/internal/session"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -97,33 +98,21 @@ var (
 	ErrConfig = session.ErrConfig
 )
 
-// Options configures a run. All fields except Context, ConfigPath, Early, Env and Next are
-// required; the prompt may be empty.
-type Options struct {
-	Script     Script
-	Workspace  string          // directory that file steps are confined to, and working directory of commands
-	Prompt     string          // the task's prompt; "prompt" in expressions
-	Context    json.RawMessage // the task's context, an object; "context" in expressions; empty for {}
-	ConfigPath string          // mcp.json; read when a step first uses a server
-	Early      []string        // servers in ConfigPath that do not support server/discover
-	Env        []string        // environment of commands, "KEY=value"; nil for that of the process
-	Stdout     io.Writer       // receives the final output: the text of the last say step
-	Transcript io.Writer       // receives events as they happen, one per line
-	// Next waits for the next prompt. It returns io.EOF if there is none. It is nil if there is
-	// only one prompt.
-	Next func() (string, error)
-}
-
 // Run executes the script's steps in order until one fails or ctx is done, and writes the final
-// output, also after a failure. If a step failed, the error is a [*StepError] that wraps
+// output, the text of the last say step, also after a failure. It writes events as they happen.
+// If a step failed, the error is a [*StepError] that wraps
 // [ErrUnexpected], [ErrFailed], [ErrConfig] or ctx's error.
-func Run(ctx context.Context, o Options) error {
-	r, err := newRunner(o)
+func Run(ctx context.Context, in input.Input, stdout, events io.Writer) error {
+	script, err := Parse(in.Script)
 	if err != nil {
 		return err
 	}
-	r.transcript.Prompt(o.Prompt)
-	if _, err = r.steps(ctx, o.Script.steps); errors.Is(err, errOver) {
+	r, err := newRunner(in, stdout, events)
+	if err != nil {
+		return err
+	}
+	r.transcript.Prompt(in.Prompt)
+	if _, err = r.steps(ctx, script.steps); errors.Is(err, errOver) {
 		err = nil
 	}
 	return errors.Join(err, r.endTurn(), r.checkPrompts(err), r.transcript.Err(), r.close())
@@ -154,28 +143,25 @@ type runner struct {
 	next       func() (string, error)
 }
 
-func newRunner(o Options) (*runner, error) {
-	if o.Stdout == nil || o.Transcript == nil {
-		return nil, errors.New("script agent: Stdout and Transcript are required")
-	}
-	values, err := contextValue(o.Context)
+func newRunner(in input.Input, stdout, events io.Writer) (*runner, error) {
+	values, err := contextValue(in.Context)
 	if err != nil {
 		return nil, err
 	}
-	workspace, err := os.OpenRoot(o.Workspace)
+	workspace, err := os.OpenRoot(in.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
 	r := &runner{
 		workspace:  workspace,
-		env:        o.Env,
-		stdout:     o.Stdout,
-		next:       o.Next,
-		transcript: transcript.NewWriter(o.Transcript),
-		servers:    session.New(o.ConfigPath, "waza-script", o.Early),
+		env:        os.Environ(),
+		stdout:     stdout,
+		next:       in.Next,
+		transcript: transcript.NewWriter(events),
+		servers:    session.New(in.MCPConfig, "waza-script", in.Early),
 		variables:  newVariables(),
 	}
-	r.variables.bind("prompt", o.Prompt)
+	r.variables.bind("prompt", in.Prompt)
 	r.variables.bind("context", values)
 	return r, nil
 }

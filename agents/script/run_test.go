@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/script"
 )
 
@@ -153,21 +155,20 @@ func TestEndOfContextEndsASleep(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
-	good := script.Options{Workspace: t.TempDir(), Stdout: io.Discard, Transcript: io.Discard}
-	if err := script.Run(t.Context(), good); err != nil {
+func TestInputIsChecked(t *testing.T) {
+	good := input.Input{Script: json.RawMessage(`[{"sleep":"1ms"}]`), Workspace: t.TempDir()}
+	if err := script.Run(t.Context(), good, io.Discard, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for name, spoil := range map[string]func(*script.Options){
-		"no stdout":        func(o *script.Options) { o.Stdout = nil },
-		"no transcript":    func(o *script.Options) { o.Transcript = nil },
-		"no workspace":     func(o *script.Options) { o.Workspace = filepath.Join(o.Workspace, "none") },
-		"context a list":   func(o *script.Options) { o.Context = []byte(`[]`) },
-		"context not JSON": func(o *script.Options) { o.Context = []byte(`{`) },
+	for name, spoil := range map[string]func(*input.Input){
+		"no script":        func(in *input.Input) { in.Script = nil },
+		"no workspace":     func(in *input.Input) { in.Workspace = filepath.Join(in.Workspace, "none") },
+		"context a list":   func(in *input.Input) { in.Context = []byte(`[]`) },
+		"context not JSON": func(in *input.Input) { in.Context = []byte(`{`) },
 	} {
 		bad := good
 		spoil(&bad)
-		if err := script.Run(t.Context(), bad); err == nil {
+		if err := script.Run(t.Context(), bad, io.Discard, io.Discard); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -175,7 +176,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 func TestFailedTranscriptIsAnError(t *testing.T) {
 	full := errors.New("full")
-	err := script.Run(t.Context(), script.Options{Workspace: t.TempDir(), Stdout: &strings.Builder{}, Transcript: brokenWriter{full}})
+	err := script.Run(t.Context(), input.Input{Script: json.RawMessage(`[{"sleep":"1ms"}]`), Workspace: t.TempDir()}, io.Discard, brokenWriter{full})
 	if !errors.Is(err, full) {
 		t.Error(err)
 	}

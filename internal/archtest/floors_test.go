@@ -23,7 +23,7 @@ var floors = [][]string{
 	{"evidence/scan", "internal/browsertest", "internal/kubetest", "internal/template", "internal/text", "internal/tree", "mcp/sse", "bench/peer"},
 	// Single ideas: a configuration, a format, a matcher, one kind of observation.
 	{
-		"evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
+		"agents/input", "evidence/changes", "evidence/redact", "internal/frontmatter", "internal/schema", "internal/termtest",
 		"mcp/catalog", "mcp/jsonrpc", "mcpconfig", "model/dialect", "runner/cmdmock", "sandbox/hint", "sandbox/observe", "sandbox/probe",
 		"sandbox/process",
 	},
@@ -112,7 +112,6 @@ var deletable = map[string]map[string]string{
 		"eval":                "not yet: an eval names its executor, and eval checks it",
 		"runner/plan":         "not yet: the plan says how each executor is started",
 	},
-	"agents/llm":    {"agents": "lists it", "runner/plan": "not yet: as agents/adapter"},
 	"agents/script": {"agents": "lists it"},
 	"mcp/mock": {
 		"eval":        "not yet: a mock is part of the eval's types",

@@ -13,7 +13,7 @@ import (
 
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/agents/llm"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -48,7 +48,7 @@ type Agent struct {
 	// SkillsAt is the directory of the workspace in which the agent looks for skills.
 	SkillsAt string `json:"skills_at,omitempty"`
 	// LLM configures executor llm; nil for other executors.
-	LLM *llm.Settings `json:"llm,omitempty"`
+	LLM *input.LLM `json:"llm,omitempty"`
 	// MaxOutput is the maximum size in bytes of each of stdout and stderr. MaxCalls is the
 	// maximum number of tool calls. 0 means the default.
 	MaxOutput int64 `json:"max_output,omitempty"`
@@ -202,10 +202,10 @@ func prefaced(executor, preface, prompt string) string {
 }
 
 // settingsOf returns the settings of executor llm in an eval.
-func settingsOf(e *eval.Eval) *llm.Settings {
-	settings := new(llm.Settings)
+func settingsOf(e *eval.Eval) *input.LLM {
+	settings := new(input.LLM)
 	if e.Config.LLM != nil {
-		*settings = llm.Settings(*e.Config.LLM)
+		*settings = *e.Config.LLM
 	}
 	return settings
 }

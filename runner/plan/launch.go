@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/agents/adapter"
-	"github.com/waza-isolate/waza/agents/llm"
+	"github.com/waza-isolate/waza/agents/input"
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/runner/cmdmock"
@@ -44,13 +43,13 @@ func (t *Trial) Launch(container sandbox.Layout, hosts map[string]string, early 
 	}
 	switch a.Executor {
 	case evidence.ExecutorMock, evidence.ExecutorScript, evidence.ExecutorLLM:
-		input, err := json.Marshal(agents.Input{
+		stdin, err := json.Marshal(input.Input{
 			Prompt: a.Prompt, Turns: t.TakesTurns(), Context: a.Context, Script: a.Script,
 			Files: len(t.Files), Workspace: container.Workspace, MCPConfig: container.MCPConfig, Early: early, Transcript: container.At(a.Transcript),
 			Dir: l.Process.Dir, LLM: a.LLM, Model: a.Model, Effort: a.Effort, ModelURL: modelURL(t, container), Skills: skillsFor(t, container),
 		})
 		l.Process.Args = []string{container.Guest, "agent", a.Executor}
-		l.Stdin = input
+		l.Stdin = stdin
 		return l, err
 	default:
 		l.givePrompt(a, container.At(PromptPath))
@@ -182,10 +181,10 @@ func (t *Trial) commandsIn(container sandbox.Layout) string {
 }
 
 // skillsFor returns the skills for executor llm.
-func skillsFor(t *Trial, container sandbox.Layout) []llm.Skill {
-	var all []llm.Skill
+func skillsFor(t *Trial, container sandbox.Layout) []input.Skill {
+	var all []input.Skill
 	for _, s := range t.Skills {
-		all = append(all, llm.Skill{Name: s.Name, Description: s.Description, Dir: container.At(path.Join(sandbox.SkillsDir, s.Name))})
+		all = append(all, input.Skill{Name: s.Name, Description: s.Description, Dir: container.At(path.Join(sandbox.SkillsDir, s.Name))})
 	}
 	return all
 }
