@@ -72,7 +72,7 @@ func Load(path string, opts Options) (*Eval, []ResolvedTask, error) {
 	l.written = override(&e.Config, opts)
 
 	readMocks(l.doc, e)
-	e.commands = commandMocks(l.doc, e, e.Commands)
+	commandMocks(l.doc, e, e.Commands)
 	layServers(l.doc, e, opts.Overlay)
 	if err := e.Allow(opts.Egress); err != nil {
 		l.fail(err)

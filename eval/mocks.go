@@ -1,7 +1,6 @@
 package eval
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -138,69 +137,32 @@ func readFixture(name string, content []byte, to *mock.Server) error {
 	return adopt(to, tools)
 }
 
-// CommandMock is a program that answers from a table, in place of a real one.
-type CommandMock struct {
-	_ struct{} `unknown:"warn"`
-
-	Name        string            `json:"name" jsonschema:"name of the program"`
-	Responses   []CommandResponse `json:"responses" jsonschema:"responses; the first that matches is used"`
-	ExpectCalls *int              `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; default any number of times"`
-}
-
-// CommandResponse is an answer, and the conditions on the invocations that get it.
-type CommandResponse struct {
-	_ struct{} `unknown:"warn"`
-
-	Args        []string          `json:"args,omitempty" jsonschema:"the complete list of arguments"`
-	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one regular expression for each argument, which must match the whole argument"`
-	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the program"`
-	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory, relative to the workspace"`
-	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"output: a string is written as is, anything else as JSON"`
-	Fixture     string            `json:"fixture,omitempty" jsonschema:"file to output instead of stdout, relative to the eval"`
-	Stderr      string            `json:"stderr,omitempty" jsonschema:"output on stderr"`
-	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
-}
-
-// commandMocks reads the command mocks of an eval's or a task's document.
-func commandMocks(doc *strictyaml.Document, e *Eval, mocks []CommandMock) []cmdmock.Command {
-	var all []cmdmock.Command
-	for i, mock := range mocks {
-		at := strictyaml.Path{"command_mocks", i}
-		if slices.ContainsFunc(all, func(c cmdmock.Command) bool { return c.Name == mock.Name }) {
+// commandMocks completes and checks the command mocks of an eval's or a task's document.
+func commandMocks(doc *strictyaml.Document, e *Eval, mocks []cmdmock.Command) {
+	for i := range mocks {
+		at, mock := strictyaml.Path{"command_mocks", i}, &mocks[i]
+		if slices.ContainsFunc(mocks[:i], func(c cmdmock.Command) bool { return c.Name == mock.Name }) {
 			doc.Problemf(at.With("name"), "command %q appears twice", mock.Name)
 		}
-		command := cmdmock.Command{Name: mock.Name, ExpectCalls: mock.ExpectCalls}
-		for n, r := range mock.Responses {
-			command.Responses = append(command.Responses, commandResponse(doc, e, r, at.With("responses", n)))
+		for n := range mock.Responses {
+			commandResponse(doc, e, &mock.Responses[n], at.With("responses", n))
 		}
-		if err := command.Compile(); err != nil && mock.Name != "" {
+		if err := mock.Compile(); err != nil && mock.Name != "" {
 			doc.Problemf(at, "command %q: %s", mock.Name, flat(err))
 		}
-		all = append(all, command)
 	}
-	return all
 }
 
-func commandResponse(doc *strictyaml.Document, e *Eval, r CommandResponse, at strictyaml.Path) cmdmock.Response {
-	out := cmdmock.Response{Args: r.Args, ArgsRegex: r.ArgsRegex, Environment: r.Environment, Workdir: r.Workdir, Stderr: r.Stderr, ExitCode: r.ExitCode}
+func commandResponse(doc *strictyaml.Document, e *Eval, r *cmdmock.Response, at strictyaml.Path) {
 	checkInside(doc, at.With("workdir"), r.Workdir, "a directory in the workspace")
-	var text string
 	switch {
 	case r.Fixture != "" && r.Stdout != nil:
 		doc.Problemf(at.With("fixture"), "%s has stdout and a fixture; give it one of them", at)
 	case r.Fixture != "":
 		var err error
-		if out.Stdout, err = readBelow(e.Dir(), r.Fixture); err != nil {
+		if r.Output, err = readBelow(e.Dir(), r.Fixture); err != nil {
 			doc.Problemf(at.With("fixture"), "%s: fixture %s %v", at, r.Fixture, err)
 		}
 		e.MockFiles = append(e.MockFiles, filepath.Join(e.Dir(), filepath.FromSlash(r.Fixture)))
-	case json.Unmarshal(r.Stdout, &text) == nil:
-		out.Stdout = []byte(text)
-	case r.Stdout != nil:
-		var compact bytes.Buffer
-		if json.Compact(&compact, r.Stdout) == nil {
-			out.Stdout = compact.Bytes()
-		}
 	}
-	return out
 }

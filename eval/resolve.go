@@ -104,8 +104,9 @@ func (r resolver) resolve() ResolvedTask {
 	if t.TimeoutSeconds > 0 {
 		resolved.Timeout = time.Duration(t.TimeoutSeconds) * time.Second
 	}
-	if resolved.Commands = r.eval.commands; r.doc.Has("command_mocks") {
-		resolved.Commands = commandMocks(r.doc, r.eval, t.Commands)
+	if resolved.Commands = r.eval.Commands; r.doc.Has("command_mocks") {
+		commandMocks(r.doc, r.eval, t.Commands)
+		resolved.Commands = t.Commands
 	}
 	if t.FirstEventSeconds != nil {
 		resolved.FirstEvent = time.Duration(*t.FirstEventSeconds) * time.Second

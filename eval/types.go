@@ -38,7 +38,7 @@ type Eval struct {
 	Baseline    bool              `json:"baseline,omitempty" jsonschema:"also run every trial without skills, and compare"`
 	Hooks       *Hooks            `json:"hooks,omitempty" jsonschema:"commands to run in the sandbox of each trial, before and after the agent"`
 	MCPMocks    []MCPMock         `json:"mcp_mocks,omitempty" jsonschema:"mock MCP servers, which answer from a table"`
-	Commands    []CommandMock     `json:"command_mocks,omitempty" jsonschema:"mock programs in the agent's container, which answer from a table"`
+	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"mock programs in the agent's container, which answer from a table"`
 	Graders     []Grader          `json:"graders,omitempty" jsonschema:"graders for all tasks"`
 	Metrics     []Metric          `json:"metrics,omitempty" jsonschema:"metrics of the whole run"`
 	Inputs      map[string]string `json:"inputs,omitempty" jsonschema:"values of {{.Vars.NAME}} in prompts"`
@@ -63,8 +63,7 @@ type Eval struct {
 	// Warnings name the parts of the eval's and its tasks' files that have no effect.
 	Warnings []*strictyaml.Error `json:"-"`
 
-	commands []cmdmock.Command // of Commands, with their fixtures
-	files    []string          // that were read: the eval's own and its tasks'
+	files []string // that were read: the eval's own and its tasks'
 
 	doc     *strictyaml.Document  // the eval's file
 	overlay *mcpconfig.ClientFile // over its servers, or nil
@@ -363,8 +362,8 @@ type Task struct {
 	SkillDirectories  []string                     `json:"skill_directories,omitempty" jsonschema:"directories of skills of this task, in addition to the eval's"`
 	Script            json.RawMessage              `json:"script,omitempty" jsonschema:"steps of the script executor"`
 
-	Commands    []CommandMock `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
-	Checkpoints []Checkpoint  `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
+	Commands    []cmdmock.Command `json:"command_mocks,omitempty" jsonschema:"overrides the eval's; an empty list for none"`
+	Checkpoints []Checkpoint      `json:"checkpoints,omitempty" jsonschema:"graders to run between two turns of the conversation"`
 
 	Attack *Attack `json:"attack,omitempty" jsonschema:"prompt injection: an attacker's goal, and where the attacker's text is placed"`
 

@@ -7,6 +7,8 @@
 package cmdmock
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,22 +31,30 @@ const ExitUnmatched = 127
 // maxInvocation is the maximum size of an invocation in bytes.
 const maxInvocation = 1 << 20
 
-// Command is a mocked command.
+// Command is a mocked command, as an eval declares it.
 type Command struct {
-	Name        string     `json:"name"`
-	Responses   []Response `json:"responses"`
-	ExpectCalls *int       `json:"expect_calls,omitempty"` // nil for any number
+	_ struct{} `unknown:"warn"`
+
+	Name        string     `json:"name" jsonschema:"name of the program"`
+	Responses   []Response `json:"responses" jsonschema:"responses; the first that matches is used"`
+	ExpectCalls *int       `json:"expect_calls,omitempty" min:"0" jsonschema:"how often the program must be called; default any number of times"`
 }
 
 // Response is the answer to invocations that meet all of its conditions.
 type Response struct {
-	Args        []string          `json:"args,omitempty"`       // the exact arguments
-	ArgsRegex   []string          `json:"args_regex,omitempty"` // a regular expression for each argument, which must match all of it
-	Environment map[string]string `json:"environment,omitempty"`
-	Workdir     string            `json:"workdir,omitempty"` // relative to the workspace; empty for any
-	Stdout      []byte            `json:"stdout,omitempty"`
-	Stderr      string            `json:"stderr,omitempty"`
-	ExitCode    int               `json:"exit_code,omitempty"`
+	_ struct{} `unknown:"warn"`
+
+	Args        []string          `json:"args,omitempty" jsonschema:"the complete list of arguments"`
+	ArgsRegex   []string          `json:"args_regex,omitempty" jsonschema:"one regular expression for each argument, which must match the whole argument"`
+	Environment map[string]string `json:"environment,omitempty" jsonschema:"environment variables of the program"`
+	Workdir     string            `json:"workdir,omitempty" jsonschema:"working directory, relative to the workspace"`
+	Stdout      json.RawMessage   `json:"stdout,omitempty" jsonschema:"output: a string is written as is, anything else as JSON"`
+	Fixture     string            `json:"fixture,omitempty" jsonschema:"file to output instead of stdout, relative to the eval"`
+	Stderr      string            `json:"stderr,omitempty" jsonschema:"output on stderr"`
+	ExitCode    int               `json:"exit_code,omitempty" min:"0" max:"255" jsonschema:"exit code; default 0"`
+
+	// Output is what is written: the content of Fixture, or what Compile makes of Stdout.
+	Output []byte `json:"-"`
 
 	byRegex bool
 	regex   []*regexp.Regexp
@@ -61,9 +71,6 @@ func (c *Command) Compile() error {
 	if len(c.Responses) == 0 {
 		errs = append(errs, errors.New("it has no responses; give it one at least"))
 	}
-	if c.ExpectCalls != nil && *c.ExpectCalls < 0 {
-		errs = append(errs, errors.New("expect_calls must be at least 0"))
-	}
 	for i := range c.Responses {
 		if err := c.Responses[i].compile(); err != nil {
 			errs = append(errs, fmt.Errorf("responses[%d]: %w", i, err))
@@ -74,7 +81,7 @@ func (c *Command) Compile() error {
 
 func (r *Response) compile() error {
 	var errs []error
-	r.byRegex = r.ArgsRegex != nil
+	r.byRegex, r.regex = r.ArgsRegex != nil, nil
 	if (r.Args == nil) == (r.ArgsRegex == nil) {
 		errs = append(errs, errors.New("give it either args or args_regex"))
 	}
@@ -85,8 +92,13 @@ func (r *Response) compile() error {
 		}
 		r.regex = append(r.regex, compiled)
 	}
-	if r.ExitCode < 0 || r.ExitCode > 255 {
-		errs = append(errs, errors.New("exit_code must be from 0 to 255"))
+	var text string
+	var compact bytes.Buffer
+	switch {
+	case json.Unmarshal(r.Stdout, &text) == nil:
+		r.Output = []byte(text)
+	case json.Compact(&compact, r.Stdout) == nil:
+		r.Output = compact.Bytes()
 	}
 	return errors.Join(errs...)
 }
@@ -126,7 +138,7 @@ type Answer struct {
 func (c *Command) Answer(in Invocation, workspace string) Answer {
 	for i, r := range c.Responses {
 		if r.matches(in, workspace) {
-			return Answer{r.Stdout, r.Stderr, r.ExitCode, i}
+			return Answer{r.Output, r.Stderr, r.ExitCode, i}
 		}
 	}
 	return Answer{
