@@ -1,20 +1,18 @@
 package llm
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/waza-isolate/waza/agents/input"
-	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
+	"github.com/waza-isolate/waza/internal/web"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 // ErrModel is wrapped by errors of the model's endpoint.
@@ -33,7 +31,7 @@ type model struct {
 	request  request
 	pictures bool // the endpoint accepts pictures, as far as known
 	used     map[string]bool
-	http     *http.Client
+	http     *http.Transport
 	retry    retry.Policy
 }
 
@@ -46,11 +44,8 @@ func newModel(o input.Input, tools []definition) *model {
 		},
 		pictures: true,
 		used:     map[string]bool{},
-		http: &http.Client{
-			// The endpoint is a host of the task network: ignore proxies of the environment.
-			Transport:     &http.Transport{DisableCompression: true},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		// The endpoint is a host of the task network: ignore proxies of the environment.
+		http:  &http.Transport{DisableCompression: true},
 		retry: retry.Policy{Attempts: maxAttempts},
 	}
 }
@@ -143,20 +138,11 @@ func (m *model) send(ctx context.Context) (answer, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("no answer within %s", askTimeout))
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+placeholder)
-	request.Header.Set("User-Agent", "waza-llm/1")
-	response, err := m.http.Do(request)
-	if err != nil {
-		return answer{}, retry.Transient(&refusal{message: "cannot be reached: " + err.Error()}, 0)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	header := http.Header{"Authorization": {"Bearer " + placeholder}, "User-Agent": {"waza-llm/1"}}
+	response, text, err := web.Post(ctx, m.http, m.url, header, body, maxBody)
 	switch {
+	case response == nil:
+		return answer{}, retry.Transient(&refusal{message: "cannot be reached: " + err.Error()}, 0)
 	case err != nil:
 		return answer{}, retry.Transient(&refusal{message: "broke off in its answer: " + err.Error()}, 0)
 	case len(text) > maxBody:
@@ -173,43 +159,17 @@ func (m *model) send(ctx context.Context) (answer, error) {
 
 // refused returns the error for a response with a status other than 200.
 func refused(response *http.Response, body []byte) error {
-	said := saidIn(body)
-	r := &refusal{status: response.StatusCode, said: said.message}
-	r.message = fmt.Sprintf("answers %d: %s", r.status, quote(said.message))
+	said, spent := dialect.ErrorIn(body)
+	r := &refusal{status: response.StatusCode, said: said}
+	r.message = fmt.Sprintf("answers %d: %s", r.status, quote(said))
 	switch {
 	case r.status/100 == 3:
 		r.message = fmt.Sprintf("redirects (%d), and redirects are not followed", r.status)
-	case said.spent, response.Header.Get("X-Should-Retry") == "false":
+	case spent, response.Header.Get("X-Should-Retry") == "false":
 	case retry.TransientStatus(r.status):
 		return retry.Transient(r, retry.RetryAfter(response.Header))
 	}
 	return r
-}
-
-// saying is an error message of the endpoint.
-type saying struct {
-	message string
-	spent   bool // a quota is used up, so that a retry is useless
-}
-
-// saidIn returns the message of an error response, or its body.
-func saidIn(body []byte) saying {
-	var envelope struct {
-		Error json.RawMessage `json:"error"`
-	}
-	var inner struct {
-		Message string `json:"message"`
-		Type    string `json:"type"`
-		Code    any    `json:"code"`
-	}
-	if jsontext.Unmarshal(body, &envelope) != nil {
-		return saying{message: string(body)}
-	}
-	if jsontext.Unmarshal(envelope.Error, &inner) != nil || inner.Message == "" {
-		return saying{message: string(body)}
-	}
-	const spent = "insufficient_quota"
-	return saying{message: inner.Message, spent: inner.Type == spent || inner.Code == spent}
 }
 
 // addPictures adds tools' pictures in a separate message, since results of tools can only be

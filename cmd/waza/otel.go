@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/internal/web"
 	"github.com/waza-isolate/waza/report/export"
 	"github.com/waza-isolate/waza/runner"
 )
@@ -203,20 +203,8 @@ const maxAnswer = 64 << 10
 func (c *collector) Write(body []byte) (int, error) {
 	ctx, stop := context.WithTimeout(c.ctx, c.timeout)
 	defer stop()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.endpoint.String(), bytes.NewReader(body))
-	if err != nil {
-		return 0, err
-	}
-	request.Header = c.headers.Clone()
-	request.Header.Set("Content-Type", "application/json")
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	answer, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	said, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if answer.StatusCode/100 != 2 {
+	answer, said, err := web.Post(ctx, nil, c.endpoint.String(), c.headers.Clone(), body, maxAnswer)
+	if answer != nil && answer.StatusCode/100 != 2 {
 		return 0, fmt.Errorf("the collector answered %s", text.Inert(answer.Status))
 	}
 	if err != nil {

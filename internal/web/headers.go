@@ -1,5 +1,5 @@
-// Package web has helpers for HTTP proxies: which headers are end-to-end (RFC 9110, section
-// 7.6.1), whether a body is encoded, and how to serve an existing connection.
+// Package web has helpers for HTTP: which headers are end-to-end (RFC 9110, section 7.6.1),
+// whether a body is encoded, how to serve an existing connection, and posting JSON.
 package web
 
 import (

@@ -237,6 +237,23 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// ErrorIn returns the message of an error response to a chat completion, or all of it if it
+// has none, and whether a quota is used up, so that a retry is useless.
+func ErrorIn(response []byte) (message string, spent bool) {
+	var body struct {
+		Error struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+			Code    any    `json:"code"`
+		} `json:"error"`
+	}
+	if decode(response, &body) != nil || body.Error.Message == "" {
+		return string(response), false
+	}
+	const quota = "insufficient_quota"
+	return body.Error.Message, body.Error.Type == quota || body.Error.Code == quota
+}
+
 // decode reads JSON, and leaves out values of the wrong type.
 func decode(raw []byte, into any) error {
 	err := jsontext.Unmarshal(raw, into)

@@ -250,3 +250,21 @@ func TestEventsAboveTheBoundAreLeftOut(t *testing.T) {
 		t.Errorf("%d uses, %v", len(got.Uses), err)
 	}
 }
+
+func TestErrorIn(t *testing.T) {
+	for response, want := range map[string]struct {
+		message string
+		spent   bool
+	}{
+		`{"error":{"message":"no","type":"invalid_request_error","code":404}}`: {"no", false},
+		`{"error":{"message":"no","code":"insufficient_quota"}}`:               {"no", true},
+		`{"error":{"message":"no","type":"insufficient_quota"}}`:               {"no", true},
+		`{"error":{"type":"insufficient_quota"}}`:                              {`{"error":{"type":"insufficient_quota"}}`, false},
+		`{"error":"no"}`: {`{"error":"no"}`, false},
+		"Bad Gateway":    {"Bad Gateway", false},
+	} {
+		if message, spent := ErrorIn([]byte(response)); message != want.message || spent != want.spent {
+			t.Errorf("%s: %q, %v", response, message, spent)
+		}
+	}
+}

@@ -9,13 +9,11 @@
 package judge
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -28,6 +26,8 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/retry"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/internal/web"
+	"github.com/waza-isolate/waza/model/dialect"
 )
 
 const (
@@ -45,7 +45,7 @@ type Client struct {
 	keyEnv  string // the variable that the key is from, for messages
 	timeout time.Duration
 	secrets *redact.Set
-	http    *http.Client
+	http    *http.Transport
 	slots   chan struct{}
 	// schemaless is set once the endpoint has refused a schema for the answer and answered without.
 	schemaless atomic.Bool
@@ -74,11 +74,7 @@ func New(j evidence.Judge, key string, secrets *redact.Set) (*Client, error) {
 	}
 	return &Client{
 		url: base.JoinPath("chat", "completions").String(), key: key, keyEnv: j.APIKeyEnv, timeout: time.Duration(j.TimeoutSeconds) * time.Second,
-		secrets: secrets,
-		http: &http.Client{
-			Transport:     transport,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		secrets: secrets, http: transport,
 		slots: make(chan struct{}, maxAtOnce), retry: retry.Policy{Attempts: maxAttempts},
 	}, nil
 }
@@ -161,21 +157,11 @@ func (c *Client) send(ctx context.Context, ask evidence.JudgeAsk, withSchema boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(data))
-	if err != nil {
-		return evidence.JudgeAnswer{}, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json")
+	header := http.Header{"Accept": {"application/json"}}
 	if c.key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.key)
+		header.Set("Authorization", "Bearer "+c.key)
 	}
-	response, err := c.http.Do(r)
-	if err != nil {
-		return evidence.JudgeAnswer{}, c.unreached(ctx, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
+	response, content, err := web.Post(ctx, c.http, c.url, header, data, maxResponse)
 	switch {
 	case err != nil:
 		return evidence.JudgeAnswer{}, c.unreached(ctx, err)
@@ -226,16 +212,8 @@ func (c *Client) refused(response *http.Response, content []byte, withSchema boo
 
 // said returns the endpoint's error message, as the end of a sentence.
 func (c *Client) said(content []byte) string {
-	var body struct {
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	text := strings.TrimSpace(string(content))
-	if jsontext.Unmarshal(content, &body) == nil && body.Error.Message != "" {
-		text = body.Error.Message
-	}
-	if text == "" {
+	text, _ := dialect.ErrorIn(content)
+	if text = strings.TrimSpace(text); text == "" {
 		return ""
 	}
 	return ": " + strconv.Quote(c.clip(text))
