@@ -491,18 +491,28 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 		}
 		tasks := scaffold.Choose(answers)
 		made := text.Count(len(tasks), "task") + " written"
+		tools := found.Catalog.Of(catalog.Tools).Entries
+		idle := slices.DeleteFunc(slices.Clone(tools), func(tool catalog.Entry) bool {
+			return slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key })
+		})
 		switch {
+		case len(tasks) > 0 && len(idle) > 0:
+			names := text.Some(idle, mostIdle, func(tool catalog.Entry) string { return text.Inert(tool.Key) })
+			made += ", and none for " + strings.Join(names, ", ") + "; add them with waza new task NAME --tool TOOL"
 		case len(tasks) > 0:
 		case len(tries[found.Name]) == 0 && reachesOut(e.Config.MCPServers[found.Name]):
 			made = "none was called, because a call may change something outside and no tool has the annotation readOnlyHint; add tasks with waza new task NAME --tool TOOL"
 		default:
 			made = "no call gave an answer to check; add tasks with waza new task NAME --tool TOOL"
 		}
-		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(found.Catalog.Of(catalog.Tools).Entries), "tool"), made))
+		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(tools), "tool"), made))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil
 }
+
+// mostIdle is how many tools without a task are named.
+const mostIdle = 8
 
 // reachesOut reports whether calls of a server may change something outside of its container.
 func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) > 0 }
