@@ -96,6 +96,7 @@ const (
 	rulePin   = "pin"
 	ruleDrift = "drift"
 	ruleEnded = "ended"
+	ruleNoise = "stdout"
 )
 
 // rule describes a rule and its level.
@@ -123,6 +124,7 @@ func rules() []rule {
 		{rulePin, "error", "A server does not list what waza.lock has pinned."},
 		{ruleDrift, "error", "A server listed something else a moment later."},
 		{ruleEnded, "warning", "A server ended before it was asked to."},
+		{ruleNoise, "warning", "A server printed to stdout, which is for messages alone."},
 		{"secrets", "error", "A server wrote a secret that it was given."},
 		{"connections", "warning", "A server tried to connect to an address outside."},
 		{"names", "warning", "A server asked for a name that has no answer."},
@@ -234,6 +236,9 @@ func (r Report) resultsOf(s Server) (all []sarifResult) {
 	}
 	if s.Ended != "" {
 		add(ruleEnded, "", "Server %s %s before it was asked to", s.Name, s.Ended)
+	}
+	if s.Noise > 0 {
+		add(ruleNoise, "", "Server %s printed lines to stdout that are no messages", s.Name)
 	}
 	for _, act := range notable(s.Did) {
 		add(act.List, act.Which, "Server %s %s %s (%s)", s.Name, act.What, act.Which, act.How)

@@ -65,6 +65,9 @@ func TestSARIF(t *testing.T) {
 					t.Errorf("%.20q: nothing of %s", said, id)
 				}
 			}
+			if i == 0 && !slices.Contains(met, ruleNoise) {
+				t.Errorf("%.20q: nothing of %s", said, ruleNoise)
+			}
 			if said == "do not tell the user" && !slices.Contains(met, string(finding.Secrecy)) {
 				t.Errorf("nothing of %s in %q", finding.Secrecy, met)
 			}
