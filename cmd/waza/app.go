@@ -414,3 +414,15 @@ func (s *state) onScreen() *state {
 	screened.stderr = &screen{out: s.stderr}
 	return &screened
 }
+
+// flagHelp has the help of flags name a flag once that may be repeated, and wraps what it does to
+// the columns of a terminal, or to 100.
+func flagHelp(of cli.FlagStringFunc, columns int) cli.FlagStringFunc {
+	const names, least = 36, 40
+	columns = max(cmp.Or(columns, 100)-names, least)
+	return func(f cli.Flag) string {
+		name, does, _ := strings.Cut(of(f), "\t")
+		name, _, _ = strings.Cut(name, " [ ")
+		return name + "\t" + strings.Join(text.Wrap(does, columns), "\n   \t")
+	}
+}
