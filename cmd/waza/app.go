@@ -415,14 +415,30 @@ func (s *state) onScreen() *state {
 	return &screened
 }
 
-// flagHelp has the help of flags name a flag once that may be repeated, and wraps what it does to
-// the columns of a terminal, or to 100.
-func flagHelp(of cli.FlagStringFunc, columns int) cli.FlagStringFunc {
+// wrapHelp has help printed for a terminal of that many columns, or for 100 if there is none, and
+// name a flag once that may be repeated.
+func wrapHelp(columns int) {
 	const names, least = 36, 40
-	columns = max(cmp.Or(columns, 100)-names, least)
-	return func(f cli.Flag) string {
-		name, does, _ := strings.Cut(of(f), "\t")
+	columns = max(cmp.Or(columns, 100), names+least)
+	flag, page := cli.FlagStringer, cli.HelpPrinter
+	cli.FlagStringer = func(f cli.Flag) string {
+		name, does, _ := strings.Cut(flag(f), "\t")
 		name, _, _ = strings.Cut(name, " [ ")
-		return name + "\t" + strings.Join(text.Wrap(does, columns), "\n   \t")
+		return name + "\t" + strings.Join(text.Wrap(does, columns-names), "\n   \t")
+	}
+	cli.HelpPrinter = func(w io.Writer, layout string, of any) {
+		if c, ok := of.(*cli.Command); ok {
+			wrapped := *c
+			var lines []string
+			for i, paragraph := range strings.Split(c.Description, "\n\n") {
+				if i > 0 {
+					lines = append(lines, "")
+				}
+				lines = append(lines, text.Wrap(strings.ReplaceAll(paragraph, "\n", " "), columns-4)...)
+			}
+			wrapped.Description = strings.Join(lines, "\n")
+			of = &wrapped
+		}
+		page(w, layout, of)
 	}
 }

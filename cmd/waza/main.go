@@ -7,8 +7,6 @@ import (
 	"os"
 	"runtime/debug"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/waza-isolate/waza/agents"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/sandbox/guest"
@@ -42,7 +40,7 @@ func main() {
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
-	cli.FlagStringer = flagHelp(cli.FlagStringer, width(os.Stdout))
+	wrapHelp(width(os.Stdout))
 	if hasCluster && len(os.Args) == 2 && os.Args[1] == "shard" { // in a pod of waza run --shards
 		if err := runShard(s); err != nil {
 			os.Exit(s.end(withExitCode(err)))
