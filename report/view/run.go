@@ -216,14 +216,16 @@ func (r Run) Line() string {
 // counts returns phrases about how many counted trials passed, with their tasks. Prompts of
 // trigger_tests.yaml count through their metric instead.
 func (r Run) counts() []string {
-	var trials, passed, tasks, failed, flaky int
+	var trials, passed, tasks, failed, flaky, broken int
 	for _, t := range r.Results.Tasks {
-		did, of := 0, 0
+		did, of, byServer := 0, 0, 0
 		for _, run := range t.Runs {
 			switch run.Outcome {
 			case evidence.ClassPass:
 				did, of = did+1, of+1
 			case evidence.ClassInfra:
+			case evidence.ClassServerError:
+				of, byServer = of+1, byServer+1
 			default:
 				of++
 			}
@@ -232,12 +234,14 @@ func (r Run) counts() []string {
 			continue
 		}
 		tasks, trials, passed = tasks+1, trials+of, passed+did
-		switch did {
-		case of:
-		case 0:
-			failed++
-		default:
+		switch {
+		case did == of:
+		case did > 0:
 			flaky++
+		case byServer == of:
+			broken++
+		default:
+			failed++
 		}
 	}
 	var which []string
@@ -246,6 +250,9 @@ func (r Run) counts() []string {
 	}
 	if flaky > 0 {
 		which = append(which, fmt.Sprintf("%d flaky", flaky))
+	}
+	if broken > 0 {
+		which = append(which, text.Count(broken, "task")+" with server errors only")
 	}
 	var said []string
 	switch {
