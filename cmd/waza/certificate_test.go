@@ -52,7 +52,7 @@ tasks: [task.yaml]
 			t.Errorf("stderr says nothing of %s:\n%s", hole, said)
 		}
 	}
-	if out := c.stdout.String(); strings.Contains(out, "not isolated") || strings.Contains(out, "weak sandbox") {
+	if out := c.stdout.String(); strings.Contains(out, "nothing was isolated") || strings.Contains(out, "weak sandbox") {
 		t.Errorf("stdout of a run that did not begin:\n%s", out)
 	}
 	// What got out is not allowed by having got out.

@@ -16,7 +16,7 @@ import (
 // passed and total trials, how they ended, the mean score, MCP calls and total agent time.
 // Then it writes a line for each server, lines with remarks on servers, and a line about
 // the eval. A width of 0 is unlimited. Further lines show the usage of the agent's models
-// and of judges, attacks that escaped a weak sandbox, and whether nothing was isolated.
+// and of judges, and attacks that escaped a weak sandbox.
 func Run(w io.Writer, r results.Results, width int) error {
 	var out strings.Builder
 	out.WriteString(tableWithin(taskColumns(r.Tasks), width))
@@ -35,9 +35,6 @@ func Run(w io.Writer, r results.Results, width int) error {
 	}
 	if len(r.Config.Weak) > 0 {
 		fmt.Fprintf(&out, "weak sandbox: %s got out, allowed by --allow-weak\n", strings.Join(r.Config.Weak, ", "))
-	}
-	if !r.Config.Isolated {
-		out.WriteString("not isolated\n")
 	}
 	_, err := io.WriteString(w, text.InertLines(out.String()))
 	return err
