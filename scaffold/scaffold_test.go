@@ -11,6 +11,7 @@ import (
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcp/catalog"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // hostile are texts that try to be more than a string of YAML.
@@ -25,6 +26,7 @@ func hostile() []string {
 func TestYAMLIsReadBack(t *testing.T) {
 	for _, s := range hostile() {
 		checkYAML(t, s)
+		checkFiles(t, s)
 	}
 }
 
@@ -32,7 +34,11 @@ func FuzzYAML(f *testing.F) {
 	for _, s := range hostile() {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, s string) { checkYAML(t, strings.ToValidUTF8(s, "")) })
+	f.Fuzz(func(t *testing.T, s string) {
+		s = strings.ToValidUTF8(s, "")
+		checkYAML(t, s)
+		checkFiles(t, s)
+	})
 }
 
 func checkYAML(t *testing.T, s string) {
@@ -41,10 +47,16 @@ func checkYAML(t *testing.T, s string) {
 	if s != "" && s != "<<" && !strings.ContainsRune(s, 0) {
 		want["keys"] = map[string]any{s: map[string]any{s: "x"}}
 	}
-	written, err := YAML(want, Comments{"": s, "deep": s, "deep.of": s})
+	line, err := yaml(want)
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkReadBack(t, s, []byte("all: "+line+"\n"), map[string]any{"all": want})
+}
+
+// checkReadBack checks that a file is read as a value, and that the text s in it is escaped.
+func checkReadBack(t *testing.T, s string, written []byte, want map[string]any) {
+	t.Helper()
 	doc, err := strictyaml.Parse("eval.yaml", written)
 	if err != nil {
 		t.Fatalf("%q: %v\n%s", s, err, written)
@@ -62,6 +74,86 @@ func checkYAML(t *testing.T, s string) {
 			t.Errorf("%q: %q stands in the file", s, r)
 		}
 	}
+}
+
+// checkFiles checks that each file is read as what it was made of, with s wherever a text may
+// stand that waza does not choose.
+func checkFiles(t *testing.T, s string) {
+	t.Helper()
+	type object = map[string]any
+	type list = []any
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inJSON := func(value string) json.RawMessage {
+		return json.RawMessage(strings.ReplaceAll(value, "TEXT", string(text)))
+	}
+	key := s
+	if s == "" || s == "<<" || strings.ContainsRune(s, 0) {
+		key = "key"
+	}
+	says := func(what string) object { return object{"say": what} }
+	for _, kind := range []Kind{Read, Write, Error} {
+		server := Server{key, inJSON(`{"command": TEXT, "args": [TEXT]}`), []mcpconfig.Egress{{Host: s}, {Host: s, Address: s}}, []Task{{Try{kind, s, inJSON(`{"a": TEXT}`)}, evidence.Outcome(s), s}}}
+		files, err := Eval{Name: s, Skill: s, Executor: s, Model: s, Servers: []Server{server}}.Files()
+		if err != nil || len(files) != 2 {
+			t.Fatalf("%q: %d files, %v", s, len(files), err)
+		}
+		hosts := list{s, object{"host": s, "address": s}}
+		if s == "" {
+			hosts = list{s, s}
+		}
+		config := object{"executor": s, "trials_per_task": json.Number("1"), "timeout_seconds": json.Number("120"), "mcp_servers": object{key: object{"command": s, "args": list{s}, "egress": hosts}}}
+		eval := object{"name": s, "config": config, "tasks": list{"tasks/*.yaml"}}
+		if s != "" {
+			eval["skill"], config["model"] = s, s
+		}
+		checkReadBack(t, s, files[0].Content, eval)
+
+		prompt := "Call the tool " + s + " of the server " + key + ` with the arguments {"a": ` + string(text) + "}"
+		called := object{"server": key, "max_tool_errors": json.Number("0")}
+		call := object{"server": key, "tool": s, "arguments": object{"a": s}}
+		if kind == Error {
+			prompt += ", exactly so although arguments are missing"
+			called["errors"], call["expect"] = object{"expected": list{object{"tool": s}}}, s
+		} else {
+			called["expect_tools_used"] = list{s}
+		}
+		graders := list{object{"type": "mcp_compliance", "name": "called", "config": called}}
+		if s != "" {
+			graders = append(graders, object{"type": "text", "name": "answer", "config": object{"contains": list{s}}})
+		}
+		checkReadBack(t, s, files[1].Content, object{
+			"id":      strings.TrimSuffix(strings.TrimPrefix(files[1].Path, "tasks/"), ".yaml"),
+			"inputs":  object{"prompt": prompt + ", and say what it answers, word for word."},
+			"graders": graders,
+			"script":  list{object{"tools": object{"server": key}}, object{"call": call, "as": "answer"}, says("{{ answer.text }}")},
+		})
+	}
+	files, err := Eval{Servers: []Server{{Name: key, Config: inJSON(`{"url": TEXT}`)}}}.Files()
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%q: %d files, %v", s, len(files), err)
+	}
+	checkReadBack(t, s, files[1].Content, object{
+		"id":      "starts",
+		"inputs":  object{"prompt": "List the tools of each MCP server, and say how many there are."},
+		"graders": list{object{"type": "text", "name": "answer", "config": object{"regex_match": list{`[1-9]\d* tools`}}}},
+		"script":  list{object{"tools": object{"server": key}, "as": "tools"}, says("{{ len(tools) }} tools: {{ tools }}")},
+	})
+	written, err := NewTask(s, key, key, inJSON(`{"a": TEXT}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkReadBack(t, s, written, object{
+		"id":     s,
+		"inputs": object{"prompt": "CHANGE ME: what the agent is to do"},
+		"graders": list{
+			object{"type": "text", "name": "answer", "config": object{"contains": list{"CHANGE ME: what a right answer holds"}}},
+			object{"type": "mcp_compliance", "name": "called", "config": object{"server": key, "expect_tools_used": list{key}, "max_tool_errors": json.Number("0")}},
+		},
+		"script": list{object{"call": object{"server": key, "tool": key, "arguments": object{"a": s}}, "as": "answer"}, says("{{ answer.text }}")},
+	})
 }
 
 func listed(tools ...string) catalog.Catalog {

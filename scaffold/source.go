@@ -1,6 +1,8 @@
 package scaffold
 
 import (
+	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -9,11 +11,10 @@ import (
 	"strings"
 	"text/template"
 
-	_ "embed"
-
 	"github.com/waza-isolate/waza/images"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
+	"github.com/waza-isolate/waza/mcpconfig"
 )
 
 // Found is something in a directory that an eval can be about.
@@ -103,7 +104,12 @@ func IsSource(dir fs.FS, command []string) bool {
 // the Dockerfile that the directory needs; nil where it needs none. The command may be left out
 // where the image has one.
 func OfSource(dir fs.FS, at string, command []string, env map[string]string) (config json.RawMessage, dockerfile []byte, err error) {
-	server := object("build", at)
+	server := struct {
+		Build   any               `json:"build"`
+		Command string            `json:"command,omitempty"`
+		Args    []string          `json:"args,omitempty"`
+		Env     map[string]string `json:"env,omitempty"`
+	}{Build: at, Env: env}
 	manifests := images.Manifests(dir)
 	switch {
 	case isFile(dir, "Dockerfile"):
@@ -113,18 +119,11 @@ func OfSource(dir fs.FS, at string, command []string, env map[string]string) (co
 		}
 	case len(command) > 0 && path.Base(command[0]) == "go": // the image starts what is built
 		main, args := goProgram(dir, command)
-		if main != "." {
-			server = object("build", object("context", at, "args", object("MAIN", "./"+main)))
-		}
-		if len(args) > 0 {
-			server.add("args", args)
+		if server.Args = args; main != "." {
+			server.Build = mcpconfig.Build{Context: at, Args: map[string]string{"MAIN": "./" + main}}
 		}
 	case len(command) > 0:
-		server.add("command", command[0])
-		server.add("args", command[1:])
-	}
-	if len(env) > 0 {
-		server.add("env", env)
+		server.Command, server.Args = command[0], command[1:]
 	}
 	config, err = jsontext.Marshal(server)
 	return config, dockerfile, err
@@ -147,9 +146,6 @@ func goProgram(dir fs.FS, command []string) (main string, args []string) {
 	}
 	return ".", nil
 }
-
-//go:embed templates/Dockerfile
-var dockerfileText string
 
 // dockerfileOf returns a Dockerfile for a directory whose program a command starts, and that has
 // no manifest, or several.
@@ -185,31 +181,32 @@ func dockerfileOf(command []string, manifests []images.Manifest) ([]byte, error)
 			file = command[i]
 		}
 	}
-	return fill(dockerfileText, struct {
+	return fill("Dockerfile", struct {
 		Language, File, Manifest string
 		Command                  []string
 	}{language, file, manifest, command})
 }
-
-//go:embed templates/workflow.yml
-var workflowText string
 
 // WorkflowPath is where GitHub finds the workflow in a repository.
 const WorkflowPath = ".github/workflows/waza.yml"
 
 // Workflow returns a GitHub workflow that runs the eval at a path in the repository on pull
 // requests.
-func Workflow(eval string) ([]byte, error) { return fill(workflowText, eval) }
+func Workflow(eval string) ([]byte, error) { return fill("workflow.yml", eval) }
+
+//go:embed templates
+var templates embed.FS
 
 // fill fills in a template of this package.
-func fill(page string, data any) ([]byte, error) {
-	var out strings.Builder
-	t, err := template.New("").Funcs(template.FuncMap{"shell": text.ShellWord, "json": func(v any) (string, error) {
+func fill(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	functions := template.FuncMap{"yaml": yaml, "inert": text.Inert, "shell": text.ShellWord, "json": func(v any) (string, error) {
 		data, err := jsontext.Marshal(v)
 		return string(data), err
-	}}).Parse(page)
+	}}
+	t, err := template.New(name).Funcs(functions).ParseFS(templates, "templates/"+name)
 	if err == nil {
 		err = t.Execute(&out, data)
 	}
-	return []byte(out.String()), err
+	return out.Bytes(), err
 }

@@ -128,8 +128,8 @@ func (s newCommand) write(name string, content []byte) error {
 }
 
 // insert adds an entry to the eval file.
-func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry []byte) error {
-	content, err := scaffold.Insert(a.path, a.data, at, string(entry))
+func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry string) error {
+	content, err := scaffold.Insert(a.path, a.data, at, entry)
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
@@ -209,7 +209,7 @@ func (s newCommand) server(c *cli.Context) error {
 		return err
 	}
 	for _, config := range b.servers {
-		entry, err := scaffold.YAML(map[string]json.RawMessage{name: config}, nil)
+		entry, err := scaffold.Server{Name: name, Config: config}.YAML("")
 		if err != nil {
 			return err
 		}
@@ -244,5 +244,5 @@ func (s newCommand) grader(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.insert(a, strictyaml.Path{"graders"}, []byte("- ref: "+strings.Trim(string(ref), `"`)+"\n"))
+	return s.insert(a, strictyaml.Path{"graders"}, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
 }
