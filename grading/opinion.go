@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -36,63 +38,44 @@ var fenced = regexp.MustCompile("^```(?:json)?[ \t]*\r?\n((?s:.*?))\r?\n?```$")
 
 // parseOpinion reads a judge's answer, which has exactly a score and a reason.
 func parseOpinion(text string) (opinion, error) {
-	var o opinion
-	seen, err := readAnswered(text, o.set)
-	if err == nil && (!seen["score"] || !seen["reason"]) {
-		err = errors.New("it lacks a score or a reason")
+	var o struct {
+		Score  *float64 `json:"score"`
+		Reason *string  `json:"reason"`
 	}
-	return o, err
+	switch err := readAnswered(text, &o); {
+	case err != nil:
+		return opinion{}, err
+	case o.Score == nil || o.Reason == nil:
+		return opinion{}, errors.New("it lacks a score or a reason")
+	case !(*o.Score >= 0 && *o.Score <= 1):
+		return opinion{}, errors.New("its score is not a number from 0 to 1")
+	}
+	return opinion{*o.Score + 0, *o.Reason}, nil // -0 is 0
 }
 
-// readAnswered decodes the answer of a model, which must be one JSON object, optionally in
-// a fenced block. It calls set for each key with the first token of its value. Duplicate
-// keys are an error. set must reject values that are not scalars.
-func readAnswered(text string, set func(key string, value jsontext.Token) error) (seen map[string]bool, err error) {
-	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	seen = map[string]bool{}
-	if token, err := in.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, errors.New("no JSON object")
+// readAnswered decodes the answer of a model, which must be one JSON object, optionally in a
+// fenced block. Its keys must be some of those of into, each once.
+func readAnswered(text string, into any) error {
+	in := jsontext.NewDecoder(strings.NewReader(unfenced(text)), jsontext.AllowInvalidUTF8(true), json.RejectUnknownMembers(true))
+	if in.PeekKind() != '{' {
+		return errors.New("no JSON object")
 	}
-	for in.PeekKind() != '}' {
-		key, err := in.ReadToken()
-		if err != nil {
-			return nil, errors.New("no valid JSON")
-		}
-		name := key.String()
-		value, err := in.ReadToken()
-		switch {
-		case err != nil:
-			return nil, errors.New("no valid JSON")
-		case seen[name]:
-			return nil, fmt.Errorf("%s appears twice", excerpt(name))
-		}
-		seen[name] = true
-		if err := set(name, value); err != nil {
-			return nil, err
-		}
+	var invalid *jsontext.SyntacticError
+	var unwanted *json.SemanticError
+	switch err := json.UnmarshalDecode(in, into); {
+	case errors.As(err, &invalid) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("%s appears twice", excerpt(invalid.JSONPointer.LastToken()))
+	case errors.As(err, &unwanted) && errors.Is(err, json.ErrUnknownName):
+		return fmt.Errorf("it has a key %s", excerpt(unwanted.JSONPointer.LastToken()))
+	case unwanted != nil && unwanted.GoType == reflect.TypeFor[float64]():
+		return fmt.Errorf("its %s is not a number from 0 to 1", unwanted.JSONPointer.LastToken())
+	case unwanted != nil:
+		return fmt.Errorf("its %s is not a string", unwanted.JSONPointer.LastToken())
+	case err != nil:
+		return errors.New("no valid JSON")
 	}
-	_, _ = in.ReadToken() // the object's end
 	if _, err := in.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the object")
-	}
-	return seen, nil
-}
-
-func (o *opinion) set(name string, value jsontext.Token) error {
-	switch name {
-	case "score":
-		score, err := strconv.ParseFloat(value.String(), 64)
-		if value.Kind() != '0' || err != nil || !(score >= 0 && score <= 1) {
-			return errors.New("its score is not a number from 0 to 1")
-		}
-		o.Score = score + 0 // -0 is 0
-	case "reason":
-		if value.Kind() != '"' {
-			return errors.New("its reason is not a string")
-		}
-		o.Reason = value.String()
-	default:
-		return fmt.Errorf("it has a key %s", excerpt(name))
+		return errors.New("something follows the object")
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestParseOpinion(t *testing.T) {
 		"too large to be one":    {text: `{"score": 1e999, "reason": "r"}`, wrong: "from 0 to 1"},
 		"a string for a score":   {text: `{"score": "1", "reason": "r"}`, wrong: "from 0 to 1"},
 		"true for a score":       {text: `{"score": true, "reason": "r"}`, wrong: "from 0 to 1"},
-		"null for a score":       {text: `{"score": null, "reason": "r"}`, wrong: "from 0 to 1"},
+		"null for a score":       {text: `{"score": null, "reason": "r"}`, wrong: "lacks"},
 		"an object for a score":  {text: `{"score": {"score": 1}, "reason": "r"}`, wrong: "from 0 to 1"},
 		"a number for a reason":  {text: `{"score": 1, "reason": 1}`, wrong: "not a string"},
 		"no number at all":       {text: `{"score": NaN, "reason": "r"}`, wrong: "no valid JSON"},

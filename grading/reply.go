@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/waza-isolate/waza/evidence"
 )
 
@@ -67,7 +66,7 @@ func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
 	if answer.Refusal != "" {
 		return r, fmt.Errorf("the model refuses: %s", excerpt(answer.Refusal))
 	}
-	if _, err := readAnswered(answer.Text, r.set); err != nil {
+	if err := readAnswered(answer.Text, &r); err != nil {
 		return r, fmt.Errorf("no JSON object with action and text alone: %w: %s", err, excerpt(answer.Text))
 	}
 	switch empty := strings.TrimSpace(r.Text) == ""; {
@@ -79,19 +78,4 @@ func ReadReply(answer evidence.JudgeAnswer) (Reply, error) {
 		return r, fmt.Errorf("its text has %d bytes", len(r.Text))
 	}
 	return r, nil
-}
-
-func (r *Reply) set(key string, value jsontext.Token) error {
-	text := value.String()
-	switch {
-	case value.Kind() != '"':
-		return fmt.Errorf("its %s is not a string", excerpt(key))
-	case key == "action":
-		r.Action = text
-	case key == "text":
-		r.Text = text
-	default:
-		return fmt.Errorf("it has a key %s", excerpt(key))
-	}
-	return nil
 }
