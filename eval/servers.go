@@ -264,7 +264,7 @@ func (e *Eval) Allow(entries []string) error {
 }
 
 // OfServers returns an eval with servers as an eval has them, and no tasks, for inspections. Their
-// paths are relative to the directory of path. Errors are those of [Load].
+// paths are relative to the directory of path, and errors have no position, as there is no file.
 func OfServers(path string, all map[string]json.RawMessage) (*Eval, error) {
 	data, err := json.Marshal(all)
 	if err != nil {
@@ -277,7 +277,13 @@ func OfServers(path string, all map[string]json.RawMessage) (*Eval, error) {
 	e := &Eval{Path: path}
 	doc.Decode(&e.Config.MCPServers)
 	servers{doc: doc, place: under(doc), eval: e}.checkDeclared(e.Config.MCPServers)
-	return e, doc.Err()
+	var problems strictyaml.Errors
+	errors.As(doc.Err(), &problems)
+	var messages []error
+	for _, p := range problems {
+		messages = append(messages, errors.New(p.Message))
+	}
+	return e, errors.Join(messages...)
 }
 
 // ContainerFields returns the fields of a server that need a container.

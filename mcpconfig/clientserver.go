@@ -252,15 +252,21 @@ func (r *clientReader) transport(host, name, url string) string {
 		r.doc.Problemf(r.Place(host, "type", ""), "server %q: unknown type %s; %s", host, quote(name), strictyaml.Suggest(name, known))
 		return ""
 	}
-	path, _, _ := strings.Cut(url, "?")
 	switch {
 	case url == "":
 		return ""
-	case strings.HasSuffix(strings.TrimRight(path, "/"), "/sse"):
+	case IsEventsURL(url):
 		r.note(r.Place(host, "url", ""), "server %q is read as type sse, as its url ends; write type: http if it is not", host)
 		return "sse"
 	}
 	return "http"
+}
+
+// IsEventsURL reports whether a URL without a type is taken for one of the HTTP+SSE transport:
+// whether its path ends in /sse.
+func IsEventsURL(url string) bool {
+	path, _, _ := strings.Cut(url, "?")
+	return strings.HasSuffix(strings.TrimRight(path, "/"), "/sse")
 }
 
 // timeout returns the request timeout in milliseconds. OpenCode uses milliseconds, as waza

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,15 +161,27 @@ func (s initCommand) setDetected(b *newEval, dir string, found scaffold.Found) e
 
 // setURL sets b's server to one at a URL.
 func (b *newEval) setURL(address string) error {
+	name, server, err := serverOfURL(address)
+	if err != nil {
+		return err
+	}
+	return b.setServer(name, server)
+}
+
+// serverOfURL returns the server at a URL and a name for it, which may be empty.
+func serverOfURL(address string) (name string, server mcpconfig.Server, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
-		return usage("%s is not the URL of a server", text.Inert(address))
+		return "", mcpconfig.Server{}, usage("%s is not the URL of a server", text.Inert(address))
 	}
-	name := u.Hostname()
-	if _, err := netip.ParseAddr(name); err == nil {
-		name = "" // an address says nothing
+	server.URL = address
+	if mcpconfig.IsEventsURL(address) {
+		server.Type = mcpconfig.SSE
 	}
-	return b.setServer(name, mcpconfig.Server{URL: address})
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil { // an address says nothing
+		name = u.Hostname()
+	}
+	return name, server, nil
 }
 
 // setCommand sets b's server to one that a command starts: a package launcher such as npx, source
@@ -220,21 +233,22 @@ func (b *newEval) setSource(dir string, command []string) error {
 	return b.setServer(filepath.Base(abs), config)
 }
 
-// setServer sets b's only server. If name cannot be the name of a server, "server" is used.
+// setServer sets b's only server, under b's name or else one made of name.
 func (b *newEval) setServer(name string, config any) error {
-	if b.name != "" {
-		name = b.name
-	}
-	host := mcpconfig.HostName(strings.ToLower(name))
-	if host == "" || len(host) > 40 || slices.Contains(mcpconfig.ReservedNames(), host) {
-		host = "server"
-	}
+	host := serverName(cmp.Or(b.name, name))
 	data, err := json.Marshal(config)
 	b.servers = map[string]json.RawMessage{host: data}
-	if b.name == "" {
-		b.name = host
-	}
+	b.name = cmp.Or(b.name, host)
 	return err
+}
+
+// serverName returns the name of a server as a host name made of name. If there is none, it is "server".
+func serverName(name string) string {
+	host := mcpconfig.HostName(strings.ToLower(name))
+	if host == "" || len(host) > 40 || slices.Contains(mcpconfig.ReservedNames(), host) {
+		return "server"
+	}
+	return host
 }
 
 // setClients sets b's servers from a client's configuration file. Secret values become variables.

@@ -59,6 +59,7 @@ func TestInitRefuses(t *testing.T) {
 		"init":                                   "nothing that looks like an MCP server; say what it is",
 		"init nowhere":                           "nowhere is not a directory, a file or a URL that begins with http:// or https://",
 		"init https://":                          "https:// is not the URL of a server",
+		"init https://someone:word@a.example":    "waza: server \"a-example\": url must not hold a user or password",
 		"init -- ruby server.rb":                 "name an image that contains it with --image",
 		"init here.ts":                           "here.ts is TypeScript; name the program that runs it, as in waza init -- tsx here.ts",
 		"init -- npx tsx here.ts":                "npx tsx here.ts starts a package, which runs without the files here",

@@ -7,11 +7,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -188,7 +186,7 @@ func (s inspectCommand) findTarget(c *cli.Context) (target, error) {
 	servers, image := c.StringSlice("server"), c.String("image")
 	switch {
 	case len(args) == 0 && len(command) > 0:
-		return s.commandTarget(command, servers, image)
+		return singleTarget(nameOfCommand(command), mcpconfig.Server{Command: command[0], Args: command[1:], Image: image}, servers)
 	case len(args) == 0:
 		file, err := evalNamed("")
 		if err != nil {
@@ -198,7 +196,11 @@ func (s inspectCommand) findTarget(c *cli.Context) (target, error) {
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
-		return s.urlTarget(args[0], servers, image)
+		name, server, err := serverOfURL(args[0])
+		if err != nil {
+			return target{}, err
+		}
+		return singleTarget(name, server, servers)
 	}
 	name := args[0]
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
@@ -240,7 +242,15 @@ func (s inspectCommand) clientTarget(file, image string) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	return s.clientData(file, data, image)
+	client, err := s.readClient(file, data)
+	if err != nil {
+		return target{}, err
+	}
+	e, err := eval.OfClient(client, image)
+	if err != nil {
+		return target{}, &exitError{exitUsage, err}
+	}
+	return target{eval: e, source: file, secrets: client.Secrets}, nil
 }
 
 // clientsFile reads a client's configuration file. It rejects other files, such as a program
@@ -254,19 +264,6 @@ func clientsFile(file string) ([]byte, error) {
 		return nil, usage("%s is not a client's configuration file with servers, which is JSON; to name a command, write it after --", text.Inert(file))
 	}
 	return data, nil
-}
-
-// clientData parses a client's configuration, from a file or generated.
-func (s inspectCommand) clientData(name string, data []byte, image string) (target, error) {
-	client, err := s.readClient(name, data)
-	if err != nil {
-		return target{}, err
-	}
-	e, err := eval.OfClient(client, image)
-	if err != nil {
-		return target{}, &exitError{exitUsage, err}
-	}
-	return target{eval: e, source: name, secrets: client.Secrets}, nil
 }
 
 // namedTarget looks up a server by name in the files of the current directory.
@@ -301,47 +298,21 @@ func (s inspectCommand) namedTarget(name string, servers []string, image string)
 	return t, nil
 }
 
-// commandTarget returns the server that a command starts.
-func (s inspectCommand) commandTarget(command, servers []string, image string) (target, error) {
-	server := map[string]any{"command": command[0], "args": command[1:]}
-	if image != "" {
-		server["image"] = image
-	}
-	t, err := s.singleTarget(nameOfCommand(command), server, servers, image)
-	t.source = "the command line"
-	return t, err
-}
-
-func (s inspectCommand) urlTarget(text string, servers []string, image string) (target, error) {
-	name := "remote"
-	if u, err := url.Parse(text); err == nil {
-		name = u.Hostname()
-	}
-	t, err := s.singleTarget(name, map[string]any{"url": text}, servers, image)
-	t.source = "the command line"
-	return t, err
-}
-
-// singleTarget returns the target for one server that is not configured in a file. If name is not
-// valid as a host name, "server" is used.
-func (s inspectCommand) singleTarget(name string, server map[string]any, servers []string, image string) (target, error) {
+// singleTarget returns the target for one server that is not configured in a file.
+func singleTarget(name string, server mcpconfig.Server, servers []string) (target, error) {
 	if len(servers) > 0 {
 		return target{}, usage("--server chooses among the servers of a file")
 	}
-	if len(name) > 63 || slices.Contains(mcpconfig.ReservedNames(), name) || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
-		name = "server"
-	}
-	name = strings.Trim(strings.ReplaceAll(name, ".", "-"), "-")
-	data, err := json.Marshal(map[string]any{"mcpServers": map[string]any{name: server}})
+	data, err := json.Marshal(server)
 	if err != nil {
 		return target{}, withExitCode(err)
 	}
-	const source = "command line"
-	t, err := s.clientData(source, data, image)
-	if err != nil { // positions in the generated file mean nothing to the user
-		return target{}, usage("%s", regexp.MustCompile(`(?m)^`+source+`:\d+:\d+: `).ReplaceAllString(err.Error(), ""))
+	name = serverName(name)
+	e, err := eval.OfServers("command line", map[string]json.RawMessage{name: data})
+	if err != nil {
+		return target{}, &exitError{exitUsage, err}
 	}
-	return t, t.selectServers(nil)
+	return target{eval: e, names: []string{name}, source: "the command line"}, nil
 }
 
 // nameOfCommand returns a short name for what a command starts: its package, its image without
