@@ -78,34 +78,30 @@ func (c Checked) Count(s Severity) (n int) {
 type checker struct {
 	Checking
 	found Checked
-	eval  *eval.Eval
-	tasks []eval.ResolvedTask
-	lock  *images.Lock
+	job   *Job
 	unset map[string][]string // users of each variable that is not set
 }
 
 // Check reads and plans an eval as a run would, and reports what would go wrong. It starts
 // nothing and writes nothing.
 func Check(ctx context.Context, q Checking) Checked {
-	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, lock: &images.Lock{}, unset: map[string][]string{}}
+	c := &checker{Checking: q, found: Checked{Eval: q.Eval, Servers: []string{}, Findings: []Finding{}}, unset: map[string][]string{}}
+	host := q.Host
+	host.Secrets = &redact.Set{} // placeholders are not secret
+	host.Notice = func(warnings []*strictyaml.Error) { c.inFiles(SeverityWarning, warnings) }
+	host.Lookup = c.lookup
 	var err error
-	c.eval, c.tasks, err = eval.Load(q.Eval, eval.Options{
-		CheckScript: q.CheckScript, CheckModelScript: q.CheckModelScript, Local: !q.Isolated, StrictKeys: q.StrictKeys,
-	})
-	if err == nil && q.Isolated {
-		c.lock, err = ReadLock(c.eval)
-	}
+	c.job, err = readJob(Request{Choices: Choices{Isolated: q.Isolated, Trials: 1}, Eval: q.Eval, StrictKeys: q.StrictKeys, HostHooks: true, Host: host})
 	if err != nil {
 		c.report(SeverityError, err)
 		return c.found
 	}
-	c.inFiles(SeverityWarning, c.eval.Warnings)
-	c.found.Name, c.found.Executor, c.found.Tasks = c.eval.Name, c.eval.Config.Executor, len(c.tasks)
+	c.found.Name, c.found.Executor, c.found.Tasks = c.job.Eval.Name, c.job.Eval.Config.Executor, len(c.job.Tasks)
 	c.found.Servers = c.serverNames()
 	c.needs()
 	trials := c.plan()
 	c.missing(trials)
-	for _, t := range c.tasks {
+	for _, t := range c.job.Tasks {
 		c.judges(t)
 		c.tools(t)
 		c.unwritten(t)
@@ -161,12 +157,12 @@ var ofTask = regexp.MustCompile(`^task [^ :]+: `)
 
 func (c *checker) serverNames() []string {
 	names := map[string]bool{}
-	for _, t := range c.tasks {
+	for _, t := range c.job.Tasks {
 		for name := range t.Servers {
 			names[name] = true
 		}
 	}
-	for _, m := range c.eval.Mocks {
+	for _, m := range c.job.Eval.Mocks {
 		names[m.Name] = true
 	}
 	return append([]string{}, slices.Sorted(maps.Keys(names))...)
@@ -179,7 +175,7 @@ func (c *checker) needs() {
 			c.unset[variable] = append(c.unset[variable], who)
 		}
 	}
-	for _, t := range c.tasks {
+	for _, t := range c.job.Tasks {
 		for _, name := range slices.Sorted(maps.Keys(t.Servers)) {
 			who := fmt.Sprintf("server %q", name)
 			variables, _ := mcpconfig.Variables(name, t.Servers[name]) // already checked
@@ -201,27 +197,22 @@ func (c *checker) needs() {
 // checked.
 const placeholder = "not-set-while-checked"
 
-// plan plans the eval, with placeholders for servers' variables, and without models' API keys
-// if they are missing.
+// lookup looks up a variable, with a placeholder if a server needs it and it is not set.
+func (c *checker) lookup(name string) (string, bool) {
+	if _, isUnset := c.unset[name]; isUnset {
+		return placeholder, true
+	}
+	return c.Lookup(name)
+}
+
+// plan plans the eval, without models' API keys if they are missing.
 func (c *checker) plan() []*plan.Trial {
-	choices := plan.Choices{
-		Run: "check", Trials: 1, HostHooks: true, Secrets: &redact.Set{}, Lock: c.lock, Platform: defaultPlatform(), ModelScript: c.ModelScript,
-		Lookup: func(name string) (string, bool) {
-			if _, isUnset := c.unset[name]; isUnset {
-				return placeholder, true
-			}
-			return c.Lookup(name)
-		},
-	}
-	if !c.Isolated {
-		choices.Lifetime = plan.PerBenchmark
-	}
-	trials, withKeys := plan.Plan(c.eval, c.tasks, choices)
+	trials, withKeys := c.job.trials()
 	if withKeys == nil {
 		return trials
 	}
-	choices.Keyless = true
-	trials, err := plan.Plan(c.eval, c.tasks, choices)
+	c.job.Request.Keyless = true
+	trials, err := c.job.trials()
 	if err != nil {
 		c.report(SeverityError, err)
 		return nil
@@ -236,7 +227,7 @@ func (c *checker) missing(trials []*plan.Trial) {
 	for _, name := range slices.Sorted(maps.Keys(c.unset)) {
 		c.warn(c.Eval, "the variable %s is not set, and %s needs it: set it before a run", name, strings.Join(text.Few(c.unset[name], 5), ", "))
 	}
-	if hook := c.eval.Hooks.OnHost(); hook != "" {
+	if hook := c.job.Eval.Hooks.OnHost(); hook != "" {
 		c.warn(c.Eval, "%s runs on this machine (host: true): a run needs --allow-host-hooks", hook)
 	}
 	for _, t := range trials {
@@ -274,14 +265,14 @@ func (c *checker) judges(t eval.ResolvedTask) {
 // tools warns about servers that a task's script calls and nobody declares, and about tools that
 // it calls or that its graders name and that are not in the server's pinned catalog in waza.lock.
 func (c *checker) tools(t eval.ResolvedTask) {
-	calls, declared := scriptCalls(t.Script), append(slices.Collect(maps.Keys(t.Servers)), c.eval.MockNames()...)
+	calls, declared := scriptCalls(t.Script), append(slices.Collect(maps.Keys(t.Servers)), c.job.Eval.MockNames()...)
 	for _, called := range calls {
 		if !slices.Contains(declared, called.Server) {
 			c.warn(t.Path, "the script of task %s calls a server %q that is not declared; %s", t.ID, called.Server, strictyaml.Suggest(called.Server, declared))
 		}
 	}
 	for _, called := range append(calls, grading.NamedTools(t.Graders)...) {
-		pin := c.lock.Pin(called.Server)
+		pin := c.job.lock.Pin(called.Server)
 		if pin == nil {
 			continue
 		}
@@ -310,7 +301,7 @@ func (c *checker) unwritten(t eval.ResolvedTask) {
 // has a script.
 func (c *checker) unused() {
 	used := map[string]bool{}
-	for _, t := range c.tasks {
+	for _, t := range c.job.Tasks {
 		if len(t.Script) == 0 {
 			return
 		}

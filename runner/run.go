@@ -79,6 +79,15 @@ func (o Outcome) Resumable() bool {
 // Load reads an eval and plans its trials. It starts nothing. Errors in the request or in files
 // are of type [Mistake] or [strictyaml.Errors].
 func Load(q Request) (*Job, error) {
+	j, err := readJob(q)
+	if err != nil {
+		return nil, err
+	}
+	return j, j.plan()
+}
+
+// readJob is [Load] without the plan.
+func readJob(q Request) (*Job, error) {
 	switch {
 	case q.Governed && !q.Isolated:
 		return nil, mistake("--workers auto needs --isolate: without it trials may disturb each other")
@@ -125,22 +134,27 @@ func Load(q Request) (*Job, error) {
 			return nil, err
 		}
 	}
-	return j, j.plan()
+	return j, nil
 }
 
-// plan plans every trial, with packages as locked.
-func (j *Job) plan() (err error) {
+// trials plans every trial, with packages as locked.
+func (j *Job) trials() ([]*plan.Trial, error) {
 	q := j.Request
 	lifetime := plan.PerTask
 	if !q.Isolated {
 		lifetime = plan.PerBenchmark
 	}
-	j.Trials, err = plan.Plan(j.Eval, j.Tasks, plan.Choices{
+	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
 		Lock: j.lock, Platform: defaultPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit,
 	})
-	if err != nil {
+}
+
+// plan sets the job's trials, and checks that they can be run.
+func (j *Job) plan() (err error) {
+	q := j.Request
+	if j.Trials, err = j.trials(); err != nil {
 		return Mistake{err}
 	}
 	if q.Hold != nil && len(j.Trials) != 1 {
