@@ -13,7 +13,6 @@ import (
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/agents/input"
-	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -140,23 +139,7 @@ func (c checker) agent(a Agent, at strictyaml.Path) {
 	if a.Command == "" {
 		c.doc.Problemf(at.With("command"), "missing key \"command\"; add config.agent.command, or config.agent.adapter")
 	}
-	output := at.With("output")
-	if a.Output == "transcript" && a.Transcript == nil {
-		c.doc.Problemf(output, "%s: the messages of the transcript need %s.transcript, which says where that is", output, at)
-	}
-	checkInside(c.doc, output, a.Output, "stdout, transcript or the path of a file in the workspace")
-	if a.Skills != "" && (!files.IsInside(a.Skills) || path.Clean(a.Skills) == ".") {
-		path := at.With("skills")
-		c.doc.Problemf(path, "%s must be the path of a directory in the workspace, relative and without ..", path)
-	}
-	if a.Transcript != nil {
-		c.transcript(*a.Transcript, at.With("transcript"))
-	}
-}
-
-func (c checker) transcript(s transcript.Source, at strictyaml.Path) {
-	checkInside(c.doc, at.With("from"), s.From, "stdout, stderr or the path of a file in the workspace")
-	for _, p := range s.Problems() {
+	for _, p := range adapter.Reporting(a.Output, a.Transcript, a.Skills) {
 		path := slices.Concat(at, p.At)
 		c.doc.Problemf(path, "%s: %s", path, p.What)
 	}

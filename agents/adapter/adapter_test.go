@@ -94,7 +94,7 @@ func TestParseErrors(t *testing.T) {
 		"kind":              {minimal + "models: [{kind: claude}]\n", "models[0].kind"},
 		"kind twice":        {minimal + "models: [{kind: google}, {kind: google}]\n", "google appears twice"},
 		"url without":       {minimal + "env: {A: '{{model_url}}'}\n", "models names no provider"},
-		"output":            {minimal + "output: transcript\n", "transcript does not say where"},
+		"output":            {minimal + "output: transcript\n", "output: the messages of the transcript need the key transcript"},
 		"output outside":    {minimal + "output: /x\n", "output: must be stdout, transcript or"},
 		"transcript":        {minimal + "transcript: {from: stdout, format: jsonl}\n", "transcript.events: format jsonl needs events"},
 		"transcript from":   {minimal + "transcript: {from: ../x, format: waza}\n", "transcript.from: must be stdout"},

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waza-isolate/waza/agents/transcript"
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
 	"github.com/waza-isolate/waza/mcpconfig"
@@ -59,9 +60,8 @@ func (c checker) check(a *Adapter) {
 	c.env(strictyaml.Path{"env"}, a.Env)
 	c.files(a.Files)
 	c.models(a)
-	c.reporting(a)
-	if a.Skills != "" && (!files.IsInside(a.Skills) || path.Clean(a.Skills) == ".") {
-		c.problem(strictyaml.Path{"skills"}, "must be the path of a directory in the workspace, relative and without ..")
+	for _, p := range Reporting(a.Output, a.Transcript, a.Skills) {
+		c.problem(p.At, "%s", p.What)
 	}
 	for _, code := range slices.Sorted(maps.Keys(a.ExitCodes)) {
 		if n, err := strconv.Atoi(code); err != nil || n < 1 || n > 255 {
@@ -190,24 +190,29 @@ func (c checker) withoutModels(a *Adapter) {
 	}
 }
 
-func (c checker) reporting(a *Adapter) {
-	at := strictyaml.Path{"output"}
-	switch {
-	case a.Output == Transcript && a.Transcript == nil:
-		c.problem(at, "is the messages of the transcript, and transcript does not say where that is")
-	case a.Output != "" && a.Output != Stdout && a.Output != Transcript && !files.IsInside(a.Output):
-		c.problem(at, "must be stdout, transcript or the path of a file in the workspace, relative and without ..")
+// Reporting returns the mistakes in where an agent's output, transcript and skills are. It is for
+// adapters and for an eval's config.agent, which have the same keys.
+func Reporting(output string, from *transcript.Source, skills string) (all []transcript.Problem) {
+	wrong := func(what string, at ...any) { all = append(all, transcript.Problem{At: at, What: what}) }
+	if output == Transcript && from == nil {
+		wrong("the messages of the transcript need the key transcript, which says where that is", "output")
 	}
-	if a.Transcript == nil {
-		return
+	if output != "" && !files.IsInside(output) {
+		wrong("must be stdout, transcript or the path of a file in the workspace, relative and without ..", "output")
 	}
-	at = strictyaml.Path{"transcript"}
-	if from := a.Transcript.From; from != "" && from != "stdout" && from != "stderr" && !files.IsInside(from) {
-		c.problem(append(at, "from"), "must be stdout, stderr or the path of a file in the workspace, relative and without ..")
+	if skills != "" && (!files.IsInside(skills) || path.Clean(skills) == ".") {
+		wrong("must be the path of a directory in the workspace, relative and without ..", "skills")
 	}
-	for _, p := range a.Transcript.Problems() {
-		c.problem(slices.Concat(at, p.At), "%s", p.What)
+	if from == nil {
+		return all
 	}
+	if from.From != "" && !files.IsInside(from.From) {
+		wrong("must be stdout, stderr or the path of a file in the workspace, relative and without ..", "transcript", "from")
+	}
+	for _, p := range from.Problems() {
+		wrong(p.What, slices.Concat([]any{"transcript"}, p.At)...)
+	}
+	return all
 }
 
 // Names of templates. {{prompt}} is a whole argument.
