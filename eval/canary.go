@@ -104,7 +104,7 @@ func (c checker) plant(name string, p Plant, taken map[Plant]string, at strictya
 		c.doc.Problemf(at.With("content"), "canary %q: content must contain %s, which is replaced by the value", name, canaryMark)
 	case p.Env != "" && p.Server == "":
 		c.doc.Problemf(at, "canary %q: env is a server's; name the server", name)
-	case p.Env != "" && (!envPattern.MatchString(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
+	case p.Env != "" && (!mcpconfig.IsVariable(p.Env) || strings.HasPrefix(p.Env, ReservedEnv)):
 		c.doc.Problemf(at.With("env"), "canary %q: %q is not the name of an environment variable", name, p.Env)
 	case p.File != "" && p.Server == "" && (!files.IsInside(p.File) || path.Clean(p.File) == "."):
 		c.doc.Problemf(at.With("file"), "canary %q: file %q must be a path in the workspace, relative and without ..", name, p.File)

@@ -347,17 +347,12 @@ func (c checker) hooks() {
 	}
 }
 
-// EnvPattern matches valid names of environment variables. ReservedEnv is the prefix of
-// those that the runner sets.
-const (
-	EnvPattern  = `^[A-Za-z_][A-Za-z0-9_]*$`
-	ReservedEnv = "WAZA_"
-)
+// ReservedEnv is the prefix of environment variables that the runner sets.
+const ReservedEnv = "WAZA_"
 
 var (
 	runtimePattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	namespacePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	envPattern       = regexp.MustCompile(EnvPattern)
 )
 
 // taskNetworkBits is the size of a task network.
@@ -449,7 +444,7 @@ func checkEnv(doc *strictyaml.Document, base strictyaml.Path, env map[string]str
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := base.With(name)
 		switch {
-		case !envPattern.MatchString(name):
+		case !mcpconfig.IsVariable(name):
 			doc.KeyProblemf(at, "%s: %q is not a variable's name", base, name)
 		case strings.HasPrefix(name, ReservedEnv):
 			doc.KeyProblemf(at, "%s: names that begin with %s are set by waza itself; choose another", at, ReservedEnv)

@@ -156,7 +156,7 @@ func (c checker) provider(name string, m Model, at strictyaml.Path) {
 			c.doc.Problemf(at.With("base_url"), "%s.base_url %v", at, err)
 		}
 	}
-	if m.APIKeyEnv != "" && !envPattern.MatchString(m.APIKeyEnv) {
+	if m.APIKeyEnv != "" && !mcpconfig.IsVariable(m.APIKeyEnv) {
 		c.doc.Problemf(at.With("api_key_env"), "%s.api_key_env must be the name of an environment variable, not its value", at)
 	}
 	for _, header := range slices.Sorted(maps.Keys(m.Headers)) {
@@ -256,7 +256,7 @@ func checkJudge(doc *strictyaml.Document, j *Judge) {
 	if _, err := (evidence.Judge{BaseURL: j.BaseURL}).Endpoint(); err != nil && j.BaseURL != "" {
 		doc.Problemf(strictyaml.Path{"config", "judge", "base_url"}, "config.judge.base_url %v", err)
 	}
-	if j.APIKeyEnv != "" && !envPattern.MatchString(j.APIKeyEnv) {
+	if j.APIKeyEnv != "" && !mcpconfig.IsVariable(j.APIKeyEnv) {
 		doc.Problemf(strictyaml.Path{"config", "judge", "api_key_env"}, "config.judge.api_key_env must be the name of an environment variable, not its value")
 	}
 }

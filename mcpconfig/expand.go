@@ -125,7 +125,10 @@ type part struct {
 // IsVariable reports whether an environment's variable can have this name.
 func IsVariable(name string) bool { return variableName.MatchString(name) }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// VariablePattern matches valid names of environment variables.
+const VariablePattern = `^[A-Za-z_][A-Za-z0-9_]*$`
+
+var variableName = regexp.MustCompile(VariablePattern)
 
 func split(s string) ([]part, error) {
 	var parts []part

@@ -48,7 +48,7 @@ func refineTask(s *jsonschema.Schema) error {
 
 func refineEnv(env *jsonschema.Schema) {
 	env.PropertyNames = &jsonschema.Schema{
-		Pattern: eval.EnvPattern,
+		Pattern: mcpconfig.VariablePattern,
 		Not:     &jsonschema.Schema{Pattern: "^" + eval.ReservedEnv},
 	}
 }
@@ -73,7 +73,7 @@ func refineContainer(properties map[string]*jsonschema.Schema) {
 		properties[size].Pattern = mcpconfig.SizePattern + `|\$\{` // or a variable
 	}
 	properties["user"].Pattern = mcpconfig.UserPattern + `|\$\{`
-	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: eval.EnvPattern}
+	properties["env"].PropertyNames = &jsonschema.Schema{Pattern: mcpconfig.VariablePattern}
 }
 
 // refineGraders defines each grader's config by its type.
