@@ -51,7 +51,7 @@ func hostile(t *testing.T) view.Run {
 		Dir: said, ID: said, Eval: said, EvalSHA256: said, Waza: said, Build: said, Planned: 9, Isolated: true, Network: said,
 		Guarantees:  &evidence.Guarantees{Backend: said, Network: said, Enforced: []string{said}, Missing: []string{said}},
 		Certificate: &evidence.Certificate{Probed: said, Kind: evidence.SandboxKind{Network: said, Workspace: said, Runtime: said}},
-		Engine:      map[string]string{said: said}, Images: []view.Image{{Ref: said, ID: said}}, Inputs: []view.Input{{Path: said, SHA256: said}}, Results: s.results(),
+		Engine:      map[string]string{said: said}, Images: evidence.ImageRecords{said: {ID: said}}, Inputs: map[string]string{said: said}, Results: s.results(),
 	}
 	for _, result := range []evidence.AttackResult{evidence.AttackGotOut, evidence.AttackNotTried, said} {
 		run.Certificate.Attacks = append(run.Certificate.Attacks, evidence.Attack{Name: said, Goal: said, Detail: said, Result: result})

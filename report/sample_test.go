@@ -175,7 +175,7 @@ func sample(t *testing.T) view.Run {
 		Started: began, Ended: after(95_400), Planned: 30, Isolated: true, Network: "bridge",
 		Guarantees:  &evidence.Guarantees{Backend: "docker", Network: "bridge", Enforced: []string{"containers end with the runner"}, Missing: []string{"the swap of every container is limited"}},
 		Certificate: certificate(), Engine: map[string]string{"engine": "docker", "version": "20.10.24", "kernel": "6.1.0"},
-		Images: []view.Image{{Ref: "waza-examples/inventory", ID: "sha256:" + strings.Repeat("1c", 32)}}, Inputs: []view.Input{{Path: "tasks/price.yaml", SHA256: strings.Repeat("aa", 32)}},
+		Images: evidence.ImageRecords{"waza-examples/inventory": {ID: "sha256:" + strings.Repeat("1c", 32)}}, Inputs: map[string]string{"tasks/price.yaml": strings.Repeat("aa", 32)},
 		Results: r,
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report"
@@ -107,17 +105,10 @@ func ViewOf(dir string, r Record) (view.Run, error) {
 
 // View returns the view of the run in dir, given its results.
 func (r Record) View(dir string, computed results.Results) view.Run {
-	run := view.Run{
+	return view.Run{
 		Dir: dir, ID: r.ID, Eval: r.Eval.Path, EvalSHA256: r.Eval.SHA256, Waza: r.Waza, Build: r.Build,
 		Started: r.Started, Ended: r.Ended, Interrupted: r.Interrupted, FailFast: r.FailFast, Planned: r.Planned(),
-		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate, Engine: r.Engine,
-		Made: r.Settings(), Results: computed,
+		Isolated: r.Isolated, Network: r.Network, Guarantees: r.Guarantees, Certificate: r.Certificate,
+		Engine: r.Engine, Images: r.Images, Inputs: r.Inputs, Made: r.Settings(), Results: computed,
 	}
-	for _, ref := range slices.Sorted(maps.Keys(r.Images)) {
-		run.Images = append(run.Images, view.Image{Ref: ref, ID: r.Images[ref].ID})
-	}
-	for _, path := range slices.Sorted(maps.Keys(r.Inputs)) {
-		run.Inputs = append(run.Inputs, view.Input{Path: path, SHA256: r.Inputs[path]})
-	}
-	return run
 }

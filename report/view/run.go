@@ -37,17 +37,11 @@ type Run struct {
 	Guarantees  *evidence.Guarantees
 	Certificate *evidence.Certificate // nil if there is none
 	Engine      map[string]string
-	Images      []Image
-	Inputs      []Input
+	Images      evidence.ImageRecords
+	Inputs      map[string]string // SHA-256 of the files that were read, by path
 	Made        []results.Setting // settings that may differ between compared runs
 	Results     results.Results
 }
-
-// Image is an image of the run's containers.
-type Image struct{ Ref, ID string }
-
-// Input is a file read by the run.
-type Input struct{ Path, SHA256 string }
 
 // Trials returns the number of trials that have an outcome.
 func (r Run) Trials() (n int) {
