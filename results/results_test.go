@@ -190,21 +190,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A table of what ran without isolation says so.
-func TestTableSaysThatNothingWasIsolated(t *testing.T) {
-	for _, isolated := range []bool{true, false} {
-		r := run()
-		r.Isolated = isolated
-		var table bytes.Buffer
-		if err := terminal.Run(&table, build(t, r), 80); err != nil {
-			t.Fatal(err)
-		}
-		if said := strings.HasSuffix(table.String(), "\nnot isolated\n"); said == isolated {
-			t.Errorf("isolated: %t, and the table is\n%s", isolated, &table)
-		}
-	}
-}
-
 func TestTableWidth(t *testing.T) {
 	r := run()
 	r.Tasks = []results.TaskInfo{{ID: "a-task-with-quite-a-long-name-that-does-not-fit-in-the-column-at-all"}, {ID: "b"}}
