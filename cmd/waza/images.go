@@ -194,7 +194,7 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 	case err != nil:
 		return withExitCode(err)
 	case live > 0:
-		return withExitCode(fmt.Errorf("nothing was removed: %s may need these images; wait until the end", text.Count(live, "live run")))
+		return withExitCode(fmt.Errorf("nothing was removed: %s may need these images; wait until no run is live", text.Count(live, "live run")))
 	case len(removed) == 0:
 		fmt.Fprintln(s.stdout, "nothing to remove")
 	}

@@ -28,7 +28,7 @@ func TestImages_PruneBesideARun(t *testing.T) {
 	if err := engine.Client().ImageTag(t.Context(), inventory, another); err != nil {
 		t.Fatal(err)
 	}
-	if said := p.start("images", "prune").wait(exitInfra).stderr.String(); !strings.Contains(said, "1 live run(s) may need these images") {
+	if said := p.start("images", "prune").wait(exitInfra).stderr.String(); !strings.Contains(said, "1 live run may need these images") {
 		t.Error(said)
 	}
 	listed := p.start("images", "list").wait(exitOK).stdout.String()
