@@ -18,15 +18,15 @@ import (
 // connections. ctx only applies to the request. The listener ends with Close or with the
 // session.
 func (g *Guest) Listen(ctx context.Context, address string) (net.Listener, error) {
-	if g.sockets != nil {
-		g.listening.Do(func() { g.incoming.Go(g.serveSpares) })
-	}
 	in := &listener{guest: g, conns: make(chan incoming), done: make(chan struct{})}
 	g.mu.Lock()
 	g.lastID++
 	in.id = g.lastID
 	g.accepts[in.id] = in
 	g.mu.Unlock()
+	if g.sockets != nil {
+		g.listening.Do(func() { g.incoming.Go(g.serveSpares) })
+	}
 	l, r, err := g.begin(ctx, request{Verb: "accept", Addr: address, Accept: in.id})
 	if err != nil {
 		g.forget(in.id)

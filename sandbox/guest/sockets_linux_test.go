@@ -145,7 +145,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	g, _, control, err := overSockets(t, listenAt(t, path), true)
 	must(t, err)
-	used := make(chan int, 2*maxInbound) // some before it is asked to listen
+	used := make(chan int, 2*maxInbound)
 	go func() {
 		defer close(used)
 		for n := 0; ; {
