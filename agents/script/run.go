@@ -133,7 +133,6 @@ func (r *runner) checkPrompts(failed error) error {
 // runner is the state of one run.
 type runner struct {
 	workspace  *os.Root
-	env        []string
 	transcript *transcript.Writer
 	servers    *session.Servers
 	variables  *variables
@@ -154,7 +153,6 @@ func newRunner(in input.Input, stdout, events io.Writer) (*runner, error) {
 	}
 	r := &runner{
 		workspace:  workspace,
-		env:        os.Environ(),
 		stdout:     stdout,
 		next:       in.Next,
 		transcript: transcript.NewWriter(events),

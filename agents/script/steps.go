@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -206,7 +207,7 @@ func (s *runStep) execute(ctx context.Context, r *runner, argv []string) (any, e
 // execute runs argv. The code is -1 if it was killed by a signal.
 func (r *runner) execute(ctx context.Context, argv []string) (stdout, stderr string, code int, err error) {
 	out, complaint := &bounded.Head{Limit: maxOutput}, &bounded.Head{Limit: maxOutput}
-	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: r.env, Stdout: out, Stderr: complaint}))
+	code, err = proc.ExitCode(proc.Run(ctx, proc.Command{Args: argv, Dir: r.workspace.Name(), Env: os.Environ(), Stdout: out, Stderr: complaint}))
 	if err != nil {
 		return "", "", 0, err
 	}

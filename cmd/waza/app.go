@@ -428,15 +428,11 @@ func wrapHelp(columns int) {
 	}
 	cli.HelpPrinter = func(w io.Writer, layout string, of any) {
 		if c, ok := of.(*cli.Command); ok {
-			wrapped := *c
-			var lines []string
-			for i, paragraph := range strings.Split(c.Description, "\n\n") {
-				if i > 0 {
-					lines = append(lines, "")
-				}
-				lines = append(lines, text.Wrap(strings.ReplaceAll(paragraph, "\n", " "), columns-4)...)
+			wrapped, paragraphs := *c, strings.Split(c.Description, "\n\n")
+			for i, p := range paragraphs {
+				paragraphs[i] = strings.Join(text.Wrap(strings.ReplaceAll(p, "\n", " "), columns-4), "\n")
 			}
-			wrapped.Description = strings.Join(lines, "\n")
+			wrapped.Description = strings.Join(paragraphs, "\n\n")
 			of = &wrapped
 		}
 		page(w, layout, of)

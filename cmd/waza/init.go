@@ -509,15 +509,16 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 		idle := slices.DeleteFunc(slices.Clone(tools), func(tool catalog.Entry) bool {
 			return slices.ContainsFunc(tasks, func(t scaffold.Task) bool { return t.Tool == tool.Key })
 		})
+		const addTasks = "with waza new task NAME --tool TOOL"
 		switch {
 		case len(tasks) > 0 && len(idle) > 0:
 			names := text.Some(idle, mostIdle, func(tool catalog.Entry) string { return text.Inert(tool.Key) })
-			made += ", and none for " + strings.Join(names, ", ") + "; add them with waza new task NAME --tool TOOL"
+			made += ", and none for " + strings.Join(names, ", ") + "; add them " + addTasks
 		case len(tasks) > 0:
 		case len(tries[found.Name]) == 0 && reachesOut(e.Config.MCPServers[found.Name]):
-			made = "none was called, because a call may change something outside and no tool has the annotation readOnlyHint; add tasks with waza new task NAME --tool TOOL"
+			made = "none was called, because a call may change something outside and no tool has the annotation readOnlyHint; add tasks " + addTasks
 		default:
-			made = "no call gave an answer to check; add tasks with waza new task NAME --tool TOOL"
+			made = "no call gave an answer to check; add tasks " + addTasks
 		}
 		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(tools), "tool"), made))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
