@@ -10,11 +10,12 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
@@ -75,7 +76,7 @@ const anyNumber = math.MaxInt
 
 // takes returns an error that names what a command takes, unless it has from least to most
 // arguments.
-func takes(c *cli.Context, least, most int, what string) error {
+func takes(c *cli.Command, least, most int, what string) error {
 	given, wrong := c.Args().Slice(), ""
 	switch n := len(given); {
 	case n > most:
@@ -87,7 +88,7 @@ func takes(c *cli.Context, least, most int, what string) error {
 	default:
 		wrong = fmt.Sprintf("only %q was given", strings.Join(given, " "))
 	}
-	return usage("%s takes %s; %s; see %s --help", strings.TrimPrefix(c.Command.HelpName, "waza "), what, wrong, c.Command.HelpName)
+	return usage("%s takes %s; %s; see %s --help", strings.TrimPrefix(c.FullName(), "waza "), what, wrong, c.FullName())
 }
 
 // withExitCode returns err with its own exit code, or with exitInfra if it has none. Errors
@@ -110,11 +111,7 @@ func (s *state) main(ctx context.Context) int {
 	defer s.workflow.end(s.stderr)
 	out := &stdoutWriter{Writer: s.stdout}
 	s.stdout = out
-	app := s.app()
-	args, err := permute(app, spelled(s.args))
-	if err == nil {
-		err = app.RunContext(ctx, args)
-	}
+	err := s.app().Run(ctx, spelled(s.args))
 	if out.failed != nil { // the caller did not get the result
 		s.printError(fmt.Errorf("the output is incomplete: %w", out.failed))
 		return exitInfra
@@ -179,85 +176,111 @@ func (s *state) printError(err error) {
 	fmt.Fprintf(s.stderr, "waza: %s\n", text.Indented(err.Error()))
 }
 
-func (s *state) app() *cli.App {
-	app := &cli.App{
-		Name:                      "waza",
-		Usage:                     "Run agent evaluations, each trial in its own sandbox",
-		HideVersion:               true,
-		HideHelpCommand:           true,
-		Writer:                    s.stdout,
-		ErrWriter:                 s.stderr,
-		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              usageError,
-		CommandNotFound:           nil,
-		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), mergeCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
-		Action:                    noCommand,
-		DisableSliceFlagSeparator: true,
+func (s *state) app() *cli.Command {
+	app := &cli.Command{
+		Name:            "waza",
+		Usage:           "Run agent evaluations, each trial in its own sandbox",
+		HideHelpCommand: true,
+		Writer:          s.stdout,
+		ErrWriter:       s.stderr,
+		ExitErrHandler:  func(context.Context, *cli.Command, error) {},
+		Commands: []*cli.Command{
+			initCommand{s}.command(),
+			newCommand{s}.command(),
+			checkCommand{s}.command(),
+			runCommand{s}.command(),
+			rerunCommand{s}.command(),
+			mergeCommand{s}.command(),
+			gradeCommand{s}.command(),
+			showCommand{s}.command(),
+			reportCommand{s}.command(),
+			compareCommand{s}.command(),
+			gateCommand{s}.command(),
+			exportCommand{s}.command(),
+			serveCommand{s}.command(),
+			inspectCommand{s}.command(),
+			lockCommand{s}.command(),
+			imagesCommand{s}.command(),
+			modelStubCommand{s}.command(),
+			doctorCommand{s}.command(),
+			gcCommand{s}.command(),
+			schemaCommand{s}.command(),
+			versionCommand{s}.command(),
+		},
+		Action:                noCommand,
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden, c.Usage = false, "Print a script with which a shell completes commands and flags"
+			c.Action = noSubcommand
+			c.Description = "For bash, put `source <(waza completion bash)` into ~/.bashrc, and for zsh the same with zsh into ~/.zshrc. " +
+				"For fish, write what it prints to ~/.config/fish/completions/waza.fish."
+		},
 	}
-	hideFalse(app.Commands)
+	_ = app.Walk(func(c *cli.Command) error { // commands do not inherit these
+		c.OnUsageError, c.DisableSliceFlagSeparator = usageError, true
+		return nil
+	})
 	return app
 }
 
-// hideFalse keeps "(default: false)" out of the help of commands.
-func hideFalse(commands []*cli.Command) {
-	for _, command := range commands {
-		hideFalse(command.Subcommands)
-		for _, flag := range command.Flags {
-			if b, ok := flag.(*cli.BoolFlag); ok {
-				b.DisableDefaultText = !b.Value
-			}
-		}
-	}
-}
-
-func noCommand(c *cli.Context) error {
+func noCommand(_ context.Context, c *cli.Command) error {
 	if name := c.Args().First(); name != "" {
 		var known []string
-		for _, command := range c.App.VisibleCommands() {
+		for _, command := range c.VisibleCommands() {
 			known = append(known, command.Name)
 		}
 		return usage("unknown command %q; %s", name, suggestion("", name, known, "waza"))
 	}
-	return cli.ShowAppHelp(c)
+	return cli.ShowRootCommandHelp(c)
 }
 
 // noSubcommand is the action of a command with subcommands when none, or an unknown one, is
 // given.
-func noSubcommand(c *cli.Context) error {
+func noSubcommand(_ context.Context, c *cli.Command) error {
 	name := c.Args().First()
 	if name == "" {
 		return cli.ShowSubcommandHelp(c)
 	}
 	var known []string
-	for _, command := range c.Command.Subcommands {
+	for _, command := range c.Commands {
 		known = append(known, command.Name)
 	}
-	return usage("unknown command %s %q; %s", c.Command.Name, name, strictyaml.Suggest(name, known))
+	return usage("unknown command %s %q; %s", c.Name, name, strictyaml.Suggest(name, known))
 }
 
-func usageError(c *cli.Context, err error, _ bool) error {
-	name := "waza"
-	if c.Command != nil && c.Command.Name != "" && c.Command.Name != "waza" {
-		name = "waza " + c.Command.Name
+// badValue matches the flag library's errors about a flag's value.
+var badValue = regexp.MustCompile(`(?s)^(invalid value .*) for flag -([\w-]+): (.*)$`)
+
+func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
+	wrong := err.Error()
+	if flag, isUnknown := strings.CutPrefix(wrong, "flag provided but not defined: -"); isUnknown {
+		return usage("unknown flag --%s; %s", flag, suggestion("--", flag, flagNames(c), c.FullName()))
 	}
-	if flag, isUnknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); isUnknown {
-		return usage("unknown flag --%s; %s", flag, suggestion("--", flag, flagNames(c.Command), name))
+	if flag, isMissing := strings.CutPrefix(wrong, "flag needs an argument: "); isMissing {
+		wrong = "flag " + flag + " needs a value"
 	}
-	plainly := strings.NewReplacer(" for flag -", " for --", " for -", " for --", ": parse error", ": must be "+expectedValue(c.Command, err.Error()))
-	return usage("%s; see %s --help", plainly.Replace(err.Error()), name)
+	if bad := badValue.FindStringSubmatch(wrong); bad != nil {
+		wrong = fmt.Sprintf("%s for --%s: %s", bad[1], bad[2], expectedValue(c, bad[2], bad[3]))
+	}
+	return usage("%s; see %s --help", wrong, c.FullName())
 }
 
-// expectedValue describes the value that a flag expects, given the flag library's parse error.
-func expectedValue(command *cli.Command, complaint string) string {
-	if strings.HasPrefix(complaint, "invalid boolean") {
-		return "true or false"
-	}
-	for _, flag := range command.VisibleFlags() {
-		if _, isTime := flag.(*cli.DurationFlag); isTime && strings.Contains(complaint, " for flag -"+flag.Names()[0]+":") {
-			return "a time, such as 10s"
+// expectedValue describes the value that a flag expects, or returns the flag's own complaint.
+func expectedValue(c *cli.Command, name, complaint string) string {
+	for _, flag := range c.Flags {
+		if !slices.Contains(flag.Names(), name) {
+			continue
+		}
+		switch flag.(type) {
+		case *cli.BoolFlag:
+			return "must be true or false"
+		case *cli.IntFlag, *cli.FloatFlag:
+			return "must be a number"
+		case *cli.DurationFlag:
+			return "must be a time, such as 10s"
 		}
 	}
-	return "a number"
+	return strings.Replace(complaint, "can't duplicate this flag", "the flag can be given only once; put all servers into one file", 1)
 }
 
 // suggestion suggests the known name that is closest to an unknown one, with prefix in front, or
@@ -271,9 +294,6 @@ func suggestion(prefix, name string, known []string, whose string) string {
 
 // flagNames returns the long names of a command's flags.
 func flagNames(command *cli.Command) (names []string) {
-	if command == nil {
-		return nil
-	}
 	for _, flag := range command.VisibleFlags() {
 		names = append(names, slices.DeleteFunc(flag.Names(), func(name string) bool { return len(name) == 1 })...)
 	}
@@ -285,8 +305,8 @@ type versionCommand struct{ *state }
 
 func (s versionCommand) command() *cli.Command {
 	return &cli.Command{
-		Name: "version", Usage: "Print the version", OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
+		Name: "version", Usage: "Print the version",
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
@@ -314,8 +334,8 @@ type schemaCommand struct{ *state }
 
 func (s schemaCommand) command() *cli.Command {
 	return &cli.Command{
-		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
+		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results",
+		Action: func(ctx context.Context, c *cli.Command) error {
 			const what = "eval, task or results"
 			if err := takes(c, 1, 1, what); err != nil {
 				return err
@@ -415,12 +435,22 @@ func (s *state) onScreen() *state {
 	return &screened
 }
 
-// wrapHelp has help printed for a terminal of that many columns, or for 100 if there is none, and
-// name a flag once that may be repeated.
-func wrapHelp(columns int) {
+// setHelp sets how the flag library prints help: for a terminal of that many columns, or for 100 if
+// there is none; with the name of a flag that may be repeated only once; and of the command, even if
+// --help follows an argument, which the library takes for a subcommand's name.
+func setHelp(columns int) {
 	const names, least = 36, 40
 	columns = max(cmp.Or(columns, 100), names+least)
-	flag, page := cli.FlagStringer, cli.HelpPrinter
+	flag, page, show := cli.FlagStringer, cli.HelpPrinter, cli.ShowCommandHelp
+	cli.ShowCommandHelp = func(ctx context.Context, c *cli.Command, name string) error {
+		switch above := c.Lineage()[1:]; {
+		case c.Command(name) != nil:
+			return show(ctx, c, name)
+		case len(above) > 0:
+			return show(ctx, above[0], c.Name)
+		}
+		return noCommand(ctx, c)
+	}
 	cli.FlagStringer = func(f cli.Flag) string {
 		name, does, _ := strings.Cut(flag(f), "\t")
 		name, _, _ = strings.Cut(name, " [ ")

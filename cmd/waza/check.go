@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/text"
@@ -23,21 +24,20 @@ func (s checkCommand) command() *cli.Command {
 			"without effect, servers that are never used, tools that waza.lock does not list, and variables,\n" +
 			"model keys and images that are missing on this machine. Nothing is started or written. The exit\n" +
 			"code is 2 if there are errors.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "isolate", Value: true, Usage: "Check for a run with --isolate; use --isolate=false for one without"},
+			&cli.BoolFlag{Name: "isolate", Value: true, DefaultText: "true", Usage: "Check for a run with --isolate; use --isolate=false for one without"},
 			&cli.BoolFlag{Name: "strict", Usage: "Exit with code 1 if there are warnings"},
 			&cli.BoolFlag{Name: "strict-keys", Usage: "Reject all unknown keys, also where waza's format allows them"},
 			formatFlag(formatDefault, formatJSON),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			evals, err := targets(c)
 			if err != nil {
 				return err
 			}
 			all := []runner.Checked{}
 			for _, path := range evals {
-				all = append(all, runner.Check(c.Context, runner.Checking{
+				all = append(all, runner.Check(ctx, runner.Checking{
 					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
 				}))
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/golden"
 )
@@ -122,7 +123,7 @@ func uses() map[string][]shownUse {
 func TestUsesAreRead(t *testing.T) {
 	all := uses()
 	for _, command := range commands(testApp(t).Commands, "") {
-		if len(all[command.name]) == 0 && len(command.Subcommands) == 0 {
+		if len(all[command.name]) == 0 && len(command.Commands) == 0 {
 			t.Errorf("docs/cli.md has no example of waza %s", command.name)
 		}
 		for _, use := range all[command.name] {
@@ -138,7 +139,7 @@ func TestUsesAreRead(t *testing.T) {
 	}
 }
 
-func testApp(t *testing.T) *cli.App {
+func testApp(t *testing.T) *cli.Command {
 	t.Helper()
 	s, _, _ := testState()
 	return s.app()
@@ -149,13 +150,9 @@ func parsed(t *testing.T, args []string) (ran string) {
 	t.Helper()
 	app := testApp(t)
 	for _, c := range commands(app.Commands, "") {
-		c.Action = func(*cli.Context) error { ran = c.name; return nil }
+		c.Action = func(context.Context, *cli.Command) error { ran = c.name; return nil }
 	}
-	args, err := permute(app, args)
-	if err == nil {
-		err = app.RunContext(context.Background(), args)
-	}
-	if err != nil {
+	if err := app.Run(context.Background(), args); err != nil {
 		t.Errorf("%q: %v", args, err)
 	}
 	return ran
@@ -174,14 +171,14 @@ func commands(all []*cli.Command, above string) (found []named) {
 		switch {
 		case c.Hidden || c.Name == "help":
 		default:
-			found = append(append(found, named{c, name}), commands(c.Subcommands, name)...)
+			found = append(append(found, named{c, name}), commands(c.Commands, name)...)
 		}
 	}
 	return found
 }
 
 // referenceOf is the reference of an app's commands, as Markdown.
-func referenceOf(app *cli.App) string {
+func referenceOf(app *cli.Command) string {
 	var out strings.Builder
 	out.WriteString(`# Commands
 
@@ -189,6 +186,8 @@ waza's commands and their options. This page is generated from ` + "`waza COMMAN
 
 Options may be given before or after arguments; everything after ` + "`--`" + ` is an argument. ` + "`RUN`" + ` is
 a run directory, whose path a run prints at its end, or ` + "`latest`" + `, the newest run in ` + "`.waza/runs`" + `.
+` + "`waza completion bash`" + ` prints a script with which the shell completes commands and options; ` + "`zsh`" + `,
+` + "`fish`" + ` and ` + "`pwsh`" + ` have one too. For bash, put ` + "`source <(waza completion bash)`" + ` into ` + "`~/.bashrc`" + `.
 
 | command | what it does |
 |---|---|
@@ -227,7 +226,7 @@ func (c named) section() string {
 			out.WriteString(row(flag))
 		}
 	}
-	if len(c.Subcommands) > 0 {
+	if len(c.Commands) > 0 {
 		return out.String()
 	}
 	out.WriteString("\n```sh\n")
@@ -242,7 +241,7 @@ func isEmpty(s string) bool { return s == "" }
 
 func options(c named) string {
 	switch {
-	case len(c.Subcommands) > 0:
+	case len(c.Commands) > 0:
 		return "COMMAND"
 	case len(c.Flags) > 0:
 		return "[OPTIONS]"
@@ -270,7 +269,7 @@ func row(flag cli.Flag) string {
 	}
 	standard := ""
 	if documented.TakesValue() {
-		standard = strings.Trim(documented.GetDefaultText(), `"`)
+		standard = strings.Trim(cmp.Or(documented.GetDefaultText(), documented.GetValue()), `"`)
 	}
 	return fmt.Sprintf("| %s | %s | %s |\n", strings.Join(names, ", "), inMarkdown(usage), inMarkdown(standard))
 }

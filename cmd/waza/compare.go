@@ -1,7 +1,8 @@
 package main
 
 import (
-	"github.com/urfave/cli/v2"
+	"context"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/report/github"
 	"github.com/waza-isolate/waza/report/view"
@@ -14,13 +15,12 @@ type compareCommand struct{ *state }
 
 func (s compareCommand) command() *cli.Command {
 	return &cli.Command{
-		Name:         "compare",
-		Usage:        "Compare finished runs",
-		ArgsUsage:    "RUN RUN...",
-		Description:  "RUN is a run directory, latest, or a results.json. Each further run is compared with the first,\nover the tasks that both have. A difference is shown only where chance does not explain it;\nregressions come first.",
-		OnUsageError: usageError,
-		Flags:        []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
-		Action: func(c *cli.Context) error {
+		Name:        "compare",
+		Usage:       "Compare finished runs",
+		ArgsUsage:   "RUN RUN...",
+		Description: "RUN is a run directory, latest, or a results.json. Each further run is compared with the first,\nover the tasks that both have. A difference is shown only where chance does not explain it;\nregressions come first.",
+		Flags:       []cli.Flag{comparisonFlag(), formatFlag(formatDefault, formatJSON, formatGitHub)},
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 2, anyNumber, "two runs or more"); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/results"
@@ -44,7 +45,7 @@ func exportFlags() []cli.Flag {
 	}
 }
 
-func readExports(c *cli.Context, output string) (exports, error) {
+func readExports(c *cli.Command, output string) (exports, error) {
 	e := exports{
 		outputDir: c.String("output-dir"), transcriptDir: c.String("transcript-dir"),
 		sessionLog: c.Bool("session-log"), sessionDir: c.String("session-dir"),
@@ -102,8 +103,8 @@ var unsafeInFile = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 // mustBeDir returns an action that rejects a flag's value before the run if it exists and is
 // not a directory.
-func mustBeDir(flag string) func(*cli.Context, string) error {
-	return func(_ *cli.Context, dir string) error {
+func mustBeDir(flag string) func(context.Context, *cli.Command, string) error {
+	return func(_ context.Context, _ *cli.Command, dir string) error {
 		info, err := os.Stat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

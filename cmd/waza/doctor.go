@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/evidence"
@@ -35,8 +35,7 @@ func (s doctorCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "remove-interface", Usage: "With --print, for evals with remove_interface"},
 			&cli.BoolFlag{Name: "shards", Usage: "With --on kubernetes, for waza run --shards: print also what that needs, or check only that"},
 		}, clusterFlags()...),
-		OnUsageError: usageError,
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
@@ -59,12 +58,12 @@ func (s doctorCommand) command() *cli.Command {
 			}
 			var all containers.Checks
 			if on != "" {
-				all = examineCluster(c.Context, clusterOf(c), c.Bool("shards"))
+				all = examineCluster(ctx, clusterOf(c), c.Bool("shards"))
 			} else {
-				all = containers.Examine(c.Context)
+				all = containers.Examine(ctx)
 			}
 			if c.Bool("probe") && all.Worst() != containers.CheckProblem {
-				all = append(all, s.probeSandboxes(c.Context)...)
+				all = append(all, s.probeSandboxes(ctx)...)
 			}
 			all = append(all, examineMachine()...)
 			if err := s.printChecks(formatOf(c), all); err != nil {

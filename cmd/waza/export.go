@@ -1,10 +1,11 @@
 package main
 
 import (
+	"context"
 	"io"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/export"
@@ -32,12 +33,11 @@ func (s exportCommand) command() *cli.Command {
 			"ATIF 1.7, one per line; as a JSON log of Inspect; as CSV with one row per trial; as spans of\n" +
 			"OpenTelemetry in OTLP JSON; or, of a whole run, what its servers did and listed that is worth a look,\n" +
 			"as SARIF 2.1.0. TASK/N is the same as TASK N. RUN is a run directory, or latest.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Aliases: []string{"f"}, Usage: "Write in `FORMAT`: " + either(formats), Action: mustBeOneOf("format", formats)},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write to `FILE`", DefaultText: "stdout"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 3, "a run directory, and the trials to export"); err != nil {
 				return err
 			}

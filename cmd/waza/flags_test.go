@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/files"
 )
@@ -22,88 +24,84 @@ func testState(args ...string) (s *state, stdout, stderr *bytes.Buffer) {
 	return s, stdout, stderr
 }
 
-func TestPermute(t *testing.T) {
-	tests := []struct {
-		name string
-		args string
-		want string
-	}{
-		{"nothing", "", ""},
-		{"flags first", "run --isolate eval.yaml", "run --isolate -- eval.yaml"},
-		{"flags last", "run eval.yaml --isolate", "run --isolate -- eval.yaml"},
-		{"both", "run --isolate eval.yaml -v", "run --isolate -v -- eval.yaml"},
-		{"value", "run eval.yaml -o out.json", "run -o out.json -- eval.yaml"},
-		{"long value", "run eval.yaml --output out.json --isolate", "run --output out.json --isolate -- eval.yaml"},
-		{"value after =", "run eval.yaml --output=out.json", "run --output=out.json -- eval.yaml"},
-		{"value that looks like a flag", "run eval.yaml -o --isolate", "run -o --isolate -- eval.yaml"},
-		{"negative number", "run eval.yaml --trials -1", "run --trials -1 -- eval.yaml"},
-		{"flag given again", "run --task a eval.yaml --task b", "run --task a --task b -- eval.yaml"},
-		{"bool with a value", "run eval.yaml --isolate=false", "run --isolate=false -- eval.yaml"},
-		{"bool takes no value", "run --isolate eval.yaml more", "run --isolate -- eval.yaml more"},
-		{"alias of a bool", "run --verbose eval.yaml", "run --verbose -- eval.yaml"},
-		{"one dash", "run eval.yaml -isolate", "run -isolate -- eval.yaml"},
-		{"unknown stays a flag", "run eval.yaml --isolat", "run --isolat -- eval.yaml"},
-		{"stdin is an argument", "run - --isolate", "run --isolate -- -"},
-		{"all after -- are arguments", "run --isolate -- --odd.yaml -v", "run --isolate -- --odd.yaml -v"},
-		{"-- after an argument", "run eval.yaml -- -v", "run -- eval.yaml -v"},
-		{"help drops the rest", "run eval.yaml --isolate --help", "run --help"},
-		{"short help", "run -h eval.yaml", "run -h"},
-		{"help after --", "run -- --help", "run -- --help"},
-		{"help as a value", "run -o --help eval.yaml", "run -o --help -- eval.yaml"},
-		{"flags of waza itself", "--help", "--help"},
-		{"unknown command", "rnu eval.yaml --isolate", "rnu eval.yaml --isolate"},
-		{"other commands", "grade RUN --format json", "grade --format json -- RUN"},
-		{"no arguments", "gc", "gc --"},
+// TestFlagsAnywhere checks which flags and arguments waza run gets, wherever flags stand: a flag that
+// is taken for an argument must not run an eval without isolation.
+func TestFlagsAnywhere(t *testing.T) {
+	tests := []struct{ args, flags, want string }{
+		{"", "", ""},
+		{"--isolate eval.yaml", "isolate=true", "eval.yaml"},
+		{"eval.yaml --isolate", "isolate=true", "eval.yaml"},
+		{"--isolate eval.yaml -v", "isolate=true v=true", "eval.yaml"},
+		{"eval.yaml -o out.json", "output=out.json", "eval.yaml"},
+		{"eval.yaml --output=out.json --isolate", "isolate=true output=out.json", "eval.yaml"},
+		{"eval.yaml -o --isolate", "output=--isolate", "eval.yaml"},
+		{"--task a eval.yaml --task b,c", "task=[a b,c]", "eval.yaml"},
+		{"eval.yaml --isolate=false", "isolate=false", "eval.yaml"},
+		{"--isolate eval.yaml more", "isolate=true", "eval.yaml more"},
+		{"--verbose eval.yaml", "v=true", "eval.yaml"},
+		{"eval.yaml -isolate", "isolate=true", "eval.yaml"},
+		{"- --isolate", "isolate=true", "-"},
+		{"--isolate -- --odd.yaml -v", "isolate=true", "--odd.yaml -v"},
+		{"eval.yaml -- -v", "", "eval.yaml -v"},
+		{"-- --help", "", "--help"},
+		{"-o --help eval.yaml", "output=--help", "eval.yaml"},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			args := append([]string{"waza"}, strings.Fields(test.args)...)
+		t.Run(test.args, func(t *testing.T) {
 			s, _, _ := testState()
-			got, err := permute(s.app(), args)
-			if err != nil {
+			app := s.app()
+			var flags []string
+			var args []string
+			app.Command("run").Action = func(_ context.Context, c *cli.Command) error {
+				for _, f := range c.Flags {
+					if name := f.Names()[0]; c.IsSet(name) {
+						flags = append(flags, fmt.Sprint(name, "=", c.Value(name)))
+					}
+				}
+				args = c.Args().Slice()
+				return nil
+			}
+			if err := app.Run(t.Context(), append([]string{"waza", "run"}, strings.Fields(test.args)...)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(append([]string{"waza"}, strings.Fields(test.want)...), got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			slices.Sort(flags)
+			if got := strings.Join(flags, " "); got != test.flags {
+				t.Errorf("flags are %q, want %q", got, test.flags)
+			}
+			if got := strings.Join(args, " "); got != test.want {
+				t.Errorf("arguments are %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-func TestPermuteMissingValue(t *testing.T) {
-	s, _, _ := testState()
-	for _, flag := range []string{"-o", "--output", "--task", "--timeout"} {
-		if args, err := permute(s.app(), []string{"waza", "run", "eval.yaml", flag}); err == nil {
-			t.Errorf("%s without a value: %q", flag, args)
+// TestTimeout checks the values that --timeout takes.
+func TestTimeout(t *testing.T) {
+	for value, want := range map[string]time.Duration{"300": 5 * time.Minute, "5m": 5 * time.Minute, "2s": 2 * time.Second, "1h5m": 65 * time.Minute, "1.5s": 1500 * time.Millisecond} {
+		var d duration
+		if err := d.Set(value); err != nil || d.Duration != want {
+			t.Errorf("%s is %v, %v; want %v", value, d.Duration, err, want)
+		}
+	}
+	for _, value := range []string{"", "soon", "1.5", "-3", "1e3", "99999999999999"} {
+		if err := new(duration).Set(value); err == nil {
+			t.Errorf("%q is a time", value)
 		}
 	}
 }
 
-func FuzzPermute(f *testing.F) {
-	for _, seed := range []string{"run eval.yaml --isolate", "run -- -v", "grade -o x RUN", "run --task", "", "--", "- -- -"} {
-		f.Add(seed)
+// TestCompletion checks what a shell is told that completes a command line.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{"run --isol": "--isolate:", "images": "prune:"} {
+		s, stdout, stderr := testState(append(strings.Fields(line), "--generate-shell-completion")...)
+		if code := s.main(t.Context()); code != exitOK || !strings.Contains(stdout.String(), want) {
+			t.Errorf("%q: exit code %d, %s%s; want %s", line, code, stdout, stderr, want)
+		}
 	}
-	s, _, _ := testState()
-	app := s.app()
-	f.Fuzz(func(t *testing.T, line string) {
-		args := append([]string{"waza"}, strings.Fields(line)...)
-		got, err := permute(app, args)
-		if err != nil || slices.Contains(got, "--help") || slices.Contains(got, "-h") {
-			return
-		}
-		count := func(list []string) map[string]int {
-			n := map[string]int{}
-			for _, arg := range list {
-				if arg != "--" {
-					n[arg]++
-				}
-			}
-			return n
-		}
-		if diff := cmp.Diff(count(args), count(got)); diff != "" {
-			t.Errorf("words were lost or made up (-want +got):\n%s", diff)
-		}
-	})
+	s, stdout, _ := testState("completion", "bash")
+	if code := s.main(t.Context()); code != exitOK || !strings.Contains(stdout.String(), "complete ") {
+		t.Errorf("exit code %d, %s", code, stdout)
+	}
 }
 
 // What is wrong with the command line is exit code 2 and one sentence, wherever
@@ -145,7 +143,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--nonsense", "-nonsense"},
 		{"new taks x", `unknown command new "taks"; did you mean "task"?`}, {"new it", "known here: grader, server, task"}, {"images lst", `unknown command images "lst"; did you mean "list"?`},
 		{"run --trials many", `invalid value "many" for --trials: must be a number; see waza run --help`},
-		{"run --isolate=maybe", `invalid boolean value "maybe" for --isolate: must be true or false`},
+		{"run --isolate=maybe", `invalid value "maybe" for --isolate: must be true or false`},
 		{"inspect --for soon", `invalid value "soon" for --for: must be a time, such as 10s`},
 		{"run --context-dir nowhere", "--context-dir: there is no directory nowhere"}, {"lock --context-dir flags_test.go x.yaml", "there is no directory flags_test.go"},
 		{"gate a", "gate takes one run, and with --against the run to compare it with"},

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/report/github"
@@ -24,14 +25,13 @@ func (s gateCommand) command() *cli.Command {
 			"than chance explains or has no trial that counts, if the pass rate over all tasks fell by more than\n" +
 			"chance, or if an attack newly succeeds. Tasks that failed before, and new tasks, may fail. RUN is a\n" +
 			"run directory, latest, or a results.json.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "against", Usage: "Compare with `RUN`, such as that of the main branch (required)"},
 			&cli.Float64Flag{Name: "max-drop", Usage: "Allow the pass rate over all tasks to fall by up to `POINTS` percentage points, whichever tasks regress", DefaultText: "no task may regress"},
 			&cli.BoolFlag{Name: "allow-flaky", Usage: "Allow a task that always passed to fail in some trials, within chance"},
 			formatFlag(formatDefault, formatJSON),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() != 1 || c.String("against") == "" {
 				return usage("gate takes one run, and with --against the run to compare it with; see waza gate --help")
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/containers"
 	"github.com/waza-isolate/waza/internal/text"
@@ -23,20 +23,19 @@ func (s gcCommand) command() *cli.Command {
 			"never touched, whichever machine it runs on. Images are kept, except for guest images of other\n" +
 			"builds of waza (after a day without use) and layers without a name or of other builds (after an\n" +
 			"hour).",
-		OnUsageError: usageError,
-		Flags:        append([]cli.Flag{onFlag()}, clusterFlags()...),
-		Action: func(c *cli.Context) error {
+		Flags: append([]cli.Flag{onFlag()}, clusterFlags()...),
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
 			if on, err := readOn(s.state, c); err != nil || on != "" {
 				if err == nil {
-					err = gcCluster(c.Context, s.state, clusterOf(c))
+					err = gcCluster(ctx, s.state, clusterOf(c))
 				}
 				return err
 			}
-			localErr := s.gcLocal(c.Context)
-			if err := s.gcEngine(c.Context); err != nil {
+			localErr := s.gcLocal(ctx)
+			if err := s.gcEngine(ctx); err != nil {
 				return err
 			}
 			return localErr

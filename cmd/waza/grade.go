@@ -1,9 +1,10 @@
 package main
 
 import (
+	"context"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -26,14 +27,13 @@ func (s gradeCommand) command() *cli.Command {
 			"\n" +
 			"A run may come from a stranger: if its record names an endpoint other than OpenAI's, or another\n" +
 			"variable for the key, --judge-url and --judge-key-env must name it too.",
-		OnUsageError: usageError,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "judge", Usage: "Ask the judge the questions that have no recorded answer"},
 			&cli.BoolFlag{Name: "judge-again", Usage: "Ask the judge all questions again; earlier answers are kept but no longer count"},
 			&cli.StringFlag{Name: "update-snapshots", Usage: "Overwrite the snapshots of `EVAL`'s diff graders with what the run produced"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, judgeFlags("--judge or --judge-again")...),
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 1, "one run directory"); err != nil {
 				return err
 			}
@@ -46,7 +46,7 @@ func (s gradeCommand) command() *cli.Command {
 			}
 			consulting := s.consulting(c)
 			consulting.Again = c.Bool("judge-again")
-			out, err := runner.Regrade(c.Context, runner.Regrading{
+			out, err := runner.Regrade(ctx, runner.Regrading{
 				Dir: dir, Ask: asksJudges(c), Consulting: consulting, Snapshots: c.String("update-snapshots"),
 				Host: s.host(normal, false),
 			})
@@ -75,7 +75,7 @@ func (s gradeCommand) printOutcome(out runner.Outcome, err error, f format, file
 	return exitWith(out.ExitCode())
 }
 
-func asksJudges(c *cli.Context) bool { return c.Bool("judge") || c.Bool("judge-again") }
+func asksJudges(c *cli.Command) bool { return c.Bool("judge") || c.Bool("judge-again") }
 
 // exitWith returns an error that exits with code and prints nothing; nil for exitOK.
 func exitWith(code int) error {

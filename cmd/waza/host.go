@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/containers"
@@ -270,8 +270,8 @@ func certificateCache() selftest.Cache {
 }
 
 func mcpFlag() cli.Flag {
-	return &cli.GenericFlag{
-		Name: "mcp", Value: &once{},
+	return &cli.StringFlag{
+		Name: "mcp", OnlyOnce: true,
 		Usage: "Add the MCP servers of a client's configuration `FILE`, such as mcp.json, to the eval's",
 	}
 }
@@ -282,11 +282,11 @@ func egressFlag() cli.Flag {
 
 // readOverlay reads the file of --mcp and prints notes on the parts that are ignored. It
 // returns nil without the flag.
-func (s *state) readOverlay(c *cli.Context) (*mcpconfig.ClientFile, error) {
+func (s *state) readOverlay(c *cli.Command) (*mcpconfig.ClientFile, error) {
 	if !c.IsSet("mcp") {
 		return nil, nil
 	}
-	return s.overlayFrom(c.Generic("mcp").(*once).value)
+	return s.overlayFrom(c.String("mcp"))
 }
 
 func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
@@ -299,7 +299,7 @@ func (s *state) overlayFrom(path string) (*mcpconfig.ClientFile, error) {
 
 // arguments returns the arguments of a command and, separately, the words after "--", which are
 // a command line themselves.
-func (s *state) arguments(c *cli.Context) (args, command []string) {
+func (s *state) arguments(c *cli.Command) (args, command []string) {
 	args = c.Args().Slice()
 	if at := slices.Index(s.args, "--"); at >= 0 {
 		command = s.args[at+1:]
@@ -322,7 +322,7 @@ func (s *state) readClient(name string, data []byte) (*mcpconfig.ClientFile, err
 }
 
 // consulting returns how to ask the judges on record, as far as the flags of c allow it.
-func (s *state) consulting(c *cli.Context) trial.Consulting {
+func (s *state) consulting(c *cli.Command) trial.Consulting {
 	judges := newJudges(s, &redact.Set{})
 	return trial.Consulting{Secrets: judges.secrets, Connect: func(j evidence.Judge) (trial.Judge, error) {
 		if missing := missingJudgeFlags(j, c.String(judgeURL), c.String(judgeKeyEnv)); missing != "" {

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/docker/go-units"
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
@@ -36,32 +36,32 @@ func (s imagesCommand) command() *cli.Command {
 		Usage: "Manage the images that waza builds",
 		Description: "A run builds the images that it needs. Each agent that comes with waza has an image, and so has\n" +
 			"each npx or uvx package of a server, and each server that is built from source.",
-		OnUsageError: usageError,
-		Action:       noSubcommand, HideHelpCommand: true,
-		Subcommands: []*cli.Command{
+		Action: noSubcommand, HideHelpCommand: true,
+		Commands: []*cli.Command{
 			{
 				Name: "list", Usage: "List built images, and the agents that images can be built for",
-				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
-				Action: func(c *cli.Context) error {
+				Flags: []cli.Flag{baseFlag},
+				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.listImages(c.Context, c.String("base"))
+					return s.listImages(ctx, c.String("base"))
 				},
 			},
 			{
 				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
-				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
-				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
+				Flags: []cli.Flag{baseFlag},
+				Action: func(ctx context.Context, c *cli.Command) error {
+					return s.buildImages(ctx, c.Args().Slice(), c.String("base"))
+				},
 			},
 			{
 				Name: "save", Usage: "Write the images of an eval to an archive, and their list to waza.images.json", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
-				OnUsageError: usageError,
-				Action: func(c *cli.Context) error {
+				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 1, 2, "a file to write and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return s.exportImages(ctx, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						file, err := os.Create(c.Args().First())
 						if err != nil {
 							return i, usage("%w", err)
@@ -72,25 +72,23 @@ func (s imagesCommand) command() *cli.Command {
 			},
 			{
 				Name: "push", Usage: "Push the images of an eval to a registry, and write their list to waza.images.json", ArgsUsage: "REGISTRY [EVAL.yaml | DIR | SKILL]",
-				OnUsageError: usageError,
-				Action: func(c *cli.Context) error {
+				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 1, 2, "a registry and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return s.exportImages(ctx, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
 					})
 				},
 			},
 			{
 				Name: "prune", Usage: "Remove images of agents and packages that this version does not use, and old ones of sources",
-				Description:  "Nothing is removed during a run, which may be one of another version.",
-				OnUsageError: usageError,
-				Action: func(c *cli.Context) error {
+				Description: "Nothing is removed during a run, which may be one of another version.",
+				Action: func(ctx context.Context, c *cli.Command) error {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.pruneImages(c.Context)
+					return s.pruneImages(ctx)
 				},
 			},
 		},
@@ -203,12 +201,12 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 
 // exportImages builds or pulls the images of an eval, has export bring them to where a cluster
 // finds them, and writes a list of them next to the eval.
-func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
+func (s imagesCommand) exportImages(ctx context.Context, c *cli.Command, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
 	path, err := evalNamed(c.Args().Get(1))
 	if err != nil {
 		return err
 	}
-	ctx, stop := interruptible(c.Context, s.stderr)
+	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	q := runner.Request{Eval: path, Name: "images", Choices: runner.Choices{Isolated: true}, Keyless: true, Host: s.host(normal, false)}
 	job, err := runner.Load(q)

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence"
@@ -48,7 +48,6 @@ func (s initCommand) command() *cli.Command {
 			"in DIR, or one in --image. Source needs a Dockerfile, package.json, go.mod, pyproject.toml or\n" +
 			"requirements.txt; without one, init writes a Dockerfile for COMMAND.\n\n" +
 			"On a terminal, init without arguments asks. No key is needed: executor script plays the tasks.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "name", Usage: "Call the eval `NAME`, and the server if there is only one", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "dir", Usage: "Write the files to `DIR`", DefaultText: "that of the source, or the current directory"},
@@ -60,13 +59,13 @@ func (s initCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "force", Usage: "Overwrite existing files"},
 			egressFlag(), allowWeakFlag("Continue", ""),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			s := initCommand{s.onScreen()}
 			b, err := s.readNewEval(c)
 			if err != nil {
 				return err
 			}
-			ctx, stop := interruptible(c.Context, s.stderr)
+			ctx, stop := interruptible(ctx, s.stderr)
 			defer stop()
 			return s.init(ctx, b)
 		},
@@ -93,7 +92,7 @@ type newEval struct {
 }
 
 // readNewEval reads the command line, and asks for what is missing on a terminal.
-func (s initCommand) readNewEval(c *cli.Context) (*newEval, error) {
+func (s initCommand) readNewEval(c *cli.Command) (*newEval, error) {
 	b := &newEval{
 		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
 		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), egress: c.StringSlice("egress"), secrets: map[string]string{},
@@ -550,7 +549,7 @@ func (s initCommand) firstRun(ctx context.Context, b *newEval) error {
 		for _, attack := range b.allowWeak {
 			args = append(args, "--allow-weak", attack)
 		}
-		failed = s.app().RunContext(ctx, append(args, "--", path))
+		failed = s.app().Run(ctx, append(args, "--", path))
 	} else {
 		next[0], does[0] = run, "run the eval"
 	}

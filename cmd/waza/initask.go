@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
@@ -52,7 +52,7 @@ func (a *asker) ask(question, fallback string) (string, error) {
 }
 
 // ask asks for what the command line does not specify.
-func (s initCommand) ask(a *asker, b *newEval, c *cli.Context) error {
+func (s initCommand) ask(a *asker, b *newEval, c *cli.Command) error {
 	if err := b.checkNew(); err != nil { // before asking questions
 		return err
 	}

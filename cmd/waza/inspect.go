@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
@@ -44,7 +45,6 @@ func (s inspectCommand) command() *cli.Command {
 			"uvx, docker run, or a program in --image. Without any, the servers of the eval here are inspected.\n\n" +
 			"Each server is started in its own container, asked for its lists, watched for a while, and\n" +
 			"stopped. Tools, prompts and resources are used only with --call, --get and --read.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run servers in containers; required unless they are remote"},
 			&cli.StringSliceFlag{Name: "server", Usage: "Inspect only the server called `NAME` (repeatable)"},
@@ -62,12 +62,12 @@ func (s inspectCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "full", Usage: "Print full descriptions and schemas"},
 			formatFlag(formatDefault, formatJSON, formatSARIF),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			q, err := s.newInspection(c)
 			if err != nil {
 				return err
 			}
-			ctx, stop := interruptible(c.Context, s.stderr)
+			ctx, stop := interruptible(ctx, s.stderr)
 			defer stop()
 			report, err := runner.Inspect(ctx, q)
 			if report.Ended.IsZero() {
@@ -79,7 +79,7 @@ func (s inspectCommand) command() *cli.Command {
 }
 
 // newInspection returns the inspection that the command line asks for.
-func (s inspectCommand) newInspection(c *cli.Context) (runner.Inspection, error) {
+func (s inspectCommand) newInspection(c *cli.Command) (runner.Inspection, error) {
 	exercises, err := readExercises(c)
 	if err != nil {
 		return runner.Inspection{}, err
@@ -117,7 +117,7 @@ func (s inspectCommand) newInspection(c *cli.Context) (runner.Inspection, error)
 
 // printReport prints the report of an inspection that was written to dir. err is from pinning
 // servers.
-func (s inspectCommand) printReport(c *cli.Context, report inspection.Report, err error, dir string) error {
+func (s inspectCommand) printReport(c *cli.Command, report inspection.Report, err error, dir string) error {
 	var printed error
 	switch formatOf(c) {
 	case formatJSON:
@@ -140,7 +140,7 @@ func (s inspectCommand) printReport(c *cli.Context, report inspection.Report, er
 	return nil
 }
 
-func readExercises(c *cli.Context) (all []inspection.Exercise, err error) {
+func readExercises(c *cli.Command) (all []inspection.Exercise, err error) {
 	taking := 0 // how many take --args
 	for _, what := range []string{inspection.Call, inspection.Get, inspection.Read} {
 		if !c.IsSet(what) {
@@ -181,7 +181,7 @@ type target struct {
 func serverFiles() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
-func (s inspectCommand) findTarget(c *cli.Context) (target, error) {
+func (s inspectCommand) findTarget(c *cli.Command) (target, error) {
 	args, command := s.arguments(c)
 	servers, image := c.StringSlice("server"), c.String("image")
 	switch {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/agents/script"
 	"github.com/waza-isolate/waza/eval"
@@ -26,13 +26,12 @@ func (s lockCommand) command() *cli.Command {
 			"that no task needs are removed. No trial is run.\n\n" +
 			"Without an argument, waza lock does so for eval.yaml in the current directory, or for all evals of\n" +
 			"the project.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			contextDirFlag(),
 			mcpFlag(),
 			&cli.BoolFlag{Name: "update", Usage: "Resolve all packages again, not only missing ones"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			evals, err := targets(c)
 			if err != nil {
 				return err
@@ -41,7 +40,7 @@ func (s lockCommand) command() *cli.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := interruptible(c.Context, s.stderr)
+			ctx, stop := interruptible(ctx, s.stderr)
 			defer stop()
 			for _, path := range evals {
 				e, tasks, err := eval.Load(path, eval.Options{

@@ -40,7 +40,7 @@ func main() {
 		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
-	wrapHelp(width(os.Stdout))
+	setHelp(width(os.Stdout))
 	if hasCluster && len(os.Args) == 2 && os.Args[1] == "shard" { // in a pod of waza run --shards
 		if err := runShard(s); err != nil {
 			os.Exit(s.end(withExitCode(err)))

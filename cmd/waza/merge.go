@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/runner"
 )
@@ -21,12 +22,11 @@ func (s mergeCommand) command() *cli.Command {
 		ArgsUsage: "RUN...",
 		Description: "Makes one run directory of those that waza run --shard has made, with results, report and seal as\n" +
 			"if one process had run all trials. The shards stay as they are.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "run-dir", Usage: "Write the merged run to the new directory `DIR` (default: .waza/runs/<time>-<name>-<random>)"},
 			outputFlag(), formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, anyNumber, "the run directories of all shards"); err != nil {
 				return err
 			}
@@ -56,6 +56,9 @@ func (v *shardValue) Set(value string) error {
 	v.Shard = &runner.Shard{Number: i, Of: n}
 	return nil
 }
+
+// Get implements [cli.Value].
+func (v *shardValue) Get() any { return v }
 
 func (v *shardValue) String() string {
 	if v.Shard == nil {

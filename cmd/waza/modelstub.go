@@ -11,7 +11,7 @@ import (
 	"os/signal"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/strictyaml"
@@ -29,16 +29,15 @@ func (s modelStubCommand) command() *cli.Command {
 		Description: "Serves OpenAI's chat completions and responses, Anthropic's messages and Google's generateContent\n" +
 			"until it is interrupted, with the answers of a script; see docs/model-stub.md. It needs no key and\n" +
 			"connects to nothing. Each request is logged to stderr.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "script", Usage: "Play the turns in `FILE`"},
 			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.NArg() > 0 || c.String("script") == "" {
 				return usage("model-stub takes --script FILE and no arguments; see waza model-stub --help")
 			}
-			return s.modelStub(c.Context, c.String("script"), c.String("listen"))
+			return s.modelStub(ctx, c.String("script"), c.String("listen"))
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/files"
 	"github.com/waza-isolate/waza/internal/jsontext"
@@ -26,13 +27,12 @@ type newCommand struct{ *state }
 func (s newCommand) command() *cli.Command {
 	evalFlag := &cli.StringFlag{Name: "eval", Usage: "Add to `EVAL`, a file, directory or skill", DefaultText: "the one here"}
 	return &cli.Command{
-		Name:         "new",
-		Usage:        "Add a task, a server or a grader to an eval",
-		OnUsageError: usageError,
-		Action:       noSubcommand, HideHelpCommand: true,
-		Subcommands: []*cli.Command{
+		Name:   "new",
+		Usage:  "Add a task, a server or a grader to an eval",
+		Action: noSubcommand, HideHelpCommand: true,
+		Commands: []*cli.Command{
 			{
-				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME", OnUsageError: usageError,
+				Name: "task", Usage: "Add a task to an eval", ArgsUsage: "NAME",
 				Description: "Writes a task file with places marked CHANGE ME. The task fails until they are replaced.",
 				Flags: []cli.Flag{
 					evalFlag,
@@ -43,13 +43,13 @@ func (s newCommand) command() *cli.Command {
 				Action: s.task,
 			},
 			{
-				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]", OnUsageError: usageError,
+				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]",
 				Description: "COMMAND starts the server as in a client: npx, uvx, docker run, a program in --image, or one in the\ncurrent directory, whose image is then built from it.",
 				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "image", Usage: "Run COMMAND in `IMAGE`"}},
 				Action:      s.server,
 			},
 			{
-				Name: "grader", Usage: "Add a grader for every task to an eval", ArgsUsage: "NAME", OnUsageError: usageError,
+				Name: "grader", Usage: "Add a grader for every task to an eval", ArgsUsage: "NAME",
 				Description: "Writes graders/NAME.yaml with places marked CHANGE ME, and adds a reference to it to the eval.",
 				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "type", Value: "text", Usage: "Write a grader of `TYPE`, such as text, file, mcp_compliance, tool_calls or prompt"}},
 				Action:      s.grader,
@@ -68,7 +68,7 @@ type evalEdit struct {
 
 // name returns the command's first argument, which must be usable as a file name. It fails if
 // there are more than most arguments.
-func (s newCommand) name(c *cli.Context, most int) (string, error) {
+func (s newCommand) name(c *cli.Command, most int) (string, error) {
 	name := c.Args().First()
 	if err := takes(c, 1, most, "a name"); err != nil {
 		return "", err
@@ -79,7 +79,7 @@ func (s newCommand) name(c *cli.Context, most int) (string, error) {
 	return name, nil
 }
 
-func (s newCommand) open(c *cli.Context) (*evalEdit, error) {
+func (s newCommand) open(c *cli.Command) (*evalEdit, error) {
 	path, err := evalNamed(c.String("eval"))
 	if err != nil {
 		return nil, usage("--eval: %w", err)
@@ -140,7 +140,7 @@ func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry string) error 
 	return err
 }
 
-func (s newCommand) task(c *cli.Context) error {
+func (s newCommand) task(_ context.Context, c *cli.Command) error {
 	name, err := s.name(c, 1)
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s newCommand) task(c *cli.Context) error {
 	return nil
 }
 
-func (s newCommand) server(c *cli.Context) error {
+func (s newCommand) server(_ context.Context, c *cli.Command) error {
 	args, command := s.arguments(c)
 	if len(args) != 2 && (len(args) != 1 || len(command) == 0) || len(args) == 2 && len(command) > 0 {
 		return usage("new server takes a name, and a URL or a command after --; see waza new server --help")
@@ -223,7 +223,7 @@ func (s newCommand) server(c *cli.Context) error {
 	return nil
 }
 
-func (s newCommand) grader(c *cli.Context) error {
+func (s newCommand) grader(_ context.Context, c *cli.Command) error {
 	name, err := s.name(c, 1)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/runner"
@@ -30,12 +30,12 @@ func clusterFlags() []cli.Flag {
 	}
 }
 
-func clusterOf(c *cli.Context) eval.Kubernetes {
+func clusterOf(c *cli.Command) eval.Kubernetes {
 	return eval.Kubernetes{Context: c.String("context"), Namespace: c.String("namespace")}
 }
 
 // onOf returns the backend of --on, or "" for Docker.
-func onOf(c *cli.Context) string {
+func onOf(c *cli.Command) string {
 	if on := c.String("on"); on != "docker" {
 		return on
 	}
@@ -44,7 +44,7 @@ func onOf(c *cli.Context) string {
 
 // readOn returns the backend of --on, or "" for Docker. If this executable does not contain the
 // backend, it is replaced by one that does.
-func readOn(s *state, c *cli.Context) (string, error) {
+func readOn(s *state, c *cli.Command) (string, error) {
 	switch on := onOf(c); on {
 	case "":
 		for _, name := range []string{"context", "namespace", "print", "remove-interface"} {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -53,7 +53,7 @@ func otelFlags() []cli.Flag {
 type variables func(name string) (value string, found bool)
 
 // readTracing reads the flags of a command and OpenTelemetry's variables.
-func readTracing(c *cli.Context, env variables) (t tracing, err error) {
+func readTracing(c *cli.Command, env variables) (t tracing, err error) {
 	t.content, t.file = c.Bool("otel-include-payloads") || env.capturesContent(), c.String("otel-file")
 	exporter := c.String("otel-exporter")
 	for _, flag := range otelFlags()[1:] {
@@ -88,7 +88,7 @@ func (env variables) capturesContent() bool {
 }
 
 // readCollector reads the collector's endpoint, headers and timeout.
-func (t *tracing) readCollector(c *cli.Context, env variables) (err error) {
+func (t *tracing) readCollector(c *cli.Command, env variables) (err error) {
 	// Variables for traces override those for all signals.
 	variable := func(name string) (value, from string) {
 		for _, from := range []string{"OTEL_EXPORTER_OTLP_TRACES_" + name, "OTEL_EXPORTER_OTLP_" + name} {

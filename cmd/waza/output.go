@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 
 	"github.com/waza-isolate/waza/evidence"
@@ -35,7 +35,7 @@ func formatFlag(all ...format) cli.Flag {
 	return &cli.StringFlag{Name: "format", Aliases: []string{"f"}, Value: string(formatDefault), Usage: "Print in `FORMAT`: " + either(all), Action: mustBeOneOf("format", all)}
 }
 
-func formatOf(c *cli.Context) format { return format(c.String("format")) }
+func formatOf(c *cli.Command) format { return format(c.String("format")) }
 
 // either joins names with commas and a final "or".
 func either[T ~string](all []T) string {
@@ -101,7 +101,7 @@ type runOutput struct {
 }
 
 // readOutput reads the flags for the output of a run.
-func readOutput(s *state, c *cli.Context) (out runOutput, err error) {
+func readOutput(s *state, c *cli.Command) (out runOutput, err error) {
 	out = runOutput{state: s, file: c.String("output"), format: formatOf(c)}
 	if out.exports, err = readExports(c, out.file); err != nil {
 		return out, err

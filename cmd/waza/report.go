@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,7 @@ import (
 	"slices"
 	"syscall"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/report/github"
@@ -31,12 +32,11 @@ func (s reportCommand) command() *cli.Command {
 			"ended early. --output writes the HTML page to another file, which is required for a run that is\n" +
 			"still going on and for several runs. --format github-comment prints a comment for a pull request\n" +
 			"and writes nothing.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "Write the HTML page to `FILE`"},
 			formatFlag(formatDefault, formatGitHub),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, anyNumber, "run directories"); err != nil {
 				return err
 			}

@@ -1,11 +1,12 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
@@ -23,7 +24,6 @@ func (s rerunCommand) command() *cli.Command {
 		Description: "Runs the eval of RUN (a run directory, or latest) as its files are now, with the options of RUN,\n" +
 			"in a new run directory. EVAL is the path of the eval if it was moved. RUN is not changed; to\n" +
 			"complete a run that ended early, use waza run --resume.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "failed", Usage: "Run only tasks with a trial that did not pass"},
 			&cli.StringSliceFlag{Name: "task", Aliases: []string{"t"}, Usage: "Run only tasks whose id or name matches `GLOB` (repeatable)"},
@@ -37,16 +37,16 @@ func (s rerunCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
 				return err
 			}
-			return rerunCommand{s.onScreen()}.rerun(c)
+			return rerunCommand{s.onScreen()}.rerun(ctx, c)
 		},
 	}
 }
 
-func (s rerunCommand) rerun(c *cli.Context) error {
+func (s rerunCommand) rerun(ctx context.Context, c *cli.Command) error {
 	dir, err := runNamed(c.Args().First())
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s rerunCommand) rerun(c *cli.Context) error {
 		which = "tasks"
 	}
 	s.printStatus("running " + which + " of " + path + " again, " + how)
-	ctx, stop := interruptible(c.Context, s.stderr)
+	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	return runCommand(s).runAll(ctx, o, runner.Batch{
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/agents/adapter"
 	"github.com/waza-isolate/waza/containers"
@@ -30,11 +30,10 @@ type runCommand struct{ *state }
 
 func (s runCommand) command() *cli.Command {
 	return &cli.Command{
-		Name:         "run",
-		Usage:        "Run an eval",
-		ArgsUsage:    "[EVAL.yaml | DIR | SKILL]",
-		Description:  "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --parallel and --prepare, the options that say what is printed, written and exported,\n--allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
-		OnUsageError: usageError,
+		Name:        "run",
+		Usage:       "Run an eval",
+		ArgsUsage:   "[EVAL.yaml | DIR | SKILL]",
+		Description: "Without an argument, waza run runs eval.yaml in the current directory, or all evals of the\nproject.\n\n--resume RUN completes a run that ended early and keeps its finished trials. It takes\n--workers, --parallel and --prepare, the options that say what is printed, written and exported,\n--allow-host-hooks if the eval needs it, and --judge-url and --judge-key-env if a judge has yet to be asked.",
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "isolate", Usage: "Run each trial in its own containers; without this flag nothing is isolated"},
 			onFlag(),
@@ -75,7 +74,7 @@ func (s runCommand) command() *cli.Command {
 			&cli.BoolFlag{Name: "q", Aliases: []string{"quiet"}, Usage: "Print only failed trials and the verdict"},
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, slices.Concat(judgeFlags("--resume"), exportFlags(), otelFlags(), inertFlags())...),
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			on, err := readOn(s.state, c)
 			if err != nil {
 				return err
@@ -85,7 +84,7 @@ func (s runCommand) command() *cli.Command {
 			}
 			s := runCommand{s.onScreen()}
 			if c.IsSet("resume") {
-				return resumeCommand(s).resumeRun(c)
+				return resumeCommand(s).resumeRun(ctx, c)
 			}
 			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
@@ -99,7 +98,7 @@ func (s runCommand) command() *cli.Command {
 				return err
 			}
 			warnOfInert(c, s.stderr)
-			ctx, stop := interruptible(c.Context, s.stderr) // shared by all runs of the command
+			ctx, stop := interruptible(ctx, s.stderr) // shared by all runs of the command
 			defer stop()
 			return s.run(ctx, c, evals)
 		},
@@ -107,7 +106,7 @@ func (s runCommand) command() *cli.Command {
 }
 
 // run runs evals as the command line asks. The exit code is that of the worst run.
-func (s runCommand) run(ctx context.Context, c *cli.Context, evals []string) error {
+func (s runCommand) run(ctx context.Context, c *cli.Command, evals []string) error {
 	o, err := s.readOptions(c, evals)
 	if err != nil {
 		return err
@@ -157,7 +156,7 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 }
 
 // request returns the request for one of the runs.
-func (s runCommand) request(c *cli.Context, o runOptions) (q runner.Request, err error) {
+func (s runCommand) request(c *cli.Command, o runOptions) (q runner.Request, err error) {
 	q = o.Request
 	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
 	if q.Shards > 0 {
@@ -237,7 +236,7 @@ func outputFlag() cli.Flag {
 }
 
 func contextDirFlag() cli.Flag {
-	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "Take fixtures from `DIR` instead of the directory fixtures next to the eval", Action: func(_ *cli.Context, dir string) error {
+	return &cli.StringFlag{Name: "context-dir", Aliases: []string{"c"}, Usage: "Take fixtures from `DIR` instead of the directory fixtures next to the eval", Action: func(_ context.Context, _ *cli.Command, dir string) error {
 		if !isDir(dir) {
 			return usage("--context-dir: there is no directory %s", dir)
 		}
@@ -262,7 +261,7 @@ func (o runOptions) labelOf(eval string) string {
 	return slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
 }
 
-func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, err error) {
+func (s runCommand) readOptions(c *cli.Command, evals []string) (o runOptions, err error) {
 	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
@@ -318,7 +317,7 @@ func (s runCommand) readOptions(c *cli.Context, evals []string) (o runOptions, e
 // maxShards is how many runners --shards may start.
 const maxShards = 256
 
-func checkShards(c *cli.Context, o runOptions) error {
+func checkShards(c *cli.Command, o runOptions) error {
 	switch {
 	case !c.IsSet("shards"):
 		return nil
@@ -338,7 +337,7 @@ func checkShards(c *cli.Context, o runOptions) error {
 
 // readOutputAndPace reads the options that cannot change a trial's outcome: where output goes, and
 // how many trials run at once.
-func readOutputAndPace(s *state, c *cli.Context) (runOutput, runner.Pace, error) {
+func readOutputAndPace(s *state, c *cli.Command) (runOutput, runner.Pace, error) {
 	out, err := readOutput(s, c)
 	if err != nil {
 		return out, runner.Pace{}, err
@@ -348,7 +347,7 @@ func readOutputAndPace(s *state, c *cli.Context) (runOutput, runner.Pace, error)
 }
 
 // readPace reads how many trials run at once.
-func readPace(c *cli.Context) (p runner.Pace, err error) {
+func readPace(c *cli.Command) (p runner.Pace, err error) {
 	p = runner.Pace{Parallel: c.Bool("parallel"), Prewarm: -1}
 	if c.IsSet("prepare") {
 		p.Prewarm = c.Int("prepare")
@@ -384,7 +383,7 @@ func modelFlag() cli.Flag {
 // readVariants returns each executor of the command line with each model, or with its own model
 // (NAME=MODEL). Without either flag it returns one empty variant, which leaves the eval
 // unchanged.
-func readVariants(c *cli.Context) ([]runner.Variant, error) {
+func readVariants(c *cli.Command) ([]runner.Variant, error) {
 	executors, err := listOf(c, "executor", executorName)
 	if err != nil {
 		return nil, err
@@ -431,7 +430,7 @@ var (
 
 // listOf returns the values of a repeatable flag with comma-separated values. It returns one
 // empty value if the flag is not given.
-func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string, err error) {
+func listOf(c *cli.Command, flag string, looks *regexp.Regexp) (values []string, err error) {
 	if !c.IsSet(flag) {
 		return []string{""}, nil
 	}
@@ -456,7 +455,7 @@ func listOf(c *cli.Context, flag string, looks *regexp.Regexp) (values []string,
 type resumeCommand struct{ *state }
 
 // resumeRun completes the run that --resume names, with the options it was started with.
-func (s resumeCommand) resumeRun(c *cli.Context) error {
+func (s resumeCommand) resumeRun(ctx context.Context, c *cli.Command) error {
 	if err := checkResumable(c); err != nil {
 		return err
 	}
@@ -476,7 +475,7 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 			return err
 		}
 	}
-	ctx, stop := interruptible(c.Context, s.stderr)
+	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	r := runner.Resumption{
 		Dir: dir, Eval: c.Args().First(), Pace: pace, HostHooks: c.Bool("allow-host-hooks"),
@@ -498,8 +497,8 @@ func (s resumeCommand) resumeRun(c *cli.Context) error {
 var resumeFlags = []string{"resume", "isolate", "on", "workers", "prepare", "parallel", "output", "format", "v", "debug", "q", "reporter", "output-dir", "transcript-dir", "session-log", "session-dir", "otel-exporter", "otel-endpoint", "otel-headers", "otel-file", "otel-include-payloads", "no-update-check", "no-cache", "no-summary", "allow-host-hooks", judgeURL, judgeKeyEnv}
 
 // checkResumable rejects options that cannot be changed when a run is resumed.
-func checkResumable(c *cli.Context) error {
-	for _, flag := range c.Command.Flags {
+func checkResumable(c *cli.Command) error {
+	for _, flag := range c.Flags {
 		if name := flag.Names()[0]; c.IsSet(name) && !slices.Contains(resumeFlags, name) {
 			return usage("--%s cannot be given with --resume: a run is resumed with its own options; leave it out, or start a new run", name)
 		}

@@ -10,7 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/internal/text"
 	"github.com/waza-isolate/waza/runner"
@@ -31,13 +31,12 @@ func (s serveCommand) command() *cli.Command {
 			"the progress of runs, and JSON; see docs/serve.md. The address that it prints contains a token\n" +
 			"that is required for access. With --mcp an agent reads the runs: it lists them, asks why one failed,\n" +
 			"reads trials and compares runs, by the Model Context Protocol.",
-		OnUsageError: usageError,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "Listen on `HOST:PORT`; port 0 picks a free port", Value: "127.0.0.1:0"},
 			&cli.BoolFlag{Name: "mcp", Usage: "Serve an MCP client on stdin and stdout, and no browser"},
 			&cli.BoolFlag{Name: otherMachines, Usage: "Allow --listen to use an address that other machines can reach"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 0, 1, "one directory"); err != nil {
 				return err
 			}
@@ -49,13 +48,13 @@ func (s serveCommand) command() *cli.Command {
 				if c.IsSet("listen") || c.IsSet(otherMachines) {
 					return usage("--mcp serves on stdin and stdout: leave out --listen and --%s", otherMachines)
 				}
-				return s.serveMCP(c.Context, dir)
+				return s.serveMCP(ctx, dir)
 			}
 			address, err := addressToServe(c.String("listen"), c.Bool(otherMachines))
 			if err != nil {
 				return err
 			}
-			return s.serve(c.Context, dir, address)
+			return s.serve(ctx, dir, address)
 		},
 	}
 }

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/text"
@@ -20,15 +21,14 @@ type showCommand struct{ *state }
 
 func (s showCommand) command() *cli.Command {
 	return &cli.Command{
-		Name:         "show",
-		Usage:        "Show what happened in a trial",
-		ArgsUsage:    "RUN [TASK [N]]",
-		Description:  "Prints the prompt, the answers of models, the calls on the wire with their results, other events,\nand the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as\nTASK N. RUN is a run directory, or latest.",
-		OnUsageError: usageError,
+		Name:        "show",
+		Usage:       "Show what happened in a trial",
+		ArgsUsage:   "RUN [TASK [N]]",
+		Description: "Prints the prompt, the answers of models, the calls on the wire with their results, other events,\nand the verdicts. If several trials of RUN match, they are listed. TASK/N is the same as\nTASK N. RUN is a run directory, or latest.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "full", Aliases: []string{"v"}, Usage: "Do not shorten texts"},
 		},
-		Action: func(c *cli.Context) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if err := takes(c, 1, 3, "a run directory, and the trial to show"); err != nil {
 				return err
 			}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 )
 
 var (
@@ -51,7 +51,7 @@ func TestDocumentsShowCommandsThatExist(t *testing.T) {
 }
 
 // unknown is the first command or flag among words that there is not; empty if all are there.
-func unknown(app *cli.App, words []string) string {
+func unknown(app *cli.Command, words []string) string {
 	command := app.Command(words[0])
 	if command == nil {
 		return "command " + words[0]
@@ -60,7 +60,7 @@ func unknown(app *cli.App, words []string) string {
 		if word == "--" {
 			break
 		}
-		for _, sub := range command.Subcommands {
+		for _, sub := range command.Commands {
 			if sub.Name == word {
 				command = sub
 			}

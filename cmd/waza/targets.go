@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
+	"github.com/urfave/cli/v3"
 
 	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/internal/text"
@@ -17,7 +17,7 @@ import (
 )
 
 // targets returns the eval files that the command line names.
-func targets(c *cli.Context) ([]string, error) {
+func targets(c *cli.Command) ([]string, error) {
 	if err := takes(c, 0, 1, "one eval, directory or skill"); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func evalsOf(project *eval.Project) ([]string, error) {
 }
 
 // discover finds all evals below dir. With --strict every skill must have one.
-func discover(c *cli.Context, dir string) ([]string, error) {
+func discover(c *cli.Command, dir string) ([]string, error) {
 	project, err := eval.FindProject(".")
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
