@@ -352,7 +352,7 @@ func (e *execution) getImages(ctx context.Context, backend Backend) error {
 	return nil
 }
 
-// certify attacks a sandbox of the run's kind, unless a certificate of today exists, and adds
+// certify attacks a sandbox of the run's kind, unless a valid certificate exists, and adds
 // the result to the record. It fails if an attack that is not allowed gets out.
 func (e *execution) certify(ctx context.Context, backend Backend) (err error) {
 	attackable, ok := backend.(selftest.Backend)

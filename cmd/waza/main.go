@@ -13,7 +13,7 @@ import (
 	"github.com/waza-isolate/waza/sandbox/probe"
 )
 
-// version is set by the linker; see Makefile.
+// version is set by the linker; see scripts/build.
 var version = ""
 
 func main() {

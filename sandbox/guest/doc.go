@@ -9,11 +9,14 @@
 //	exec     start a program: stdio, signals, exit
 //	accept   listen on an address of this container and pass on connections
 //	dial     connect to an address of this container
+//	signal   send a signal to a program that exec started
 //	put get  a tree of files as tar
+//	find     one file as tar, without following links
 //	resolve  answer the container's DNS queries and report them
 //	usage    report the container's resource usage
 //	watch    the same, and again when a limit is reached
 //	observe  report what watched programs did
+//	ping     report that the guest is alive
 //
 // The runner opens every stream except those for accepted connections. It trusts a guest with
 // nothing beyond what the guest's container could do anyway: a program may have taken over the
