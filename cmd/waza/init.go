@@ -161,18 +161,22 @@ func (s initCommand) setDetected(b *newEval, dir string, found scaffold.Found) e
 
 // setURL sets b's server to one at a URL.
 func (b *newEval) setURL(address string) error {
-	name, server, err := serverOfURL(address)
+	name, server, err := serverOfURL(address, b.image)
 	if err != nil {
 		return err
 	}
 	return b.setServer(name, server)
 }
 
-// serverOfURL returns the server at a URL and a name for it, which may be empty.
-func serverOfURL(address string) (name string, server mcpconfig.Server, err error) {
+// serverOfURL returns the server at a URL and a name for it, which may be empty. image is the value of
+// --image, with which there is no such server.
+func serverOfURL(address, image string) (name string, server mcpconfig.Server, err error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
+	switch {
+	case err != nil || u.Hostname() == "":
 		return "", mcpconfig.Server{}, usage("%s is not the URL of a server", text.Inert(address))
+	case image != "":
+		return "", mcpconfig.Server{}, usage("--image is for a program that waza starts, and a server at a URL is running already: leave it out")
 	}
 	server.URL = address
 	if mcpconfig.IsEventsURL(address) {

@@ -196,7 +196,7 @@ func (s inspectCommand) findTarget(c *cli.Context) (target, error) {
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
-		name, server, err := serverOfURL(args[0])
+		name, server, err := serverOfURL(args[0], image)
 		if err != nil {
 			return target{}, err
 		}
