@@ -41,7 +41,7 @@ type state struct {
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer
-	stderr  io.Writer
+	stderr  *screen
 	lookup  func(string) (string, bool)
 	version string
 	guest   string                            // the executable that becomes process 1 of containers; defaults to this one
@@ -190,7 +190,7 @@ func (s *state) app() *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {},
 		OnUsageError:              usageError,
 		CommandNotFound:           nil,
-		Commands:                  []*cli.Command{initCommand{s}.command(), newCommand{s}.command(), checkCommand{s}.command(), runCommand{s}.command(), rerunCommand{s}.command(), mergeCommand{s}.command(), gradeCommand{s}.command(), showCommand{s}.command(), reportCommand{s}.command(), compareCommand{s}.command(), gateCommand{s}.command(), exportCommand{s}.command(), serveCommand{s}.command(), inspectCommand{s}.command(), lockCommand{s}.command(), imagesCommand{s}.command(), modelStubCommand{s}.command(), doctorCommand{s}.command(), gcCommand{s}.command(), schemaCommand{s}.command(), versionCommand{s}.command()},
+		Commands:                  []*cli.Command{initCommand(s), newCommand(s), checkCommand(s), runCommand(s), rerunCommand(s), mergeCommand(s), gradeCommand(s), showCommand(s), reportCommand(s), compareCommand(s), gateCommand(s), exportCommand(s), serveCommand(s), inspectCommand(s), lockCommand(s), imagesCommand(s), modelStubCommand(s), doctorCommand(s), gcCommand(s), schemaCommand(s), versionCommand(s)},
 		Action:                    noCommand,
 		DisableSliceFlagSeparator: true,
 	}
@@ -281,9 +281,7 @@ func flagNames(command *cli.Command) (names []string) {
 }
 
 // versionCommand is waza version.
-type versionCommand struct{ *state }
-
-func (s versionCommand) command() *cli.Command {
+func versionCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "Print the version", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -310,9 +308,7 @@ func (s *state) buildID() string {
 }
 
 // schemaCommand is waza schema.
-type schemaCommand struct{ *state }
-
-func (s schemaCommand) command() *cli.Command {
+func schemaCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results", OnUsageError: usageError,
 		Action: func(c *cli.Context) error {
@@ -394,25 +390,10 @@ func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.In
 // printStatus prints a progress message.
 func (s *state) printStatus(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
 
-// screen returns the screen that the command writes its messages to.
-func (s *state) screen() *screen {
-	if screen, ok := s.stderr.(*screen); ok {
-		return screen
-	}
-	return &screen{out: s.stderr}
-}
-
 // styleOf returns the text style for w, which has colors only on a terminal.
 func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
 	return terminal.StyleFor(isTerminal, s.lookup)
-}
-
-// onScreen returns a copy of s whose stderr is a screen.
-func (s *state) onScreen() *state {
-	screened := *s
-	screened.stderr = &screen{out: s.stderr}
-	return &screened
 }
 
 // wrapHelp has help printed for a terminal of that many columns, or for 100 if there is none, and

@@ -12,9 +12,7 @@ import (
 )
 
 // gcCommand is waza gc.
-type gcCommand struct{ *state }
-
-func (s gcCommand) command() *cli.Command {
+func gcCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "Remove what crashed runs left behind",
@@ -29,14 +27,14 @@ func (s gcCommand) command() *cli.Command {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
-			if on, err := readOn(s.state, c); err != nil || on != "" {
+			if on, err := readOn(s, c); err != nil || on != "" {
 				if err == nil {
-					err = gcCluster(c.Context, s.state, clusterOf(c))
+					err = gcCluster(c.Context, s, clusterOf(c))
 				}
 				return err
 			}
-			localErr := s.gcLocal(c.Context)
-			if err := s.gcEngine(c.Context); err != nil {
+			localErr := gcLocal(c.Context, s)
+			if err := gcEngine(c.Context, s); err != nil {
 				return err
 			}
 			return localErr
@@ -44,7 +42,7 @@ func (s gcCommand) command() *cli.Command {
 	}
 }
 
-func (s gcCommand) gcLocal(ctx context.Context) error {
+func gcLocal(ctx context.Context, s *state) error {
 	g, err := local.GC(ctx, "")
 	if len(g.Runs) == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %s\n", text.Count(len(g.Live), "live run"))
@@ -59,7 +57,7 @@ func (s gcCommand) gcLocal(ctx context.Context) error {
 	return nil
 }
 
-func (s gcCommand) gcEngine(ctx context.Context) error {
+func gcEngine(ctx context.Context, s *state) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
 		return &exitError{exitInfra, fmt.Errorf("cannot look for containers: %w", err)}

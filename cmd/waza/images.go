@@ -27,9 +27,7 @@ import (
 )
 
 // imagesCommand is waza images.
-type imagesCommand struct{ *state }
-
-func (s imagesCommand) command() *cli.Command {
+func imagesCommand(s *state) *cli.Command {
 	baseFlag := &cli.StringFlag{Name: "base", Usage: "Build on `IMAGE`, like config.isolation.npm_image", Value: images.DefaultNPM}
 	return &cli.Command{
 		Name:  "images",
@@ -46,13 +44,13 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.listImages(c.Context, c.String("base"))
+					return listImages(c.Context, s, c.String("base"))
 				},
 			},
 			{
 				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
 				OnUsageError: usageError, Flags: []cli.Flag{baseFlag},
-				Action: func(c *cli.Context) error { return s.buildImages(c.Context, c.Args().Slice(), c.String("base")) },
+				Action: func(c *cli.Context) error { return buildImages(c.Context, s, c.Args().Slice(), c.String("base")) },
 			},
 			{
 				Name: "save", Usage: "Write the images of an eval to an archive, and their list to waza.images.json", ArgsUsage: "FILE.tar [EVAL.yaml | DIR | SKILL]",
@@ -61,7 +59,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 1, 2, "a file to write and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return exportImages(s, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						file, err := os.Create(c.Args().First())
 						if err != nil {
 							return i, usage("%w", err)
@@ -77,7 +75,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 1, 2, "a registry and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return exportImages(s, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
 					})
 				},
@@ -90,7 +88,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.pruneImages(c.Context)
+					return pruneImages(c.Context, s)
 				},
 			},
 		},
@@ -113,7 +111,7 @@ func agentImages(base string) ([]images.Image, error) {
 	return all, nil
 }
 
-func (s imagesCommand) listImages(ctx context.Context, base string) error {
+func listImages(ctx context.Context, s *state, base string) error {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -151,7 +149,7 @@ func contentOf(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
 
-func (s imagesCommand) buildImages(ctx context.Context, names []string, base string) (err error) {
+func buildImages(ctx context.Context, s *state, names []string, base string) (err error) {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -181,7 +179,7 @@ func (s imagesCommand) buildImages(ctx context.Context, names []string, base str
 	return nil
 }
 
-func (s imagesCommand) pruneImages(ctx context.Context) error {
+func pruneImages(ctx context.Context, s *state) error {
 	agents, err := agentImages("")
 	if err != nil {
 		return err
@@ -203,7 +201,7 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 
 // exportImages builds or pulls the images of an eval, has export bring them to where a cluster
 // finds them, and writes a list of them next to the eval.
-func (s imagesCommand) exportImages(c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
+func exportImages(s *state, c *cli.Context, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
 	path, err := evalNamed(c.Args().Get(1))
 	if err != nil {
 		return err
