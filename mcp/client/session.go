@@ -238,12 +238,7 @@ func readHello(era Era, m jsonrpc.Message) (ServerInfo, error) {
 
 // describe returns the code and message of a JSON-RPC error.
 func describe(e []byte) string {
-	return fmt.Sprintf("%d %s", codeOf(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
-}
-
-func codeOf(e []byte) int {
-	code, _ := strconv.Atoi(string(jsontext.Member(e, "code")))
-	return code
+	return fmt.Sprintf("%d %s", jsonrpc.Code(e), transport.Clip([]byte(jsontext.Text(jsontext.Member(e, "message")))))
 }
 
 // Call calls a tool. arguments is a JSON object or empty. Errors are of type [*Error], or

@@ -104,10 +104,10 @@ func eventsUpstream(t testing.TB, endpoint string) (*transport.Upstream, *events
 	return up, e, server
 }
 
-func eventsBench(t testing.TB, limits proxy.Limits, timeout time.Duration) (*bench, *eventsServer) {
+func eventsBench(t testing.TB, within limits, timeout time.Duration) (*bench, *eventsServer) {
 	t.Helper()
 	up, e, _ := eventsUpstream(t, "/message?session=ID")
-	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
+	return newBench(t, within, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
 }
 
 func TestEventsServer(t *testing.T) {
@@ -167,7 +167,7 @@ func TestEventsServerThatFails(t *testing.T) {
 			b.rec.wait(t, test.says, hasFrame(evidence.ToClient, test.synthetic, test.says))
 		})
 	}
-	b, _ := eventsBench(t, proxy.Limits{Grace: quick().Grace, Message: 1 << 20}, time.Minute)
+	b, _ := eventsBench(t, limits{grace: quick().grace, message: 1 << 20}, time.Minute)
 	b.post(b.open(), `{"jsonrpc":"2.0","id":4,"method":"big","params":{"size":2000000}}`)
 	b.rec.wait(t, "a message over the limit", hasFrame(evidence.ToClient, evidence.SyntheticTransport, "over the limit"))
 	b.rec.event(t, "limit")

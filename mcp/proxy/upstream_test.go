@@ -54,7 +54,7 @@ func TestHeadersOfARemoteServer(t *testing.T) {
 		w.Header().Set("X-Server", "own")
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	response := b.request(t.Context(), "POST", "s", ping, "Authorization", "Bearer agent", "Cookie", "c=d", "X-Agent", "a")
 	response.Body.Close()
 	if got.Header.Get("Authorization") != "Bearer secret" || got.Header.Get("Cookie") != "" || got.Header.Get("X-Agent") != "a" || got.URL.RawQuery != "key=of+the+url" {
@@ -98,7 +98,7 @@ func TestRedirects(t *testing.T) {
 			rpc(w, r, "{}")
 		}
 	})
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	for _, test := range []struct {
 		method        string
@@ -138,7 +138,7 @@ func TestRedirects(t *testing.T) {
 // In a container every name of the loopback is the server's own.
 func TestRedirectWithinAContainer(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/own/mcp" {
 			w.Header().Set("Location", "http://127.0.0.1:3001/own/mcp/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
