@@ -42,7 +42,7 @@ type state struct {
 	args    []string
 	stdin   io.Reader
 	stdout  io.Writer
-	stderr  io.Writer
+	stderr  *screen
 	lookup  func(string) (string, bool)
 	version string
 	guest   string                            // the executable that becomes process 1 of containers; defaults to this one
@@ -185,27 +185,27 @@ func (s *state) app() *cli.Command {
 		ErrWriter:       s.stderr,
 		ExitErrHandler:  func(context.Context, *cli.Command, error) {},
 		Commands: []*cli.Command{
-			initCommand{s}.command(),
-			newCommand{s}.command(),
-			checkCommand{s}.command(),
-			runCommand{s}.command(),
-			rerunCommand{s}.command(),
-			mergeCommand{s}.command(),
-			gradeCommand{s}.command(),
-			showCommand{s}.command(),
-			reportCommand{s}.command(),
-			compareCommand{s}.command(),
-			gateCommand{s}.command(),
-			exportCommand{s}.command(),
-			serveCommand{s}.command(),
-			inspectCommand{s}.command(),
-			lockCommand{s}.command(),
-			imagesCommand{s}.command(),
-			modelStubCommand{s}.command(),
-			doctorCommand{s}.command(),
-			gcCommand{s}.command(),
-			schemaCommand{s}.command(),
-			versionCommand{s}.command(),
+			initCommand(s),
+			newCommand(s),
+			checkCommand(s),
+			runCommand(s),
+			rerunCommand(s),
+			mergeCommand(s),
+			gradeCommand(s),
+			showCommand(s),
+			reportCommand(s),
+			compareCommand(s),
+			gateCommand(s),
+			exportCommand(s),
+			serveCommand(s),
+			inspectCommand(s),
+			lockCommand(s),
+			imagesCommand(s),
+			modelStubCommand(s),
+			doctorCommand(s),
+			gcCommand(s),
+			schemaCommand(s),
+			versionCommand(s),
 		},
 		Action:                noCommand,
 		EnableShellCompletion: true,
@@ -301,9 +301,7 @@ func flagNames(command *cli.Command) (names []string) {
 }
 
 // versionCommand is waza version.
-type versionCommand struct{ *state }
-
-func (s versionCommand) command() *cli.Command {
+func versionCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "version", Usage: "Print the version",
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -330,9 +328,7 @@ func (s *state) buildID() string {
 }
 
 // schemaCommand is waza schema.
-type schemaCommand struct{ *state }
-
-func (s schemaCommand) command() *cli.Command {
+func schemaCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name: "schema", Usage: "Print the JSON Schema of eval files, task files or results.json", ArgsUsage: "eval|task|results",
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -414,25 +410,10 @@ func (s *state) warn(err error) { fmt.Fprintf(s.stderr, "warning: %s\n", text.In
 // printStatus prints a progress message.
 func (s *state) printStatus(what string) { fmt.Fprintln(s.stderr, text.Inert(what)) }
 
-// screen returns the screen that the command writes its messages to.
-func (s *state) screen() *screen {
-	if screen, ok := s.stderr.(*screen); ok {
-		return screen
-	}
-	return &screen{out: s.stderr}
-}
-
 // styleOf returns the text style for w, which has colors only on a terminal.
 func (s *state) styleOf(w io.Writer) terminal.Style {
 	_, isTerminal := terminalOf(w)
 	return terminal.StyleFor(isTerminal, s.lookup)
-}
-
-// onScreen returns a copy of s whose stderr is a screen.
-func (s *state) onScreen() *state {
-	screened := *s
-	screened.stderr = &screen{out: s.stderr}
-	return &screened
 }
 
 // setHelp sets how the flag library prints help: for a terminal of that many columns, or for 100 if

@@ -12,9 +12,7 @@ import (
 )
 
 // checkCommand is waza check.
-type checkCommand struct{ *state }
-
-func (s checkCommand) command() *cli.Command {
+func checkCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "check",
 		Usage:     "Check an eval without running it",
@@ -41,7 +39,7 @@ func (s checkCommand) command() *cli.Command {
 					Eval: path, Isolated: c.Bool("isolate"), StrictKeys: c.Bool("strict-keys"), Absent: containers.Absent, Host: s.host(quiet, false),
 				}))
 			}
-			if err := s.printChecked(all, formatOf(c)); err != nil {
+			if err := printChecked(s, all, formatOf(c)); err != nil {
 				return withExitCode(err)
 			}
 			errors, warnings := counted(all)
@@ -64,7 +62,7 @@ func counted(all []runner.Checked) (errors, warnings int) {
 	return errors, warnings
 }
 
-func (s checkCommand) printChecked(all []runner.Checked, f format) error {
+func printChecked(s *state, all []runner.Checked, f format) error {
 	errors, warnings := counted(all)
 	if f == formatJSON {
 		return s.printValue(struct {

@@ -11,9 +11,7 @@ import (
 )
 
 // compareCommand is waza compare.
-type compareCommand struct{ *state }
-
-func (s compareCommand) command() *cli.Command {
+func compareCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "compare",
 		Usage:       "Compare finished runs",

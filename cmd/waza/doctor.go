@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,7 @@ import (
 )
 
 // doctorCommand is waza doctor.
-type doctorCommand struct{ *state }
-
-func (s doctorCommand) command() *cli.Command {
+func doctorCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "doctor",
 		Usage:       "Check whether this machine can run isolated evals",
@@ -39,7 +38,7 @@ func (s doctorCommand) command() *cli.Command {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
-			on, err := readOn(s.state, c)
+			on, err := readOn(s, c)
 			if err != nil {
 				return err
 			}
@@ -63,10 +62,10 @@ func (s doctorCommand) command() *cli.Command {
 				all = containers.Examine(ctx)
 			}
 			if c.Bool("probe") && all.Worst() != containers.CheckProblem {
-				all = append(all, s.probeSandboxes(ctx)...)
+				all = append(all, probeSandboxes(ctx, s)...)
 			}
 			all = append(all, examineMachine()...)
-			if err := s.printChecks(formatOf(c), all); err != nil {
+			if err := printChecks(s, formatOf(c), all); err != nil {
 				return err
 			}
 			if all.Worst() == containers.CheckProblem {
@@ -77,17 +76,14 @@ func (s doctorCommand) command() *cli.Command {
 	}
 }
 
-func (s doctorCommand) printChecks(f format, all containers.Checks) error {
+func printChecks(s *state, f format, all containers.Checks) error {
 	if f == formatJSON {
 		return s.printValue(struct {
 			Status containers.CheckStatus `json:"status"`
 			Checks containers.Checks      `json:"checks"`
 		}{all.Worst(), all})
 	}
-	columns := width(s.stdout)
-	if columns == 0 {
-		columns = 80
-	}
+	columns := cmp.Or(width(s.stdout), 80)
 	for _, check := range all {
 		printWrapped(s.stdout, columns, fmt.Sprintf("%-8s %-10s ", check.Status, check.Name), check.Message)
 		if check.Fix != "" {
@@ -116,7 +112,7 @@ func printWrapped(w io.Writer, columns int, head, said string) {
 
 // probeSandboxes attacks a sandbox on each kind of network, as every run does, and ignores
 // cached certificates.
-func (s doctorCommand) probeSandboxes(ctx context.Context) containers.Checks {
+func probeSandboxes(ctx context.Context, s *state) containers.Checks {
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
 	run := runner.NewID("doctor")

@@ -21,9 +21,7 @@ const (
 )
 
 // exportCommand is waza export.
-type exportCommand struct{ *state }
-
-func (s exportCommand) command() *cli.Command {
+func exportCommand(s *state) *cli.Command {
 	formats := []format{formatATIF, formatInspect, formatCSV, formatOTLP, formatSARIF}
 	return &cli.Command{
 		Name:      "export",
@@ -52,17 +50,17 @@ func (s exportCommand) command() *cli.Command {
 			if f == formatSARIF && c.NArg() > 1 {
 				return usage("--format sarif exports a whole run: leave out the task")
 			}
-			run, err := s.readRun(dir, strings.Join(c.Args().Slice()[1:], "/"))
+			run, err := readExport(dir, strings.Join(c.Args().Slice()[1:], "/"))
 			if err != nil {
 				return err
 			}
-			return s.export(run, f, c.String("output"))
+			return writeExport(s, run, f, c.String("output"))
 		},
 	}
 }
 
-// readRun reads the run in a directory, with the trials that which selects.
-func (s exportCommand) readRun(dir, which string) (run export.Run, err error) {
+// readExport reads the run in a directory, with the trials that which selects.
+func readExport(dir, which string) (run export.Run, err error) {
 	record, err := runner.ReadRecord(dir)
 	if err != nil {
 		return run, usage("%w", err)
@@ -87,7 +85,7 @@ func writeSARIF(w io.Writer, run export.Run) error {
 	return err
 }
 
-func (s exportCommand) export(run export.Run, f format, file string) error {
+func writeExport(s *state, run export.Run, f format, file string) error {
 	write := map[format]func(io.Writer, export.Run) error{formatATIF: export.ATIF, formatInspect: export.Inspect, formatCSV: export.CSV, formatOTLP: export.OTLP(variables(s.lookup).capturesContent()), formatSARIF: writeSARIF}[f]
 	to := func(w io.Writer) error { return write(w, run) }
 	if file != "" {

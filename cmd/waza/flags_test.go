@@ -18,7 +18,7 @@ import (
 func testState(args ...string) (s *state, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	s = &state{
-		args: append([]string{"waza"}, args...), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr,
+		args: append([]string{"waza"}, args...), stdin: strings.NewReader(""), stdout: stdout, stderr: &screen{out: stderr},
 		lookup: func(string) (string, bool) { return "", false }, version: "test", digest: files.DigestOnce(),
 	}
 	return s, stdout, stderr

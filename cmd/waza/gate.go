@@ -14,9 +14,7 @@ import (
 )
 
 // gateCommand is waza gate.
-type gateCommand struct{ *state }
-
-func (s gateCommand) command() *cli.Command {
+func gateCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "gate",
 		Usage:     "Fail if a run is worse than another run",
@@ -43,12 +41,12 @@ func (s gateCommand) command() *cli.Command {
 				}
 				gate.MaxDrop = &drop
 			}
-			return s.gate(gate, c.String("against"), c.Args().First(), formatOf(c))
+			return holdAgainst(s, gate, c.String("against"), c.Args().First(), formatOf(c))
 		},
 	}
 }
 
-func (s gateCommand) gate(gate results.Gate, against, run string, f format) error {
+func holdAgainst(s *state, gate results.Gate, against, run string, f format) error {
 	var entries [2]results.Entry
 	for i, name := range []string{against, run} {
 		dir, err := runNamed(name)
@@ -68,7 +66,7 @@ func (s gateCommand) gate(gate results.Gate, against, run string, f format) erro
 	}
 	remarks := remarksOn(ruling)
 	s.workflow.remark(github.Error, "gate", remarks, entries[1].Path)
-	if err := s.printRuling(ruling, remarks, entries[0].Path, f); err != nil {
+	if err := printRuling(s, ruling, remarks, entries[0].Path, f); err != nil {
 		return err
 	}
 	if !ruling.Passed {
@@ -99,7 +97,7 @@ func remarkOn(d view.Difference) remark {
 
 // printRuling prints the remarks, which are about regressions from the run at path against, and
 // then the verdict.
-func (s gateCommand) printRuling(r results.Ruling, remarks []remark, against string, f format) error {
+func printRuling(s *state, r results.Ruling, remarks []remark, against string, f format) error {
 	if f == formatJSON {
 		return s.printValue(r)
 	}

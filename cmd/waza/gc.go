@@ -12,9 +12,7 @@ import (
 )
 
 // gcCommand is waza gc.
-type gcCommand struct{ *state }
-
-func (s gcCommand) command() *cli.Command {
+func gcCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "Remove what crashed runs left behind",
@@ -28,14 +26,14 @@ func (s gcCommand) command() *cli.Command {
 			if err := takes(c, 0, 0, "no arguments"); err != nil {
 				return err
 			}
-			if on, err := readOn(s.state, c); err != nil || on != "" {
+			if on, err := readOn(s, c); err != nil || on != "" {
 				if err == nil {
-					err = gcCluster(ctx, s.state, clusterOf(c))
+					err = gcCluster(ctx, s, clusterOf(c))
 				}
 				return err
 			}
-			localErr := s.gcLocal(ctx)
-			if err := s.gcEngine(ctx); err != nil {
+			localErr := gcLocal(ctx, s)
+			if err := gcEngine(ctx, s); err != nil {
 				return err
 			}
 			return localErr
@@ -43,7 +41,7 @@ func (s gcCommand) command() *cli.Command {
 	}
 }
 
-func (s gcCommand) gcLocal(ctx context.Context) error {
+func gcLocal(ctx context.Context, s *state) error {
 	g, err := local.GC(ctx, "")
 	if len(g.Runs) == 0 {
 		fmt.Fprintf(s.stdout, "nothing to remove on this machine; %s\n", text.Count(len(g.Live), "live run"))
@@ -58,7 +56,7 @@ func (s gcCommand) gcLocal(ctx context.Context) error {
 	return nil
 }
 
-func (s gcCommand) gcEngine(ctx context.Context) error {
+func gcEngine(ctx context.Context, s *state) error {
 	g, err := containers.GC(ctx)
 	if err != nil {
 		return &exitError{exitInfra, fmt.Errorf("cannot look for containers: %w", err)}

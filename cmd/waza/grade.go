@@ -13,9 +13,7 @@ import (
 )
 
 // gradeCommand is waza grade.
-type gradeCommand struct{ *state }
-
-func (s gradeCommand) command() *cli.Command {
+func gradeCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "grade",
 		Usage:     "Grade a run again from its evidence",
@@ -53,13 +51,13 @@ func (s gradeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return s.printOutcome(out, err, formatOf(c), c.String("output"))
+			return printGraded(s, out, err, formatOf(c), c.String("output"))
 		},
 	}
 }
 
-// printOutcome prints the outcome of grading a run, and returns err and the exit code of the run.
-func (s gradeCommand) printOutcome(out runner.Outcome, err error, f format, file string) error {
+// printGraded prints the outcome of grading a run, and returns err and the exit code of the run.
+func printGraded(s *state, out runner.Outcome, err error, f format, file string) error {
 	if err := s.workflow.add(out); err != nil {
 		s.warn(err)
 	}

@@ -75,7 +75,7 @@ func (s *state) host(l verbosity, keep bool) runner.Host {
 			return local.Open(local.Options{Run: o.Run, Resume: o.Resume, Without: plan.KeyVariables(o.Trials)})
 		},
 		Watch: func(ctx context.Context, trials, workers int) (func(runner.Update), func()) {
-			shown = newProgress(ctx, s.screen(), s.lookup, l, trials, workers)
+			shown = newProgress(ctx, s.stderr, s.lookup, l, trials, workers)
 			return shown.update, shown.close
 		},
 	}

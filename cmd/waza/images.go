@@ -27,9 +27,7 @@ import (
 )
 
 // imagesCommand is waza images.
-type imagesCommand struct{ *state }
-
-func (s imagesCommand) command() *cli.Command {
+func imagesCommand(s *state) *cli.Command {
 	baseFlag := &cli.StringFlag{Name: "base", Usage: "Build on `IMAGE`, like config.isolation.npm_image", Value: images.DefaultNPM}
 	return &cli.Command{
 		Name:  "images",
@@ -45,14 +43,14 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.listImages(ctx, c.String("base"))
+					return listImages(ctx, s, c.String("base"))
 				},
 			},
 			{
 				Name: "build", Usage: "Build the images of agents before a run", ArgsUsage: "[NAME...]",
 				Flags: []cli.Flag{baseFlag},
 				Action: func(ctx context.Context, c *cli.Command) error {
-					return s.buildImages(ctx, c.Args().Slice(), c.String("base"))
+					return buildImages(ctx, s, c.Args().Slice(), c.String("base"))
 				},
 			},
 			{
@@ -61,7 +59,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 1, 2, "a file to write and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(ctx, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return exportImages(ctx, s, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						file, err := os.Create(c.Args().First())
 						if err != nil {
 							return i, usage("%w", err)
@@ -76,7 +74,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 1, 2, "a registry and one eval"); err != nil {
 						return err
 					}
-					return s.exportImages(ctx, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
+					return exportImages(ctx, s, c, func(ctx context.Context, b *containers.Backend, i guests.Images) (guests.Images, error) {
 						return b.Push(ctx, i, strings.TrimSuffix(c.Args().First(), "/"), s.printStatus)
 					})
 				},
@@ -88,7 +86,7 @@ func (s imagesCommand) command() *cli.Command {
 					if err := takes(c, 0, 0, "no arguments"); err != nil {
 						return err
 					}
-					return s.pruneImages(ctx)
+					return pruneImages(ctx, s)
 				},
 			},
 		},
@@ -111,7 +109,7 @@ func agentImages(base string) ([]images.Image, error) {
 	return all, nil
 }
 
-func (s imagesCommand) listImages(ctx context.Context, base string) error {
+func listImages(ctx context.Context, s *state, base string) error {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -149,7 +147,7 @@ func contentOf(i containers.Stored) string {
 	return strings.Join(slices.DeleteFunc([]string{i.Agent, i.Content}, func(s string) bool { return s == "" }), ", ")
 }
 
-func (s imagesCommand) buildImages(ctx context.Context, names []string, base string) (err error) {
+func buildImages(ctx context.Context, s *state, names []string, base string) (err error) {
 	agents, err := agentImages(base)
 	if err != nil {
 		return err
@@ -179,7 +177,7 @@ func (s imagesCommand) buildImages(ctx context.Context, names []string, base str
 	return nil
 }
 
-func (s imagesCommand) pruneImages(ctx context.Context) error {
+func pruneImages(ctx context.Context, s *state) error {
 	agents, err := agentImages("")
 	if err != nil {
 		return err
@@ -201,7 +199,7 @@ func (s imagesCommand) pruneImages(ctx context.Context) error {
 
 // exportImages builds or pulls the images of an eval, has export bring them to where a cluster
 // finds them, and writes a list of them next to the eval.
-func (s imagesCommand) exportImages(ctx context.Context, c *cli.Command, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
+func exportImages(ctx context.Context, s *state, c *cli.Command, export func(context.Context, *containers.Backend, guests.Images) (guests.Images, error)) (err error) {
 	path, err := evalNamed(c.Args().Get(1))
 	if err != nil {
 		return err

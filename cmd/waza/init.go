@@ -34,9 +34,7 @@ import (
 )
 
 // initCommand is waza init.
-type initCommand struct{ *state }
-
-func (s initCommand) command() *cli.Command {
+func initCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Usage:     "Write an eval for an MCP server, and run it",
@@ -60,20 +58,20 @@ func (s initCommand) command() *cli.Command {
 			egressFlag(), allowWeakFlag("Continue", ""),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			s := initCommand{s.onScreen()}
-			b, err := s.readNewEval(c)
+			b, err := readNewEval(s, c)
 			if err != nil {
 				return err
 			}
 			ctx, stop := interruptible(ctx, s.stderr)
 			defer stop()
-			return s.init(ctx, b)
+			return b.init(ctx)
 		},
 	}
 }
 
 // newEval is the eval that init writes.
 type newEval struct {
+	*state
 	dir       string // directory to write to
 	name      string
 	executor  string
@@ -92,9 +90,9 @@ type newEval struct {
 }
 
 // readNewEval reads the command line, and asks for what is missing on a terminal.
-func (s initCommand) readNewEval(c *cli.Command) (*newEval, error) {
+func readNewEval(s *state, c *cli.Command) (*newEval, error) {
 	b := &newEval{
-		dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
+		state: s, dir: c.String("dir"), name: c.String("name"), executor: c.String("executor"), model: c.String("model"), image: c.String("image"),
 		ci: !c.Bool("no-ci"), run: !c.Bool("no-run"), force: c.Bool("force"), allowWeak: c.StringSlice("allow-weak"), egress: c.StringSlice("egress"), secrets: map[string]string{},
 	}
 	args, command := s.arguments(c)
@@ -106,11 +104,11 @@ func (s initCommand) readNewEval(c *cli.Command) (*newEval, error) {
 		target = args[0]
 	}
 	var err error
-	switch ask := s.asker(); {
+	switch ask := newAsker(s); {
 	case ask != nil && len(args) == 0 && len(command) == 0:
-		err = s.ask(ask, b, c)
+		err = b.ask(ask, c)
 	default:
-		err = s.setTarget(b, target, command)
+		err = b.setTarget(target, command)
 	}
 	if err != nil {
 		return nil, err
@@ -125,7 +123,7 @@ func (s initCommand) readNewEval(c *cli.Command) (*newEval, error) {
 }
 
 // setTarget sets b's servers from a target or a command.
-func (s initCommand) setTarget(b *newEval, target string, command []string) error {
+func (b *newEval) setTarget(target string, command []string) error {
 	switch {
 	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
 		return b.setURL(target)
@@ -136,7 +134,7 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 	case isFile(target) && scaffold.IsProgram(target):
 		return usage("%[1]s is TypeScript; name the program that runs it, as in waza init -- tsx %[1]s", text.Inert(target))
 	case isFile(target):
-		return s.setClients(b, target)
+		return b.setClients(target)
 	case !isDir(target):
 		return usage("%s is not a directory, a file or a URL that begins with http:// or https://; to name a command, write it after --, as in waza init -- npx -y PACKAGE", text.Inert(target))
 	}
@@ -147,31 +145,35 @@ func (s initCommand) setTarget(b *newEval, target string, command []string) erro
 	if len(found) == 0 {
 		return usage("%s has nothing that looks like an MCP server; say what it is: waza init -- COMMAND, as in waza init -- npx -y PACKAGE or waza init -- node server.js; waza init URL; or waza init mcp.json", target)
 	}
-	s.printStatus("the eval is about " + found[0].What)
-	return s.setDetected(b, target, found[0])
+	b.printStatus("the eval is about " + found[0].What)
+	return b.setDetected(target, found[0])
 }
 
-func (s initCommand) setDetected(b *newEval, dir string, found scaffold.Found) error {
+func (b *newEval) setDetected(dir string, found scaffold.Found) error {
 	if found.Clients != "" {
-		return s.setClients(b, filepath.Join(dir, found.Clients))
+		return b.setClients(filepath.Join(dir, found.Clients))
 	}
 	return b.setSource(dir, found.Command)
 }
 
 // setURL sets b's server to one at a URL.
 func (b *newEval) setURL(address string) error {
-	name, server, err := serverOfURL(address)
+	name, server, err := serverOfURL(address, b.image)
 	if err != nil {
 		return err
 	}
 	return b.setServer(name, server)
 }
 
-// serverOfURL returns the server at a URL and a name for it, which may be empty.
-func serverOfURL(address string) (name string, server mcpconfig.Server, err error) {
+// serverOfURL returns the server at a URL and a name for it, which may be empty. image is the value of
+// --image, with which there is no such server.
+func serverOfURL(address, image string) (name string, server mcpconfig.Server, err error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" {
+	switch {
+	case err != nil || u.Hostname() == "":
 		return "", mcpconfig.Server{}, usage("%s is not the URL of a server", text.Inert(address))
+	case image != "":
+		return "", mcpconfig.Server{}, usage("--image is for a program that waza starts, and a server at a URL is running already: leave it out")
 	}
 	server.URL = address
 	if mcpconfig.IsEventsURL(address) {
@@ -251,12 +253,12 @@ func serverName(name string) string {
 }
 
 // setClients sets b's servers from a client's configuration file. Secret values become variables.
-func (s initCommand) setClients(b *newEval, file string) error {
+func (b *newEval) setClients(file string) error {
 	data, err := clientsFile(file)
 	if err != nil {
 		return err
 	}
-	client, err := s.readClient(file, data)
+	client, err := b.readClient(file, data)
 	if err != nil {
 		return err
 	}
@@ -322,15 +324,15 @@ func (b *newEval) checkNew() error {
 }
 
 // init inspects the servers, writes the files and runs the eval.
-func (s initCommand) init(ctx context.Context, b *newEval) error {
-	with, lookup := *s.state, s.lookup // secrets that became variables can be looked up
+func (b *newEval) init(ctx context.Context) error {
+	with, lookup := *b.state, b.lookup // secrets that became variables can be looked up
 	with.lookup = func(name string) (string, bool) {
 		if value, ok := b.secrets[name]; ok {
 			return value, true
 		}
 		return lookup(name)
 	}
-	s = initCommand{&with}
+	b.state = &with
 	var written, added []string
 	write := func(name string, content []byte) error {
 		name = filepath.Join(b.dir, filepath.FromSlash(name))
@@ -352,10 +354,10 @@ func (s initCommand) init(ctx context.Context, b *newEval) error {
 			return err
 		}
 	}
-	if err := s.workflow(b, write); err != nil { // before the image is built, which may contain it
+	if err := b.writeWorkflow(write); err != nil { // before the image is built, which may contain it
 		return err
 	}
-	servers, err := s.inspect(ctx, b)
+	servers, err := b.inspect(ctx)
 	if err != nil {
 		for _, name := range added {
 			for at := name; at != b.dir && os.Remove(at) == nil; at = filepath.Dir(at) { // stops at a directory that is not empty
@@ -374,18 +376,18 @@ func (s initCommand) init(ctx context.Context, b *newEval) error {
 		return err
 	}
 	for _, name := range written {
-		s.printStatus("wrote " + name)
+		b.printStatus("wrote " + name)
 	}
 	for _, server := range servers {
 		var config mcpconfig.Server
 		if json.Unmarshal(server.Config, &config) == nil && b.ci && isNearby(config.URL) {
-			s.printStatus(fmt.Sprintf("the workflow cannot reach server %q at %s from GitHub: start the server in a step of the workflow, or give it build or image in place of url", server.Name, text.Inert(config.URL)))
+			b.printStatus(fmt.Sprintf("the workflow cannot reach server %q at %s from GitHub: start the server in a step of the workflow, or give it build or image in place of url", server.Name, text.Inert(config.URL)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.secrets)) {
-		s.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
+		b.printStatus("the eval reads the variable " + name + " in place of the value in the client's file: set it before later runs")
 	}
-	return s.firstRun(ctx, b)
+	return b.firstRun(ctx)
 }
 
 // isNearby reports whether a URL leads to this machine or its network.
@@ -394,8 +396,8 @@ func isNearby(address string) bool {
 	return err == nil && u.Hostname() != "" && eval.IsNearby(u.Hostname())
 }
 
-// workflow writes the GitHub workflow to the root of the repository, unless it exists.
-func (s initCommand) workflow(b *newEval, write func(string, []byte) error) error {
+// writeWorkflow writes the GitHub workflow to the root of the repository, unless it exists.
+func (b *newEval) writeWorkflow(write func(string, []byte) error) error {
 	if !b.ci {
 		return nil
 	}
@@ -409,7 +411,7 @@ func (s initCommand) workflow(b *newEval, write func(string, []byte) error) erro
 		return usage("%w", err)
 	}
 	if isFile(filepath.Join(b.dir, name)) && !b.force {
-		s.printStatus(filepath.Join(b.dir, name) + " exists already and is not changed")
+		b.printStatus(filepath.Join(b.dir, name) + " exists already and is not changed")
 		return nil
 	}
 	content, err := scaffold.Workflow(filepath.ToSlash(at))
@@ -463,7 +465,7 @@ func (b *newEval) skill() string {
 }
 
 // inspect starts each server alone in a container and tries some of its tools.
-func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server, error) {
+func (b *newEval) inspect(ctx context.Context) ([]scaffold.Server, error) {
 	e, err := eval.OfServers(filepath.Join(b.dir, "eval.yaml"), b.servers)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
@@ -474,7 +476,7 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 	tries := map[string][]scaffold.Try{}
 	q := runner.Inspection{
 		ID: runner.NewID("init " + b.name), Eval: e, Servers: slices.Sorted(maps.Keys(b.servers)), Source: "waza init", Isolated: true, Watch: watchTime, Patience: defaultPatience,
-		AllowWeak: b.allowWeak, Host: s.host(normal, false),
+		AllowWeak: b.allowWeak, Host: b.host(normal, false),
 		Resolved: func(lock *images.Lock) { b.lock = lock },
 		Try: func(server string, listed catalog.Catalog) (all []inspection.Exercise) {
 			config := e.Config.MCPServers[server]
@@ -519,7 +521,7 @@ func (s initCommand) inspect(ctx context.Context, b *newEval) ([]scaffold.Server
 		default:
 			made = "no call gave an answer to check; add tasks " + addTasks
 		}
-		s.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(tools), "tool"), made))
+		b.printStatus(fmt.Sprintf("%s lists %s; %s", found.Name, text.Count(len(tools), "tool"), made))
 		servers = append(servers, scaffold.Server{Name: found.Name, Config: b.servers[found.Name], Egress: e.Config.MCPServers[found.Name].Egress, Tasks: tasks})
 	}
 	return servers, nil
@@ -532,7 +534,7 @@ const mostIdle = 8
 func reachesOut(s *mcpconfig.Server) bool { return s.URL != "" || len(s.Egress) > 0 }
 
 // firstRun runs the eval, and prints what to do next.
-func (s initCommand) firstRun(ctx context.Context, b *newEval) error {
+func (b *newEval) firstRun(ctx context.Context) error {
 	path := filepath.Join(b.dir, "eval.yaml")
 	run := "waza run --isolate " + text.ShellWord(path)
 	next := []string{"waza show latest", "waza new task NAME", run + " --executor claude"}
@@ -549,17 +551,17 @@ func (s initCommand) firstRun(ctx context.Context, b *newEval) error {
 		for _, attack := range b.allowWeak {
 			args = append(args, "--allow-weak", attack)
 		}
-		failed = s.app().Run(ctx, append(args, "--", path))
+		failed = b.app().Run(ctx, append(args, "--", path))
 	} else {
 		next[0], does[0] = run, "run the eval"
 	}
-	fmt.Fprintf(s.stdout, "\nNext:\n")
+	fmt.Fprintf(b.stdout, "\nNext:\n")
 	wide := 0
 	for _, command := range next {
 		wide = max(wide, len(command))
 	}
 	for i, command := range next {
-		fmt.Fprintf(s.stdout, "  %-*s  # %s\n", wide, command, does[i])
+		fmt.Fprintf(b.stdout, "  %-*s  # %s\n", wide, command, does[i])
 	}
 	return failed
 }

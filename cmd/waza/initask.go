@@ -20,8 +20,8 @@ type asker struct {
 	in *bufio.Scanner
 }
 
-// asker returns an asker, or nil if stdin or stderr is not a terminal.
-func (s initCommand) asker() *asker {
+// newAsker returns an asker, or nil if stdin or stderr is not a terminal.
+func newAsker(s *state) *asker {
 	if _, ok := terminalOf(s.stderr); !ok {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (s initCommand) asker() *asker {
 	if _, ok := terminalOf(file); !ok {
 		return nil
 	}
-	return &asker{s.state, bufio.NewScanner(file)}
+	return &asker{s, bufio.NewScanner(file)}
 }
 
 // ask returns the answer to a question, or fallback if the answer is empty.
@@ -52,11 +52,11 @@ func (a *asker) ask(question, fallback string) (string, error) {
 }
 
 // ask asks for what the command line does not specify.
-func (s initCommand) ask(a *asker, b *newEval, c *cli.Command) error {
+func (b *newEval) ask(a *asker, c *cli.Command) error {
 	if err := b.checkNew(); err != nil { // before asking questions
 		return err
 	}
-	if err := s.askServer(a, b); err != nil {
+	if err := b.askServer(a); err != nil {
 		return err
 	}
 	if !c.IsSet("name") {
@@ -72,7 +72,7 @@ func (s initCommand) ask(a *asker, b *newEval, c *cli.Command) error {
 			return err
 		}
 		if err := eval.CheckExecutor(executor); err != nil {
-			s.printError(err)
+			b.printError(err)
 			continue
 		}
 		b.executor = executor
@@ -93,11 +93,11 @@ func (s initCommand) ask(a *asker, b *newEval, c *cli.Command) error {
 }
 
 // askServer asks for the MCP server until the answer is one.
-func (s initCommand) askServer(a *asker, b *newEval) error {
+func (b *newEval) askServer(a *asker) error {
 	found := scaffold.Detect(os.DirFS("."))
-	fmt.Fprint(s.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file\nsuch as mcp.json, or a directory.\n")
+	fmt.Fprint(b.stderr, "What is your MCP server? A command (npx -y PACKAGE, node server.js), a URL, a file\nsuch as mcp.json, or a directory.\n")
 	for i, f := range found {
-		fmt.Fprintf(s.stderr, "  %d  %s\n", i+1, text.Inert(f.What))
+		fmt.Fprintf(b.stderr, "  %d  %s\n", i+1, text.Inert(f.What))
 	}
 	fallback := ""
 	if len(found) > 0 {
@@ -116,15 +116,15 @@ func (s initCommand) askServer(a *asker, b *newEval) error {
 		case unclosed != nil:
 			err = usage("%w; write the command as in a shell", unclosed)
 		case n > 0 && n <= len(found):
-			err = s.setDetected(b, ".", found[n-1])
+			err = b.setDetected(".", found[n-1])
 		case len(words) == 1 && (isDir(answer) || isFile(answer) && strings.HasSuffix(answer, ".json") || strings.Contains(answer, "://")):
-			err = s.setTarget(b, answer, nil)
+			err = b.setTarget(answer, nil)
 		default:
 			err = b.setCommand(".", words)
 		}
 		if err == nil {
 			return nil
 		}
-		s.printError(err)
+		b.printError(err)
 	}
 }

@@ -33,9 +33,7 @@ const (
 )
 
 // inspectCommand is waza inspect.
-type inspectCommand struct{ *state }
-
-func (s inspectCommand) command() *cli.Command {
+func inspectCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "Start MCP servers without an agent and report what they list and do",
@@ -63,7 +61,7 @@ func (s inspectCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON, formatSARIF),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			q, err := s.newInspection(c)
+			q, err := newInspection(s, c)
 			if err != nil {
 				return err
 			}
@@ -73,18 +71,18 @@ func (s inspectCommand) command() *cli.Command {
 			if report.Ended.IsZero() {
 				return withExitCode(err)
 			}
-			return s.printReport(c, report, err, q.Dir)
+			return printReport(s, c, report, err, q.Dir)
 		},
 	}
 }
 
 // newInspection returns the inspection that the command line asks for.
-func (s inspectCommand) newInspection(c *cli.Command) (runner.Inspection, error) {
+func newInspection(s *state, c *cli.Command) (runner.Inspection, error) {
 	exercises, err := readExercises(c)
 	if err != nil {
 		return runner.Inspection{}, err
 	}
-	t, err := s.findTarget(c)
+	t, err := findTarget(s, c)
 	if err != nil {
 		return runner.Inspection{}, err
 	}
@@ -117,7 +115,7 @@ func (s inspectCommand) newInspection(c *cli.Command) (runner.Inspection, error)
 
 // printReport prints the report of an inspection that was written to dir. err is from pinning
 // servers.
-func (s inspectCommand) printReport(c *cli.Command, report inspection.Report, err error, dir string) error {
+func printReport(s *state, c *cli.Command, report inspection.Report, err error, dir string) error {
 	var printed error
 	switch formatOf(c) {
 	case formatJSON:
@@ -181,7 +179,7 @@ type target struct {
 func serverFiles() []string { return []string{"eval.yaml", "mcp.json", ".mcp.json"} }
 
 // findTarget reads the servers that the command line names.
-func (s inspectCommand) findTarget(c *cli.Command) (target, error) {
+func findTarget(s *state, c *cli.Command) (target, error) {
 	args, command := s.arguments(c)
 	servers, image := c.StringSlice("server"), c.String("image")
 	switch {
@@ -192,11 +190,11 @@ func (s inspectCommand) findTarget(c *cli.Command) (target, error) {
 		if err != nil {
 			return target{}, err
 		}
-		return s.fileTarget(file, servers, image)
+		return fileTarget(s, file, servers, image)
 	case len(args) != 1 || len(command) > 0:
 		return target{}, usage("inspect takes one file, name or URL, or a command after --; see waza inspect --help")
 	case strings.HasPrefix(args[0], "http://") || strings.HasPrefix(args[0], "https://"):
-		name, server, err := serverOfURL(args[0])
+		name, server, err := serverOfURL(args[0], image)
 		if err != nil {
 			return target{}, err
 		}
@@ -204,24 +202,24 @@ func (s inspectCommand) findTarget(c *cli.Command) (target, error) {
 	}
 	name := args[0]
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-		return s.fileTarget(name, servers, image)
+		return fileTarget(s, name, servers, image)
 	}
 	if mcpconfig.CheckName(name) != nil || strings.ContainsAny(name, `./\`) {
 		return target{}, usage("%s is not a file, a server's name or a URL", text.Inert(name))
 	}
-	return s.namedTarget(name, servers, image)
+	return namedTarget(s, name, servers, image)
 }
 
 // fileTarget returns the named servers, or all, of an eval or of a client's configuration file. In the
 // latter, image is that of servers without one.
-func (s inspectCommand) fileTarget(file string, servers []string, image string) (target, error) {
+func fileTarget(s *state, file string, servers []string, image string) (target, error) {
 	var t target
 	var err error
 	switch filepath.Ext(file) {
 	case ".yaml", ".yml":
-		t, err = s.evalTarget(file)
+		t, err = evalTarget(file)
 	default:
-		t, err = s.clientTarget(file, image)
+		t, err = clientTarget(s, file, image)
 	}
 	if err != nil {
 		return target{}, err
@@ -229,7 +227,7 @@ func (s inspectCommand) fileTarget(file string, servers []string, image string) 
 	return t, t.selectServers(servers)
 }
 
-func (s inspectCommand) evalTarget(file string) (target, error) {
+func evalTarget(file string) (target, error) {
 	e, _, err := eval.Load(file, eval.Options{CheckScript: script.Check, CheckModelScript: checkModelScript})
 	if err != nil {
 		return target{}, &exitError{exitUsage, err}
@@ -237,7 +235,7 @@ func (s inspectCommand) evalTarget(file string) (target, error) {
 	return target{eval: e, source: file}, nil
 }
 
-func (s inspectCommand) clientTarget(file, image string) (target, error) {
+func clientTarget(s *state, file, image string) (target, error) {
 	data, err := clientsFile(file)
 	if err != nil {
 		return target{}, err
@@ -267,14 +265,14 @@ func clientsFile(file string) ([]byte, error) {
 }
 
 // namedTarget looks up a server by name in the files of the current directory.
-func (s inspectCommand) namedTarget(name string, servers []string, image string) (target, error) {
+func namedTarget(s *state, name string, servers []string, image string) (target, error) {
 	var found []target
 	var looked []string
 	for _, file := range serverFiles() {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		t, err := s.fileTarget(file, nil, image)
+		t, err := fileTarget(s, file, nil, image)
 		if err != nil {
 			return target{}, err
 		}

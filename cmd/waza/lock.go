@@ -14,9 +14,7 @@ import (
 )
 
 // lockCommand is waza lock.
-type lockCommand struct{ *state }
-
-func (s lockCommand) command() *cli.Command {
+func lockCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "lock",
 		Usage:     "Pin the versions of an eval's npx and uvx packages",
@@ -49,7 +47,7 @@ func (s lockCommand) command() *cli.Command {
 				if err != nil {
 					return &exitError{exitUsage, err}
 				}
-				if err := s.lock(ctx, e, tasks, c.Bool("update")); err != nil {
+				if err := lockPackages(ctx, s, e, tasks, c.Bool("update")); err != nil {
 					return err
 				}
 			}
@@ -58,7 +56,7 @@ func (s lockCommand) command() *cli.Command {
 	}
 }
 
-func (s lockCommand) lock(ctx context.Context, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
+func lockPackages(ctx context.Context, s *state, e *eval.Eval, tasks []eval.ResolvedTask, update bool) (err error) {
 	old := &images.Lock{}
 	if !update {
 		if old, err = runner.ReadLock(e); err != nil {

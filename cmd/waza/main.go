@@ -37,7 +37,7 @@ func main() {
 		debug.SetGCPercent(defaultGOGC)
 	}
 	s := &state{
-		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		args: os.Args, stdin: os.Stdin, stdout: os.Stdout, stderr: &screen{out: os.Stderr},
 		lookup: os.LookupEnv, version: buildVersion(), digest: files.DigestOnce(),
 	}
 	setHelp(width(os.Stdout))

@@ -13,9 +13,7 @@ import (
 )
 
 // mergeCommand is waza merge.
-type mergeCommand struct{ *state }
-
-func (s mergeCommand) command() *cli.Command {
+func mergeCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "merge",
 		Usage:     "Merge the shards of a run",
@@ -38,7 +36,7 @@ func (s mergeCommand) command() *cli.Command {
 			if out.Dir == "" {
 				return withExitCode(err)
 			}
-			return gradeCommand(s).printOutcome(out, err, formatOf(c), c.String("output"))
+			return printGraded(s, out, err, formatOf(c), c.String("output"))
 		},
 	}
 }

@@ -20,9 +20,7 @@ import (
 )
 
 // modelStubCommand is waza model-stub.
-type modelStubCommand struct{ *state }
-
-func (s modelStubCommand) command() *cli.Command {
+func modelStubCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:  "model-stub",
 		Usage: "Serve scripted answers in place of a model",
@@ -37,12 +35,12 @@ func (s modelStubCommand) command() *cli.Command {
 			if c.NArg() > 0 || c.String("script") == "" {
 				return usage("model-stub takes --script FILE and no arguments; see waza model-stub --help")
 			}
-			return s.modelStub(ctx, c.String("script"), c.String("listen"))
+			return serveStub(ctx, s, c.String("script"), c.String("listen"))
 		},
 	}
 }
 
-func (s modelStubCommand) modelStub(ctx context.Context, file, address string) error {
+func serveStub(ctx context.Context, s *state, file, address string) error {
 	data, err := files.ReadNamed(file, strictyaml.MaxBytes)
 	if err != nil {
 		return usage("the script: %w", err)
@@ -61,7 +59,7 @@ func (s modelStubCommand) modelStub(ctx context.Context, file, address string) e
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	fmt.Fprintf(s.stdout, "http://%s\n", listener.Addr())
-	return serveUntilDone(ctx, listener, script.Handler(s.logRequests()))
+	return serveUntilDone(ctx, listener, script.Handler(logRequests(s)))
 }
 
 // onLoopback adds the loopback address to an address without host.
@@ -74,7 +72,7 @@ func onLoopback(address string) string {
 }
 
 // logRequests returns a function that logs each request to stderr in one line.
-func (s modelStubCommand) logRequests() func(stub.Request) {
+func logRequests(s *state) func(stub.Request) {
 	logger := log.New(s.stderr, "", 0)
 	return func(request stub.Request) {
 		logger.Printf("%d %s %s %s: %s", request.Status, request.Method, text.Inert(request.Path), text.Inert(request.Model), text.Inert(request.What))

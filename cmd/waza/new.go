@@ -22,9 +22,7 @@ import (
 )
 
 // newCommand is waza new.
-type newCommand struct{ *state }
-
-func (s newCommand) command() *cli.Command {
+func newCommand(s *state) *cli.Command {
 	evalFlag := &cli.StringFlag{Name: "eval", Usage: "Add to `EVAL`, a file, directory or skill", DefaultText: "the one here"}
 	return &cli.Command{
 		Name:   "new",
@@ -40,19 +38,19 @@ func (s newCommand) command() *cli.Command {
 					&cli.StringFlag{Name: "tool", Usage: "Call `TOOL` of the server"},
 					&cli.StringFlag{Name: "args", Value: "{}", Usage: "Arguments for --tool, as a `JSON` object"},
 				},
-				Action: s.task,
+				Action: func(ctx context.Context, c *cli.Command) error { return newTask(s, c) },
 			},
 			{
 				Name: "server", Usage: "Add an MCP server to an eval", ArgsUsage: "NAME URL | NAME -- COMMAND [ARGS]",
 				Description: "COMMAND starts the server as in a client: npx, uvx, docker run, a program in --image, or one in the\ncurrent directory, whose image is then built from it.",
 				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "image", Usage: "Run COMMAND in `IMAGE`"}},
-				Action:      s.server,
+				Action:      func(_ context.Context, c *cli.Command) error { return newServer(s, c) },
 			},
 			{
 				Name: "grader", Usage: "Add a grader for every task to an eval", ArgsUsage: "NAME",
 				Description: "Writes graders/NAME.yaml with places marked CHANGE ME, and adds a reference to it to the eval.",
 				Flags:       []cli.Flag{evalFlag, &cli.StringFlag{Name: "type", Value: "text", Usage: "Write a grader of `TYPE`, such as text, file, mcp_compliance, tool_calls or prompt"}},
-				Action:      s.grader,
+				Action:      func(_ context.Context, c *cli.Command) error { return newGrader(s, c) },
 			},
 		},
 	}
@@ -66,9 +64,9 @@ type evalEdit struct {
 	servers []string
 }
 
-// name returns the command's first argument, which must be usable as a file name. It fails if
+// newName returns the command's first argument, which must be usable as a file name. It fails if
 // there are more than most arguments.
-func (s newCommand) name(c *cli.Command, most int) (string, error) {
+func newName(c *cli.Command, most int) (string, error) {
 	name := c.Args().First()
 	if err := takes(c, 1, most, "a name"); err != nil {
 		return "", err
@@ -79,7 +77,7 @@ func (s newCommand) name(c *cli.Command, most int) (string, error) {
 	return name, nil
 }
 
-func (s newCommand) open(c *cli.Command) (*evalEdit, error) {
+func openEval(c *cli.Command) (*evalEdit, error) {
 	path, err := evalNamed(c.String("eval"))
 	if err != nil {
 		return nil, usage("--eval: %w", err)
@@ -107,8 +105,8 @@ func (a *evalEdit) relPath(name string) string {
 	return filepath.Join(filepath.Dir(a.path), filepath.FromSlash(name))
 }
 
-// write creates a file. It fails if the file exists.
-func (s newCommand) write(name string, content []byte) error {
+// writeNew creates a file. It fails if the file exists.
+func writeNew(s *state, name string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return usage("%w", err)
 	}
@@ -127,8 +125,8 @@ func (s newCommand) write(name string, content []byte) error {
 	return err
 }
 
-// insert adds an entry to the eval file.
-func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry string) error {
+// insertEntry adds an entry to the eval file.
+func insertEntry(s *state, a *evalEdit, at strictyaml.Path, entry string) error {
 	content, err := scaffold.Insert(a.path, a.data, at, entry)
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -140,12 +138,12 @@ func (s newCommand) insert(a *evalEdit, at strictyaml.Path, entry string) error 
 	return err
 }
 
-func (s newCommand) task(_ context.Context, c *cli.Command) error {
-	name, err := s.name(c, 1)
+func newTask(s *state, c *cli.Command) error {
+	name, err := newName(c, 1)
 	if err != nil {
 		return err
 	}
-	a, err := s.open(c)
+	a, err := openEval(c)
 	if err != nil {
 		return err
 	}
@@ -174,7 +172,7 @@ func (s newCommand) task(_ context.Context, c *cli.Command) error {
 		dir = path.Dir(globs[0])
 	}
 	file := path.Join(dir, name+".yaml")
-	if err := s.write(a.relPath(file), content); err != nil {
+	if err := writeNew(s, a.relPath(file), content); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(globs, func(glob string) bool { ok, _ := path.Match(glob, file); return ok }) {
@@ -183,23 +181,23 @@ func (s newCommand) task(_ context.Context, c *cli.Command) error {
 	return nil
 }
 
-func (s newCommand) server(_ context.Context, c *cli.Command) error {
+func newServer(s *state, c *cli.Command) error {
 	args, command := s.arguments(c)
 	if len(args) != 2 && (len(args) != 1 || len(command) == 0) || len(args) == 2 && len(command) > 0 {
 		return usage("new server takes a name, and a URL or a command after --; see waza new server --help")
 	}
-	name, err := s.name(c, len(args)+len(command))
+	name, err := newName(c, len(args)+len(command))
 	if err != nil {
 		return err
 	}
-	a, err := s.open(c)
+	a, err := openEval(c)
 	if err != nil {
 		return err
 	}
 	if slices.Contains(a.servers, name) {
 		return usage("the eval has a server %q already", name)
 	}
-	b := &newEval{dir: filepath.Dir(a.path), name: name, image: c.String("image")}
+	b := &newEval{state: s, dir: filepath.Dir(a.path), name: name, image: c.String("image")}
 	if len(args) == 2 {
 		err = b.setURL(args[1])
 	} else {
@@ -213,22 +211,22 @@ func (s newCommand) server(_ context.Context, c *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := s.insert(a, strictyaml.Path{"config", "mcp_servers"}, entry); err != nil {
+		if err := insertEntry(s, a, strictyaml.Path{"config", "mcp_servers"}, entry); err != nil {
 			return err
 		}
 	}
 	if b.dockerfile != nil {
-		return s.write(a.relPath("Dockerfile"), b.dockerfile)
+		return writeNew(s, a.relPath("Dockerfile"), b.dockerfile)
 	}
 	return nil
 }
 
-func (s newCommand) grader(_ context.Context, c *cli.Command) error {
-	name, err := s.name(c, 1)
+func newGrader(s *state, c *cli.Command) error {
+	name, err := newName(c, 1)
 	if err != nil {
 		return err
 	}
-	a, err := s.open(c)
+	a, err := openEval(c)
 	if err != nil {
 		return err
 	}
@@ -237,12 +235,12 @@ func (s newCommand) grader(_ context.Context, c *cli.Command) error {
 		return usage("--type: %w", err)
 	}
 	file := path.Join("graders", name+".yaml")
-	if err := s.write(a.relPath(file), content); err != nil {
+	if err := writeNew(s, a.relPath(file), content); err != nil {
 		return err
 	}
 	ref, err := jsontext.Marshal(file)
 	if err != nil {
 		return err
 	}
-	return s.insert(a, strictyaml.Path{"graders"}, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
+	return insertEntry(s, a, strictyaml.Path{"graders"}, "- ref: "+strings.Trim(string(ref), `"`)+"\n")
 }

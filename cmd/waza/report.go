@@ -21,9 +21,7 @@ import (
 )
 
 // reportCommand is waza report.
-type reportCommand struct{ *state }
-
-func (s reportCommand) command() *cli.Command {
+func reportCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "Write the report of a run, or of several runs side by side",
@@ -50,14 +48,14 @@ func (s reportCommand) command() *cli.Command {
 			if c.String("output") == "" && len(dirs) > 1 {
 				return usage("a report of several runs needs a file: name it with --output")
 			}
-			return s.report(dirs, c.String("output"), formatOf(c))
+			return writeReport(s, dirs, c.String("output"), formatOf(c))
 		},
 	}
 }
 
-func (s reportCommand) report(dirs []string, file string, f format) error {
+func writeReport(s *state, dirs []string, file string, f format) error {
 	if file == "" && f == formatDefault {
-		return s.reportInto(dirs[0])
+		return reportInto(s, dirs[0])
 	}
 	if err := checkDistinct(dirs); err != nil {
 		return err
@@ -75,22 +73,22 @@ func (s reportCommand) report(dirs []string, file string, f format) error {
 		if err := writeTo(file, func(w io.Writer) error { return runner.WriteReport(w, dirs) }); err != nil {
 			return err
 		}
-		return s.printPath(file)
+		return printPath(s, file)
 	}
 	run, err := runner.ViewOf(dirs[0], records[0])
 	if err != nil {
 		return withExitCode(err)
 	}
-	return s.comment(run, file)
+	return printComment(s, run, file)
 }
 
 // reportInto writes the reports of the run in dir into it, and prints their paths.
-func (s reportCommand) reportInto(dir string) error {
+func reportInto(s *state, dir string) error {
 	const elsewhere = "--output writes its page elsewhere"
 	err := runner.ReportInto(dir, s.warn)
 	switch {
 	case err == nil:
-		return errors.Join(s.printPath(filepath.Join(dir, runner.ReportFile)), s.printPath(filepath.Join(dir, runner.JUnitFile)))
+		return errors.Join(printPath(s, filepath.Join(dir, runner.ReportFile)), printPath(s, filepath.Join(dir, runner.JUnitFile)))
 	case errors.Is(err, sandbox.ErrAlive):
 		return usage("%w: %s", err, elsewhere)
 	case !errors.As(err, new(runner.Mistake)) && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
@@ -128,13 +126,13 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return nil
 }
 
-func (s reportCommand) printPath(file string) error {
+func printPath(s *state, file string) error {
 	_, err := fmt.Fprintln(s.stdout, file)
 	return err
 }
 
-// comment prints a comment on a run, or writes it to file, if it is not empty.
-func (s reportCommand) comment(run view.Run, file string) error {
+// printComment prints a comment on a run, or writes it to file, if it is not empty.
+func printComment(s *state, run view.Run, file string) error {
 	write := func(w io.Writer) error { return github.Comment(w, run) }
 	if file == "" {
 		return write(s.stdout)

@@ -14,9 +14,7 @@ import (
 )
 
 // rerunCommand is waza rerun.
-type rerunCommand struct{ *state }
-
-func (s rerunCommand) command() *cli.Command {
+func rerunCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "rerun",
 		Usage:     "Run tasks of an earlier run again, with its options",
@@ -41,12 +39,12 @@ func (s rerunCommand) command() *cli.Command {
 			if err := takes(c, 1, 2, "one run directory, and optionally an eval"); err != nil {
 				return err
 			}
-			return rerunCommand{s.onScreen()}.rerun(ctx, c)
+			return rerun(ctx, s, c)
 		},
 	}
 }
 
-func (s rerunCommand) rerun(ctx context.Context, c *cli.Command) error {
+func rerun(ctx context.Context, s *state, c *cli.Command) error {
 	dir, err := runNamed(c.Args().First())
 	if err != nil {
 		return err
@@ -55,11 +53,11 @@ func (s rerunCommand) rerun(ctx context.Context, c *cli.Command) error {
 	if err != nil {
 		return usage("%w", err)
 	}
-	if err := handOverFor(s.state, record); err != nil {
+	if err := handOverFor(s, record); err != nil {
 		return err
 	}
 	o := runOptions{evals: 1, variants: []runner.Variant{{Executor: record.Executor, Model: record.Model}}}
-	if o.out, o.Pace, err = readOutputAndPace(s.state, c); err != nil {
+	if o.out, o.Pace, err = readOutputAndPace(s, c); err != nil {
 		return err
 	}
 	ids := tasksOf(record)
@@ -91,7 +89,7 @@ func (s rerunCommand) rerun(ctx context.Context, c *cli.Command) error {
 	s.printStatus("running " + which + " of " + path + " again, " + how)
 	ctx, stop := interruptible(ctx, s.stderr)
 	defer stop()
-	return runCommand(s).runAll(ctx, o, runner.Batch{
+	return runAll(ctx, s, o, runner.Batch{
 		Evals: []string{path}, Variants: o.variants, Paired: record.Against != "", Dir: c.String("run-dir"),
 		Request: func() (runner.Request, error) {
 			q, err := record.Again(s.overlayFrom)
@@ -101,17 +99,17 @@ func (s rerunCommand) rerun(ctx context.Context, c *cli.Command) error {
 				q.Trials = c.Int("trials")
 			}
 			q.Select = func(tasks []eval.ResolvedTask) ([]eval.ResolvedTask, error) {
-				return s.selectTasks(tasks, ids, c.StringSlice("task"))
+				return selectAgain(s, tasks, ids, c.StringSlice("task"))
 			}
 			return q, err
 		},
 	})
 }
 
-// selectTasks returns the tasks to run again: those with one of the ids that match a glob, if there
+// selectAgain returns the tasks to run again: those with one of the ids that match a glob, if there
 // are globs. Ids that the eval no longer has are printed; if it has none of them, that is an
 // error.
-func (s rerunCommand) selectTasks(tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
+func selectAgain(s *state, tasks []eval.ResolvedTask, ids, globs []string) ([]eval.ResolvedTask, error) {
 	var gone []string
 	for _, id := range ids {
 		if !slices.ContainsFunc(tasks, func(t eval.ResolvedTask) bool { return t.ID == id }) {

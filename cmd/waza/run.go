@@ -26,9 +26,7 @@ import (
 const maxTrials = 10000 // as in eval files
 
 // runCommand is waza run.
-type runCommand struct{ *state }
-
-func (s runCommand) command() *cli.Command {
+func runCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "run",
 		Usage:       "Run an eval",
@@ -75,16 +73,15 @@ func (s runCommand) command() *cli.Command {
 			formatFlag(formatDefault, formatJSON, formatGitHub),
 		}, slices.Concat(judgeFlags("--resume"), exportFlags(), otelFlags(), inertFlags())...),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			on, err := readOn(s.state, c)
+			on, err := readOn(s, c)
 			if err != nil {
 				return err
 			}
 			if on != "" && !c.Bool("isolate") && !c.IsSet("resume") {
 				return usage("--on is about where containers run: it needs --isolate")
 			}
-			s := runCommand{s.onScreen()}
 			if c.IsSet("resume") {
-				return resumeCommand(s).resumeRun(ctx, c)
+				return resumeRun(ctx, s, c)
 			}
 			if c.IsSet(judgeURL) || c.IsSet(judgeKeyEnv) {
 				return usage("--%s and --%s are for --resume: an eval says in config.judge where its judge is", judgeURL, judgeKeyEnv)
@@ -100,29 +97,29 @@ func (s runCommand) command() *cli.Command {
 			warnOfInert(c, s.stderr)
 			ctx, stop := interruptible(ctx, s.stderr) // shared by all runs of the command
 			defer stop()
-			return s.run(ctx, c, evals)
+			return runEvals(ctx, s, c, evals)
 		},
 	}
 }
 
-// run runs evals as the command line asks. The exit code is that of the worst run.
-func (s runCommand) run(ctx context.Context, c *cli.Command, evals []string) error {
-	o, err := s.readOptions(c, evals)
+// runEvals runs evals as the command line asks. The exit code is that of the worst run.
+func runEvals(ctx context.Context, s *state, c *cli.Command, evals []string) error {
+	o, err := readOptions(s, c, evals)
 	if err != nil {
 		return err
 	}
 	b := runner.Batch{
 		Evals: evals, Variants: o.variants, Paired: c.Bool("baseline"), Dir: c.String("run-dir"),
-		Request: func() (runner.Request, error) { return s.request(c, o) },
+		Request: func() (runner.Request, error) { return newRequest(s, c, o) },
 	}
 	if c.Bool("dry-run") {
-		b.Print = s.printPlan
+		b.Print = func(j *runner.Job) error { return printPlan(s, j) }
 	}
-	return s.runAll(ctx, o, b)
+	return runAll(ctx, s, o, b)
 }
 
 // runAll runs a batch and shows its outcomes.
-func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) error {
+func runAll(ctx context.Context, s *state, o runOptions, b runner.Batch) error {
 	worst := exitOK
 	var verdicts []string // of completed runs
 	b.Announce = s.printStatus
@@ -155,17 +152,17 @@ func (s runCommand) runAll(ctx context.Context, o runOptions, b runner.Batch) er
 	return exitWith(worst)
 }
 
-// request returns the request for one of the runs.
-func (s runCommand) request(c *cli.Command, o runOptions) (q runner.Request, err error) {
+// newRequest returns the request for one of the runs.
+func newRequest(s *state, c *cli.Command, o runOptions) (q runner.Request, err error) {
 	q = o.Request
 	q.Host = s.host(o.out.verbosity, c.Bool("keep"))
 	if q.Shards > 0 {
 		noting := &notedLookup{lookup: s.lookup, found: map[string]string{}}
-		own := *s.state
+		own := *s
 		own.lookup = noting.find
 		q.Host = own.host(o.out.verbosity, false)
 		q.Distribute = func(ctx context.Context, j *runner.Job) ([]error, error) {
-			return runShardsOnCluster(ctx, s.state, j, noting.found)
+			return runShardsOnCluster(ctx, s, j, noting.found)
 		}
 	}
 	q.Overlay, err = s.readOverlay(c)
@@ -212,7 +209,7 @@ func (o runOptions) outputOf(j *runner.Job) runOutput {
 }
 
 // printPlan prints the plan of each trial.
-func (s runCommand) printPlan(j *runner.Job) error {
+func printPlan(s *state, j *runner.Job) error {
 	for _, t := range j.Trials {
 		if _, err := fmt.Fprintln(s.stdout, text.InertLines(j.Request.Secrets.String(t.String()))); err != nil {
 			return err
@@ -261,7 +258,7 @@ func (o runOptions) labelOf(eval string) string {
 	return slug(strings.TrimSuffix(filepath.ToSlash(eval), filepath.Ext(eval)))
 }
 
-func (s runCommand) readOptions(c *cli.Command, evals []string) (o runOptions, err error) {
+func readOptions(s *state, c *cli.Command, evals []string) (o runOptions, err error) {
 	o = runOptions{evals: len(evals), Request: runner.Request{
 		Choices: runner.Choices{
 			Isolated: c.Bool("isolate"), Trials: c.Int("trials"), Retries: c.Int("infra-retries"), Timeout: c.Generic("timeout").(*duration).Duration,
@@ -281,7 +278,7 @@ func (s runCommand) readOptions(c *cli.Command, evals []string) (o runOptions, e
 	if o.variants, err = readVariants(c); err != nil {
 		return o, err
 	}
-	o.out, o.Pace, err = readOutputAndPace(s.state, c)
+	o.out, o.Pace, err = readOutputAndPace(s, c)
 	if err != nil {
 		return o, err
 	}
@@ -451,15 +448,12 @@ func listOf(c *cli.Command, flag string, looks *regexp.Regexp) (values []string,
 	return values, nil
 }
 
-// resumeCommand is waza run --resume.
-type resumeCommand struct{ *state }
-
 // resumeRun completes the run that --resume names, with the options it was started with.
-func (s resumeCommand) resumeRun(ctx context.Context, c *cli.Command) error {
+func resumeRun(ctx context.Context, s *state, c *cli.Command) error {
 	if err := checkResumable(c); err != nil {
 		return err
 	}
-	out, pace, err := readOutputAndPace(s.state, c)
+	out, pace, err := readOutputAndPace(s, c)
 	if err != nil {
 		return err
 	}
@@ -471,7 +465,7 @@ func (s resumeCommand) resumeRun(ctx context.Context, c *cli.Command) error {
 		if c.IsSet("on") && onOf(c) != record.On {
 			return usage("--on cannot be changed with --resume: a run is resumed with its own options")
 		}
-		if err := handOverFor(s.state, record); err != nil {
+		if err := handOverFor(s, record); err != nil {
 			return err
 		}
 	}

@@ -20,9 +20,7 @@ import (
 const otherMachines = "allow-other-machines"
 
 // serveCommand is waza serve.
-type serveCommand struct{ *state }
-
-func (s serveCommand) command() *cli.Command {
+func serveCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "Serve runs to a browser, also while they are running",
@@ -48,13 +46,13 @@ func (s serveCommand) command() *cli.Command {
 				if c.IsSet("listen") || c.IsSet(otherMachines) {
 					return usage("--mcp serves on stdin and stdout: leave out --listen and --%s", otherMachines)
 				}
-				return s.serveMCP(ctx, dir)
+				return serveMCP(ctx, s, dir)
 			}
 			address, err := addressToServe(c.String("listen"), c.Bool(otherMachines))
 			if err != nil {
 				return err
 			}
-			return s.serve(ctx, dir, address)
+			return serveRuns(ctx, s, dir, address)
 		},
 	}
 }
@@ -95,7 +93,7 @@ func addressToServe(listen string, others bool) (*net.TCPAddr, error) {
 	return address, nil
 }
 
-func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAddr) error {
+func serveRuns(ctx context.Context, s *state, dir string, address *net.TCPAddr) error {
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
 		return usage("--listen: %w", err)
@@ -110,18 +108,14 @@ func (s serveCommand) serve(ctx context.Context, dir string, address *net.TCPAdd
 	if !address.IP.IsLoopback() {
 		fmt.Fprintf(s.stderr, "warning: anyone who can reach %s and has the token can read all runs, and connections are not encrypted\n", listener.Addr())
 	}
-	what := "runs"
-	if runs == 1 {
-		what = "run"
-	}
-	fmt.Fprintf(s.stdout, "%d %s in %s\n%s\n", runs, what, text.Inert(dir), server.URL(listener.Addr()))
+	fmt.Fprintf(s.stdout, "%s in %s\n%s\n", text.Count(runs, "run"), text.Inert(dir), server.URL(listener.Addr()))
 	if err := server.Serve(ctx, listener); err != nil {
 		return withExitCode(err)
 	}
 	return nil
 }
 
-func (s serveCommand) serveMCP(ctx context.Context, dir string) error {
+func serveMCP(ctx context.Context, s *state, dir string) error {
 	ctx, stop := signal.NotifyContext(ctx, endSignals()...)
 	defer stop()
 	if err := serve.ServeMCP(ctx, dir, s.stdin, s.stdout, s.version); err != nil {

@@ -17,9 +17,7 @@ import (
 )
 
 // showCommand is waza show.
-type showCommand struct{ *state }
-
-func (s showCommand) command() *cli.Command {
+func showCommand(s *state) *cli.Command {
 	return &cli.Command{
 		Name:        "show",
 		Usage:       "Show what happened in a trial",
@@ -37,12 +35,12 @@ func (s showCommand) command() *cli.Command {
 				return err
 			}
 			which := strings.Join(c.Args().Slice()[1:], "/")
-			return s.showTrial(dir, which, terminal.Shown{Full: c.Bool("full"), Width: width(s.stdout), Style: s.styleOf(s.stdout)})
+			return showTrial(s, dir, which, terminal.Shown{Full: c.Bool("full"), Width: width(s.stdout), Style: s.styleOf(s.stdout)})
 		},
 	}
 }
 
-func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
+func showTrial(s *state, dir, which string, as terminal.Shown) error {
 	if _, err := runner.ReadRecord(dir); err != nil {
 		return usage("%w", err)
 	}
@@ -56,9 +54,9 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 		return usage("%s has no trial %s; see waza show %s", dir, text.Inert(which), dir)
 	}
 	if len(found) == 1 {
-		err = s.printTrial(found[0], as)
+		err = printTrial(s, found[0], as)
 	} else {
-		err = s.listTrials(dir, found)
+		err = listTrials(s, dir, found)
 	}
 	if err != nil {
 		return withExitCode(err)
@@ -66,7 +64,7 @@ func (s showCommand) showTrial(dir, which string, as terminal.Shown) error {
 	return nil
 }
 
-func (s showCommand) printTrial(dir evidence.Dir, as terminal.Shown) error {
+func printTrial(s *state, dir evidence.Dir, as terminal.Shown) error {
 	talk, err := view.ReadConversation(dir)
 	if err != nil {
 		return err
@@ -88,7 +86,7 @@ func trialsNamed(dir, which string) (named []evidence.Dir, err error) {
 }
 
 // listTrials prints a line for each trial, with the command that shows it.
-func (s showCommand) listTrials(dir string, trials []evidence.Dir) (damaged error) {
+func listTrials(s *state, dir string, trials []evidence.Dir) (damaged error) {
 	for _, d := range trials {
 		trial, err := d.Trial()
 		if err != nil {

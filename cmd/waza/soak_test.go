@@ -42,7 +42,7 @@ func soak(ready func(string), _ <-chan struct{}) {
 		defer func() { _ = out.Close() }()
 		s := &state{
 			args:   append([]string{"waza", "run", "--isolate", "--run-dir", filepath.Join(dir, run), filepath.Join(dir, "eval.yaml")}, options...),
-			stdout: out, stderr: out, lookup: os.LookupEnv, version: "soak", guest: os.Getenv(soakGuest), digest: files.DigestOnce(),
+			stdout: out, stderr: &screen{out: out}, lookup: os.LookupEnv, version: "soak", guest: os.Getenv(soakGuest), digest: files.DigestOnce(),
 		}
 		return s.main(context.Background())
 	}

@@ -80,7 +80,7 @@ func (s *Session) list(ctx context.Context, k catalog.Kind) (catalog.List, error
 		switch {
 		case m.Result != nil:
 			cursor = addPage(&l, m.Result, at)
-		case codeOf(m.Error) == jsonrpc.MethodNotFound && len(l.Entries) == 0:
+		case jsonrpc.Code(m.Error) == jsonrpc.MethodNotFound && len(l.Entries) == 0:
 			l.Absent = true
 			return l, nil
 		default:

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -231,6 +232,12 @@ const (
 	InvalidParams  = -32602
 	InternalError  = -32603
 )
+
+// Code returns the code of the error of a response, or 0 if it has none.
+func Code(failure []byte) int {
+	code, _ := strconv.Atoi(string(jsontext.Member(failure, "code")))
+	return code
+}
 
 // Request returns a request with a string id.
 func Request(id, method string, params any) ([]byte, error) {

@@ -79,7 +79,7 @@ func (s *server) keepFromServer(raw []byte, asked bool) error {
 		return nil
 	}
 	cost := evidence.CostOf(raw)
-	if s.tools != nil || len(s.injects) > 0 {
+	if s.tools != nil || len(s.Inject) > 0 {
 		cost *= 2 // the versions of server and agent may both be recorded
 	}
 	switch {

@@ -18,17 +18,17 @@ func toolCall(id int) string {
 
 // eachWay runs a test with a server that speaks stdio and one that speaks HTTP; poke
 // sends the agent's messages to it.
-func eachWay(t *testing.T, limits proxy.Limits, test func(t *testing.T, b *bench, poke func(body string) reply)) {
+func eachWay(t *testing.T, within limits, test func(t *testing.T, b *bench, poke func(body string) reply)) {
 	t.Helper()
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		b := scriptedBench(t, limits, 0)
+		b := scriptedBench(t, within, 0)
 		session := b.open()
 		test(t, b, func(body string) reply { return b.post(session, body) })
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		b := upstreamBench(t, limits, 0, func(w http.ResponseWriter, r *http.Request) { rpc(w, r, `{}`) })
+		b := upstreamBench(t, within, 0, func(w http.ResponseWriter, r *http.Request) { rpc(w, r, `{}`) })
 		for range 2 { // as opening a session takes
 			b.do("POST", "s", `{"jsonrpc":"2.0","id":"first","method":"ping"}`)
 		}
@@ -43,9 +43,9 @@ func eachWay(t *testing.T, limits proxy.Limits, test func(t *testing.T, b *bench
 // recorded.
 func TestCallsAreBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Calls = 3
-	eachWay(t, limits, func(t *testing.T, b *bench, poke func(string) reply) {
+	within := quick()
+	within.Calls = 3
+	eachWay(t, within, func(t *testing.T, b *bench, poke func(string) reply) {
 		for i := range 3 {
 			if r := poke(toolCall(i)); strings.Contains(r.body, "budget") {
 				t.Fatalf("call %d: %q", i, r.body)
@@ -101,9 +101,9 @@ func TestMessagesOfTheAgentAreBounded(t *testing.T) {
 		"not JSON":      `%d {`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			limits := quick()
-			limits.Frames = most
-			eachWay(t, limits, func(t *testing.T, b *bench, poke func(string) reply) {
+			within := quick()
+			within.frames = most
+			eachWay(t, within, func(t *testing.T, b *bench, poke func(string) reply) {
 				for i := range proxy.RefusedKept + 50 {
 					poke(fmt.Sprintf(body, i))
 				}
@@ -120,9 +120,9 @@ func TestMessagesOfTheAgentAreBounded(t *testing.T) {
 
 func TestTrafficOfTheAgentIsBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Traffic = 100 << 10
-	eachWay(t, limits, func(t *testing.T, b *bench, poke func(string) reply) {
+	within := quick()
+	within.traffic = 100 << 10
+	eachWay(t, within, func(t *testing.T, b *bench, poke func(string) reply) {
 		body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"pad":"` + strings.Repeat("x", 60<<10) + `"}}`
 		if r := poke(body); strings.Contains(r.body, "budget") {
 			t.Fatalf("within the limit: %q", r.body)
@@ -139,9 +139,9 @@ func TestServerThatFloods(t *testing.T) {
 	t.Parallel()
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
-		limits := quick()
-		limits.Traffic = 100 << 10
-		b := newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}})
+		within := quick()
+		within.traffic = 100 << 10
+		b := newBench(t, within, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted")}})
 		session := b.open()
 		big := `{"jsonrpc":"2.0","id":%d,"method":"big","params":{"size":60000}}`
 		if r := b.post(session, fmt.Sprintf(big, 1)); !strings.Contains(r.body, `"id":1,"result"`) {
@@ -163,9 +163,9 @@ func TestServerThatFloods(t *testing.T) {
 	})
 	t.Run("http", func(t *testing.T) {
 		t.Parallel()
-		limits := quick()
-		limits.Frames = 20
-		b := upstreamBench(t, limits, 0, func(w http.ResponseWriter, r *http.Request) {
+		within := quick()
+		within.frames = 20
+		b := upstreamBench(t, within, 0, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 100 {
 				if _, err := fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n\n", i); err != nil {
@@ -199,9 +199,9 @@ func TestServerThatFloodsWithNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("lines", func(t *testing.T) {
 		t.Parallel()
-		limits := quick()
-		limits.Frames = 20
-		b := scriptedBench(t, limits, 0)
+		within := quick()
+		within.frames = 20
+		b := scriptedBench(t, within, 0)
 		r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"chatter","params":{"size":100}}`)
 		if !strings.Contains(r.body, `"data":{"waza":"transport_error"}`) || !strings.Contains(r.body, transport.ErrFlooded.Error()) {
 			t.Errorf("got %.200q", r.body)

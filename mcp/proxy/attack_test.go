@@ -32,7 +32,7 @@ func held(f func() any) int64 {
 // An agent that leaves its requests again and again, under one id, large, and with a
 // name as long as the message.
 func TestForgottenRequestsAreBounded(t *testing.T) {
-	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) {})
+	b := upstreamBench(t, limits{}, 0, func(http.ResponseWriter, *http.Request) {})
 	name := strings.Repeat("n", 2<<10)
 	leave := func(times int) {
 		for i := range times {
@@ -52,7 +52,7 @@ func TestForgottenRequestsAreBounded(t *testing.T) {
 
 // What a session kept is given back with it.
 func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodDelete:
 		case r.Header.Get("Mcp-Session-Id") == "":
@@ -77,7 +77,7 @@ func TestForgottenRequestsGoWithTheirSession(t *testing.T) {
 // On stdio a request that its agent left is kept until it is answered; its message
 // is not.
 func TestExchangesKeepNoMessage(t *testing.T) {
-	b := scriptedBench(t, proxy.Limits{}, 0)
+	b := scriptedBench(t, limits{}, 0)
 	long := strings.Repeat("n", 16<<10)
 	n := held(func() any {
 		var all []any
@@ -100,7 +100,7 @@ func TestExchangesKeepNoMessage(t *testing.T) {
 // would hand the agent the runner's secrets.
 func TestAgentCannotTrace(t *testing.T) {
 	up, _ := remoteOf(t, func(w http.ResponseWriter, r *http.Request) { _ = r.Header.Write(w) })
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, method := range []string{"TRACE", "trace", "TRACK", "DEBUG", "PROPFIND"} {
 		if r := b.do(method, "s", ""); r.status != http.StatusMethodNotAllowed || strings.Contains(r.raw, "secret") {
 			t.Errorf("%s: %d %q", method, r.status, r.raw)
@@ -116,7 +116,7 @@ func TestAgentCannotLeaveTheEndpoint(t *testing.T) {
 		}
 		rpc(w, r, "{}")
 	})
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	for _, line := range []string{
 		"GET /mcp/../admin", "GET /mcp/", "GET //mcp", "GET /mcp/..%2fadmin", "GET /mcp;a=b", "GET http://s/admin", "GET http://127.0.0.1:1/admin",
 		"CONNECT 127.0.0.1:1", "CONNECT /mcp", "OPTIONS *", "GET /mcp?a=b#/admin", "GET /mcp%00", "GET /mcp?a=%0d%0aX-Injected:%20y", `GET \\127.0.0.1\mcp`,
@@ -143,7 +143,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 		w.Header().Set("Refresh", "0; url=/mcp/?"+r.URL.RawQuery)
 		w.WriteHeader(http.StatusFound)
 	})
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if r := b.do("POST", "s", ping); r.status != http.StatusFound || strings.Contains(fmt.Sprint(r.header, r.raw), "of+the+url") {
 		t.Errorf("the agent got %d %v %q", r.status, r.header, r.raw)
@@ -154,7 +154,7 @@ func TestRedirectKeepsTheSecretOfTheURL(t *testing.T) {
 // are hidden from it too.
 func TestHiddenToolsInAReplay(t *testing.T) {
 	const list = "id: 2\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":" + toolsResult + "}\n\n"
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Session-Id") == "":
 			w.Header().Set("Mcp-Session-Id", "one")
@@ -179,7 +179,7 @@ func TestHiddenToolsInAReplay(t *testing.T) {
 
 // A header that names a hidden tool is a call of it to a server that goes by headers.
 func TestHiddenToolInAHeader(t *testing.T) {
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 		rpc(w, r, fmt.Sprintf(`{"server":%q}`, r.Header.Get("Mcp-Name")))
 	})}, Tools: []string{"open", "öffne"}})
 	call, list := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"open"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
@@ -207,7 +207,7 @@ func TestHiddenToolInAHeader(t *testing.T) {
 func TestOddStatus(t *testing.T) {
 	for _, status := range []string{"000", "007", "099", "101"} {
 		for _, kind := range []string{"application/json", "text/event-stream"} {
-			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
+			b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(w http.ResponseWriter, r *http.Request) {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
 					t.Error(err)

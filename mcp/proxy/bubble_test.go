@@ -21,7 +21,7 @@ func inBubble(t *testing.T, timeout time.Duration, f func(*testing.T, *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		listener := &memoryListener{conns: make(chan net.Conn), closed: make(chan struct{})}
-		f(t, benchOn(t, listener, listener.dial, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Launch: launchScripted, Timeout: timeout}}))
+		f(t, benchOn(t, listener, listener.dial, limits{}, proxy.Server{Server: transport.Server{Name: "s", Launch: launchScripted, Timeout: timeout}}))
 	})
 }
 

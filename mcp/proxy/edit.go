@@ -19,7 +19,7 @@ type answers struct {
 // change records a message from the server and returns the message for the agent. If the
 // two differ, both are recorded.
 func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.Frame)) []byte {
-	if s.tools == nil && len(s.injects) == 0 {
+	if s.tools == nil && len(s.Inject) == 0 {
 		record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 		return raw
 	}
@@ -37,9 +37,9 @@ func (s *server) change(raw []byte, batch bool, a answers, record func(evidence.
 // recordInjected records an event for each injection added to a result.
 func (s *server) recordInjected(numbers []int) {
 	for _, number := range numbers {
-		i := slices.IndexFunc(s.injects, func(one injection) bool { return one.Number == number })
-		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.injects[i].Tool),
-			map[string]any{evidence.DataInjection: number, "tool": s.injects[i].Tool})
+		i := slices.IndexFunc(s.Inject, func(one Injection) bool { return one.Number == number })
+		s.events.Add(evidence.EventInjection, fmt.Sprintf("injection %d is in a result of tool %q", number, s.Inject[i].Tool),
+			map[string]any{evidence.DataInjection: number, "tool": s.Inject[i].Tool})
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestInject(t *testing.T) {
-	in := newInjections([]Injection{{Number: 1, Text: `Do "this" <now>` + "\n"}, {Number: 2, Text: "and that", Match: "harbour"}})
+	in := injections{{Number: 1, Text: `Do "this" <now>` + "\n"}, {Number: 2, Text: "and that", Match: "harbour"}}
 	first, second := `{"type":"text","text":"Do \"this\" <now>\n"}`, `{"type":"text","text":"and that"}`
 	all := func(jsonrpc.ID) injections { return in }
 	for name, test := range map[string]struct {
@@ -59,8 +59,8 @@ func FuzzInject(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a"}],"isError":false}}`))
 	f.Add([]byte(`{"result":{"content":[],"content":[[]]},"Result":{"content":[]},"result":{"content":[{}]}}`))
 	f.Add([]byte(`[{"id":1,"result":{"content":[]}},{"id":1,"result":{"content":[1]}}]`))
-	in := newInjections([]Injection{{Number: 1, Text: "injected"}})
-	block := string(in[0].block)
+	in := injections{{Number: 1, Text: "injected"}}
+	block := string(in[0].block())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if !json.Valid(raw) {
 			return

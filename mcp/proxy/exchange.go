@@ -67,7 +67,7 @@ func newExchange(s *stdioSession, in inbound) *exchange {
 	}
 	ex.ctx, ex.settled = context.WithCancel(context.Background())
 	for i, m := range ex.asked {
-		ex.asked[i].injects = s.bridge.injects.of(m)
+		ex.asked[i].injects = s.bridge.injectionsFor(m)
 		ex.asked[i].name, ex.asked[i].version = "", "" // of any length, and kept while the agent is disconnected
 		ex.open[m.id.Key] = m.id
 		ex.held += messageCost + 2*idCost(m.id.Key) + idCost(m.token.Key)

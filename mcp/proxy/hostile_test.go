@@ -93,9 +93,9 @@ func TestAnswersNobodyWaitsFor(t *testing.T) {
 
 func TestStderrFlood(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Stderr = 100 << 10
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.stderr = 100 << 10
+	b := scriptedBench(t, within, 0)
 	if r := b.post(b.open(), `{"jsonrpc":"2.0","id":1,"method":"flood","params":{"size":4000000}}`); !strings.Contains(r.body, `"id":1`) {
 		t.Errorf("got %q", r.body)
 	}
@@ -107,9 +107,9 @@ func TestStderrFlood(t *testing.T) {
 
 func TestLineOverTheLimitEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Message = 1 << 20
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.message = 1 << 20
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	fits := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"big","params":{"size":%d}}`, 1<<20-len(`{"jsonrpc":"2.0","id":1,"result":""}`))
 	if r := b.post(session, fits); len(r.body) != 1<<20 {
@@ -127,9 +127,9 @@ func TestLineOverTheLimitEndsTheProcess(t *testing.T) {
 
 func TestMemoryIsShared(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Memory = 2 << 20
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Memory = 2 << 20
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	if r := b.post(session, `"`+strings.Repeat("x", 2<<20)+`"`); r.status != 503 {
 		t.Errorf("body: %d", r.status)
@@ -157,9 +157,9 @@ func TestMemoryIsShared(t *testing.T) {
 
 func TestSessionsAndLaunchesAreBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Sessions, limits.Launches = 2, 3
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Sessions, within.Launches = 2, 3
+	b := scriptedBench(t, within, 0)
 	first := b.open()
 	b.open()
 	if r := b.do("POST", "s", initialize); r.status != 503 || !strings.Contains(r.body, "sessions") {
@@ -181,9 +181,9 @@ func TestSessionsAndLaunchesAreBounded(t *testing.T) {
 
 func TestRequestsInFlightAreBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.InFlight = 2
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.InFlight = 2
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	for id := range 2 {
 		b.stream(t.Context(), "POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"hold"}`, id), "Mcp-Session-Id", session).next()
@@ -196,9 +196,9 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 
 func TestOutboxIsBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Queue = 3
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Queue = 3
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	for range 5 {
 		b.post(session, `{"jsonrpc":"2.0","method":"announce"}`)
@@ -210,9 +210,9 @@ func TestOutboxIsBounded(t *testing.T) {
 
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Body = 200 * time.Millisecond
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Body = 200 * time.Millisecond
+	b := scriptedBench(t, within, 0)
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -230,9 +230,9 @@ func TestSlowBody(t *testing.T) {
 }
 
 func TestAgentThatDoesNotRead(t *testing.T) {
-	limits := quick()
-	limits.Write = 200 * time.Millisecond
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Write = 200 * time.Millisecond
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // httpSession is a conversation with a server on streamable HTTP: one of the server's
 // sessions, or requests without a session.
 type httpSession struct {
-	conn string
-	id   string // the server's session id; empty without a session. Set before others join
+	conversation
+	id string // the server's session id; empty without a session. Set before others join
 
 	open   map[string][]*asked // unanswered requests by id key, oldest first; guarded by httpSessions.mu
 	active int                 // requests that wait for a response; guarded by httpSessions.mu
@@ -59,7 +59,7 @@ func (hs *httpSessions) join(id string, env envelope) (*httpSession, []*asked, e
 	}
 	var waiting []*asked
 	for _, m := range requests {
-		a := &asked{id: m.id, method: m.method, injects: hs.server.injects.of(m)}
+		a := &asked{id: m.id, method: m.method, injects: hs.server.injectionsFor(m)}
 		session.open[m.id.Key] = append(session.open[m.id.Key], a)
 		waiting = append(waiting, a)
 	}
@@ -96,7 +96,7 @@ func (hs *httpSessions) begin() (*httpSession, error) {
 		return nil, errSessions
 	}
 	hs.count++
-	return &httpSession{conn: fmt.Sprintf("%s/%d", hs.server.Name, hs.count), open: map[string][]*asked{}}, nil
+	return &httpSession{conversation: conversation{hs.server, fmt.Sprintf("%s/%d", hs.server.Name, hs.count)}, open: map[string][]*asked{}}, nil
 }
 
 // learn registers the session that a response opened, and removes one that has ended.

@@ -16,33 +16,25 @@ type Injection struct {
 	Match  string // text that a result must contain; empty for every result
 }
 
-// injection is an Injection with the content block that it adds.
-type injection struct {
-	Injection
-	block []byte
+// block returns the content block that is added.
+func (i Injection) block() []byte {
+	block, _ := evidence.Marshal(struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}{"text", i.Text})
+	return block
 }
 
-// injections holds the injections of a server or of one call.
-type injections []injection
+// injections holds the injections of one call.
+type injections []Injection
 
-func newInjections(all []Injection) (prepared injections) {
-	for _, one := range all {
-		block, _ := evidence.Marshal(struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		}{"text", one.Text})
-		prepared = append(prepared, injection{one, block})
-	}
-	return prepared
-}
-
-// of returns the injections for the result of a request.
-func (in injections) of(m message) injections {
+// injectionsFor returns the injections for the result of a request.
+func (s Server) injectionsFor(m message) injections {
 	if m.kind != request || m.method != methodCallTool {
 		return nil
 	}
 	var own injections
-	for _, one := range in {
+	for _, one := range s.Inject {
 		if one.Tool == m.name {
 			own = append(own, one)
 		}
@@ -105,7 +97,7 @@ func (in injections) blocks(content []byte) (text []byte, numbers []int) {
 			text = append(text, ',')
 		}
 		first = false
-		text = append(text, one.block...)
+		text = append(text, one.block()...)
 		numbers = append(numbers, one.Number)
 	}
 	return text, numbers

@@ -5,14 +5,12 @@ import (
 	"time"
 
 	"github.com/waza-isolate/waza/internal/bounded"
-	"github.com/waza-isolate/waza/mcp/transport"
 )
 
-// Limits bounds the resources that the agent and the servers can use. A zero field means
-// its default, never unlimited. Memory counts each message once; there may be copies while
-// it is written or recorded.
+// Limits bounds the resources that the agent and the servers can use, together with those of
+// each [transport.Server]. A zero field means its default, never unlimited. Memory counts each
+// message once; there may be copies while it is written or recorded.
 type Limits struct {
-	Message  int64 // bytes of one message, in either direction; default 64 MiB
 	Memory   int64 // bytes of messages held at once by the proxy; default 256 MiB
 	Sessions int   // concurrent sessions per server; default 64
 	Launches int   // processes started per server; default 1000
@@ -20,10 +18,7 @@ type Limits struct {
 	Queue    int   // messages queued per stream; default 1024
 	Conns    int   // concurrent connections in [Proxy.Serve]; default 256
 	Replay   int64 // bytes of sent messages kept for resumed streams; default 32 MiB
-	Stderr   int64 // bytes kept of a server's stderr; default 16 MiB
 	Calls    int64 // tool calls of the agent in total; default 10,000
-	Frames   int64 // messages between the agent and a server, per direction; default 100,000
-	Traffic  int64 // bytes of messages between the agent and a server, per direction; default 256 MiB
 
 	// Share limits the evidence of the agent's messages and of the answers to them; nil for
 	// no limit.
@@ -32,7 +27,6 @@ type Limits struct {
 	Body  time.Duration // to receive a request's body; default 60 s
 	Write time.Duration // to write one message to the agent; default 30 s
 	Idle  time.Duration // without a message until a response becomes a stream, and between keepalives; default 10 s
-	Grace time.Duration // for a process to exit after its stdin is closed, and again after SIGTERM; default 2 s
 }
 
 // DefaultCalls is the default number of tool calls that an agent may make.
@@ -40,7 +34,6 @@ const DefaultCalls = 10_000
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Message:  cmp.Or(l.Message, transport.DefaultMessage),
 		Memory:   cmp.Or(l.Memory, 256<<20),
 		Sessions: cmp.Or(l.Sessions, 64),
 		Launches: cmp.Or(l.Launches, 1000),
@@ -48,14 +41,10 @@ func (l Limits) withDefaults() Limits {
 		Queue:    cmp.Or(l.Queue, 1024),
 		Conns:    cmp.Or(l.Conns, 256),
 		Replay:   cmp.Or(l.Replay, 32<<20),
-		Stderr:   cmp.Or(l.Stderr, 16<<20),
 		Calls:    cmp.Or(l.Calls, DefaultCalls),
-		Frames:   cmp.Or(l.Frames, transport.DefaultFrames),
-		Traffic:  cmp.Or(l.Traffic, transport.DefaultTraffic),
 		Share:    l.Share,
 		Body:     cmp.Or(l.Body, time.Minute),
 		Write:    cmp.Or(l.Write, 30*time.Second),
 		Idle:     cmp.Or(l.Idle, 10*time.Second),
-		Grace:    cmp.Or(l.Grace, 2*time.Second),
 	}
 }

@@ -58,8 +58,8 @@ func victim(ready func(string), stop <-chan struct{}) {
 		cmd.Env = append(os.Environ(), serverEnv+"=hostile")
 		return cmd
 	})
-	limits := proxy.Limits{Write: 5 * time.Second, Grace: 100 * time.Millisecond} // a shorter attack
-	made := proxy.New(rec, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: stdio}}, proxy.Server{Server: transport.Server{Name: "web", Upstream: web}}, proxy.Server{Server: transport.Server{Name: "old", Upstream: &old}})
+	within := limits{Limits: proxy.Limits{Write: 5 * time.Second}, grace: 100 * time.Millisecond} // a shorter attack
+	made := proxy.New(rec, within.Limits, within.of(proxy.Server{Server: transport.Server{Name: "s", Launch: stdio}}), proxy.Server{Server: transport.Server{Name: "web", Upstream: web}}, within.of(proxy.Server{Server: transport.Server{Name: "old", Upstream: &old}}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err)

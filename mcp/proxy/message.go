@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"strconv"
-
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 )
@@ -99,7 +97,7 @@ func messageOf(read jsonrpc.Message) message {
 	case read.Method != "":
 		m.kind = notification
 	case read.Error != nil:
-		m.isError, m.errorCode = true, errorCode(read.Error)
+		m.isError, m.errorCode = true, jsonrpc.Code(read.Error)
 	}
 	if read.Method != "" {
 		m.readParams(read.Params)
@@ -146,14 +144,4 @@ func (m *message) readMeta(meta []byte) {
 			m.subscription, _ = jsonrpc.ParseID(value)
 		}
 	}
-}
-
-func errorCode(object []byte) int {
-	code := 0
-	for key, value := range jsontext.Members(object) {
-		if key == "code" {
-			code, _ = strconv.Atoi(string(value))
-		}
-	}
-	return code
 }

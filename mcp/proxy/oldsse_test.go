@@ -104,10 +104,10 @@ func eventsUpstream(t testing.TB, endpoint string) (*transport.Upstream, *events
 	return up, e, server
 }
 
-func eventsBench(t testing.TB, limits proxy.Limits, timeout time.Duration) (*bench, *eventsServer) {
+func eventsBench(t testing.TB, within limits, timeout time.Duration) (*bench, *eventsServer) {
 	t.Helper()
 	up, e, _ := eventsUpstream(t, "/message?session=ID")
-	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
+	return newBench(t, within, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Timeout: timeout}}), e
 }
 
 func TestEventsServer(t *testing.T) {
@@ -167,7 +167,7 @@ func TestEventsServerThatFails(t *testing.T) {
 			b.rec.wait(t, test.says, hasFrame(evidence.ToClient, test.synthetic, test.says))
 		})
 	}
-	b, _ := eventsBench(t, proxy.Limits{Grace: quick().Grace, Message: 1 << 20}, time.Minute)
+	b, _ := eventsBench(t, limits{grace: quick().grace, message: 1 << 20}, time.Minute)
 	b.post(b.open(), `{"jsonrpc":"2.0","id":4,"method":"big","params":{"size":2000000}}`)
 	b.rec.wait(t, "a message over the limit", hasFrame(evidence.ToClient, evidence.SyntheticTransport, "over the limit"))
 	b.rec.event(t, "limit")
@@ -195,7 +195,7 @@ func TestEndpointEvents(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			up, e, own := eventsUpstream(t, "")
 			e.endpoint = strings.ReplaceAll(strings.ReplaceAll(test.endpoint, "OWNHOST", own.Listener.Addr().String()), "OWN", own.URL)
-			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 20 * time.Second}, nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 20 * time.Second}, nil, false)
 			if (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "endpoint event is not followed") {
 				t.Errorf("probe: %v", err)
 			}
@@ -230,7 +230,7 @@ func TestEventsServerThatIsNone(t *testing.T) {
 			up.Events = true
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			_, err := client.Probe(ctx, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 3 * time.Second}, nil, false)
+			_, _, err := client.Probe(ctx, newRecorder(), transport.Server{Name: "s", Upstream: up, Start: 3 * time.Second}, nil, false)
 			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "of+the+url") {
 				t.Errorf("%v", err)
 			}

@@ -57,22 +57,10 @@ func (s *passThrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The body must be UTF-8.", http.StatusUnsupportedMediaType)
 		return
 	}
-	s.withBody(w, r, func(raw []byte) {
-		x := &proxiedRequest{passThrough: s, w: w, r: r}
-		x.inbound = inbound{ctx: r.Context(), raw: raw, peer: peerOf(r)}
-		var no *refusal
-		x.inbound.env, no = s.readEnvelope(raw)
-		if why := s.countMessage(x.inbound); why != "" {
-			s.refuseSpent(w, x.inbound, why)
-			return
-		}
-		if no != nil {
-			s.refuse(w, x.inbound, *no)
-			return
-		}
-		defer s.watchCalls(x.inbound)()
-		x.stateless = len(x.inbound.env.messages) > 0 && isSessionless(r.Header, x.inbound.env)
-		x.run()
+	s.receive(w, r, s.readEnvelope, func(in inbound) *refusal {
+		x := &proxiedRequest{passThrough: s, w: w, r: r, inbound: in}
+		x.stateless = len(in.env.messages) > 0 && isSessionless(r.Header, in.env)
+		return x.run()
 	})
 }
 
@@ -105,34 +93,35 @@ func (s *passThrough) readEnvelope(raw []byte) (envelope, *refusal) {
 	return env, nil
 }
 
-func (x *proxiedRequest) run() {
+// run forwards the request to the server and answers the agent, or returns a refusal.
+func (x *proxiedRequest) run() *refusal {
 	var err error
 	if x.session, x.waiting, err = x.sessions.join(x.r.Header.Get(headerSession), x.inbound.env); err != nil {
-		x.refuse(x.w, x.inbound, *refusalFor(err))
-		return
+		return refusalFor(err)
 	}
 	defer func() { x.sessions.leave(x.session, x.waiting, x.resumable && !x.stateless) }()
 	x.inbound.peer.Session = x.session.id
 	if x.tools.callsHidden(x.inbound.raw, x.inbound.env) || x.tools.hiddenByHeader(x.r.Header, x.inbound.env) {
-		x.refuseHidden(x.w, x.inbound, x.record)
-		return
+		x.refuseHidden(x.w, x.inbound, x.session.record)
+		return nil
 	}
 	if defence.RecordedRequests && len(x.inbound.raw) > 0 {
-		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.inbound.raw, Peer: &x.inbound.peer})
+		x.session.record(evidence.Frame{Dir: evidence.ToServer, Raw: x.inbound.raw, Peer: &x.inbound.peer})
 	}
 	cancel := x.limit()
 	defer cancel(nil)
 	if x.allowed.fromServer.over() {
 		x.fail(transport.ErrFlooded)
-		return
+		return nil
 	}
 	response, err := x.Upstream.Send(outgoing(x.ctx, x.Upstream, x.r, x.isOwnHost), x.inbound.raw)
 	if err != nil {
 		x.fail(err)
-		return
+		return nil
 	}
 	defer func() { _ = response.Body.Close() }()
 	x.answer(response)
+	return nil
 }
 
 // limit applies the time limit to x, except for streams without an end.
@@ -171,10 +160,10 @@ func (x *proxiedRequest) answer(response *http.Response) {
 	initialize := len(x.inbound.env.messages) > 0 && x.inbound.env.isInitialize()
 	x.sessions.learn(x.session, x.r.Method, initialize, response)
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-		x.note("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)))
+		x.session.note("unauthorized", fmt.Sprintf("HTTP %d %s", s, http.StatusText(s)))
 	}
 	if x.r.Method != http.MethodHead && web.IsEncoded(response.Header) {
-		x.note("gap", transport.ErrEncoded.Error())
+		x.session.note("gap", transport.ErrEncoded.Error())
 		x.fail(transport.ErrEncoded)
 		return
 	}
@@ -244,12 +233,7 @@ func (x *proxiedRequest) passBody(response *http.Response, body *bounded.Buffer)
 	if len(raw) > 0 {
 		x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	}
-	control := http.NewResponseController(x.w)
-	_ = control.SetWriteDeadline(time.Now().Add(x.proxy.limits.Write))
-	x.w.WriteHeader(response.StatusCode)
-	if _, err := x.w.Write(raw); err == nil && control.Flush() == nil {
-		_ = control.SetWriteDeadline(time.Time{})
-	}
+	x.write(x.w, response.StatusCode, raw)
 }
 
 // recordBody records the body of a response, and returns the body for the agent. A body
@@ -271,7 +255,7 @@ func (x *proxiedRequest) recordBody(raw []byte, status int) ([]byte, error) {
 			return nil, err
 		}
 		x.events.Add("gap", "the server answered with what is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(raw)})
-		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
+		x.session.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw})
 	}
 	return raw, nil
 }
@@ -298,17 +282,7 @@ func (x *proxiedRequest) recordMessage(raw []byte, env envelope) []byte {
 	return x.change(raw, env.batch, answers{
 		lists:  func(key jsonrpc.ID) bool { return listed[key.Key] },
 		called: func(key jsonrpc.ID) injections { return injects[key.Key] },
-	}, x.record)
-}
-
-func (x *proxiedRequest) record(f evidence.Frame) {
-	f.Server, f.Conn = x.Name, x.session.conn
-	x.proxy.rec.Frame(f)
-}
-
-// note records an event of the conversation.
-func (x *proxiedRequest) note(kind, message string) {
-	x.events.Add(kind, message, map[string]any{"conn": x.session.conn})
+	}, x.session.record)
 }
 
 // isOwnHost reports whether a Host header names the server as the agent knows it: by its

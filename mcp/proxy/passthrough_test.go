@@ -29,9 +29,9 @@ import (
 
 // upstreamBench is a bench with one server called "s", which speaks HTTP as
 // handler does.
-func upstreamBench(t testing.TB, limits proxy.Limits, timeout time.Duration, handler http.HandlerFunc) *bench {
+func upstreamBench(t testing.TB, within limits, timeout time.Duration, handler http.HandlerFunc) *bench {
 	t.Helper()
-	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout}})
+	return newBench(t, within, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, handler), Timeout: timeout}})
 }
 
 // upstreamOf is a server in a container, as far as the proxy can tell.
@@ -61,7 +61,7 @@ func upstreamOf(t testing.TB, handler http.HandlerFunc) *transport.Upstream {
 func TestRequestsPassAsTheyAre(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Clone(context.Background())
 		w.Header().Set("X-Server", "own")
 		w.WriteHeader(http.StatusTeapot)
@@ -145,7 +145,7 @@ func TestPassedBytes(t *testing.T) {
 		if filtered {
 			up.Tools = []string{"some"}
 		}
-		b := newBench(t, proxy.Limits{}, up)
+		b := newBench(t, limits{}, up)
 		for name, params := range tests {
 			for _, form := range []string{"", "stream"} {
 				if name == "10 MB" && filtered == (form == "") {
@@ -177,7 +177,7 @@ func TestMessagesOfOneResponse(t *testing.T) {
 	t.Parallel()
 	first := `{"jsonrpc":"2.0","method":"a","params":{"x":"\"}]","y":[{}]}}`
 	next := make(chan struct{})
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for _, piece := range []string{" \n", first[:40], first[40:]} {
 			io.WriteString(w, piece)
@@ -221,7 +221,7 @@ func TestMessagesWithoutAnEnd(t *testing.T) {
 					_, err = io.WriteString(w, test.again)
 				}
 			})
-			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100}})
+			b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up, Message: 64 << 10, Frames: 100}})
 			b.do("POST", "s", ping)
 			if !hasFrame(evidence.ToClient, evidence.SyntheticTransport, test.says)(b.rec.all(), nil) {
 				t.Errorf("recorded are %.2000s", framesText(b.rec.all()))
@@ -293,7 +293,7 @@ func TestHostsAndOrigins(t *testing.T) {
 		"remote by another": {&remote, "evil.example", "http://evil.example", "mcp.example", "http://mcp.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: test.up}})
+			b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: test.up}})
 			front := httptest.NewServer(b.proxy.Handler("s"))
 			defer front.Close()
 			r, _ := http.NewRequestWithContext(t.Context(), "GET", front.URL+"/mcp", nil)
@@ -313,7 +313,7 @@ func TestHostsAndOrigins(t *testing.T) {
 
 func TestOtherPathsAreNotThere(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	b := upstreamBench(t, limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	for _, path := range []string{"/", "/mcp/", "/own/mcp", "/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server/mcp"} {
 		response, err := b.client.Get("http://s" + path)
 		if err != nil {
@@ -328,7 +328,7 @@ func TestOtherPathsAreNotThere(t *testing.T) {
 
 func TestConversations(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			return
 		}
@@ -359,7 +359,7 @@ func TestConversations(t *testing.T) {
 // An initialize request opens a conversation of its own, also in a session that is known.
 func TestInitializeInASession(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{Launches: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{Limits: proxy.Limits{Launches: 2}}, 0, func(w http.ResponseWriter, r *http.Request) {
 		if opens := r.Header.Get("X-Opens"); opens != "" {
 			w.Header().Set("Mcp-Session-Id", opens)
 		}
@@ -388,7 +388,7 @@ func TestOneIDTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	both := make(chan struct{}, 2)
 	release := make(chan struct{})
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		both <- struct{}{}
 		<-release
 		rpc(w, r, "{}")
@@ -412,7 +412,7 @@ func TestOneIDTwiceAtOnce(t *testing.T) {
 
 func TestAgentsEncodingIsRefused(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
+	b := upstreamBench(t, limits{}, 0, func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") })
 	if r := b.do("POST", "s", "\x1f\x8b", "Content-Encoding", "gzip"); r.status != http.StatusUnsupportedMediaType {
 		t.Errorf("got %d", r.status)
 	}
@@ -422,7 +422,7 @@ func TestAgentsEncodingIsRefused(t *testing.T) {
 func TestAgentsCharsetIsRefused(t *testing.T) {
 	t.Parallel()
 	asked := 0
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		rpc(w, r, "{}")
 	})
@@ -450,7 +450,7 @@ func TestAgentsCharsetIsRefused(t *testing.T) {
 // The body of a POST reaches the server and is recorded, even if it is not a message.
 func TestWhatIsNoMessagePasses(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(418)
 		w.Write(readAll(r.Body))
 	})
@@ -471,7 +471,7 @@ func TestWhatIsNoMessagePasses(t *testing.T) {
 func TestSilentStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	b := upstreamBench(t, proxy.Limits{Idle: 50 * time.Millisecond}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{Limits: proxy.Limits{Idle: 50 * time.Millisecond}}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n\n")
 		<-release
 		written(w, ": own comment\n", "data: {\"jsonrpc\":\"2.0\",\"method\":\"b\"}\n\n")
@@ -503,7 +503,7 @@ func TestSilentStreamIsKeptAlive(t *testing.T) {
 func TestAgentThatLeaves(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, ": hello\n\n")
 		<-r.Context().Done()
 		close(left)
@@ -540,7 +540,7 @@ func resumable(first func(*http.Request)) http.HandlerFunc {
 // request.
 func TestResumption(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, resumable(func(*http.Request) {}))
+	b := upstreamBench(t, limits{}, 0, resumable(func(*http.Request) {}))
 	b.do("POST", "s", initialize)
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`
 	if r := b.do("POST", "s", call, "Mcp-Session-Id", "one"); r.raw != "id: 1\ndata:\n\n" {
@@ -559,7 +559,7 @@ func TestResumption(t *testing.T) {
 // of the server's.
 func TestLeftPassages(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, resumable(func(r *http.Request) { <-r.Context().Done() }))
+	b := upstreamBench(t, limits{}, 0, resumable(func(r *http.Request) { <-r.Context().Done() }))
 	b.do("POST", "s", initialize)
 	for _, id := range []string{"1", "2", "3"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -589,7 +589,7 @@ func TestLeftPassages(t *testing.T) {
 
 func TestCloseEndsPassages(t *testing.T) {
 	t.Parallel()
-	b := upstreamBench(t, proxy.Limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{}, 0, func(w http.ResponseWriter, r *http.Request) {
 		written(w, ": hello\n\n")
 		<-r.Context().Done()
 	})
@@ -610,7 +610,7 @@ func TestPassagesAreBounded(t *testing.T) {
 	t.Parallel()
 	inside := make(chan struct{}, 10)
 	release := make(chan struct{})
-	b := upstreamBench(t, proxy.Limits{InFlight: 2}, 0, func(w http.ResponseWriter, r *http.Request) {
+	b := upstreamBench(t, limits{Limits: proxy.Limits{InFlight: 2}}, 0, func(w http.ResponseWriter, r *http.Request) {
 		inside <- struct{}{}
 		<-release
 		rpc(w, r, "{}")

@@ -22,7 +22,7 @@ var (
 func (x *proxiedRequest) recordUnanswered(why evidence.Synthetic, code int, text string) (answers [][]byte) {
 	for _, a := range x.sessions.unanswered(x.session, x.waiting) {
 		raw := errorResponse(a.id.Raw, code, text)
-		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
+		x.session.record(evidence.Frame{Dir: evidence.ToClient, Raw: raw, Synthetic: why})
 		answers = append(answers, raw)
 	}
 	return answers
@@ -69,11 +69,11 @@ func (x *proxiedRequest) classify(cause error) (status, code int, why evidence.S
 	case errors.Is(cause, errAgentShare):
 		return http.StatusOK, codeBudget, evidence.SyntheticBudget
 	case errors.Is(cause, transport.ErrFlooded):
-		x.note("limit", cause.Error())
+		x.session.note("limit", cause.Error())
 	case errors.Is(cause, transport.ErrTooLong), errors.Is(cause, transport.ErrNoMemory):
-		x.note("limit", "the server's message was "+cause.Error())
+		x.session.note("limit", "the server's message was "+cause.Error())
 	case errors.Is(cause, transport.ErrRedirect):
-		x.note("redirect", cause.Error())
+		x.session.note("redirect", cause.Error())
 	}
 	return http.StatusBadGateway, codeTransport, evidence.SyntheticTransport
 }
@@ -86,7 +86,7 @@ func (x *proxiedRequest) describe(cause error) string {
 			return fmt.Sprintf("server %q: %v", x.Name, cause)
 		}
 	}
-	x.note("upstream", cause.Error())
+	x.session.note("upstream", cause.Error())
 	if x.Upstream.Remote {
 		return fmt.Sprintf("server %q: it cannot be reached", x.Name)
 	}
@@ -102,7 +102,7 @@ func (x *proxiedRequest) abandon() {
 		x.resumable, why = true, evidence.SyntheticAbandoned
 	}
 	for _, a := range x.sessions.unanswered(x.session, x.waiting) {
-		x.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
+		x.session.record(evidence.Frame{Dir: evidence.ToServer, Raw: cancellation(a.id, reasonLeft), Synthetic: why})
 		if x.stateless {
 			x.events.Add("cancelled", reasonLeft, map[string]any{"conn": x.session.conn, "id": string(a.id.Raw)})
 		}

@@ -102,7 +102,7 @@ func TestResponsesThatAnswerNothing(t *testing.T) {
 			if test.synthetic == evidence.SyntheticTimeout {
 				timeout = 300 * time.Millisecond
 			}
-			b := upstreamBench(t, proxy.Limits{Message: 1 << 20}, timeout, test.handler)
+			b := upstreamBench(t, limits{message: 1 << 20}, timeout, test.handler)
 			r := b.do("POST", "s", ping)
 			if r.status != test.status || !strings.Contains(r.raw, test.agent) {
 				t.Errorf("the agent got %d %.300q", r.status, r.raw)
@@ -140,7 +140,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	}}
 	for _, remote := range []bool{false, true} {
 		up.Remote = remote
-		b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
+		b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: up}})
 		r := b.do("POST", "s", ping)
 		if r.status != 502 || !strings.Contains(r.raw, `"id":1,"error":{"code":-32000`) || remote == strings.Contains(r.raw, "secret.example") {
 			t.Errorf("the agent got %d %s", r.status, r.raw)

@@ -115,12 +115,12 @@ func (x *proxiedRequest) recordEvent(e transport.Event) ([]byte, error) {
 	switch {
 	case err != nil && e.IsMessage():
 		x.events.Add("gap", "the server sent an event that is "+err.Error(), map[string]any{"conn": x.session.conn, "bytes": len(e.Data)})
-		x.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.Data})
+		x.session.record(evidence.Frame{Dir: evidence.ToClient, Raw: e.Data})
 		return e.Raw, nil
 	case err != nil:
 		return e.Raw, nil // no client reads it as a message
 	case !e.IsMessage():
-		x.note("gap", "the server sent a message in an event of type "+transport.Clip(e.Type))
+		x.session.note("gap", "the server sent a message in an event of type "+transport.Clip(e.Type))
 	}
 	if seen := x.recordMessage(e.Data, env); len(seen) != len(e.Data) {
 		return e.WithData(seen), nil
@@ -141,7 +141,7 @@ func (x *proxiedRequest) finish(stream *eventWriter, err error) {
 	case errors.Is(cause, errClosed):
 		x.abandon()
 	case errors.Is(cause, io.ErrUnexpectedEOF) && stream != nil:
-		x.note("undelivered", "the server's stream ended inside an event")
+		x.session.note("undelivered", "the server's stream ended inside an event")
 	}
 	if ended && x.resumable && !x.stateless {
 		return // the agent may resume the stream

@@ -20,21 +20,9 @@ func (b *bridge) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "A POST must accept application/json and text/event-stream.", http.StatusNotAcceptable)
 		return
 	}
-	b.withBody(w, r, func(raw []byte) {
-		in := inbound{ctx: r.Context(), raw: raw, peer: peerOf(r), accepts: accepts}
-		var no *refusal
-		in.env, no = b.parseStrict(in.raw)
-		if why := b.countMessage(in); why != "" {
-			b.refuseSpent(w, in, why)
-			return
-		}
-		defer b.watchCalls(in)()
-		if no == nil {
-			no = b.forward(w, r, in)
-		}
-		if no != nil {
-			b.refuse(w, in, *no)
-		}
+	b.receive(w, r, b.parseStrict, func(in inbound) *refusal {
+		in.accepts = accepts
+		return b.forward(w, r, in)
 	})
 }
 

@@ -47,15 +47,6 @@ type Server struct {
 	Share *bounded.Budget
 }
 
-// withDefaults fills unset limits of the server from those of the proxy.
-func (s Server) withDefaults(l Limits) Server {
-	s.Message = cmp.Or(s.Message, l.Message)
-	s.Frames, s.Traffic = cmp.Or(s.Frames, l.Frames), cmp.Or(s.Traffic, l.Traffic)
-	s.Grace, s.StderrLimit = cmp.Or(s.Grace, l.Grace), cmp.Or(s.StderrLimit, l.Stderr)
-	s.Server = s.Server.WithDefaults()
-	return s
-}
-
 // hostKey returns the server's host name in lower case.
 func (s Server) hostKey() string { return strings.ToLower(cmp.Or(s.Host, s.Name)) }
 
@@ -101,7 +92,8 @@ func New(rec Recorder, limits Limits, servers ...Server) *Proxy {
 	p.memory = bounded.NewBudget(p.limits.Memory)
 	p.replay = bounded.NewBudget(p.limits.Replay)
 	for _, s := range servers {
-		p.servers[s.hostKey()] = newServer(p, s.withDefaults(p.limits))
+		s.Server = s.Server.WithDefaults()
+		p.servers[s.hostKey()] = newServer(p, s)
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.serving, p.shut = context.WithCancel(p.ctx)
@@ -138,7 +130,7 @@ func (p *Proxy) forget(s *stdioSession) {
 }
 
 // Close ends every process: it closes stdin, then sends SIGTERM and then SIGKILL, each
-// after [Limits.Grace]. Requests in flight are answered with an error. Close returns when
+// after [transport.Server].Grace. Requests in flight are answered with an error. Close returns when
 // all processes have ended and been recorded; if ctx ends first, it kills the remaining
 // ones and returns ctx's error. It may be called more than once.
 func (p *Proxy) Close(ctx context.Context) error {

@@ -31,15 +31,29 @@ type bench struct {
 
 // quick limits end soon what does not end by itself. No silence comes into a test,
 // however slow the machine.
-func quick() proxy.Limits { return unhurried(proxy.Limits{Grace: 300 * time.Millisecond}) }
+func quick() limits { return unhurried(limits{grace: 300 * time.Millisecond}) }
+
+// limits are those of a proxy, and of each of its servers that has none.
+type limits struct {
+	proxy.Limits
+	message, stderr, frames, traffic int64
+	grace                            time.Duration
+}
+
+// of returns a server within the limits.
+func (l limits) of(s proxy.Server) proxy.Server {
+	s.Message, s.StderrLimit = cmp.Or(s.Message, l.message), cmp.Or(s.StderrLimit, l.stderr)
+	s.Frames, s.Traffic, s.Grace = cmp.Or(s.Frames, l.frames), cmp.Or(s.Traffic, l.traffic), cmp.Or(s.Grace, l.grace)
+	return s
+}
 
 // unhurried fills in times that a test does not reach.
-func unhurried(l proxy.Limits) proxy.Limits {
+func unhurried(l limits) limits {
 	l.Idle, l.Write, l.Body = cmp.Or(l.Idle, time.Hour), cmp.Or(l.Write, time.Hour), cmp.Or(l.Body, time.Hour)
 	return l
 }
 
-func newBench(t testing.TB, limits proxy.Limits, servers ...proxy.Server) *bench {
+func newBench(t testing.TB, within limits, servers ...proxy.Server) *bench {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,19 +62,20 @@ func newBench(t testing.TB, limits proxy.Limits, servers ...proxy.Server) *bench
 	addr := listener.Addr().String()
 	return benchOn(t, listener, func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	}, unhurried(limits), servers...)
+	}, unhurried(within), servers...)
 }
 
 // benchOn is a bench whose proxy serves what listener takes, which dial connects to.
-func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (net.Conn, error), limits proxy.Limits, servers ...proxy.Server) *bench {
+func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (net.Conn, error), within limits, servers ...proxy.Server) *bench {
 	t.Helper()
 	b := &bench{t: t, rec: newRecorder(), stderr: &lockedBuffer{}}
 	for i := range servers {
+		servers[i] = within.of(servers[i])
 		if servers[i].Stderr == nil {
 			servers[i].Stderr = b.stderr
 		}
 	}
-	made := proxy.New(b.rec, limits, servers...)
+	made := proxy.New(b.rec, within.Limits, servers...)
 	b.proxy = made
 	b.addr = listener.Addr().String()
 	served := make(chan error, 1)
@@ -84,9 +99,9 @@ func benchOn(t testing.TB, listener net.Listener, dial func(context.Context) (ne
 }
 
 // scriptedBench is a bench with one scripted server called "s".
-func scriptedBench(t testing.TB, limits proxy.Limits, timeout time.Duration) *bench {
+func scriptedBench(t testing.TB, within limits, timeout time.Duration) *bench {
 	t.Helper()
-	return newBench(t, limits, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout}})
+	return newBench(t, within, proxy.Server{Server: transport.Server{Name: "s", Launch: launching(t, "scripted"), Timeout: timeout}})
 }
 
 // lockedBuffer takes a server's stderr.

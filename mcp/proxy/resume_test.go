@@ -232,9 +232,9 @@ func TestResumeRefuses(t *testing.T) {
 // that a stream with a gap is not resumed.
 func TestJournalIsBounded(t *testing.T) {
 	t.Parallel()
-	limits := quick()
-	limits.Replay = 1 << 10
-	b := scriptedBench(t, limits, 0)
+	within := quick()
+	within.Replay = 1 << 10
+	b := scriptedBench(t, within, 0)
 	session := b.open()
 	first, leave := b.holding(t, session, "1")
 	leave()

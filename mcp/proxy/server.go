@@ -26,14 +26,13 @@ type server struct {
 	stderr  *bounded.Head
 	events  *transport.Events
 	tools   toolFilter
-	injects injections
 	allowed *allowance
 
 	refused sync.Mutex // held to record a refused request and its answer consecutively
 }
 
 func newServer(p *Proxy, s Server) *server {
-	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share), injects: newInjections(s.Inject)}
+	srv := &server{Server: s, proxy: p, tools: newToolFilter(s.Tools), allowed: newAllowance(s, p.limits.Share)}
 	srv.events = transport.NewEvents(p.rec, s.Name)
 	srv.stderr = s.StderrSink(srv.events, "limit")
 	if s.Streamable() {
@@ -53,8 +52,24 @@ func (s *server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// refusedConn returns the conversation name of messages that reached no process.
-func (s *server) refusedConn() string { return s.Name + "/0" }
+// conversation records what is said in one conversation with a server.
+type conversation struct {
+	server *server
+	conn   string
+}
+
+func (c conversation) record(f evidence.Frame) {
+	f.Server, f.Conn = c.server.Name, c.conn
+	c.server.proxy.rec.Frame(f)
+}
+
+// note records an event of the conversation.
+func (c conversation) note(kind, message string) {
+	c.server.events.Add(kind, message, map[string]any{"conn": c.conn})
+}
+
+// unsent returns the conversation of messages that reached no process.
+func (s *server) unsent() conversation { return conversation{s, s.Name + "/0"} }
 
 // refusal is the error response to a request that is not forwarded.
 type refusal struct {
@@ -63,9 +78,10 @@ type refusal struct {
 	text   string
 }
 
-// withBody reads a request's body and calls handle with it. If the body exceeds a limit or
-// the proxy is closed, it sends an error response instead.
-func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(raw []byte)) {
+// receive reads a request's body, parses it, counts it and forwards its messages. If the body
+// or the messages exceed a limit, the proxy is closed, or parse or forward refuses the
+// messages, it sends an error response instead.
+func (s *server) receive(w http.ResponseWriter, r *http.Request, parse func(raw []byte) (envelope, *refusal), forward func(inbound) *refusal) {
 	body, ok := s.readPost(w, r)
 	defer body.Release()
 	if !ok {
@@ -76,7 +92,20 @@ func (s *server) withBody(w http.ResponseWriter, r *http.Request, handle func(ra
 		return
 	}
 	defer s.proxy.handlers.Done()
-	handle(body.Bytes)
+	in := inbound{ctx: r.Context(), raw: body.Bytes, peer: peerOf(r)}
+	var no *refusal
+	in.env, no = parse(in.raw)
+	if why := s.countMessage(in); why != "" {
+		s.refuseSpent(w, in, why)
+		return
+	}
+	defer s.watchCalls(in)()
+	if no == nil {
+		no = forward(in)
+	}
+	if no != nil {
+		s.refuse(w, in, *no)
+	}
 }
 
 // readPost reads a request's body within the limits. If that fails, it sends an error
@@ -140,7 +169,7 @@ func repeatsID(env envelope) bool {
 
 // refuse answers a request that is not forwarded with an HTTP status, and records both.
 func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
-	answers := s.recordRefusal(in, s.recordRefused, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
+	answers := s.recordRefusal(in, s.unsent().record, evidence.SyntheticTransport, no.code, func(message) string { return no.text })
 	if len(answers) != 1 {
 		answers = [][]byte{errorResponse(nil, no.code, no.text)}
 	}
@@ -151,7 +180,7 @@ func (s *server) refuse(w http.ResponseWriter, in inbound, no refusal) {
 func (s *server) refuseSpent(w http.ResponseWriter, in inbound, why string) {
 	s.proxy.overspent.CompareAndSwap(nil, &why)
 	s.events.Add("limit", why+"; it was refused", nil)
-	record := s.recordRefused
+	record := s.unsent().record
 	if s.allowed.fromAgent.share.Over() || !s.allowed.refused.take(1, int64(len(in.raw))) {
 		record = func(evidence.Frame) {}
 	}
@@ -185,11 +214,6 @@ func (s *server) recordRefusal(in inbound, record func(evidence.Frame), why evid
 		answers = append(answers, raw)
 	}
 	return answers
-}
-
-func (s *server) recordRefused(f evidence.Frame) {
-	f.Server, f.Conn = s.Name, s.refusedConn()
-	s.proxy.rec.Frame(f)
 }
 
 // agentSide returns a function that records frames as seen only by the agent.
@@ -228,10 +252,15 @@ func batchSize(messages [][]byte) int {
 func unknownTool(name string) string { return "Unknown tool: " + strings.ToValidUTF8(name, "\uFFFD") }
 
 func (s *server) writeJSON(w http.ResponseWriter, status int, raw []byte) {
-	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(s.proxy.limits.Write))
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	s.write(w, status, raw)
+}
+
+// write sends a response with the headers that w has.
+func (s *server) write(w http.ResponseWriter, status int, raw []byte) {
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(s.proxy.limits.Write))
 	w.WriteHeader(status)
 	if _, err := w.Write(raw); err == nil && control.Flush() == nil {
 		_ = control.SetWriteDeadline(time.Time{})

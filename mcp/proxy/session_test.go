@@ -13,12 +13,11 @@ import (
 
 	"github.com/waza-isolate/waza/capture"
 	"github.com/waza-isolate/waza/evidence"
-	"github.com/waza-isolate/waza/mcp/proxy"
 )
 
 func TestHTTPRules(t *testing.T) {
 	t.Parallel()
-	b := scriptedBench(t, proxy.Limits{Message: 1 << 20}, 0)
+	b := scriptedBench(t, limits{message: 1 << 20}, 0)
 	session := b.open()
 	tests := []struct {
 		name         string
@@ -78,7 +77,7 @@ func TestHTTPRules(t *testing.T) {
 
 func TestRefusedRequestsAreRecordedWithTheirAnswer(t *testing.T) {
 	t.Parallel()
-	b := scriptedBench(t, proxy.Limits{}, 0)
+	b := scriptedBench(t, limits{}, 0)
 	b.do("POST", "s", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"x"}}`, "User-Agent", "curl/8")
 	frames := b.rec.all()
 	if len(frames) != 2 || frames[0].Conn != "s/0" || frames[0].Peer.UserAgent != "curl/8" ||

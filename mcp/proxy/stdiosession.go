@@ -25,8 +25,8 @@ var (
 // stdioSession is a conversation with one process: a session, or all requests without a
 // session, which share a process.
 type stdioSession struct {
+	conversation
 	bridge *bridge
-	conn   string
 	id     string // empty if shared
 	lines  *transport.Lines
 	own    *agentStream  // messages for the agent that belong to no request
@@ -51,14 +51,14 @@ type stdioSession struct {
 func startStdioSession(b *bridge, conn, session string) (*stdioSession, error) {
 	p := b.proxy
 	s := &stdioSession{
-		bridge:  b,
-		conn:    conn,
-		id:      session,
-		own:     &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
-		streams: map[uint64]*exchange{},
-		pending: map[string]*exchange{},
-		lateIDs: lateIDs{memory: p.memory},
-		changed: make(chan struct{}),
+		conversation: conversation{b.server, conn},
+		bridge:       b,
+		id:           session,
+		own:          &agentStream{queue: newQueue(p.limits.Queue, p.memory), stream: ownStream},
+		streams:      map[uint64]*exchange{},
+		pending:      map[string]*exchange{},
+		lateIDs:      lateIDs{memory: p.memory},
+		changed:      make(chan struct{}),
 	}
 	if session != "" {
 		s.replay = &replayBuffer{max: p.limits.Queue, memory: p.replay}
@@ -370,16 +370,6 @@ func (s *stdioSession) end(e transport.Ending) {
 	data["conn"] = s.conn
 	s.bridge.events.Add("server_exit", e.String(), data)
 	s.bridge.proxy.forget(s)
-}
-
-func (s *stdioSession) record(f evidence.Frame) {
-	f.Server, f.Conn = s.bridge.Name, s.conn
-	s.bridge.proxy.rec.Frame(f)
-}
-
-// note records an event of the conversation.
-func (s *stdioSession) note(kind, message string) {
-	s.bridge.events.Add(kind, message, map[string]any{"conn": s.conn})
 }
 
 func (s *stdioSession) recordClient(in inbound) {

@@ -189,7 +189,7 @@ func TestClippedSecret(t *testing.T) {
 // While nothing is asked, what a server asks is refused and recorded, and its end is told.
 func TestListen(t *testing.T) {
 	rec := newRecorder()
-	q, err := client.Inspect(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, "scripted"), Grace: quick().Grace})
+	q, err := client.Inspect(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, "scripted"), Grace: quick().grace})
 	if err != nil {
 		t.Fatal(err)
 	}

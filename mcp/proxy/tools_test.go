@@ -107,7 +107,7 @@ func TestToolsThatTheAgentDoesNotSee(t *testing.T) {
 
 func TestHiddenCallsInABatch(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, proxy.Limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
+	b := newBench(t, limits{}, proxy.Server{Server: transport.Server{Name: "s", Upstream: upstreamOf(t, func(http.ResponseWriter, *http.Request) {
 		t.Error("the server was asked")
 	})}, Tools: []string{}})
 	r := b.do("POST", "s", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"x"}}]`)
