@@ -218,6 +218,9 @@ func (s *state) app() *cli.Command {
 	}
 	_ = app.Walk(func(c *cli.Command) error { // commands do not inherit these
 		c.OnUsageError, c.DisableSliceFlagSeparator = usageError, true
+		if len(c.Commands) > 0 {
+			c.StopOnNthArg = new(1) // the name of a command, whose flags follow
+		}
 		return nil
 	})
 	return app
