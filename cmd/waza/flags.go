@@ -46,6 +46,14 @@ func mustBePositive(flag string) func(context.Context, *cli.Command, time.Durati
 	}
 }
 
+// under returns flags that help lists under a heading.
+func under(heading string, flags ...cli.Flag) []cli.Flag {
+	for _, f := range flags {
+		f.(cli.CategorizableFlag).SetCategory(heading)
+	}
+	return flags
+}
+
 func trialsFlag(defaultText string) cli.Flag {
 	return &cli.IntFlag{Name: "trials", Usage: "Run `N` trials of each task", DefaultText: defaultText, Action: mustBeFrom("trials", 1, maxTrials)}
 }
