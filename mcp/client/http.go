@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/web"
@@ -42,7 +43,7 @@ type httpConn struct {
 
 // ask posts a request. The first one is retried while the server may still be starting.
 func (c *httpConn) ask(ctx context.Context, id, request string) (answer jsonrpc.Message, err error) {
-	c.log.sent([]byte(request))
+	_ = c.log(evidence.ToServer, []byte(request))
 	try := func() error {
 		answer, err = c.exchange(ctx, id, request)
 		return err
@@ -103,7 +104,7 @@ func (c *httpConn) exchange(ctx context.Context, id, request string) (jsonrpc.Me
 	}
 	body, err := transport.ReadBody(response.Body, response.ContentLength, c.server.Message, c.memory())
 	if err == nil {
-		err = c.log.received(body.Bytes)
+		err = c.log(evidence.ToClient, body.Bytes)
 	}
 	if err != nil {
 		return jsonrpc.Message{}, err
@@ -135,14 +136,14 @@ func (c *httpConn) readStream(ctx context.Context, response *http.Response, id s
 		if len(data) == 0 {
 			continue
 		}
-		if err := c.log.received(data); err != nil {
+		if err := c.log(evidence.ToClient, data); err != nil {
 			return jsonrpc.Message{}, err
 		}
 		if m, ok := answers(data, id); ok {
 			return m, nil
 		}
 		if reply := c.reply(data); reply != "" {
-			c.log.sent([]byte(reply))
+			_ = c.log(evidence.ToServer, []byte(reply))
 			if err := c.notify(ctx, reply); err != nil {
 				return jsonrpc.Message{}, err
 			}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/transport"
@@ -67,7 +68,7 @@ func (o *options) patiently(launch transport.Launcher) transport.Launcher {
 }
 
 func (c *linesConn) line(line []byte) error {
-	if err := c.log.received(line); err != nil {
+	if err := c.log(evidence.ToClient, line); err != nil {
 		return err
 	}
 	if _, _, err := jsonrpc.Parse(line); err != nil {
@@ -103,7 +104,7 @@ func (c *linesConn) ask(ctx context.Context, id, request string) (jsonrpc.Messag
 
 // notify writes a message. Failures show up as the end of the process or a timeout.
 func (c *linesConn) notify(ctx context.Context, message string) error {
-	c.log.sent([]byte(message))
+	_ = c.log(evidence.ToServer, []byte(message))
 	_ = c.lines.Send(ctx, []byte(message))
 	return nil
 }

@@ -69,12 +69,13 @@ func (e *Error) Unwrap() []error {
 }
 
 // Probe checks that a server answers and has the tools that the agent uses; nil means all.
-// If discover is set it also checks whether the server supports server/discover, for agents
-// that start with it. Probe opens a session as [Open] does and closes it before it returns.
-// It records messages as events of kind "health".
-func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (ServerInfo, error) {
+// It returns the server's self-description, which is not verified. If discover is set it also
+// checks whether the server supports server/discover, for agents that start with it. Probe
+// opens a session as [Open] does and closes it before it returns. It records messages as
+// events of kind "health".
+func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server, tools []string, discover bool) (info catalog.Server, noDiscover bool, err error) {
 	o := newOptions(s, rec)
-	o.log = healthLog{o.events}
+	o.log = o.logHealth
 	ctx, cancel := context.WithTimeoutCause(ctx, o.server.Start, fmt.Errorf("startup_timeout is %v", o.server.Start))
 	defer cancel()
 	session, err := o.open(ctx)
@@ -84,17 +85,17 @@ func Probe(ctx context.Context, rec transport.EventRecorder, s transport.Server,
 	}
 	if err != nil {
 		o.events.Add(kindHealth, err.Error(), nil)
-		return ServerInfo{}, err
+		return info, false, err
 	}
-	info := session.info
-	if discover && info.Era == EraSessions {
+	info = session.info
+	if discover && session.era == EraSessions {
 		soon, cancel := context.WithTimeout(ctx, grace)
 		_, err := session.request(soon, "server/discover", params{})
 		cancel()
-		info.NoDiscover = err != nil
+		noDiscover = err != nil
 	}
-	o.events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.ProtocolVersion})
-	return info, nil
+	o.events.Add(kindHealth, "answers", map[string]any{"name": info.Name, "version": info.Version, "protocol": info.Protocol})
+	return info, noDiscover, nil
 }
 
 // checkTools checks that the server has the tools that the agent uses, since a misspelled
@@ -132,31 +133,7 @@ func quoted(names []string) string {
 	return strings.Join(text.Some(names, maxQuoted, func(name string) string { return text.Quote(name, 128) }), ", ")
 }
 
-// log receives the messages of a session. If received returns an error the session ends.
-type log interface {
-	sent(message []byte)
-	received(message []byte) error
-}
-
-// noLog discards messages.
-type noLog struct{}
-
-func (noLog) sent([]byte)           {}
-func (noLog) received([]byte) error { return nil }
-
 const kindHealth = "health"
-
-// healthLog records the messages of a probe as events.
-type healthLog struct{ events *transport.Events }
-
-func (l healthLog) sent(message []byte) {
-	l.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
-}
-
-func (l healthLog) received(message []byte) error {
-	l.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
-	return nil
-}
 
 // Recorder records the frames and events of a session; [evidence.Recorder] implements it.
 type Recorder interface {
@@ -173,22 +150,18 @@ type frameLog struct {
 	frames, bytes int64 // received from the server
 }
 
-func (l *frameLog) sent(message []byte) { l.record(evidence.ToServer, message) }
-
-func (l *frameLog) received(message []byte) error {
-	l.frames++
-	l.bytes += int64(len(message))
-	if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
-		return transport.ErrFlooded
+func (l *frameLog) log(dir evidence.Direction, message []byte) error {
+	if dir == evidence.ToClient {
+		l.frames++
+		l.bytes += int64(len(message))
+		if defence.CountedMessages && (l.frames > l.server.Frames || l.bytes > l.server.Traffic) {
+			return transport.ErrFlooded
+		}
+		if _, _, err := jsonrpc.Parse(message); err != nil {
+			l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
+			return nil
+		}
 	}
-	if _, _, err := jsonrpc.Parse(message); err != nil {
-		l.events.Add("stdout_noise", transport.Clip(message), map[string]any{"bytes": len(message)})
-		return nil
-	}
-	l.record(evidence.ToClient, message)
+	l.rec.Frame(evidence.Frame{Server: l.server.Name, Conn: l.server.Name + "/inspect", Dir: dir, Raw: message})
 	return nil
-}
-
-func (l *frameLog) record(dir evidence.Direction, raw []byte) {
-	l.rec.Frame(evidence.Frame{Server: l.server.Name, Conn: l.server.Name + "/inspect", Dir: dir, Raw: raw})
 }

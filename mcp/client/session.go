@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/waza-isolate/waza/evidence"
 	"github.com/waza-isolate/waza/internal/bounded"
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/mcp/catalog"
@@ -33,26 +34,12 @@ const (
 	statelessVersion = "2026-07-28" // first revision without sessions
 )
 
-// ServerInfo is the server's self-description, which is not verified.
-type ServerInfo struct {
-	Name, Version   string
-	ProtocolVersion string
-	Era             Era
-	// NoDiscover reports that the server did not answer server/discover in a session.
-	NoDiscover bool
-}
-
-// Reply is the result or error with which a server answered, as raw JSON.
-type Reply struct {
-	Result, Error json.RawMessage
-}
-
 // Session is a conversation of the runner with a server. It is not safe for concurrent use.
 type Session struct {
 	*options
 	conn    conn
 	era     Era
-	info    ServerInfo
+	info    catalog.Server  // as the server describes itself
 	hello   json.RawMessage // result of the first request
 	asked   int             // number of requests
 	ignores bool            // the server ignores unknown requests
@@ -99,15 +86,17 @@ func Continue(ctx context.Context, s transport.Server, proc process.Process, era
 func Inspect(ctx context.Context, rec Recorder, s transport.Server) (*Session, error) {
 	o := newOptions(s, rec)
 	o.refusal = nobodyAnswers
-	o.log = &frameLog{rec: rec, events: o.events, server: o.server}
+	o.log = (&frameLog{rec: rec, events: o.events, server: o.server}).log
 	return o.open(ctx)
 }
 
 // options configures a session.
 type options struct {
-	server  transport.Server
-	events  *transport.Events
-	log     log
+	server transport.Server
+	events *transport.Events
+	// log records the messages of the session. If it fails for one from the server, the
+	// session ends.
+	log     func(dir evidence.Direction, message []byte) error
 	refusal string             // error message for requests from the server; empty to ignore them
 	program *transport.Program // the server's process; nil if it is not ours
 	stray   *bounded.Ends      // lines on stdout that are not messages
@@ -120,7 +109,7 @@ const maxMessage = 16 << 20
 func newOptions(s transport.Server, rec transport.EventRecorder) *options {
 	s = s.WithDefaults()
 	s.Message = min(s.Message, maxMessage)
-	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: noLog{}, stray: &bounded.Ends{Head: 512, Tail: 512}}
+	o := &options{server: s, events: transport.NewEvents(rec, s.Name), log: func(evidence.Direction, []byte) error { return nil }, stray: &bounded.Ends{Head: 512, Tail: 512}}
 	if s.Upstream != nil && s.Upstream.Process != nil {
 		o.program = &s.Upstream.Process.Program
 	}
@@ -211,26 +200,26 @@ func (s *Session) request(ctx context.Context, method string, given params) (jso
 }
 
 // readHello reads the response to the first request, in either era.
-func readHello(era Era, m jsonrpc.Message) (ServerInfo, error) {
+func readHello(era Era, m jsonrpc.Message) (info catalog.Server, err error) {
 	switch {
 	case m.Error != nil:
-		return ServerInfo{}, errors.New(describe(m.Error))
+		return info, errors.New(describe(m.Error))
 	case m.Result == nil:
-		return ServerInfo{}, errors.New("its answer has no result")
+		return info, errors.New("its answer has no result")
 	}
-	info := ServerInfo{Era: era, ProtocolVersion: jsontext.Text(jsontext.Member(m.Result, "protocolVersion"))}
+	info.Protocol = jsontext.Text(jsontext.Member(m.Result, "protocolVersion"))
 	who := jsontext.Member(m.Result, "serverInfo")
 	if era == EraStateless {
 		who = jsontext.Member(jsontext.Member(m.Result, "_meta"), "io.modelcontextprotocol/serverInfo")
 		for version := range jsontext.Elements(jsontext.Member(m.Result, "supportedVersions")) {
-			info.ProtocolVersion = jsontext.Word(version)
+			info.Protocol = jsontext.Word(version)
 			break
 		}
 	}
-	if info.ProtocolVersion == "" {
-		return ServerInfo{}, errors.New("its answer names no protocol version")
+	if info.Protocol == "" {
+		return info, errors.New("its answer names no protocol version")
 	}
-	info.ProtocolVersion = transport.Clip([]byte(info.ProtocolVersion))
+	info.Protocol = transport.Clip([]byte(info.Protocol))
 	info.Name = transport.Clip([]byte(jsontext.Text(jsontext.Member(who, "name"))))
 	info.Version = transport.Clip([]byte(jsontext.Text(jsontext.Member(who, "version"))))
 	return info, nil
@@ -243,40 +232,37 @@ func describe(e []byte) string {
 
 // Call calls a tool. arguments is a JSON object or empty. Errors are of type [*Error], or
 // say that the server requires input before it answers.
-func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (Reply, error) {
+func (s *Session) Call(ctx context.Context, tool string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "tools/call", params{"name": tool}, arguments)
 }
 
 // Read reads a resource. Its errors are those of [Session.Call].
-func (s *Session) Read(ctx context.Context, uri string) (Reply, error) {
+func (s *Session) Read(ctx context.Context, uri string) (jsonrpc.Message, error) {
 	return s.get(ctx, "resources/read", params{"uri": uri}, nil)
 }
 
 // Get gets a prompt. arguments is a JSON object or empty. Its errors are those of
 // [Session.Call].
-func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMessage) (Reply, error) {
+func (s *Session) Get(ctx context.Context, prompt string, arguments json.RawMessage) (jsonrpc.Message, error) {
 	return s.get(ctx, "prompts/get", params{"name": prompt}, arguments)
 }
 
-func (s *Session) get(ctx context.Context, method string, given params, arguments json.RawMessage) (Reply, error) {
+func (s *Session) get(ctx context.Context, method string, given params, arguments json.RawMessage) (jsonrpc.Message, error) {
 	if len(arguments) > 0 {
 		given["arguments"] = arguments
 	}
 	m, err := s.request(ctx, method, given)
-	if err != nil {
-		return Reply{}, err
+	if err == nil && s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
+		return jsonrpc.Message{}, errors.New("the server requires input before it answers, which is not supported here")
 	}
-	if s.era == EraStateless && jsontext.Word(jsontext.Member(m.Result, "resultType")) == "input_required" {
-		return Reply{}, errors.New("the server requires input before it answers, which is not supported here")
-	}
-	return Reply{Result: m.Result, Error: m.Error}, nil
+	return m, err
 }
 
 // Catalog returns the server's description of itself from the start of the conversation,
 // without lists.
 func (s *Session) Catalog() catalog.Catalog {
 	return catalog.Catalog{
-		Server:       catalog.Server{Name: s.info.Name, Version: s.info.Version, Protocol: s.info.ProtocolVersion},
+		Server:       s.info,
 		Instructions: jsontext.Text(jsontext.Member(s.hello, "instructions")),
 		Capabilities: capabilitiesOf(s.hello),
 	}
@@ -322,6 +308,16 @@ func (o *options) reply(raw []byte) string {
 		return string(jsonrpc.Answer(m.ID, params{}))
 	}
 	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
+}
+
+// logHealth records the messages of a probe as events.
+func (o *options) logHealth(dir evidence.Direction, message []byte) error {
+	if dir == evidence.ToServer {
+		o.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
+	} else {
+		o.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
+	}
+	return nil
 }
 
 // parseOne parses raw and reports whether it is a valid message other than a batch.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"io"
 	"net/http"
@@ -76,7 +77,7 @@ func inquire(t *testing.T, s transport.Server) *client.Session {
 	return q
 }
 
-func callNow(t *testing.T, q *client.Session, tool, arguments string) (client.Reply, error) {
+func callNow(t *testing.T, q *client.Session, tool, arguments string) (jsonrpc.Message, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

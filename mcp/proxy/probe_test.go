@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/transport"
 	"github.com/waza-isolate/waza/sandbox/process"
@@ -16,21 +17,21 @@ import (
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	tests := map[string]client.ServerInfo{
-		"scripted":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
-		"ignoring":  {Name: "scripted", Version: "9", ProtocolVersion: "2025-11-25", Era: client.EraSessions, NoDiscover: true},
-		"mcpgo":     {Name: "inventory", Version: "1.2.3", ProtocolVersion: "2025-11-25", Era: client.EraSessions},
-		"stateless": {Name: "new", Version: "2", ProtocolVersion: "2026-07-28", Era: client.EraStateless},
+	tests := map[string]catalog.Server{
+		"scripted":  {Name: "scripted", Version: "9", Protocol: "2025-11-25"},
+		"ignoring":  {Name: "scripted", Version: "9", Protocol: "2025-11-25"},
+		"mcpgo":     {Name: "inventory", Version: "1.2.3", Protocol: "2025-11-25"},
+		"stateless": {Name: "new", Version: "2", Protocol: "2026-07-28"},
 	}
 	for server, want := range tests {
 		t.Run(server, func(t *testing.T) {
 			rec := newRecorder()
-			got, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil, true)
+			got, noDiscover, err := client.Probe(t.Context(), rec, transport.Server{Name: "s", Launch: launching(t, server)}, nil, true)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff(want, got); diff != "" || noDiscover != (server == "ignoring") {
+				t.Error(diff, noDiscover)
 			}
 			rec.event(t, "health")
 			if len(rec.all()) != 0 {
@@ -57,7 +58,7 @@ func TestProbeFails(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var stderr lockedBuffer
-			_, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil, false)
+			_, _, err := client.Probe(t.Context(), newRecorder(), transport.Server{Name: "files", Launch: tt.launch, Start: 2 * time.Second, Stderr: &stderr}, nil, false)
 			var failed *client.Error
 			if !errors.As(err, &failed) || !errors.Is(err, tt.class) {
 				t.Fatalf("error: %v", err)

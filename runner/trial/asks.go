@@ -15,6 +15,7 @@ import (
 	"github.com/waza-isolate/waza/internal/jsontext"
 	"github.com/waza-isolate/waza/internal/tree"
 	"github.com/waza-isolate/waza/mcp/client"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/sandbox"
 )
 
@@ -115,7 +116,7 @@ func (a asker) ask(ctx context.Context, q *serverSession, what evidence.CallAsk)
 
 // outcomeOf returns the outcome of a request of the runner, and a message if it was not
 // answered. ctx is the request's context.
-func outcomeOf(ctx context.Context, reply client.Reply, err error) (outcome evidence.Outcome, why string) {
+func outcomeOf(ctx context.Context, reply jsonrpc.Message, err error) (outcome evidence.Outcome, why string) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return evidence.OutcomeTimeout, context.Cause(ctx).Error()

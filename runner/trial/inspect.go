@@ -13,6 +13,7 @@ import (
 	"github.com/waza-isolate/waza/mcp/catalog"
 	"github.com/waza-isolate/waza/mcp/client"
 	"github.com/waza-isolate/waza/mcp/finding"
+	"github.com/waza-isolate/waza/mcp/jsonrpc"
 	"github.com/waza-isolate/waza/report/inspection"
 	"github.com/waza-isolate/waza/runner/plan"
 )
@@ -133,7 +134,7 @@ const maxDepth = 100
 func (l *serverInspection) exercise(ctx context.Context, q *client.Session, e inspection.Exercise) inspection.Answered {
 	ctx, cancel := withPatience(ctx, l.Patience)
 	defer cancel()
-	var reply client.Reply
+	var reply jsonrpc.Message
 	var err error
 	switch e.What {
 	case inspection.Read:

@@ -245,7 +245,7 @@ func TestAddressesOfARemoteServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = client.Probe(t.Context(), &reported{}, transport.Server{
+		_, _, err = client.Probe(t.Context(), &reported{}, transport.Server{
 			Name: "far", Start: time.Minute, Upstream: &transport.Upstream{URL: where, Transport: dialer, Remote: true},
 		}, nil, false)
 		if err == nil || err.Error() != want && (allowed == nil || !strings.HasPrefix(err.Error(), want)) {

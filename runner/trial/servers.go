@@ -127,8 +127,8 @@ func (l *serverLogs) newServer(h *host, shared *instance) *server {
 // probe returns.
 func (l *serverLogs) probe(ctx context.Context, h *host) error {
 	server := h.server(l.output(h.plan.Name))
-	info, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
-	h.noDiscover = info.NoDiscover
+	_, noDiscover, err := client.Probe(ctx, l.rec, server.Server, server.Tools, agents.IsOurs(l.plan.Agent.Executor))
+	h.noDiscover = noDiscover
 	if failed := (*client.Error)(nil); errors.As(err, &failed) && failed.Class != client.ErrTools {
 		return withHint(h.sandbox, h.plan.Name, h.plan, err)
 	}
