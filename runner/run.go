@@ -140,13 +140,9 @@ func readJob(q Request) (*Job, error) {
 // trials plans every trial, with packages as locked.
 func (j *Job) trials() ([]*plan.Trial, error) {
 	q := j.Request
-	lifetime := plan.PerTask
-	if !q.Isolated {
-		lifetime = plan.PerBenchmark
-	}
 	return plan.Plan(j.Eval, j.Tasks, plan.Choices{
 		Run: j.ID, Trials: q.Trials, Timeout: q.Timeout, Pull: q.Pull, On: q.On, Lookup: q.Lookup, Secrets: q.Secrets,
-		Lock: j.lock, Platform: defaultPlatform(), Lifetime: lifetime, Pins: q.Pins, ModelScript: q.ModelScript,
+		Lock: j.lock, Platform: defaultPlatform(), Pins: q.Pins, ModelScript: q.ModelScript,
 		NoAttacks: q.NoAttacks, Keyless: q.Keyless, NoSkills: q.NoSkills, HostHooks: q.HostHooks, Omit: q.Omit,
 	})
 }

@@ -170,12 +170,6 @@ func takes(kind string) []string {
 
 func isPath(path string) bool { return !slices.Contains(strings.Split(path, "."), "") }
 
-// index parses a segment of a path as an index.
-func index(segment string) (int, bool) {
-	n, err := strconv.Atoi(segment)
-	return n, err == nil && n >= 0
-}
-
 // literal returns a condition's value as JSON.
 func literal(value any) json.RawMessage {
 	raw, err := json.Marshal(value)
@@ -238,19 +232,14 @@ func lookup(value []byte, path string) json.RawMessage {
 	return value
 }
 
-func step(value []byte, segment string) (found []byte) {
-	for key, member := range jsontext.Members(value) {
-		if key == segment {
-			found = member
-		}
-	}
-	if at, ok := index(segment); ok && found == nil {
-		i := 0
+func step(value []byte, segment string) []byte {
+	found := jsontext.Member(value, segment)
+	if at, err := strconv.Atoi(segment); err == nil && found == nil {
 		for item := range jsontext.Elements(value) {
-			if i == at {
+			if at == 0 {
 				return item
 			}
-			i++
+			at--
 		}
 	}
 	return found

@@ -135,16 +135,6 @@ func quoted(names []string) string {
 
 const kindHealth = "health"
 
-// logHealth records the messages of a probe as events.
-func (o *options) logHealth(dir evidence.Direction, message []byte) error {
-	if dir == evidence.ToServer {
-		o.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
-	} else {
-		o.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
-	}
-	return nil
-}
-
 // Recorder records the frames and events of a session; [evidence.Recorder] implements it.
 type Recorder interface {
 	transport.EventRecorder

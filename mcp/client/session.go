@@ -310,6 +310,16 @@ func (o *options) reply(raw []byte) string {
 	return string(jsonrpc.Refuse(m.ID, jsonrpc.MethodNotFound, o.refusal))
 }
 
+// logHealth records the messages of a probe as events.
+func (o *options) logHealth(dir evidence.Direction, message []byte) error {
+	if dir == evidence.ToServer {
+		o.events.Add(kindHealth, "asked", map[string]any{"raw": string(message)})
+	} else {
+		o.events.Add(kindHealth, "said", map[string]any{"raw": transport.Clip(message), "bytes": len(message)})
+	}
+	return nil
+}
+
 // parseOne parses raw and reports whether it is a valid message other than a batch.
 func parseOne(raw []byte) (jsonrpc.Message, bool) {
 	all, batch, err := jsonrpc.Parse(raw)

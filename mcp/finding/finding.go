@@ -11,6 +11,7 @@ package finding
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/waza-isolate/waza/internal/text"
 )
@@ -67,7 +68,6 @@ type found struct {
 // inText inspects one text and returns its findings in order. others holds the names of
 // other servers' tools.
 func inText(text string, others map[string]bool) []Finding {
-	text = text[:min(len(text), maxText)]
 	all := slices.Concat(hidden(text), lookalikes(text), pushed(text), encoded(text), phrases(text), named(text, others))
 	slices.SortStableFunc(all, func(a, b found) int { return a.start - b.start })
 	count, until := map[Kind]int{}, map[Kind]int{}
@@ -89,10 +89,10 @@ func (f found) excerpt(s string) string {
 		return text.Visible(text.Shorten(f.detail, maxExcerpt))
 	}
 	from, to := max(0, f.start-around), min(len(s), f.start+maxExcerpt-around, f.end+around)
-	for from > 0 && !runeStart(s[from]) {
+	for from > 0 && !utf8.RuneStart(s[from]) {
 		from--
 	}
-	for to < len(s) && !runeStart(s[to]) {
+	for to < len(s) && !utf8.RuneStart(s[to]) {
 		to++
 	}
 	cut := text.Visible(strings.Join(strings.Fields(s[from:to]), " "))
@@ -104,5 +104,3 @@ func (f found) excerpt(s string) string {
 	}
 	return cut
 }
-
-func runeStart(b byte) bool { return b&0xC0 != 0x80 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -45,7 +46,7 @@ func hidden(s string) (all []found) {
 // any.
 func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 	f := found{kind: Hidden, start: start, end: end}
-	if isTerminal(run) {
+	if slices.ContainsFunc(run, unicode.IsControl) {
 		f.kind = Terminal
 		return f, true
 	}
@@ -63,15 +64,6 @@ func asHidden(run []rune, before, after rune, start, end int) (found, bool) {
 		f.detail = fmt.Sprintf("%d invisible characters, the first is \\u{%X}", len(run), run[0])
 	}
 	return f, true
-}
-
-func isTerminal(run []rune) bool {
-	for _, r := range run {
-		if unicode.IsControl(r) {
-			return true
-		}
-	}
-	return false
 }
 
 // inTags returns the text that the tag characters of a run encode, each standing for an

@@ -2,6 +2,7 @@ package finding
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -53,7 +54,7 @@ var allPhrases = sync.OnceValue(func() (all []phrase) {
 func phrases(text string) (all []found) {
 	f := fold(text)
 	for _, p := range allPhrases() {
-		if !p.mayBeIn(f.text) {
+		if !slices.ContainsFunc(p.words, func(word string) bool { return strings.Contains(f.text, word) }) {
 			continue
 		}
 		for _, at := range p.pattern.FindAllStringIndex(f.text, maxOfKind) {
@@ -61,15 +62,6 @@ func phrases(text string) (all []found) {
 		}
 	}
 	return all
-}
-
-func (p phrase) mayBeIn(text string) bool {
-	for _, word := range p.words {
-		if strings.Contains(text, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // folded is a text in normalized form: lower case, single spaces, no invisible characters,

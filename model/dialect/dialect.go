@@ -213,14 +213,12 @@ func (u Usage) Plus(other Usage) Usage {
 
 // counted returns a provider's counts, with none below 0 and no part above its whole.
 func counted(u Usage) *Usage {
-	u.Input, u.Output = atLeast0(u.Input), atLeast0(u.Output)
-	u.Cached = min(atLeast0(u.Cached), u.Input)
-	u.CacheWrites = min(atLeast0(u.CacheWrites), u.Input-u.Cached)
-	u.Reasoning = min(atLeast0(u.Reasoning), u.Output)
+	u.Input, u.Output = max(u.Input, 0), max(u.Output, 0)
+	u.Cached = min(max(u.Cached, 0), u.Input)
+	u.CacheWrites = min(max(u.CacheWrites, 0), u.Input-u.Cached)
+	u.Reasoning = min(max(u.Reasoning, 0), u.Output)
 	return &u
 }
-
-func atLeast0(n int64) int64 { return max(n, 0) }
 
 // sum adds counts that are not negative, and stays at the largest number.
 func sum(counts ...int64) int64 {

@@ -156,8 +156,8 @@ func generateDelta(event []byte) (delta, error) {
 	}
 	if u := reported.Usage; u != nil {
 		d.usage = counted(Usage{
-			Input:     sum(atLeast0(u.Prompt), atLeast0(u.ToolPrompt)),
-			Output:    sum(atLeast0(u.Candidates), atLeast0(u.Thoughts)),
+			Input:     sum(max(u.Prompt, 0), max(u.ToolPrompt, 0)),
+			Output:    sum(max(u.Candidates, 0), max(u.Thoughts, 0)),
 			Cached:    u.Cached,
 			Reasoning: u.Thoughts,
 		})

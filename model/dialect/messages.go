@@ -72,9 +72,9 @@ func (u *messagesUsage) normal() *Usage {
 	if u == nil {
 		return nil
 	}
-	cached, written := atLeast0(u.CacheRead), atLeast0(u.CacheCreation)
+	cached, written := max(u.CacheRead, 0), max(u.CacheCreation, 0)
 	return counted(Usage{
-		Input:  sum(atLeast0(u.InputTokens), cached, written),
+		Input:  sum(max(u.InputTokens, 0), cached, written),
 		Output: u.OutputTokens, Cached: cached, CacheWrites: written,
 	})
 }

@@ -221,7 +221,10 @@ func (b block) said() string {
 }
 
 // problem is a provider's error: an object with a message, or a text.
-type problem struct{ Message string }
+type problem struct {
+	Message string
+	spent   bool // a quota is used up, so that a retry is useless
+}
 
 func (p *problem) UnmarshalJSON(raw []byte) error {
 	if jsontext.Unmarshal(raw, &p.Message) == nil {
@@ -230,9 +233,11 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 	var reported struct {
 		Message string `json:"message"`
 		Type    string `json:"type"`
+		Code    any    `json:"code"`
 	}
 	if decode(raw, &reported) == nil {
-		p.Message = cmp.Or(reported.Message, reported.Type)
+		const quota = "insufficient_quota"
+		p.Message, p.spent = cmp.Or(reported.Message, reported.Type), reported.Type == quota || reported.Code == quota
 	}
 	return nil
 }
@@ -241,17 +246,12 @@ func (p *problem) UnmarshalJSON(raw []byte) error {
 // has none, and whether a quota is used up, so that a retry is useless.
 func ErrorIn(response []byte) (message string, spent bool) {
 	var body struct {
-		Error struct {
-			Message string `json:"message"`
-			Type    string `json:"type"`
-			Code    any    `json:"code"`
-		} `json:"error"`
+		Error problem `json:"error"`
 	}
 	if decode(response, &body) != nil || body.Error.Message == "" {
 		return string(response), false
 	}
-	const quota = "insufficient_quota"
-	return body.Error.Message, body.Error.Type == quota || body.Error.Code == quota
+	return body.Error.Message, body.Error.spent
 }
 
 // decode reads JSON, and leaves out values of the wrong type.

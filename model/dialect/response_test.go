@@ -259,8 +259,8 @@ func TestErrorIn(t *testing.T) {
 		`{"error":{"message":"no","type":"invalid_request_error","code":404}}`: {"no", false},
 		`{"error":{"message":"no","code":"insufficient_quota"}}`:               {"no", true},
 		`{"error":{"message":"no","type":"insufficient_quota"}}`:               {"no", true},
-		`{"error":{"type":"insufficient_quota"}}`:                              {`{"error":{"type":"insufficient_quota"}}`, false},
-		`{"error":"no"}`: {`{"error":"no"}`, false},
+		`{"error":{"type":"insufficient_quota"}}`:                              {"insufficient_quota", true},
+		`{"error":"no"}`: {"no", false},
 		"Bad Gateway":    {"Bad Gateway", false},
 	} {
 		if message, spent := ErrorIn([]byte(response)); message != want.message || spent != want.spent {

@@ -68,7 +68,7 @@ func (c *call) understand(made evidence.ModelCall) {
 			c.model = asked.Model
 		}
 	}
-	c.digest = cleanDigest(c.gateway.clean, made.Method, made.Path, made.Request)
+	c.digest = digest(c.gateway.rec, made.Method, made.Path, made.Request)
 }
 
 // isPriced reports whether the call is free or its model has a price, and returns the model, if

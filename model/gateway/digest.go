@@ -11,30 +11,22 @@ import (
 	"github.com/waza-isolate/waza/model/dialect"
 )
 
-// cleaner is a recorder that can write a text, or a document of JSON, as it keeps it.
-type cleaner interface {
-	Clean(w io.Writer, doc []byte) error
-}
-
-func writeWhole(w io.Writer, doc []byte) error {
-	_, err := w.Write(doc)
-	return err
-}
-
-// cleanDigest returns the digest of a request as recorded, after clean has redacted it. A
-// digest of the original could be used to confirm guesses about redacted parts.
-func cleanDigest(clean func(w io.Writer, doc []byte) error, method, path string, body []byte) string {
-	var kept bytes.Buffer
-	_ = clean(&kept, []byte(path)) // buffers and hashes take everything
-	path = kept.String()
-	if len(body) <= maxNormal {
-		kept.Reset()
-		_ = clean(&kept, body)
-		return digest(method, path, kept.Bytes())
+// digest returns a SHA-256 of a request as rec keeps it, since a digest of the original could
+// be used to confirm guesses about redacted parts. It is the same for equivalent requests. For
+// a JSON object, it ignores the members in identities, replaces variable parts of strings (see
+// steadyText), and uses canonical form. Other bodies are hashed unchanged.
+func digest(rec Recorder, method, path string, body []byte) string {
+	sum := sha256.New() // hashes and buffers take everything
+	_, _ = io.WriteString(sum, method+"\n")
+	_ = rec.Clean(sum, []byte(path))
+	_, _ = io.WriteString(sum, "\n")
+	if len(body) > maxNormal {
+		_ = rec.Clean(sum, body)
+	} else {
+		var kept bytes.Buffer
+		_ = rec.Clean(&kept, body)
+		_, _ = sum.Write(normal(kept.Bytes()))
 	}
-	sum := sha256.New()
-	_, _ = io.WriteString(sum, method+"\n"+path+"\n")
-	_ = clean(sum, body)
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -46,17 +38,6 @@ const maxNormal = 16 << 20
 // and that no model sees.
 func identities() []string {
 	return []string{"client_metadata", "metadata", "prompt_cache_key", "safety_identifier", "session_id", "user", "user_prompt_id"}
-}
-
-// digest returns a SHA-256 of method, path and body that is the same for equivalent
-// requests. For a JSON object, it ignores the members in identities, replaces variable
-// parts of strings (see steadyText), and uses canonical form. Other bodies are hashed
-// unchanged.
-func digest(method, path string, body []byte) string {
-	sum := sha256.New()
-	_, _ = sum.Write([]byte(method + "\n" + path + "\n"))
-	_, _ = sum.Write(normal(body))
-	return hex.EncodeToString(sum.Sum(nil))
 }
 
 func normal(body []byte) []byte {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waza-isolate/waza/eval"
 	"github.com/waza-isolate/waza/evidence/redact"
 	"github.com/waza-isolate/waza/internal/heavytest"
 )
@@ -30,20 +29,18 @@ func TestDigestTellsNoSecret(t *testing.T) {
 	rec := &cleanRecord{record: &record{}}
 	rec.secrets.Add("pin-0427")
 	rec.secrets.Add("pin-9999")
-	g := New(rec, eval.ModelLimits{})
-	defer g.Close()
 	plain := func(pin, filler string) []byte {
 		return []byte(`{"model":"m","messages":[{"content":"the pin is ` + pin + `"},"` + filler + `"]}`)
 	}
 	for name, filler := range map[string]string{"small": "", "large": strings.Repeat("x", maxNormal)} {
-		kept := cleanDigest(g.clean, "POST", "/x?pin=pin-0427", plain("pin-0427", filler))
-		if kept != cleanDigest(g.clean, "POST", "/x?pin=pin-9999", plain("pin-9999", filler)) {
+		kept := digest(rec, "POST", "/x?pin=pin-0427", plain("pin-0427", filler))
+		if kept != digest(rec, "POST", "/x?pin=pin-9999", plain("pin-9999", filler)) {
 			t.Errorf("%s: it tells which secret it was", name)
 		}
-		if kept == digest("POST", "/x?pin=pin-0427", plain("pin-0427", filler)) {
+		if kept == digest(rec.record, "POST", "/x?pin=pin-0427", plain("pin-0427", filler)) {
 			t.Errorf("%s: it is that of the request with its secret", name)
 		}
-		if kept != digest("POST", "/x?pin=[REDACTED]", bytes.ReplaceAll(plain("pin-0427", filler), []byte("pin-0427"), []byte(redact.Mark))) {
+		if kept != digest(rec.record, "POST", "/x?pin=[REDACTED]", bytes.ReplaceAll(plain("pin-0427", filler), []byte("pin-0427"), []byte(redact.Mark))) {
 			t.Errorf("%s: it is not that of the request as it is kept", name)
 		}
 	}

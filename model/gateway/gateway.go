@@ -37,6 +37,8 @@ type Recorder interface {
 	ModelCall(c evidence.ModelCall)
 	Event(e evidence.Event)
 	Now() time.Time
+	// Clean writes a text, or a document of JSON, as the recorder keeps it.
+	Clean(w io.Writer, doc []byte) error
 }
 
 // Limits of memory and records.
@@ -56,8 +58,7 @@ const maxNotes = 200
 type Gateway struct {
 	rec       Recorder
 	providers map[string]Provider
-	secrets   *redact.Set                         // of all providers
-	clean     func(w io.Writer, doc []byte) error // as a cleaner does
+	secrets   *redact.Set // of all providers
 	allowed   *allowance
 	memory    *bounded.Budget
 	health    *health
@@ -81,11 +82,8 @@ var errClosed = errors.New("the trial is over")
 func New(rec Recorder, limits eval.ModelLimits, providers ...Provider) *Gateway {
 	g := &Gateway{
 		rec: rec, providers: make(map[string]Provider, len(providers)), secrets: &redact.Set{},
-		clean: writeWhole, allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}),
+		allowed: newAllowance(limits), memory: bounded.NewBudget(maxMemory), exhausted: make(chan struct{}),
 		health: &health{refuses: map[string]string{}, down: map[string]string{}},
-	}
-	if c, ok := rec.(cleaner); ok {
-		g.clean = c.Clean
 	}
 	g.exhaust = sync.OnceFunc(func() { close(g.exhausted) })
 	for _, p := range providers {

@@ -236,7 +236,7 @@ func TestCost(t *testing.T) {
 // TestDigest checks which differences of requests change the digest.
 func TestDigest(t *testing.T) {
 	t.Parallel()
-	of := func(body string) string { return digest("POST", "/x", []byte(body)) }
+	of := func(body string) string { return digest(&record{}, "POST", "/x", []byte(body)) }
 	base := of(`{"model":"m","messages":[{"content":"on 2026-11-22 for 0b9d9a4e-1111-4222-8333-123456789abc at 127.0.0.1:4000"}]}`)
 	for _, same := range []string{
 		`{"messages":[{"content":"on 2026-11-23 for 1c9d9a4e-1111-4222-8333-123456789abc at 127.0.0.1:5000"}],"model":"m"}`,
@@ -255,7 +255,7 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%s is the same", other)
 		}
 	}
-	if of("x") == of("y") || digest("GET", "/x", nil) == digest("POST", "/x", nil) {
+	if of("x") == of("y") || digest(&record{}, "GET", "/x", nil) == digest(&record{}, "POST", "/x", nil) {
 		t.Error("bodies that are no JSON, or methods, are not told apart")
 	}
 }
@@ -273,7 +273,7 @@ func TestDigestOfManyValues(t *testing.T) {
 	if string(c.Request) != one || c.Model != "" || c.Outcome != evidence.ModelOK {
 		t.Errorf("recorded %d bytes, %q, %s", len(c.Request), c.Model, c.Outcome)
 	}
-	if c.RequestSHA256 == digest(http.MethodPost, c.Path, []byte(one+" ")) {
+	if c.RequestSHA256 == digest(&record{}, http.MethodPost, c.Path, []byte(one+" ")) {
 		t.Error("it was decoded")
 	}
 }

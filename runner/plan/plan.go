@@ -20,11 +20,9 @@ import (
 	"github.com/waza-isolate/waza/sandbox"
 )
 
-// Lifetimes of servers: one instance per trial, or one for the run.
-const (
-	PerTask      = "per_task"
-	PerBenchmark = "per_benchmark"
-)
+// PerBenchmark is the lifetime of servers with one instance for the run, the default outside of
+// containers, and not one per trial.
+const PerBenchmark = "per_benchmark"
 
 // Choices are the settings of a plan that come from the command line. Lookup and Secrets are
 // required.
@@ -32,8 +30,6 @@ type Choices struct {
 	Run     string
 	Trials  int           // number of trials per task; 0 for the eval's
 	Timeout time.Duration // time limit of each agent; 0 for the task's
-	// Lifetime is the default lifetime of servers. Empty means per_task.
-	Lifetime string
 	// Pull is when images are pulled, one of mcpconfig.PullPolicies; empty for the eval's.
 	Pull string
 	// Keyless does not require models' API keys, for plans that are not run.

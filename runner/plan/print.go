@@ -91,10 +91,8 @@ func (t *Trial) String() string {
 		model := cmp.Or(j.Override, j.Model, "the graders' models")
 		p.entry("judge", "%s at %s, %s, an answer within %ds", model, j.BaseURL, describeKey(j.APIKeyEnv), j.TimeoutSeconds)
 	}
-	if t.Hooks != nil {
-		p.hooks("before", t.Hooks.Before)
-		p.hooks("after", t.Hooks.After)
-	}
+	p.hooks("before", t.Hooks.Before)
+	p.hooks("after", t.Hooks.After)
 	p.canaries(t.Canaries)
 	if t.Attack != nil {
 		p.attack(t.Attack)

@@ -259,7 +259,7 @@ func (s *Server) configure(e *eval.Eval, config mcpconfig.Server, c Choices) (er
 		return err
 	}
 	s.Expanded, s.Transport, s.Remote, s.Port, s.Path = config, config.Transport(), config.URL != "", config.Port, config.Endpoint()
-	s.Shared = !s.Remote && cmp.Or(e.Config.MCPServerLifetime, c.Lifetime) == PerBenchmark
+	s.Shared = !s.Remote && (e.Config.MCPServerLifetime == PerBenchmark || e.Config.MCPServerLifetime == "" && e.Local)
 	s.StartupTimeout = cmp.Or(seconds(config.StartupTimeout), defaultStartup)
 	s.Timeout = cmp.Or(seconds(config.Timeout/1000), defaultRequest)
 	s.MaxFrames = int64(config.MaxFrames)

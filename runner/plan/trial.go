@@ -55,7 +55,7 @@ type Trial struct {
 
 	Canaries []evidence.Canary    `json:"canaries,omitempty"`
 	Attack   *evidence.TaskAttack `json:"attack,omitempty"`
-	Hooks    *Hooks               `json:"hooks,omitempty"`
+	Hooks    Hooks                `json:"hooks,omitzero"`
 
 	Checkpoints []eval.ResolvedCheckpoint `json:"checkpoints,omitempty"`
 	Commands    []cmdmock.Command         `json:"command_mocks,omitempty"` // mocked in the agent's container
@@ -217,15 +217,11 @@ type Hooks struct {
 
 // planHooks returns the hooks of each trial. They include the run's hooks, since each trial has
 // its own sandbox, except those on the host.
-func planHooks(h *eval.Hooks) *Hooks {
+func planHooks(h *eval.Hooks) Hooks {
 	if h == nil {
-		return nil
+		return Hooks{}
 	}
-	planned := &Hooks{Before: slices.Concat(hooksOn(h.BeforeRun, false), h.BeforeTask), After: slices.Concat(h.AfterTask, hooksOn(h.AfterRun, false))}
-	if len(planned.Before)+len(planned.After) == 0 {
-		return nil
-	}
-	return planned
+	return Hooks{Before: slices.Concat(hooksOn(h.BeforeRun, false), h.BeforeTask), After: slices.Concat(h.AfterTask, hooksOn(h.AfterRun, false))}
 }
 
 // RunHooks returns the run's hooks on the host.
@@ -241,6 +237,6 @@ func hooksOn(all []eval.Hook, host bool) []eval.Hook {
 }
 
 // OnHost reports whether a hook runs on the host.
-func (h *Hooks) OnHost() bool {
-	return h != nil && len(hooksOn(h.Before, true))+len(hooksOn(h.After, true)) > 0
+func (h Hooks) OnHost() bool {
+	return slices.ContainsFunc(slices.Concat(h.Before, h.After), func(h eval.Hook) bool { return h.Host })
 }

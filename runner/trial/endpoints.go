@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/waza-isolate/waza/egress"
 	"github.com/waza-isolate/waza/evidence"
@@ -53,12 +52,6 @@ func newProvider(p plan.Provider, rec gateway.Recorder) gateway.Provider {
 	return out
 }
 
-// recorder records the traffic between the agent, its servers and its models.
-type recorder interface {
-	proxy.Recorder
-	gateway.Recorder
-}
-
 // endpoints are what the agent connects to: its servers, its models and allowed hosts outside.
 type endpoints struct {
 	*recording
@@ -72,18 +65,18 @@ type endpoints struct {
 	draining  sync.Once
 }
 
-// openEndpoints starts the proxy for servers, the gateway for models and the egress proxy.
-// Traffic of the first two is recorded by rec. They run until drain.
-func openEndpoints(ctx context.Context, s *stage, rec recorder, models *plan.Models, allowed []mcpconfig.Destination) (*endpoints, error) {
+// openEndpoints starts the proxy for servers, whose traffic is recorded by rec, and the egress
+// proxy. They and models, which may be nil, run until drain.
+func openEndpoints(ctx context.Context, s *stage, rec proxy.Recorder, models *gateway.Gateway, allowed []mcpconfig.Destination) (*endpoints, error) {
 	e := &endpoints{
 		recording: s.recording,
+		models:    models,
 		commands:  &commands{recording: s.recording, workspace: sandbox.LayoutOf(s.sandbox, sandbox.Agent).Workspace},
 	}
 	for _, up := range s.servers.up {
 		e.servers = append(e.servers, up.proxied)
 	}
 	e.proxy = proxy.New(rec, proxy.Limits{Calls: e.plan.Agent.MaxCalls, Share: e.shares.Agent}, e.servers...)
-	e.models = openGateway(models, rec)
 	if err := e.open(ctx, s.sandbox, rec, allowed); err != nil {
 		return nil, errors.Join(err, e.drain(ctx))
 	}
@@ -91,7 +84,7 @@ func openEndpoints(ctx context.Context, s *stage, rec recorder, models *plan.Mod
 }
 
 // open starts listening for the agent.
-func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec recorder, allowed []mcpconfig.Destination) error {
+func (e *endpoints) open(ctx context.Context, sb sandbox.Sandbox, rec proxy.Recorder, allowed []mcpconfig.Destination) error {
 	places, err := sb.Listen(ctx)
 	if err != nil {
 		return err
@@ -239,12 +232,6 @@ func atAddress(addr string, h http.Handler) http.Handler {
 		h.ServeHTTP(w, r)
 	})
 }
-
-// ModelCall implements gateway.Recorder.
-func (discard) ModelCall(evidence.ModelCall) {}
-
-// Now implements gateway.Recorder.
-func (discard) Now() time.Time { return time.Now() }
 
 // openOutlet opens the egress proxy of a container, for the allowed destinations. It returns
 // nil if there are none.

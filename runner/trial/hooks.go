@@ -30,9 +30,6 @@ type hooks struct {
 
 // before runs the hooks before the agent. It fails if a hook with error_on_fail fails.
 func (h hooks) before(ctx context.Context) error {
-	if h.plan.Hooks == nil {
-		return nil
-	}
 	for _, hook := range h.plan.Hooks.Before {
 		failed, err := h.run(ctx, hook)
 		if err != nil {
@@ -47,9 +44,6 @@ func (h hooks) before(ctx context.Context) error {
 
 // after runs the hooks after the agent. They cannot fail the trial; the error is that of ctx.
 func (h hooks) after(ctx context.Context) error {
-	if h.plan.Hooks == nil {
-		return nil
-	}
 	for _, hook := range h.plan.Hooks.After {
 		if _, err := h.run(ctx, hook); err != nil {
 			return err

@@ -248,7 +248,7 @@ func (r *recording) openSandbox(ctx context.Context, down *teardown) (sandbox.Sa
 // fill opens the agent's endpoints, puts its files into its container and runs the hooks before
 // it.
 func (s *stage) fill(ctx context.Context, down *teardown) (*endpoints, error) {
-	e, err := openEndpoints(ctx, s, s.observer(), s.plan.Models, s.plan.Agent.Egress)
+	e, err := openEndpoints(ctx, s, s.observer(), openGateway(s.plan.Models, s.observer()), s.plan.Agent.Egress)
 	if err != nil {
 		return nil, withReason(evidence.ReasonSandbox, err)
 	}
