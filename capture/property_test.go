@@ -130,8 +130,8 @@ func TestListsAreComparedByValue(t *testing.T) {
 			a.lists("", entries...)
 		}
 		result, err := capture.Calls(number(frames))
-		if err != nil || len(result.Changes) > 0 || len(result.Catalog["s"]) != len(names) {
-			t.Fatal(err, result.Changes)
+		if listed := result.Catalogs[0]; err != nil || len(listed.Changes) > 0 || len(listed.Tools) != len(names) {
+			t.Fatal(err, listed.Changes)
 		}
 	})
 }
