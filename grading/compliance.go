@@ -1,9 +1,7 @@
 package grading
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -112,18 +110,6 @@ type PartWeights struct {
 func (e *ExpectedCall) SetShort(tool string) (err error) {
 	e.Tool, err = match.CompileTool(tool)
 	return err
-}
-
-// UnmarshalJSON reads a tool's name, or an entry as a mapping.
-func (e *ExpectedCall) UnmarshalJSON(data []byte) error {
-	var tool string
-	if json.Unmarshal(data, &tool) == nil {
-		return e.SetShort(tool)
-	}
-	type plain ExpectedCall
-	in := json.NewDecoder(bytes.NewReader(data))
-	in.DisallowUnknownFields()
-	return in.Decode((*plain)(e))
 }
 
 // least returns how many calls are expected.
